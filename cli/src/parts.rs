@@ -1,7 +1,8 @@
 //! `hardmeter --help`: the commands by the part of the product that they belong to, each part with its page.
 //!
-//! The names of parts are those of the folders, of the pages in docs/ and of the headings in the help. What a command does is read
-//! from the command itself, so that the list cannot differ from `hardmeter COMMAND --help`.
+//! The names of parts are those of the folders, of the pages in docs/ and of the headings in the help. The
+//! description of a command is taken from the command itself, so that the list cannot differ from `hardmeter
+//! COMMAND --help`.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ struct Part {
     question: &'static str,
     page: Option<&'static str>,
     commands: &'static [&'static str],
-    /// What of the part is used without this command: how to start it, what it is.
+    /// Uses of the part without this command: how to start it, and a description.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 
@@ -80,7 +81,7 @@ pub fn grouped(command: clap::Command) -> clap::Command {
     )
 }
 
-/// The parts with their commands, as they stand in the help.
+/// The parts with their commands, in the order of the help.
 fn listed(command: &clap::Command) -> String {
     let names = PARTS
         .iter()
@@ -111,7 +112,7 @@ fn heading(command: &clap::Command, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// One row: a name in its style, and what it is from `column` on, wrapped at the width that clap wraps at.
+/// One row: a styled name, and its description from `column` on, wrapped at clap's width.
 fn row((name, style): (&str, &clap::builder::styling::Style), what: &str, column: usize) -> String {
     let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0).min(100));
     let mut text = format!("  {style}{name}{style:#}{}", " ".repeat(column - 2 - name.len()));

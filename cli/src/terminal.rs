@@ -1,4 +1,4 @@
-//! Standard output and error as the user has them: colours, width, progress, a pipe that closes early.
+//! Standard output and error: colours, width, progress, a pipe that closes early.
 
 use crate::commands::{Color, CommandError, Globals};
 use hardmeter_views::{Style, Tone};
@@ -7,21 +7,21 @@ use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How to lay out text on standard output: never cut where that is no terminal.
+/// The style of text on standard output: never cut if it is not a terminal.
 pub fn style(globals: &Globals) -> Style {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten();
     Style { color: colored(globals, terminal), width: width.map(|(width, _)| usize::from(width.0)) }
 }
 
-/// How to lay out a first screen: as [`style`], but as wide as `COLUMNS` says where there is no terminal.
+/// The style of a first screen: as [`style`], but `COLUMNS` wide without a terminal.
 pub fn screen_style(globals: &Globals) -> Style {
     let style = style(globals);
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     Style { width: style.width.or_else(columns).map(|width: usize| width.max(40)), ..style }
 }
 
-/// A word on standard error that must not be overlooked.
+/// A highlighted word on standard error.
 pub fn warning(globals: &Globals, word: &str) -> String {
     Style { color: colored(globals, io::stderr().is_terminal()), width: None }.paint(Tone::Hot, word)
 }
@@ -35,7 +35,7 @@ fn colored(globals: &Globals, terminal: bool) -> bool {
     }
 }
 
-/// Prints a result. A reader that has seen enough (`| head`) is no error.
+/// Prints a result. It is not an error if the reader closes the pipe (`| head`).
 pub fn print(text: &str) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -47,7 +47,7 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Prints a long result: through a pager on a terminal, as it is elsewhere.
+/// Prints a long result: through a pager on a terminal, else directly.
 pub fn page(text: &str) -> Result<(), CommandError> {
     let pager = std::env::var("PAGER").ok().filter(|pager| !pager.is_empty());
     let pager = pager.unwrap_or_else(|| "less".to_string());
@@ -57,23 +57,23 @@ pub fn page(text: &str) -> Result<(), CommandError> {
     let mut command = Command::new("sh");
     command.args(["-c", &pager]).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
-        // Leave at once what fits the screen, show colours, keep the text on the screen.
+        // Quit at once if the text fits the screen, show colours, keep the text on the screen.
         command.env("LESS", "FRX");
     }
     let Ok(mut child) = command.spawn() else { return print(text) };
     if let Some(mut input) = child.stdin.take() {
-        // A reader who quits the pager has seen enough.
+        // It is not an error if the user quits the pager.
         let _ = input.write_all(text.as_bytes());
     }
     match child.wait() {
-        // The shell found no such program.
+        // The shell did not find the program.
         Ok(status) if status.code() == Some(127) => print(text),
         _ => Ok(()),
     }
 }
 
-/// A line on standard error that tells how far a walk is. It appears after two seconds, on a terminal only, and
-/// leaves nothing behind.
+/// A line on standard error with the progress of a walk. It appears after two seconds, only on a terminal, and is
+/// removed at the end.
 pub struct Progress {
     bar: ProgressBar,
     begin: std::time::Instant,
@@ -91,7 +91,7 @@ impl Progress {
         Progress { bar, begin: std::time::Instant::now() }
     }
 
-    /// Tells the number of samples so far.
+    /// Reports the number of samples so far.
     pub fn samples(&self, count: u64) {
         if self.begin.elapsed() > Duration::from_secs(2) {
             self.bar.set_position(count);

@@ -1,4 +1,4 @@
-//! What the viewing commands (`report`, `annotate`, `export`) share: which capture, which samples, where names are.
+//! Shared by the viewing commands (`report`, `annotate`, `export`): capture, filter, places of names.
 
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal::{page, print, screen_style, style, warning, Progress};
@@ -17,10 +17,10 @@ pub struct ViewArguments {
     /// Only these events (perf's modifiers may be left out).
     #[arg(short, long = "event", value_name = "NAME", value_delimiter = ',', help_heading = "Which samples")]
     pub events: Vec<String>,
-    /// Only samples taken in programs.
+    /// Only samples in user mode.
     #[arg(long, conflicts_with = "kernel_only", help_heading = "Which samples")]
     pub user_only: bool,
-    /// Only samples taken in the kernel.
+    /// Only samples in kernel mode.
     #[arg(long, help_heading = "Which samples")]
     pub kernel_only: bool,
     /// Only these processes.
@@ -29,7 +29,7 @@ pub struct ViewArguments {
     /// Only processes or threads of these names.
     #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', help_heading = "Which samples")]
     pub processes: Vec<String>,
-    /// Only accesses that took at least so many cycles.
+    /// Only accesses with at least this latency in cycles.
     #[arg(long, value_name = "CYCLES", help_heading = "Which samples")]
     pub min_latency: Option<u64>,
     /// Fetch missing debug files from the servers of DEBUGINFOD_URLS.
@@ -40,7 +40,7 @@ pub struct ViewArguments {
     pub sysroot: Option<PathBuf>,
 }
 
-/// How much of a view is printed.
+/// How much of a view to print.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Extent {
     /// Print all of it, through a pager on a terminal; by default a view is one screen.
@@ -49,7 +49,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Prints a view as the user asked for it: all of it, or a screen.
+    /// Prints the complete view, or its first screen.
     pub fn print(
         self,
         wanted: Wanted,
@@ -65,7 +65,7 @@ impl Extent {
 }
 
 impl ViewArguments {
-    /// Opens the capture, asks, and shows how far the walk is meanwhile.
+    /// Opens the capture, runs the questions, and shows the progress.
     pub fn ask<A, E>(
         &self,
         globals: &Globals,
@@ -105,7 +105,7 @@ impl ViewArguments {
         Ok(answers.of_samples(filter))
     }
 
-    /// The filter that the options ask for.
+    /// The filter from the options.
     fn filter(&self, capture: &Capture) -> Result<Filter, CommandError> {
         let events: Result<Vec<_>, _> = self.events.iter().map(|name| capture.find_event(name)).collect();
         let mode = match (self.user_only, self.kernel_only) {
@@ -122,7 +122,7 @@ impl ViewArguments {
         })
     }
 
-    /// Where to look for names.
+    /// Where to search for names.
     fn symbols(&self) -> SymbolizerOptions {
         SymbolizerOptions {
             allow_debuginfod: self.debuginfod,
@@ -132,7 +132,7 @@ impl ViewArguments {
     }
 }
 
-/// The latest unfinished recording of a capture's name beside it: `NAME.PID-N.partial`.
+/// The latest unfinished recording of a capture's name in its folder: `NAME.PID-N.partial`.
 fn partial_of(capture: &Path) -> Option<PathBuf> {
     let prefix = format!("{}.", capture.file_name()?.to_str()?);
     let folder = match capture.parent() {
@@ -150,7 +150,7 @@ fn partial_of(capture: &Path) -> Option<PathBuf> {
         .map(|entry| capture.with_file_name(entry.file_name()))
 }
 
-/// A capture without samples has nothing to show: says which events were recorded and why there may be none.
+/// An error for a capture without samples: the recorded events, and possible reasons.
 pub fn require_samples(heading: &Heading, passing: u64) -> Result<(), CommandError> {
     if passing > 0 {
         return Ok(());
@@ -178,7 +178,7 @@ pub fn require_samples(heading: &Heading, passing: u64) -> Result<(), CommandErr
     ))
 }
 
-/// Says on standard error what could not be read of the capture; the result shown is then partial.
+/// Prints on standard error which parts of the capture could not be read; the result is then partial.
 pub fn outcome(unread: &[String], globals: &Globals) -> Outcome {
     if unread.is_empty() {
         return Outcome::Complete;
@@ -190,7 +190,7 @@ pub fn outcome(unread: &[String], globals: &Globals) -> Outcome {
     Outcome::Partial
 }
 
-/// Writes a page beside what is printed, where the user asked for one.
+/// Writes a page in addition to the printed text, if requested.
 pub fn write_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), CommandError> {
     let Some(path) = path else { return Ok(()) };
     let page = page();
@@ -202,7 +202,7 @@ pub fn write_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<
     })
 }
 
-/// As [`require_samples`]; a capture that could not be read whole says so first.
+/// As [`require_samples`]; first prints which parts of the capture could not be read.
 pub fn require_samples_of(
     heading: &Heading,
     passing: u64,

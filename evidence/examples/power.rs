@@ -1,4 +1,4 @@
-//! What a trial can find: prints how often a planted effect is found, by noise, effect and number of rounds.
+//! The power of a trial: prints how often a planted effect is found, by noise, effect and number of rounds.
 //!
 //! `cargo run -p hardmeter-evidence --example power [TRIALS]`; 500 trials a line unless said otherwise.
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 const BLOCK_MICROS: u128 = 20_000;
 
-/// Work that the compiler cannot leave out: a chain of multiplications and a walk over 256 KB.
+/// Work that the compiler cannot remove: a chain of multiplications and a walk over 256 KB.
 fn work(rounds: u64, memory: &mut [u64]) {
     let mut value = black_box(1_u64);
     for round in 0..rounds {

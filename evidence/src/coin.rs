@@ -1,4 +1,4 @@
-//! A coin whose tosses a seed decides.
+//! A seeded random coin.
 
 use serde::{Deserialize, Serialize};
 

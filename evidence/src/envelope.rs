@@ -1,5 +1,5 @@
-//! The one JSON envelope: every result that a command prints for programs is an object with `format`
-//! (`hardmeter-VIEW`) and `version`, and the fields of the view beside them. `docs/json.md` lists the formats.
+//! The JSON envelope: every JSON result of a command is an object with `format` (`hardmeter-VIEW`) and `version`,
+//! and the fields of the view. `docs/json.md` lists the formats.
 //!
 //! A version is raised when a field is removed or changes its meaning; fields may be added at any time.
 //!
@@ -14,8 +14,9 @@
 
 use serde_json::{json, Value};
 
-/// The fields of a view in the envelope. What is no object becomes its field `data`. A format that the fields name
-/// themselves stays, with its version; a `version` of something else stays, too, and the format's is `format_version`.
+/// The fields of a view in the envelope. A value that is not an object becomes the field `data`. A `format` among
+/// the fields is kept, with its version; another `version` among them is kept, too, and the format's is then
+/// `format_version`.
 pub fn envelope(view: &str, version: u64, fields: Value) -> Value {
     let mut fields = match fields {
         Value::Object(fields) => fields,

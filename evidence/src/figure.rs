@@ -1,4 +1,4 @@
-//! A figure: what every view, drawing and JSON file is made from.
+//! A figure: the common value type of views, charts and JSON files.
 
 use crate::{Interval, Median, Share};
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Counted: every event is in it.
+    /// Counted completely.
     Exact,
     /// Concluded from a sample.
     Inferred,
-    /// Of a simulated machine.
+    /// Measured on a simulated machine.
     Simulated,
     /// Measured time, on a machine with noise.
     Measured,
@@ -29,7 +29,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// 1 if more is better, -1 if less is: a change times this is a gain.
+    /// 1 if more is better, -1 if less is: multiplied by it, a change becomes a gain.
     pub fn sign(self) -> f64 {
         match self {
             Direction::Less => -1.0,
@@ -45,13 +45,13 @@ pub struct Figure {
     pub value: f64,
     /// "ms", "MB", "%".
     pub unit: String,
-    /// How many observations it is from.
+    /// Number of observations.
     pub n: u64,
     /// Its 95 % interval, where it has one.
     pub interval: Option<Interval>,
     /// How it was obtained.
     pub method: Method,
-    /// Which way it is good; `None` where neither is.
+    /// The better direction; `None` if neither is.
     pub direction: Option<Direction>,
 }
 

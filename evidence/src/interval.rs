@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An interval, both ends included. Unless said otherwise it is one of 95 %.
+/// An interval, both ends included; 95 % unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -12,7 +12,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// All numbers: nothing is known.
+    /// All numbers: without information.
     pub const EVERYTHING: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
     /// An interval of `half` on either side of `value`.

@@ -1,4 +1,4 @@
-//! What a measurement is worth: figures with their intervals, and trials that compare contestants.
+//! Statistics of measurements: figures with their intervals, and trials that compare contestants.
 //!
 //! | module | answers |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | [`envelope`](mod@envelope) | results for programs: format, version, fields |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
-//! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` says why these methods were
-//! chosen; `cargo run -p hardmeter-evidence --example power` prints what a trial can find.
+//! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` explains the choice of
+//! methods; `cargo run -p hardmeter-evidence --example power` prints what a trial can find.
 //!
 //! ```
 //! use hardmeter_evidence::{Direction, Metric, Plan, Trial, Verdict};

@@ -1,5 +1,4 @@
-//! Medians of repeated measurements, and how sure they are; by order statistics, so that nothing is assumed about the
-//! noise.
+//! Medians of repeated measurements with intervals from order statistics, which need no assumption about the noise.
 
 use crate::Interval;
 use serde::{Deserialize, Serialize};
@@ -9,10 +8,10 @@ use serde::{Deserialize, Serialize};
 pub struct Median {
     /// The median.
     pub value: f64,
-    /// The interval that encloses the true median with a probability of at least 95 %. `None` for fewer than six
-    /// values, which have none: the extremes of five enclose it in 94 % of cases.
+    /// The interval that contains the true median with a probability of at least 95 %. `None` for fewer than six
+    /// values: the extremes of five contain it in only 94 % of cases.
     pub interval_95: Option<Interval>,
-    /// How many values there were.
+    /// Number of values.
     pub n: usize,
 }
 
@@ -34,7 +33,7 @@ impl Median {
     }
 }
 
-/// The middle of values in order; `None` of none.
+/// The middle of sorted values; `None` if empty.
 pub(crate) fn middle(ordered: &[f64]) -> Option<f64> {
     match ordered.len() {
         0 => None,
@@ -44,8 +43,8 @@ pub(crate) fn middle(ordered: &[f64]) -> Option<f64> {
 }
 
 /// The largest k for which the k-th smallest and the k-th largest of `n` independent values enclose their
-/// distribution's median with a probability of at least 95 %: how many values lie below it is binomial(n, 1/2),
-/// whatever the distribution.
+/// distribution's median with a probability of at least 95 %: the number of values below the median is binomial(n,
+/// 1/2) for any distribution.
 fn enclosing_rank(n: usize) -> Option<usize> {
     let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
     let mut below = 0.0;

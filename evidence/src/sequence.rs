@@ -1,14 +1,14 @@
-//! Differences of pairs, looked at after every one.
+//! Sequential test of paired differences.
 //!
-//! A wager on symmetry. If two contestants do not differ, and a coin decided which of the two ran first, then the sign
-//! of their difference is a fair coin, whatever the noise, its tails and its drift: exchanging the names would have
-//! turned the sign and nothing else. So a player who bets a share b of what he has on "the next difference is positive"
-//! has, on average, what he had before. He begins with 1; that he ever has 40 has a probability of at most 1/40 (Ville
-//! 1939). What he has is the evidence (an e-value) against "no difference", and it may be looked at as often as one likes.
+//! The test is a bet on symmetry. If two contestants do not differ, and a coin decided which of them ran first, the
+//! sign of their difference is a fair coin, whatever the noise, its tails and its drift: exchanging the names would
+//! only have changed the sign. So a player who bets a share b of his capital on "the next difference is positive"
+//! keeps his capital on average. He begins with 1; the probability that he ever reaches 40 is at most 1/40 (Ville
+//! 1939). His capital is the evidence (an e-value) against "no difference", and may be checked after every pair.
 //!
 //! * The stake is `b * tanh(difference / scale)`, where the scale comes from the differences before this one: a large
 //!   difference counts for more than a small one, and no single one for more than a factor of 1 + b or 1 - b.
-//! * Nobody knows the best b beforehand: five players bet [`BETS`], and the evidence is their mean.
+//! * The best b is not known beforehand: five players bet [`BETS`], and the evidence is their mean.
 //! * "The difference is at most t" is tested by differences less t; the thresholds that are not refuted are the interval.
 //!
 //! Invariants:
@@ -20,11 +20,11 @@ use crate::median::middle;
 use crate::Interval;
 use serde::{Deserialize, Serialize};
 
-/// What the players bet. The largest decides how soon a difference is found that no noise hides: seven pairs for a
-/// two-sided 5 %, of six that are possible at all. The smallest one finds differences of a sixth of the noise.
+/// The players' bets. The largest determines how soon a difference without noise is found: after seven pairs for a
+/// two-sided 5 %, where six is the minimum possible. The smallest one finds differences of a sixth of the noise.
 pub(crate) const BETS: [f64; 5] = [0.15, 0.35, 0.6, 0.8, 0.95];
 
-/// Evidence that is enough to lean to one side where a mistake is cheap and is found out later: three pairs that agree.
+/// Evidence that suffices for a preference where a mistake is cheap and found later: three pairs that agree.
 pub const LEANS: f64 = 4.0;
 
 /// Differences before the scale of the next one is estimated from them.
@@ -46,7 +46,7 @@ impl Sequence {
         }
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.differences.len()
     }
@@ -56,15 +56,15 @@ impl Sequence {
         self.differences.is_empty()
     }
 
-    /// Forgets all but the latest pairs.
+    /// Drops all but the latest pairs.
     pub fn keep_latest(&mut self, latest: usize) {
         let kept = self.differences.split_off(self.len().saturating_sub(latest));
         *self = Sequence::default();
         kept.into_iter().for_each(|difference| self.push(difference));
     }
 
-    /// The typical difference, by Hodges and Lehmann: the median of the means of all two of them (and of each itself).
-    /// As good as the mean where noise is normal, and hardly moved by one pair that met something else.
+    /// The typical difference, by Hodges and Lehmann: the median of the means of all pairs of differences (and of
+    /// each itself). As efficient as the mean for normal noise, and robust against a single outlier.
     pub fn estimate(&self) -> Option<f64> {
         let n = self.len();
         let mut means = Vec::with_capacity(n * (n + 1) / 2);
@@ -104,9 +104,9 @@ impl Sequence {
         Sequence { differences, scales: self.scales.clone() }
     }
 
-    /// All differences that are not refuted at `level` (0.05: an interval of 95 %), half of it on each side. It holds at
-    /// all times at once: that one of the intervals ever misses the true difference has the probability `level`.
-    /// With few pairs it has no ends.
+    /// All differences that are not refuted at `level` (0.05: an interval of 95 %), half of it on each side. It
+    /// holds at all times simultaneously: the probability that any of the intervals misses the true difference is
+    /// at most `level`. With few pairs it is unbounded.
     pub fn interval(&self, level: f64) -> Interval {
         let enough = 2.0 / level;
         let turned = self.turned();
@@ -119,7 +119,7 @@ fn lowest(sequence: &Sequence, enough: f64) -> f64 {
     let smallest = sequence.differences.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = sequence.differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let reach = sequence.scales.iter().copied().fold(largest - smallest, f64::max).max(1e-9);
-    // Far below all of them the players win whatever they bet.
+    // Far below all differences, all players win.
     let (mut refuted, mut held) = (smallest - 20.0 * reach, largest + 20.0 * reach);
     if sequence.is_empty() || sequence.above(refuted) < enough {
         return f64::NEG_INFINITY;
@@ -135,12 +135,12 @@ fn lowest(sequence: &Sequence, enough: f64) -> f64 {
     refuted
 }
 
-/// What the players have on average after these outcomes, each from -1 (all that was bet is lost) to 1.
+/// The mean of the players' capitals after these outcomes, each from -1 (the whole bet is lost) to 1.
 fn evidence(outcomes: &[f64]) -> f64 {
     BETS.iter().map(|bet| wealth(*bet, outcomes)).sum::<f64>() / BETS.len() as f64
 }
 
-/// What a player has who always bets this share; as a logarithm on the way, since it may grow beyond all numbers.
+/// The capital of a player who always bets this share; computed as a logarithm to avoid overflow.
 fn wealth(bet: f64, outcomes: &[f64]) -> f64 {
     let (mut log, mut product) = (0.0, 1.0_f64);
     for outcome in outcomes {
@@ -162,8 +162,8 @@ fn sign(value: f64) -> f64 {
     }
 }
 
-/// How far the differences so far spread around their median: 1.48 median distances, which is the standard deviation
-/// where they are normal; 0 of too few.
+/// The spread of the differences so far around their median: 1.48 median distances, which equals the standard
+/// deviation of normal ones; 0 if there are too few.
 fn scale(differences: &[f64]) -> f64 {
     if differences.len() < FEWEST_FOR_SCALE {
         return 0.0;
@@ -195,7 +195,7 @@ mod tests {
         // All five lose: (0.85^3 + 0.65^3 + 0.4^3 + 0.2^3 + 0.05^3) / 5.
         assert!((three.below(0.0) - 0.1921).abs() < 0.0001, "{}", three.below(0.0));
         assert!(three.above(0.0) >= LEANS);
-        // The middle one stands on the threshold: it says nothing.
+        // The middle one equals the threshold: it adds no evidence.
         let two_sided = (0.85 * 1.15 + 0.65 * 1.35 + 0.4 * 1.6 + 0.2 * 1.8 + 0.05 * 1.95) / 5.0;
         assert!((three.above(0.2) - two_sided).abs() < 1e-12);
     }

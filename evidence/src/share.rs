@@ -12,7 +12,7 @@ const Z: f64 = 1.959_963_984_540_054;
 pub struct Share {
     /// Samples counted.
     pub count: u64,
-    /// Of how many.
+    /// The total.
     pub total: u64,
 }
 
@@ -26,8 +26,8 @@ impl Share {
         }
     }
 
-    /// The 95 % interval of the fraction by Wilson's score method, which stays inside 0..1 and is honest for
-    /// small counts, where the usual p ± 1.96 s is not. `None` of no samples.
+    /// The 95 % interval of the fraction by Wilson's score method, which stays inside 0..1 and is accurate for
+    /// small counts, unlike the usual p ± 1.96 s. `None` without samples.
     pub fn interval(self) -> Option<Interval> {
         if self.total == 0 {
             return None;
@@ -51,8 +51,8 @@ impl Serialize for Share {
     }
 }
 
-/// The 95 % interval of the mean of a Poisson variable seen as `count`, by Byar's approximation (within 1 % of the
-/// exact limits from a count of 1 on).
+/// The 95 % interval of the mean of a Poisson variable with observed `count`, by Byar's approximation (within 1 %
+/// of the exact limits from a count of 1 on).
 pub fn count_interval(count: u64) -> Interval {
     let cube = |x: f64| x * x * x;
     let n = count as f64;
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(Share { count: 0, total: 0 }.fraction(), 0.0);
     }
 
-    /// Exact limits (Garwood) from any table of the Poisson distribution: 10 gives 4.795 .. 18.39,
-    /// 100 gives 81.36 .. 121.63.
+    /// Exact limits (Garwood) from tables of the Poisson distribution: 10 gives 4.795 .. 18.39, 100 gives 81.36 ..
+    /// 121.63.
     #[test]
     fn poisson_limits_agree_with_the_tables() {
         close(count_interval(10).low, 4.795, 0.02);

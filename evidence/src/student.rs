@@ -1,4 +1,4 @@
-//! Means: Student's intervals, and Welch's of two means.
+//! Means with Student's intervals, and differences of means with Welch's.
 
 use crate::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 /// Independent values, summed up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// How many.
+    /// Number of values.
     pub n: u64,
     /// Their mean.
     pub mean: f64,
@@ -15,7 +15,7 @@ pub struct Sample {
     pub variance: f64,
 }
 
-/// What two means differ by, or their ratio less 1.
+/// The difference of two means, or their ratio minus 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// The difference.
@@ -27,7 +27,7 @@ pub struct Difference {
 }
 
 impl Sample {
-    /// Sums values up; a variance of 0 of fewer than two.
+    /// Sample statistics of values; the variance is 0 for fewer than two.
     pub fn of(values: &[f64]) -> Sample {
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n.max(1) as f64;
@@ -54,15 +54,15 @@ impl Sample {
         Some(Interval::around(self.mean, self.error() * quantile_95((self.n - 1) as f64)))
     }
 
-    /// This mean less the other one, with Welch's interval: their variances need not be alike. `None` of fewer than
+    /// This mean minus the other one, with Welch's interval, which allows unequal variances. `None` for fewer than
     /// two values each.
     pub fn less(&self, other: &Sample) -> Option<Difference> {
         let (error, freedom) = welch(self, other, 1.0)?;
         Some(Difference::of(self.mean - other.mean, error, freedom, self.n.min(other.n)))
     }
 
-    /// This mean by the other one, less 1, by the delta method with Welch's degrees of freedom. `None` of fewer than
-    /// two values each, or if the other mean is not positive.
+    /// This mean divided by the other one, minus 1, by the delta method with Welch's degrees of freedom. `None` for
+    /// fewer than two values each, or if the other mean is not positive.
     pub fn by(&self, other: &Sample) -> Option<Difference> {
         if other.mean <= 0.0 {
             return None;
@@ -96,9 +96,9 @@ fn welch(a: &Sample, b: &Sample, weight: f64) -> Option<(f64, f64)> {
     (sum.is_finite() && freedom.is_finite()).then_some((sum.sqrt(), freedom))
 }
 
-/// The two-sided 95 % point of Student's distribution, by straight lines between the points of a table: at most 1e-4 of
-/// it too much. The analyzer asks for thousands a second, and the exact function takes a microsecond or two, and does
-/// not return for millions of degrees of freedom.
+/// The two-sided 95 % point of Student's distribution, by linear interpolation in a table: at most 1e-4 too large.
+/// The analyzer needs thousands per second; the exact function takes one to two microseconds, and does not
+/// terminate for millions of degrees of freedom.
 pub fn quantile_95(freedom: f64) -> f64 {
     let place = POINTS as f64 / freedom.max(1.0);
     let below = (place as usize).min(POINTS - 1);
@@ -108,8 +108,8 @@ pub fn quantile_95(freedom: f64) -> f64 {
 
 const POINTS: usize = 1024;
 
-/// The exact points for 1024 / i degrees of freedom, the first of the normal distribution: over 1 / freedom they bend
-/// least.
+/// The exact points for 1024 / i degrees of freedom, the first of the normal distribution: as a function of 1 /
+/// freedom they are nearly linear.
 static TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let exact = |freedom| {
         StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(Sample { n: 9, mean: f64::NAN, variance: 1.0 }.interval(), None);
     }
 
-    /// The tables of textbooks have t(1) = 12.706, t(2) = 4.303, t(10) = 2.228, t(30) = 2.042, t(120) = 1.980; in
-    /// between, and beyond the last point of the table here, the library's own function.
+    /// Textbooks' tables have t(1) = 12.706, t(2) = 4.303, t(10) = 2.228, t(30) = 2.042, t(120) = 1.980; between
+    /// these, and beyond the last point of the table here, compare with the library's function.
     #[test]
     fn students_points_as_in_the_tables() {
         for (freedom, point) in [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)] {

@@ -1,4 +1,4 @@
-//! The one writer of terminal tables: columns of text, aligned, as wide as their content, fitted to the terminal.
+//! The writer of terminal tables: aligned columns of text, as wide as their content, fitted to the terminal.
 //!
 //! A table that is too wide leaves out its [`spare`](Column::spare) columns first, if it [may](TextTable::sparing), and
 //! then cuts the widest columns that may be cut. Cells of a column that [keeps the
@@ -19,19 +19,19 @@
 use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How text is to be laid out and coloured.
+/// Layout and colours of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Whether to colour.
     pub color: bool,
-    /// Columns of the terminal; `None` when the text goes to a file or pipe and is never cut.
+    /// Columns of the terminal; `None` for a file or pipe, where text is never cut.
     pub width: Option<usize>,
 }
 
 /// A meaning that a colour can carry. Never the only carrier of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
+    /// Normal text.
     #[default]
     Plain,
     /// A title.
@@ -44,12 +44,12 @@ pub enum Tone {
     Warm,
     /// A memory operand.
     Operand,
-    /// As it should be.
+    /// A good value.
     Good,
 }
 
 impl Tone {
-    /// Values light up from 5 % on: below, a share is rarely worth a look.
+    /// Highlights values from 5 % on: smaller shares are rarely important.
     pub fn of_fraction(fraction: f64) -> Tone {
         match fraction {
             f if f >= 0.05 => Tone::Hot,
@@ -72,7 +72,7 @@ impl Tone {
 }
 
 impl Style {
-    /// The text in a tone, if colours are wanted.
+    /// The text in a tone, if colours are enabled.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         match tone.code() {
             Some(code) if self.color && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -81,7 +81,7 @@ impl Style {
     }
 }
 
-/// Where a column's text stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Align {
     Left,
@@ -93,15 +93,15 @@ enum Align {
 pub enum Cut {
     /// Never cut.
     Never,
-    /// The beginning stays: routines.
+    /// Keeps the beginning: routines.
     KeepHead,
-    /// The end stays: paths.
+    /// Keeps the end: paths.
     KeepTail,
-    /// The beginning stays, and what tells a cell from others with the same beginning: statements.
+    /// Keeps the beginning, and the part that distinguishes cells with the same beginning: statements.
     KeepDifference,
 }
 
-/// A column: its title, where its text stands, and what happens to it on a narrow terminal.
+/// A column: title, alignment, and behaviour on a narrow terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     title: String,
@@ -127,13 +127,13 @@ impl Column {
         Column { cut, ..self }
     }
 
-    /// The same column, not cut below this width as long as there are spare columns to leave out.
+    /// The same column, not cut below this width while there are spare columns to leave out.
     pub fn at_least(self, least: usize) -> Column {
         Column { least, ..self }
     }
 
-    /// The same column, left out where the terminal is too narrow and the table may leave columns out: the highest rank
-    /// goes first. Rank 0 always stays.
+    /// The same column, left out if the terminal is too narrow and the table may leave columns out: highest rank
+    /// first. Rank 0 is never left out.
     pub fn spare(self, rank: u8) -> Column {
         Column { spare: rank, ..self }
     }
@@ -151,7 +151,7 @@ pub struct TextTable {
 }
 
 const GAP: usize = 2;
-/// Cutting a column to less would leave nothing to recognise.
+/// Minimum width at which a cut text is recognisable.
 const LEAST: usize = 12;
 /// The width below which none is cut, however narrow the terminal is.
 const FLOOR: usize = 6;
@@ -168,7 +168,7 @@ impl TextTable {
         }
     }
 
-    /// A table of figures: the first column is text, all others are figures.
+    /// A table of figures: the first column is text, all others are numbers.
     pub fn of_figures<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Self {
         let column = |(index, title)| if index == 0 { Column::left(title) } else { Column::right(title) };
         TextTable::new(titles.into_iter().enumerate().map(column))
@@ -179,12 +179,12 @@ impl TextTable {
         TextTable { titled: false, ..self }
     }
 
-    /// The same table, which leaves out its spare columns where the terminal is too narrow for them.
+    /// The same table, which leaves out its spare columns if the terminal is too narrow.
     pub fn sparing(self) -> Self {
         TextTable { sparing: true, ..self }
     }
 
-    /// Adds a row: a cell per column.
+    /// Adds a row with a cell per column.
     pub fn row(&mut self, cells: Vec<(String, Tone)>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
@@ -195,7 +195,7 @@ impl TextTable {
         self.row(cells.into_iter().map(|cell| (cell.into(), Tone::Plain)).collect());
     }
 
-    /// Adds a line below the last row, as wide as it is.
+    /// Adds a line of any width below the last row.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push((self.rows.len(), text.into()));
     }
@@ -210,12 +210,12 @@ impl TextTable {
         self.rows.is_empty()
     }
 
-    /// Keeps the first rows only.
+    /// Keeps only the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows.truncate(rows);
     }
 
-    /// Its titles, and its cells without their tones: for tables on pages.
+    /// Its titles, and its cells without tones, for tables on pages.
     pub fn titles_and_rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let plain = |cells: &Vec<(String, Tone)>| cells.iter().map(|(cell, _)| printable(cell)).collect();
         let titles = self.columns.iter().map(|column| column.title.clone()).collect();
@@ -294,7 +294,7 @@ impl TextTable {
             let Some(first) = spare.max_by_key(|column| self.columns[*column].spare) else { break };
             widths[first] = None;
         }
-        // The widest column that may be cut gives way first; below its least width only if nothing else is left.
+        // Cut the widest column first; below its minimum width only if no other column can be cut.
         for floor in [usize::MAX, LEAST, FLOOR] {
             while total(&widths, &|_, width| width) > available {
                 let may_be_cut = |column: &usize| {
@@ -330,7 +330,7 @@ fn fit(cells: &[String], width: usize, cut: Cut) -> Vec<String> {
     (0..cells.len()).map(fitted).collect()
 }
 
-/// The beginning of a text, and what follows its first `same` characters, from the beginning of that word on.
+/// The beginning of a text, and the part after its first `same` characters, from the beginning of that word on.
 fn around(text: &str, width: usize, same: usize) -> String {
     let characters: Vec<char> = text.chars().collect();
     let head = &characters[..(width / 4).min(same)];
@@ -343,12 +343,12 @@ fn around(text: &str, width: usize, same: usize) -> String {
     format!("{head}…{}", shorten(&tail, space, Cut::KeepHead))
 }
 
-/// A text on one line of at most this width; the beginning stays.
+/// A text on one line of at most this width; the end is cut.
 pub fn one_line(text: &str, width: usize) -> String {
     shorten(&printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")), width, Cut::KeepHead)
 }
 
-/// Names come from foreign files: control characters in them must not reach the terminal.
+/// Names come from untrusted files: control characters in them must not reach the terminal.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -399,7 +399,7 @@ pub fn wrap(text: &str, style: Style, indent: usize) -> String {
     lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
-/// A word, broken where it is wider than a line.
+/// A word, broken if it is wider than a line.
 fn pieces(word: &str, space: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = word;

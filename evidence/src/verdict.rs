@@ -4,17 +4,17 @@ use crate::{Direction, Interval};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a comparison comes to, seen from the contestant that is compared with the baseline.
+/// The verdict of a comparison, from the view of the contestant that is compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is better by the minimum effect or more.
+    /// Better by at least the minimum effect.
     Better,
     /// It is worse.
     Worse,
-    /// It differs by less than the minimum effect.
+    /// Different by less than the minimum effect.
     Same,
-    /// The observations do not tell.
+    /// The observations do not decide.
     Undecided,
 }
 
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(of(2.0, 3.0, Direction::More), Verdict::Better);
         assert_eq!(of(2.0, 3.0, Direction::Less), Verdict::Worse);
         assert_eq!(of(-3.0, -0.1, Direction::More), Verdict::Worse);
-        // It excludes zero, but is too small to matter.
+        // It excludes zero, but is below the minimum effect.
         assert_eq!(of(0.1, 0.9, Direction::More), Verdict::Same);
         assert_eq!(of(-0.5, 0.5, Direction::More), Verdict::Same);
         assert_eq!(of(-2.0, 0.5, Direction::More), Verdict::Undecided);

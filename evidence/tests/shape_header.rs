@@ -1,4 +1,4 @@
-//! ccopt's table is the one that this crate computes.
+//! ccopt's table equals the one that this crate computes.
 
 #[test]
 fn the_header_in_ccopt_is_current() {

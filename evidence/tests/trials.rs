@@ -1,4 +1,4 @@
-//! What trials decide when the truth is known: nothing wrongly more often than they may, and what they can find.
+//! Decisions of trials with known truth: the rate of false decisions is bounded, and planted effects are found.
 
 mod noise;
 
@@ -16,7 +16,7 @@ fn of_equal_contestants_at_most_one_in_twenty_is_decided_wrongly() {
     }
 }
 
-/// Three metrics and two challengers have one level together. The metrics share their noise in part.
+/// Three metrics and two challengers share one level. The metrics share a part of their noise.
 #[test]
 fn many_metrics_and_challengers_share_the_level() {
     let metric = |name| Metric::new(name, Direction::Less, 0.02);
@@ -37,7 +37,7 @@ fn many_metrics_and_challengers_share_the_level() {
     assert!(wrong <= 100, "{wrong} of 2000");
 }
 
-/// What is planted is found the more often the larger it is and the longer it is looked for, and never turned round.
+/// Larger planted effects and longer trials give more decisions, and never the opposite verdict.
 #[test]
 fn planted_effects_are_found() {
     for noise in [Noise::Normal, Noise::HeavyTails, Noise::Drift, Noise::Recorded] {
@@ -54,6 +54,6 @@ fn planted_effects_are_found() {
             assert!(tally.worse <= 10, "{noise:?}: {tally:?}");
         }
     }
-    // 4 % of noise a block are 4 % for a difference of two twos: 10 % are two and a half of it.
+    // 4 % of noise per block are 4 % for a difference of the means of two: 10 % are two and a half times that.
     assert!(tally(Noise::Normal, 200, 0.10, 40).better >= 190);
 }

@@ -11,7 +11,7 @@ fn main() {
         .include("c")
         .std("c11")
         .extra_warnings(true)
-        // Captures are read by builds for tests, too: the lexer is a loop over bytes.
+        // Optimized in test builds, too: the lexer is a loop over bytes, and tests read captures.
         .opt_level(2)
         .compile("hm_statement");
 }

@@ -8,7 +8,7 @@ use hardmeter_symbols::SourceOptions;
 use hardmeter_views::{Listing, Wanted};
 use std::path::PathBuf;
 
-/// Show one routine: its instructions, the source between them, the samples of each event beside them.
+/// Show one routine: its instructions with source lines and the samples of each event.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Print the first N records with their registers, data address and latency.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     registers: Option<usize>,
-    /// How instructions are written.
+    /// Assembler syntax.
     #[arg(long, value_enum, default_value_t = Syntax::Att)]
     syntax: Syntax,
     /// A folder that holds the program's source (may be given more than once).

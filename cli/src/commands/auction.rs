@@ -1,4 +1,4 @@
-//! `hardmeter auction`: an auction site on Apache, PHP and MariaDB, visited; placement's workload.
+//! `hardmeter auction`: an auction site on Apache, PHP and MariaDB under load, the workload of placement.
 
 use super::output::Output;
 use super::workload::{remark, writable, Bar};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Run an auction site on Apache, PHP and MariaDB: the load on which placement is tried.
+/// Run an auction site on Apache, PHP and MariaDB: the load for trials of placement.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -56,10 +56,10 @@ struct Start {
 
 #[derive(clap::Args, Debug)]
 struct SiteOptions {
-    /// How many rows: 1 is 100,000 members, 33,000 items, 330,000 bids, 100,000 comments.
+    /// Size of the data: 1 is 100,000 members, 33,000 items, 330,000 bids, 100,000 comments.
     #[arg(long, default_value_t = 1.0, value_name = "SCALE")]
     data: f64,
-    /// What decides over rows and visitors.
+    /// Seed of rows and visitors.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// PHP by PHP-FPM behind Apache's event MPM, instead of mod_php in prefork.
@@ -68,13 +68,13 @@ struct SiteOptions {
     /// Apache's MPM, with --fpm.
     #[arg(long, value_enum, requires = "fpm")]
     mpm: Option<MpmName>,
-    /// How many requests are worked on at once.
+    /// Number of requests served concurrently.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=2000))]
     workers: u32,
     /// Placement: off; collect (modules and an observing analyzer); or a policy of hardmeter split analyze.
     #[arg(long, default_value = "off", value_name = "off|collect|POLICY")]
     split: Split,
-    /// Where placement's modules are.
+    /// The folder of placement's modules.
     #[arg(long, value_name = "DIR")]
     split_build: Option<PathBuf>,
     /// A setting of MariaDB, name=value; several times.
@@ -90,40 +90,41 @@ struct Run {
     /// How visitors behave: browsing (reads only) or bidding (about 15 % of pages write).
     #[arg(long, value_enum)]
     mix: Option<MixName>,
-    /// Of a scenario: this share of the paper's clients.
+    /// For a scenario: the share of the paper's clients.
     #[arg(long, default_value_t = 1.0, requires = "scenario")]
     scale: f64,
-    /// Requests a second, whether the site keeps up or not.
+    /// Requests per second, whether the site keeps up or not.
     #[arg(long, default_value_t = 200.0)]
     rate: f64,
-    /// How requests come: poisson (independent of each other) or fixed (at equal distances).
+    /// Arrival of requests: poisson (independent of each other) or fixed (at equal intervals).
     #[arg(long, value_enum, default_value_t = ArrivalsName::Poisson)]
     arrivals: ArrivalsName,
     /// Connections of the open loop; by default as many as the site has workers.
     #[arg(long)]
     connections: Option<usize>,
-    /// Visitors of the open loop, who take turns; few enough that each gets about in a short run.
+    /// Number of visitors of the open loop, who take turns; few enough that each visits several pages in a short
+    /// run.
     #[arg(long, default_value_t = 40)]
     visitors: usize,
-    /// A closed loop instead: this number of clients; each sends its next request when it has the answer.
+    /// A closed loop instead: this number of clients; each sends its next request after its answer.
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "connections"])]
     clients: Option<usize>,
-    /// How long requests of a mix come that count.
+    /// Measured seconds of a mix.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// How long requests of a mix come before.
+    /// Seconds of a mix before the measurement.
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     warmup: f64,
-    /// How long an answer may take; by default 30 s, in a scenario an hour.
+    /// Time limit of an answer in seconds; by default 30 s, in a scenario an hour.
     #[arg(long, value_name = "SECONDS")]
     patience: Option<f64>,
     /// A site that stays (hardmeter auction start): its folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "data", "fpm", "workers", "split", "settings"])]
     at: Option<PathBuf>,
-    /// Where to make the site; the folder is left behind, with logs. By default a temporary one.
+    /// The folder of the site; it is kept, with logs. By default a temporary one.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Write the result there, as JSON.
+    /// Write the result to this file, as JSON.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -331,7 +332,7 @@ impl Run {
     }
 }
 
-/// A folder that the servers' account can enter; gone when it is dropped.
+/// A folder that the servers' account can enter; removed on drop.
 fn temporary_folder() -> Result<tempfile::TempDir, CommandError> {
     let folder = tempfile::Builder::new()
         .prefix("hardmeter-auction-")
@@ -342,7 +343,7 @@ fn temporary_folder() -> Result<tempfile::TempDir, CommandError> {
     })
 }
 
-/// Where `make build-place` puts the modules: in the repository that this program was built in, or below the current folder.
+/// The output folder of `make build-place`: in the repository of this program's build, or below the current folder.
 fn placement_folder() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let near = program.ancestors().map(|folder| folder.join("build/place"));

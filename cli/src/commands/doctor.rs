@@ -1,4 +1,4 @@
-//! `hardmeter doctor`: tell which event sources this machine has, and what mends the others.
+//! `hardmeter doctor`: reports which event sources this machine has, and the remedies for the others.
 
 use super::output::Output;
 use super::{CommandError, Globals, Outcome};
@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         || prescription(&diagnosis, terminal::style(globals).color),
         || json!(diagnosis),
     )?;
-    // The timer alone shows no misses: that is not what hardmeter is for.
+    // The timer alone records no misses, so it is not sufficient.
     match diagnosis.best_source() {
         Some(verdict) if verdict.source != "timer" => Ok(Outcome::Complete),
         _ => Ok(Outcome::Partial),

@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(Outcome::Complete)
 }
 
-/// The simulation's data for an event's samples. A branch or a plain instruction touches no data; causes are those
-/// of cache misses.
+/// The simulation's data in an event's samples. A branch or a plain instruction has no data address; causes apply
+/// to cache misses only.
 fn simulated_text(event: &str) -> &'static str {
     use MemoryEvent::{BranchesMispredicted, Instructions, L1dMiss, L1iMiss, L2Miss, L3Miss};
     match MemoryEvent::from_name(event) {

@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(outcome(&unread, globals))
 }
 
-/// What could not be read of the capture.
+/// Parts of the capture that could not be read, one sentence each.
 type Unread = Vec<String>;
 
 fn export_folded(answers: &Answers, output: Option<&Path>) -> Result<Unread, CommandError> {
@@ -139,7 +139,7 @@ fn export_csv(answers: &Answers, output: Option<&Path>) -> Result<Unread, Comman
     Ok(walk.map_or_else(Vec::new, |walk| walk.unread()))
 }
 
-/// Why a result was not written: writing failed, or there was nothing to write.
+/// Why a result was not written: an I/O error, or an empty result.
 enum Failure {
     Write(io::Error),
     Other(CommandError),
@@ -163,7 +163,7 @@ impl From<CommandError> for Failure {
     }
 }
 
-/// Hands `write` the file of `-o`, or standard output. `None` when standard output's reader had seen enough.
+/// Passes `write` the file of `-o`, or standard output. `None` if the reader of standard output closed it.
 fn put<T>(
     output: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,

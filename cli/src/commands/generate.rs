@@ -1,4 +1,5 @@
-//! `hardmeter generate`: man pages and shell completions, generated from the definitions of the commands. For packagers; hidden.
+//! `hardmeter generate`: man pages and shell completions, generated from the definitions of the commands. For
+//! packagers; hidden.
 
 use super::{CommandError, Globals, Outcome};
 use clap_complete::Shell;
@@ -24,7 +25,7 @@ enum What {
     Completions,
 }
 
-/// Runs the command; `cli` is the whole command line that pages and completions describe.
+/// Runs the command; `cli` is the complete command line that pages and completions describe.
 pub fn run(arguments: &Arguments, _globals: &Globals, cli: clap::Command) -> Result<Outcome, CommandError> {
     let folder = &arguments.folder;
     write(arguments.what, folder, cli).map_err(|error| {

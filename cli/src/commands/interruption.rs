@@ -1,14 +1,14 @@
-//! Ctrl-C and requests to end: what a workload runs elsewhere (statements on a server, a program) is stopped first.
+//! Ctrl-C and other signals: remote work of a workload (statements on a server, a program) is stopped first.
 
 use std::mem::MaybeUninit;
 
-/// From now on calls `stop` when a signal asks this program to end. A second signal ends it at once.
+/// Calls `stop` at the first terminating signal. A second signal ends it at once.
 ///
-/// A thread waits for the signals, and all others block them: stopping takes more than a
-/// signal handler may do, a connection to a server for one. Must be called before other threads are started.
+/// A thread waits for the signals, and all others block them, because `stop` may do what a signal handler must not,
+/// such as connecting to a server. Must be called before other threads are started.
 pub(super) fn watch(stop: impl Fn() + Send + 'static) {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initializes the set, which all others take; none of them can fail for these arguments.
+    // SAFETY: sigemptyset initializes the set that the others use; none of them can fail for these arguments.
     let signals = unsafe {
         libc::sigemptyset(signals.as_mut_ptr());
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -28,7 +28,7 @@ pub(super) fn watch(stop: impl Fn() + Send + 'static) {
     });
 }
 
-/// Whether a signal is ignored, as nohup leaves it; then it stays so.
+/// Whether a signal is ignored, as after nohup; then it stays ignored.
 fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: with a null pointer for the new action sigaction only tells the present one.

@@ -1,4 +1,4 @@
-//! One file per subcommand: its arguments, and the few lines that call the part that does the work.
+//! One file per subcommand: its arguments, and the calls of the part that does the work.
 
 pub mod annotate;
 pub mod auction;
@@ -34,7 +34,7 @@ mod workload;
 
 use std::fmt;
 
-/// Options that every command takes.
+/// Options of every command.
 #[derive(clap::Args, Debug)]
 pub struct Globals {
     /// When to colour; `auto`: only on a terminal.
@@ -54,16 +54,16 @@ pub enum Color {
     Never,
 }
 
-/// How a command that did its work ended.
+/// How a successful command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything as asked: exit status 0.
+    /// Complete: exit status 0.
     Complete,
-    /// Work was done but something is missing from it (said on standard error): exit status 1.
+    /// Incomplete (with a message on standard error): exit status 1.
     Partial,
 }
 
-/// Why a command could not do its work: the cause, and the remedy. Exit status 1.
+/// Why a command failed: cause and remedy. Exit status 1.
 #[derive(Debug)]
 pub struct CommandError {
     cause: String,
@@ -71,7 +71,7 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// An error with cause and remedy; the remedy may be empty when the cause contains it.
+    /// An error with cause and remedy; the remedy may be empty if the cause contains it.
     pub fn new(cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
         CommandError { cause: cause.to_string(), remedy: remedy.to_string() }
     }

@@ -6,7 +6,7 @@ use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::{Formula, ObjectLevel, ObjectsQuestion};
 use hardmeter_views::{sentences_text, ObjectsReport, Wanted};
 
-/// Show on what data the misses are: by table, index, lock, memory context, variable.
+/// Show which data the misses are on: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Levels to group by.
     #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "part", value_parser = parse_level)]
     by: Vec<ObjectLevel>,
-    /// An object of your own, by a formula over the address: a further column. May be repeated.
+    /// Define an object by a formula over the address: a further column. May be repeated.
     #[arg(long, value_name = "NAME=FORMULA", value_parser = str::parse::<Formula>)]
     define: Vec<Formula>,
     /// Rows per table (default: 20).
@@ -54,7 +54,7 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
-    /// Only the sentences that stand above the tables.
+    /// Only the sentences above the tables.
     Sentences,
     Json,
     Csv,

@@ -1,4 +1,5 @@
-//! Introduces the recorder to what knows the objects and the code of the profiled server: neither knows the other.
+//! Connects the recorder with the crates for the objects and the code of the profiled server, which are independent
+//! of it.
 //!
 //! ```text
 //!   record: Attach, SampleObserver  <── this file ──>  objects: attach, ServerObjects
@@ -12,12 +13,12 @@ use hardmeter_record::session::{Attach, Attached, Observations, ObservedAccess, 
 use hardmeter_samples::model::{Landing, Pid, Record, Registers, StateRule, Timestamp, VirtualAddress};
 use hardmeter_symbols::{NoAddress, NoBlame, StallFinder};
 
-/// What a recording calls to have its server looked into.
+/// The callback with which a recording observes its server.
 pub(super) fn attach() -> Attach {
     Box::new(|pid| match hardmeter_objects::attach(pid) {
         Ok(objects) => Attached::Observer(Box::new(Observer(objects))),
         Err(AttachError::Program(ProgramError::NotThis { .. })) => Attached::NotAServer,
-        // A server that starts has not gone into its data folder at first, nor laid out its memory.
+        // A starting server has not entered its data folder at first, nor laid out its memory.
         Err(
             error @ (AttachError::NotReady { .. }
             | AttachError::Version { .. }
@@ -27,12 +28,12 @@ pub(super) fn attach() -> Attach {
     })
 }
 
-/// What finds the loads of a live recording.
+/// The finder of loads for a live recording.
 pub(super) fn load_finder() -> Box<dyn LoadFinder> {
     Box::new(Loads(StallFinder::new()))
 }
 
-/// The code of processes as a finder of loads.
+/// Adapts `StallFinder` to the recorder's interface.
 struct Loads(StallFinder);
 
 impl LoadFinder for Loads {
@@ -88,7 +89,7 @@ impl SampleObserver for Observer {
     }
 
     fn finish(mut self: Box<Self>, now: Timestamp) -> Observations {
-        // What lies in backends is looked at while they are there; their counters are complete when they are gone.
+        // Backends' memory is read while they exist; their counters are complete after they have ended.
         self.0.look_again(now);
         let counted = self.0.counted();
         let notes = self.0.finish(now);

@@ -1,4 +1,4 @@
-//! `hardmeter oo1`: P3L beside its rivals on the OO1 benchmark.
+//! `hardmeter oo1`: compares P3L with other stores on the OO1 benchmark.
 
 mod arguments;
 mod clear;
@@ -12,7 +12,8 @@ use super::workload::{remark, writable, Bar};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_oo1::Oo1Error;
 
-/// Navigate persistent objects (OO1): P3L beside plain pointers, Texas, E, offsets, LMDB, SQLite, libpmemobj.
+/// Navigate persistent objects (OO1): compares P3L with plain pointers, Texas, E, offsets, LMDB, SQLite,
+/// libpmemobj.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,

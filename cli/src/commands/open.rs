@@ -1,4 +1,4 @@
-//! `hardmeter open`: write the report beside the capture, and show it in the browser.
+//! `hardmeter open`: writes the report next to the capture, and shows it in the browser.
 
 use super::report::write_html;
 use super::{CommandError, Globals, Outcome};
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Show the report of a capture in the browser: written beside it, opened from disk, served by no process.
+/// Show the report of a capture in the browser: written next to it, opened from disk, without a server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ Examples:
 The browser is that of $BROWSER, or what xdg-open starts. Without either the path is
 printed. The file needs no network and no server.")]
 pub struct Arguments {
-    /// The capture, in place of -i.
+    /// The capture, instead of -i.
     file: Option<PathBuf>,
     #[command(flatten)]
     view: ViewArguments,
@@ -45,7 +45,7 @@ pub fn run(arguments: &mut Arguments, globals: &Globals) -> Result<Outcome, Comm
     Ok(outcome(&unread, globals))
 }
 
-/// Starts the browser; `false` where there is none.
+/// Starts the browser; returns `false` if there is none.
 fn browse(page: &Path) -> bool {
     let named = std::env::var_os("BROWSER").filter(|browser| !browser.is_empty());
     let starters = named.into_iter().chain([OsString::from("xdg-open")]);

@@ -1,4 +1,4 @@
-//! `--format text|json`: for commands whose result is one text for people and one value for programs.
+//! `--format text|json`: for commands with one result, as text for people or a value for programs.
 
 use super::CommandError;
 use crate::terminal;
@@ -13,7 +13,7 @@ enum Format {
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Output {
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -24,7 +24,7 @@ impl Output {
         self.format == Format::Text
     }
 
-    /// Prints a result; `view` names its format for programs.
+    /// Prints a result; `view` names its format in JSON.
     pub(super) fn print(
         &self,
         view: &str,

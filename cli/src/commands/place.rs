@@ -1,4 +1,4 @@
-//! Where the data are, or shall be: a server of Hardmeter, anybody's server by a connection string, or a throwaway one.
+//! The place of the data: a server of Hardmeter, any server by a connection string, or a throwaway one.
 
 use super::workload::remark;
 use super::{CommandError, Globals};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Place {
-    /// The folder of a server that `hardmeter server` made [default: a throwaway one of its own].
+    /// The folder of a server made by `hardmeter server` [default: a throwaway one for this workload].
     #[arg(long, value_name = "DIR", help_heading = "Where")]
     pub(super) server: Option<PathBuf>,
     /// Any server, by a connection string: 'host=/run/postgresql user=postgres dbname=NAME'.
@@ -22,23 +22,23 @@ pub(super) struct Place {
     pub(super) database: Option<String>,
 }
 
-/// What the data are of.
+/// The workload of the data.
 pub(super) struct Workload {
-    /// Of its command, its throwaway server, its database.
+    /// Its name: of the command, the throwaway server, and the database.
     pub(super) name: &'static str,
     /// For messages.
     pub(super) title: &'static str,
 }
 
 impl Workload {
-    /// What its sessions are called in the server.
+    /// The application name of its sessions.
     fn application(&self) -> String {
         format!("hardmeter {}", self.name)
     }
 }
 
 impl Place {
-    /// Where data are that were loaded before. A server of Hardmeter that stands still is started.
+    /// Finds loaded data. A stopped server of Hardmeter is started.
     pub(super) fn find(&self, workload: &Workload, globals: &Globals) -> Result<Target, CommandError> {
         match self.connected(workload)? {
             Some(target) => Ok(target),
@@ -66,7 +66,7 @@ impl Place {
         }
     }
 
-    /// Where data shall be loaded. A throwaway server that is not there yet is made for them, with these settings.
+    /// Finds the place for data. A missing throwaway server is created with these settings.
     pub(super) fn find_or_make(
         &self,
         workload: &Workload,
@@ -95,7 +95,7 @@ impl Place {
         self.serving(cluster, workload, globals)
     }
 
-    /// The folder of a throwaway server; `None`: another server, by a connection string.
+    /// The folder of a throwaway server; `None` for another server, by a connection string.
     pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
         self.connection.is_none().then(|| self.folder(workload))
     }

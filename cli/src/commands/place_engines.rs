@@ -1,4 +1,4 @@
-//! The place of data that may be PostgreSQL's or MariaDB's.
+//! The place of data in PostgreSQL or MariaDB.
 
 use super::place::{refuse_password, Place, Workload};
 use super::workload::remark;
@@ -18,7 +18,7 @@ pub(super) enum EngineName {
     Mariadb,
 }
 
-/// Where data are of a workload that knows several engines.
+/// The place of data of a workload that supports several engines.
 #[derive(clap::Args, Debug)]
 pub(super) struct EnginePlace {
     /// The kind of server [default: that of --server or --connection, else postgres].
@@ -28,7 +28,7 @@ pub(super) struct EnginePlace {
     place: Place,
 }
 
-/// Where data are, by engine.
+/// The place of data, by engine.
 #[derive(Debug)]
 pub(super) enum Data {
     Postgres(Box<Target>),
@@ -45,16 +45,16 @@ impl Data {
     }
 }
 
-/// A throwaway server that is not there yet, as it shall be made.
+/// The parameters of a throwaway server to be created.
 pub(super) struct Making<'a> {
     /// Its settings, by engine.
     pub(super) settings: &'a dyn Fn(Engine) -> Vec<(&'static str, String)>,
-    /// Servers behind it that hold the warehouses; MariaDB only.
+    /// Number of data nodes that hold the warehouses; MariaDB only.
     pub(super) shards: u32,
 }
 
 impl EnginePlace {
-    /// Where data are that were loaded before. A server of Hardmeter that stands still is started, with those behind it.
+    /// Finds loaded data. A stopped server of Hardmeter is started, with its data nodes.
     pub(super) fn find(&self, workload: &Workload, globals: &Globals) -> Result<Data, CommandError> {
         match self.engine(workload)? {
             Engine::Postgres => Ok(Data::Postgres(Box::new(self.place.find(workload, globals)?))),
@@ -80,7 +80,7 @@ impl EnginePlace {
         }
     }
 
-    /// Where data shall be loaded. A throwaway server that is not there yet is made for them, and those behind it.
+    /// Finds the place for data. A missing throwaway server is created, with its data nodes.
     pub(super) fn find_or_make(
         &self,
         workload: &Workload,
@@ -133,7 +133,7 @@ impl EnginePlace {
         Ok(data)
     }
 
-    /// The kind of server that is meant. What is named twice must be named alike.
+    /// The kind of server. If it is given twice, both must agree.
     fn engine(&self, workload: &Workload) -> Result<Engine, CommandError> {
         let wanted = self.engine.map(|name| match name {
             EngineName::Postgres => Engine::Postgres,
@@ -142,7 +142,7 @@ impl EnginePlace {
         let named = match (&self.place.connection, &self.place.server) {
             (Some(text), _) if mariadb::Target::is_meant_by(text) => Some(Engine::Mariadb),
             (Some(_), _) => Some(Engine::Postgres),
-            // What is wrong with the folder is told by whoever uses it.
+            // Later users of the folder report its errors.
             (None, Some(folder)) => {
                 Cluster::open(&ServerFolder::new(folder)).ok().map(|cluster| cluster.state().engine)
             }
@@ -247,7 +247,7 @@ fn all_folders(head: &ServerFolder, shards: u32) -> Vec<ServerFolder> {
     std::iter::once(head.clone()).chain((1..=shards).map(|number| shard_folder(head, number))).collect()
 }
 
-/// Those of them whose servers run.
+/// The folders whose servers run.
 fn running(head: &ServerFolder, shards: u32) -> Vec<PathBuf> {
     let runs = |folder: &ServerFolder| {
         Cluster::open(folder).is_ok_and(|cluster| matches!(cluster.status(), Status::Running(_)))
@@ -256,19 +256,19 @@ fn running(head: &ServerFolder, shards: u32) -> Vec<PathBuf> {
     folders.map(|folder| folder.path().to_owned()).collect()
 }
 
-/// After a failure: stops what did not run before.
+/// After a failure: stops the servers that did not run before.
 fn stop_all_but(ran: &[PathBuf], head: &ServerFolder, shards: u32) {
     for folder in
         all_folders(head, shards).iter().filter(|folder| !ran.iter().any(|path| path == folder.path()))
     {
         if let Ok(mut cluster) = Cluster::open(folder) {
-            // The failure before this one is what the user is told of.
+            // Report the earlier failure.
             let _ = cluster.stop(&|_| {});
         }
     }
 }
 
-/// Tells the head of the servers behind it: Spider's plugin, and where each of them is.
+/// Configures the head for its data nodes: Spider's plugin, and their addresses.
 fn name_shards(folder: &ServerFolder, shards: u32, database: &str) -> Result<(), CommandError> {
     let mut head = Cluster::open(folder)?;
     if head.query("SELECT 1 FROM information_schema.engines WHERE engine = 'SPIDER'")?.is_empty() {
@@ -278,18 +278,18 @@ fn name_shards(folder: &ServerFolder, shards: u32, database: &str) -> Result<(),
                 "install it (Debian: apt-get install mariadb-plugin-spider)",
             )
         })?;
-        // Spider 10.11 knows the members of a two-phase commit by their host alone (error 12606 otherwise), and these
-        // have the same one; the port tells them apart, which a socket does not use.
+        // Spider 10.11 identifies the members of a two-phase commit by host alone (error 12606 otherwise), which is
+        // the same here; the port, unused with a socket, distinguishes them.
         head.query(
             "ALTER TABLE mysql.spider_xa_member DROP KEY idx1, ADD KEY idx1 (data, format_id, gtrid_length, host, port)",
         )?;
-        // Two-phase commit needs a log that only a server that starts with the plugin opens.
+        // Two-phase commit needs a log that a server opens only if it starts with the plugin.
         head.stop(&|_| {})?;
         head.start(&StartOptions::default(), &|_| {})?;
     }
     for number in 1..=shards {
         let shard = Cluster::open(&shard_folder(folder, number))?;
-        // Folders are ours, names of databases the user's: only the latter may need quoting.
+        // Folder names are Hardmeter's, database names the user's: only the latter may need quoting.
         head.query(&format!(
             "CREATE OR REPLACE SERVER {} FOREIGN DATA WRAPPER mysql \
              OPTIONS (HOST 'localhost', PORT {number}, SOCKET '{}', USER '{}', DATABASE '{}')",
@@ -302,8 +302,8 @@ fn name_shards(folder: &ServerFolder, shards: u32, database: &str) -> Result<(),
     Ok(())
 }
 
-/// Settings of a throwaway MariaDB for this number of warehouses: transactions on it wait for the disk as on a
-/// real one, but not for checkpoints of a small log.
+/// Settings of a throwaway MariaDB for this number of warehouses: transactions wait for the disk as on a production
+/// server, but not for checkpoints of a small log.
 pub(super) fn mariadb_settings(warehouses: u32, memory_mb: u64) -> Vec<(&'static str, String)> {
     let wanted = 256 + 120 * u64::from(warehouses);
     vec![

@@ -6,7 +6,7 @@ use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
 use hardmeter_answers::{QueriesQuestion, QueryColumn};
 use hardmeter_views::{sentences_text, QueriesReport, Wanted};
 
-/// Show for whom the misses are: by SQL statement, operator, phase, role of the process.
+/// Show which work the misses belong to: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub struct Arguments {
     /// All rows.
     #[arg(long, conflicts_with = "top")]
     all: bool,
-    /// All events in one table: what each row's samples stand for, and how many they are (n).
+    /// All events in one table: the events that each row's samples stand for, and the number of samples (n).
     #[arg(long)]
     side_by_side: bool,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
-    /// Only the sentences that stand above the tables.
+    /// Only the sentences above the tables.
     Sentences,
     Json,
     Csv,

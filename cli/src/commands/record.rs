@@ -47,20 +47,20 @@ pub struct Arguments {
     /// Only loads that took at least this many cycles (Intel's load latency event).
     #[arg(long, value_name = "CYCLES")]
     ldlat: Option<u16>,
-    /// Do not simulate why lines were missing (cold, capacity, conflict, coherence), how far apart uses of a line are,
-    /// and huge pages: faster.
+    /// Do not simulate causes of misses (cold, capacity, conflict, coherence), reuse distances, and huge pages:
+    /// faster.
     #[arg(long)]
     no_causes: bool,
-    /// Record which heap block each access is in, and where the program asked for it (software PMU, commands only).
+    /// Record which heap block each access is in, and where the program allocated it (software PMU, commands only).
     ///
     /// The program's malloc is replaced by Valgrind's: blocks lie elsewhere than the C library would put them.
     #[arg(long)]
     heap: bool,
-    /// Do not look into a server's memory for what its addresses are, nor for its statements.
+    /// Do not read a server's memory for objects and statements.
     #[arg(long)]
     no_objects: bool,
-    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and timer.
-    /// Source live knows the statement without it, by a look at the process at each sample.
+    /// Record which SQL statement each sample belongs to, by the server's own probes (USDT); for hardware and
+    /// timer. Source live knows the statement without it: it reads the process's memory at each sample.
     ///
     /// While recording, the kernel keeps a breakpoint at the probe in the server's processes, and each statement costs
     /// them two traps of about 3 us (more with prepared statements): a quarter of the throughput where statements take
@@ -75,13 +75,13 @@ pub struct Arguments {
     no_statements: bool,
 }
 
-/// What to measure, of whom, how: common to `record` and `stat`.
+/// What to measure: common to `record` and `stat`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Measured {
-    /// What to count [default: l1d-miss,l2-miss]. The timer counts nothing else than time.
+    /// The events to count [default: l1d-miss,l2-miss]. The timer only counts time.
     #[arg(short, long, value_name = "EVENTS")]
     events: Option<String>,
-    /// Where events come from.
+    /// The source of events.
     #[arg(long, value_enum, default_value_t = SourceName::Auto)]
     source: SourceName,
     /// The machine to simulate: `this`, a model's name, or a TOML file.
@@ -90,10 +90,10 @@ pub(super) struct Measured {
     /// Simulate one cache line in N (1, 2, 4 ... 64): faster, less exact.
     #[arg(long, value_name = "N", default_value_t = 1)]
     set_sampling: u32,
-    /// Simulate N cores (1 to 64), whatever the machine has.
+    /// Simulate N cores (1 to 64), independent of the machine.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: Option<u32>,
-    /// Leave the kernel out.
+    /// Exclude the kernel.
     #[arg(long)]
     user_only: bool,
     /// Begin to measure this many seconds after the start.
@@ -102,10 +102,10 @@ pub(super) struct Measured {
     /// Measure running processes with all their threads and children, later ones too.
     #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "server"])]
     pid: Vec<i32>,
-    /// Measure everything on every CPU.
+    /// Measure all processes on every CPU.
     #[arg(short, long, conflicts_with = "server")]
     all: bool,
-    /// Measure the server in this folder: one that `hardmeter server` made, or a PostgreSQL data folder.
+    /// Measure the server in this folder: one made by `hardmeter server`, or a PostgreSQL data folder.
     #[arg(long, value_name = "DIR")]
     server: Option<PathBuf>,
     /// The command to run while measuring; without -p, -a or --server, the one to measure.
@@ -121,9 +121,9 @@ enum SourceName {
     Hardware,
     /// The software PMU.
     Simulated,
-    /// The timer with registers: which loads are waited for, with their data addresses.
+    /// The timer with registers: loads that threads wait for, with their data addresses.
     Live,
-    /// The timer: where time goes, with no addresses.
+    /// The timer: CPU time, without addresses.
     Timer,
 }
 
@@ -150,7 +150,7 @@ impl Measured {
         Ok(server)
     }
 
-    /// What the capture room understands.
+    /// Converts the options to a request.
     pub(super) fn request(&self) -> Result<Request, CommandError> {
         let events = parse_events(self.events.as_deref().unwrap_or(DEFAULT_EVENTS))
             .map_err(|error| CommandError::new(error, "`hardmeter events` lists what can be asked for"))?;
@@ -198,7 +198,7 @@ impl Measured {
             cores: self.cores,
             may_restart_server: false,
             statements: StatementChoice::None,
-            // What only the simulation understands asks for it.
+            // Options of the simulation select it.
             default_events: self.events.is_none()
                 && self.machine == "this"
                 && self.cores.is_none()
@@ -248,19 +248,19 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(conclude(&report, arguments, globals))
 }
 
-/// An error of the capture room as one of this command.
+/// Converts a session's error to one of this command.
 pub(super) fn command_error(error: &SessionError) -> CommandError {
     CommandError::new(error, error.remedy())
 }
 
-/// One line on standard error: which source, and why.
+/// One line on standard error: the source and the reason for it.
 pub(super) fn announce(chosen: &Chosen, globals: &Globals) {
     if !globals.quiet {
         eprintln!("hardmeter: source {} ({})", source_name(chosen.source), chosen.reason);
     }
 }
 
-/// The source's name as `--source` takes it.
+/// The source's name for `--source`.
 pub(super) fn source_name(source: EventSource) -> &'static str {
     match source {
         EventSource::Hardware => "hardware",
@@ -271,7 +271,7 @@ pub(super) fn source_name(source: EventSource) -> &'static str {
     }
 }
 
-/// Says how it went, and what to do next.
+/// Prints the result of the recording, and the next command.
 fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcome {
     let recorded = &report.recorded;
     let tally = &recorded.tally;
@@ -281,7 +281,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         }
     };
     let mut outcome = Outcome::Complete;
-    // What a simulation leaves out is told by the views; what went wrong with the server is told at once.
+    // Views show the limits of a simulation; problems with the server are printed at once.
     let notes = report.notes.iter().filter(|_| report.source != EventSource::Simulated);
     for note in notes.chain(&report.remarks) {
         say(note.clone());
@@ -316,7 +316,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
     }
     if let Some(complaint) = recorded.status.and_then(command_complaint) {
         eprintln!("hardmeter: the command {complaint}");
-        // Stopped by us, it was not its own failure.
+        // If the recorder stopped it, it did not fail by itself.
         if recorded.ending == Ending::Command {
             outcome = Outcome::Partial;
         }

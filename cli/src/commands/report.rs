@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Columns to group by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', default_value = "address")]
     by: Vec<Dimension>,
-    /// Columns to show, in this order; those that are no figures are grouped by too.
+    /// Columns to show, in this order; dimensions among them are grouped by, too.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_parser = parse_shown)]
     columns: Vec<Shown>,
     /// Rows per table (default: 10).
@@ -52,10 +52,10 @@ pub struct Arguments {
     /// themselves, ascending). Default: total-latency where latencies are exposed ones (simulated), else count.
     #[arg(long, value_name = "COLUMN", value_parser = str::parse::<SortBy>)]
     sort: Option<SortBy>,
-    /// Grade the samples instead: addresses computed again from registers, skid, shadowing, losses.
+    /// Grade the samples instead: recomputed addresses, skid, shadowing, losses.
     #[arg(long, conflicts_with_all = ["by", "columns", "top", "all", "sort"])]
     quality: bool,
-    /// Write everything, with pictures and filters, as one HTML file that needs no network; print no table.
+    /// Write the complete report, with charts and filters, as one HTML file that needs no network; print no table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "columns", "top", "all", "sort", "quality", "format"])]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(outcome(&report.unread, globals))
 }
 
-/// Writes the report as a page and says where; returns what could not be read of the capture.
+/// Writes the report as a page and prints its path; returns the parts of the capture that could not be read.
 pub(super) fn write_html(
     view: &ViewArguments,
     globals: &Globals,
@@ -153,7 +153,7 @@ fn run_quality(arguments: &Arguments, globals: &Globals) -> Result<Outcome, Comm
     Ok(outcome(&report.unread, globals))
 }
 
-/// What the user asked for by options.
+/// The parts of the view that the options select.
 fn wanted(arguments: &Arguments) -> Wanted {
     let all_rows = arguments.all || arguments.top.is_some();
     Wanted { all_rows, all_columns: !arguments.columns.is_empty(), ..Wanted::default() }

@@ -28,7 +28,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Start a server; make it first when there is none.
+    /// Start a server; create it if there is none.
     #[command(disable_version_flag = true)] // its --version is the server's
     #[command(after_help = "Example:\n  hardmeter server start postgres --set shared_buffers=64MB")]
     Start(Start),
@@ -38,7 +38,7 @@ enum Action {
     /// Load pgbench's tables into a running server.
     #[command(after_help = "Example:\n  hardmeter server load postgres --scale 10")]
     Load(Load),
-    /// Tell whether a server runs, how to reach it and what is in it.
+    /// Show whether a server runs, how to reach it and what it contains.
     #[command(after_help = "Example:\n  hardmeter server status postgres --format json")]
     Status(Which),
     /// Stop a server and throw its data away.
@@ -75,7 +75,7 @@ struct Which {
 struct Start {
     #[command(flatten)]
     which: Which,
-    /// The version of the programs, or the beginning of one [default: the newest found].
+    /// The version of the programs, or a prefix of one [default: the newest found].
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Use the programs that `hardmeter server build --debug` made.
@@ -87,7 +87,7 @@ struct Start {
     /// Change a setting of the server; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
-    /// How many seconds the server may take until it accepts connections.
+    /// Seconds that the server may take until it accepts connections.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
@@ -112,7 +112,7 @@ struct Build {
     /// Keep line numbers, types and frame pointers (-O2 -g -fno-omit-frame-pointer).
     #[arg(long)]
     debug: bool,
-    /// How many compilers run at once.
+    /// Number of parallel compilers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
     #[command(flatten)]
@@ -146,7 +146,7 @@ fn run_start(start: &Start, spinner: &Spinner) -> Result<Outcome, CommandError> 
     let progress = |what: &str| spinner.say(what);
     let find = || Programs::find(engine, &wanted);
     let mut cluster = Cluster::open_or_create(&folder, find, &progress)?;
-    // Programs are chosen anew only when the user asks; a server otherwise keeps those that made it.
+    // Select programs anew only on request; otherwise a server keeps those that created it.
     let asked = wanted.version.is_some() || wanted.debug || wanted.folder.is_some();
     let options = StartOptions {
         patience: Some(Duration::from_secs(start.timeout)),
@@ -198,7 +198,7 @@ fn run_remove(which: &Which, spinner: &Spinner) -> Result<Outcome, CommandError>
         Ok(mut cluster) => {
             cluster.stop(&|what| spinner.say(what))?;
         }
-        Err(ServerError::Damaged { .. }) => {} // nothing tells which process to stop; the data go all the same
+        Err(ServerError::Damaged { .. }) => {} // there is no process to stop; the data are removed nevertheless
         Err(error) => return Err(error.into()),
     }
     Cluster::remove(&folder)?;
@@ -292,7 +292,7 @@ impl EngineName {
 }
 
 impl Which {
-    /// The folder meant, and the kind of server in it or to be made in it.
+    /// The folder, and the kind of its server or of the one to be created.
     fn resolve(&self) -> Result<(ServerFolder, Engine), ServerError> {
         let named = self.engine.map(EngineName::engine);
         let folder = match &self.dir {
@@ -327,7 +327,7 @@ fn state_in_words(cluster: &Cluster) -> String {
     }
 }
 
-/// Prints a server: what it is, how to reach it, how to go on.
+/// Prints a server: kind, connection, next commands.
 fn show(cluster: &Cluster, output: &Output) -> Result<Outcome, CommandError> {
     output.print("server", || describe_in_words(cluster), || describe(cluster))?;
     Ok(Outcome::Complete)
@@ -403,7 +403,7 @@ fn describe(cluster: &Cluster) -> Value {
     })
 }
 
-/// Shows what is being done, once it has taken two seconds, on a terminal.
+/// Shows the current step on a terminal, once it has taken two seconds.
 struct Spinner {
     bar: ProgressBar,
     since: Instant,

@@ -7,7 +7,7 @@ use hardmeter_answers::SharingQuestion;
 use hardmeter_views::{sentences_text, SharingDetail, SharingReport, Wanted};
 use std::path::PathBuf;
 
-/// Show the cache lines that cores fight for: who waits for whom, over which bytes, and what another layout would bring.
+/// Show contended cache lines: who waits for whom, over which bytes, and the effect of another layout.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,11 +43,10 @@ pub struct Arguments {
     /// Rows per table of a line.
     #[arg(long, value_name = "N", default_value_t = 8)]
     rows: usize,
-    /// Infer verdicts from where samples fell, even where the simulator knows: shows how far the inference can be
-    /// trusted.
+    /// Infer verdicts from the samples' addresses even if the simulator recorded them: to assess the inference.
     #[arg(long)]
     inferred: bool,
-    /// Also write the report as one HTML file, which stands alone.
+    /// Also write the report as one self-contained HTML file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -60,7 +59,7 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
-    /// Only the sentences that stand above the tables.
+    /// Only the sentences above the tables.
     Sentences,
     Json,
 }
@@ -88,7 +87,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     Ok(outcome(&report.unread, globals))
 }
 
-/// What the user asked for by options.
+/// The parts of the view that the options select.
 fn wanted(arguments: &Arguments) -> Wanted {
     Wanted { all_rows: arguments.all || arguments.top.is_some(), ..Wanted::default() }
 }

@@ -1,4 +1,4 @@
-//! A throwaway server as the target of a recording: found by its folder, restarted where the software PMU needs it.
+//! A throwaway server as the target of a recording: found by its folder, restarted if the software PMU needs it.
 
 use super::CommandError;
 use hardmeter_record::session::{RestartableServer, ServerTrouble, Wrapper};
@@ -12,7 +12,7 @@ pub(super) struct ThrowawayServer {
 }
 
 impl ThrowawayServer {
-    /// The server in `folder`; `None` if the folder has no throwaway server, but perhaps another one.
+    /// The server in `folder`; `None` if the folder is not that of a throwaway server.
     pub(super) fn find(folder: &Path) -> Result<Option<ThrowawayServer>, CommandError> {
         match Cluster::open(&ServerFolder::new(folder)) {
             Ok(cluster) => {
@@ -24,7 +24,7 @@ impl ThrowawayServer {
         }
     }
 
-    /// Lets the command that is run beside the server find it: pgbench needs no arguments for that.
+    /// Sets the environment so that the command finds the server: pgbench then needs no arguments.
     pub(super) fn lead_clients_to_it(&self) {
         for (name, value) in self.cluster.environment() {
             std::env::set_var(name, value);

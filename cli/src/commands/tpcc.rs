@@ -1,4 +1,4 @@
-//! `hardmeter tpcc`: load and run TPC-C, audit what a load and a run left, ours or another tool's.
+//! `hardmeter tpcc`: loads and runs TPC-C, audits databases of Hardmeter and of other tools.
 
 mod acid;
 mod audit;
@@ -14,7 +14,7 @@ mod sweep;
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::TpccError;
 
-/// Load and run TPC-C; audit a TPC-C database that any tool made.
+/// Load and run TPC-C; audit a TPC-C database made by any tool.
 #[derive(clap::Args, Debug)]
 #[command(
     arg_required_else_help = true,

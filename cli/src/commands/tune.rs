@@ -32,7 +32,7 @@ pub struct Arguments {
     action: Option<Action>,
     #[command(flatten)]
     server: TunedServer,
-    /// How long to look.
+    /// Duration of the observation in seconds.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Only remedies that this reader can apply.
@@ -50,7 +50,7 @@ enum Action {
     Try(Box<tune_try::Arguments>),
     Undo(tune_ledger::Undo),
     Log(tune_ledger::Log),
-    /// Undo a trial when the program that conducts it dies.
+    /// Undo a trial when the program that runs it dies.
     #[command(hide = true)]
     Watchdog(tune_ledger::Watchdog),
 }

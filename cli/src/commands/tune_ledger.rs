@@ -46,14 +46,14 @@ pub struct Log {
 
 #[derive(clap::Args, Debug)]
 pub struct Watchdog {
-    /// What the trial is known by in the ledger.
+    /// The trial's key in the ledger.
     #[arg(long)]
     trial: String,
     #[command(flatten)]
     server: TunedServer,
 }
 
-/// How long a watchdog goes on trying: a server that restarts, recovers.
+/// How long a watchdog retries while a server restarts or recovers.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, CommandError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct TunedServer {
-    /// The server's folder: one that `hardmeter server` made, or a data folder.
+    /// The server's folder: one made by `hardmeter server`, or a data folder.
     #[arg(long, value_name = "DIR", required_unless_present = "url", conflicts_with = "url")]
     server: Option<PathBuf>,
     /// Any server, by a connection string or a URL.
@@ -21,7 +21,7 @@ pub(super) struct TunedServer {
 }
 
 impl TunedServer {
-    /// The options that name it, without what may be secret: for what to type next.
+    /// The options that name it, without secrets: for the printed next command.
     pub(super) fn again(&self) -> String {
         let database = self.database.as_ref().map_or(String::new(), |name| format!(" --database {name}"));
         match &self.server {
@@ -62,7 +62,7 @@ impl TunedServer {
     }
 }
 
-/// The server in a folder: of `hardmeter server`, or a data folder of any server that runs.
+/// The server in a folder: of `hardmeter server`, or a data folder of any running server.
 fn of_folder(folder: &Path) -> Result<Target, CommandError> {
     match Cluster::open(&ServerFolder::new(folder)) {
         Ok(cluster) if cluster.state().engine != Engine::Postgres => Err(CommandError::new(
@@ -84,7 +84,7 @@ fn of_folder(folder: &Path) -> Result<Target, CommandError> {
     }
 }
 
-/// A running server writes into its data folder how it is reached: lines four and five of postmaster.pid.
+/// A running server records its address in its data folder: lines four and five of postmaster.pid.
 fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
     let file = folder.join("postmaster.pid");
     let text = fs::read_to_string(&file).map_err(|error| {

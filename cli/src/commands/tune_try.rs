@@ -1,4 +1,4 @@
-//! `hardmeter tune try`: a remedy is applied reversibly, proven in blocks, and undone unless it is to be kept.
+//! `hardmeter tune try`: applies a remedy reversibly, measures it in blocks, and undoes it unless it is kept.
 
 use super::output::Output;
 use super::tune_server::TunedServer;
@@ -49,10 +49,10 @@ pub struct Arguments {
     /// Leave the change in place if a gain is proven.
     #[arg(long, requires = "yes")]
     keep: bool,
-    /// What decides [default: chosen for the remedy].
+    /// The deciding metric [default: chosen for the remedy].
     #[arg(long, value_enum, value_name = "MEASURE")]
     measure: Option<MeasureName>,
-    /// How long to look for the remedy's evidence.
+    /// Duration of the observation for the remedy's evidence, in seconds.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Seconds of a block.
@@ -75,7 +75,7 @@ pub struct Arguments {
     per_block: bool,
     #[command(flatten)]
     output: Output,
-    /// A command that gives the server its load [default: the traffic that it has].
+    /// A command that loads the server [default: the existing traffic].
     #[arg(last = true, value_name = "LOAD")]
     load: Vec<OsString>,
 }
@@ -277,7 +277,7 @@ impl Arguments {
         })
     }
 
-    /// This program again, as the watchdog of a trial.
+    /// The command that runs this program as the watchdog of a trial.
     fn watchdog(&self, token: &str) -> Command {
         let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
         let mut command = Command::new(program);

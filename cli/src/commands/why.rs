@@ -26,8 +26,7 @@ machines are never known.")]
 pub struct Arguments {
     #[command(flatten)]
     view: ViewArguments,
-    /// The machine that was recorded, where the capture does not tell its caches: `this`, a model's name, or a TOML
-    /// file.
+    /// The recorded machine, if the capture does not describe its caches: `this`, a model's name, or a TOML file.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
     /// Infer causes even where the software PMU recorded them, and compare: the confusion matrix, agreement, kappa.
@@ -49,7 +48,7 @@ pub struct Arguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Text,
-    /// Only the sentences that stand above the tables.
+    /// Only the sentences above the tables.
     Sentences,
     Json,
 }

@@ -1,4 +1,4 @@
-//! What the commands of workloads (`tpch`, `oo1`) share: how far they are, where results may go.
+//! Shared by the commands of workloads (`tpch`, `oo1`): progress, and checks of result files.
 
 use super::{interruption, CommandError, Globals};
 use hardmeter_session::{Progress, SessionError, Stop};
@@ -49,14 +49,14 @@ impl Drop for Bar {
     }
 }
 
-/// Something that is not the result, on standard error.
+/// Prints a line on standard error that is not part of the result.
 pub(super) fn remark(globals: &Globals, what: &str) {
     if !globals.quiet {
         eprintln!("hardmeter: {what}");
     }
 }
 
-/// The result can be written: better said before an hour of measuring than after it.
+/// Checks that the result can be written: an error is better before an hour of measuring than after it.
 pub(super) fn writable(path: &Path) -> Result<(), CommandError> {
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     tempfile::NamedTempFile::new_in(folder).map(drop).map_err(|error| {
@@ -73,7 +73,7 @@ impl From<SessionError> for CommandError {
     }
 }
 
-/// Cancels what runs on the server when this program is asked to end.
+/// Cancels running statements when this program receives a terminating signal.
 pub(super) fn cancelled_by_signals() -> Stop {
     let stop = Stop::new();
     let asked = stop.clone();

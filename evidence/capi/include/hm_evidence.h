@@ -29,7 +29,7 @@ typedef struct hm_trial hm_trial;
 
 enum { HM_BETTER = 0, HM_WORSE = 1, HM_SAME = 2, HM_UNDECIDED = 3 };
 
-/* NULL if the plan cannot be carried out; `message`, which may be NULL, then has the reason. */
+/* NULL if the plan is invalid; `message`, which may be NULL, then has the reason. */
 hm_trial *hm_trial_new(const char *plan, char *message, size_t message_size);
 
 /* From what hm_trial_state() wrote. NULL as above. */
@@ -40,19 +40,20 @@ void hm_trial_free(hm_trial *trial);
 /* The contestant that runs next; -1 if the trial has ended. */
 int hm_trial_next(const hm_trial *trial);
 
-/* A value for each metric of the block that `contestant` ran. 0, or -1 if it was not its turn, the
- * number of values is wrong, or the trial has ended. */
+/* A value for each metric of the block that `contestant` ran. Returns 0, or -1 if it was not its
+ * turn, the number of values is wrong, or the trial has ended. */
 int hm_trial_observe(hm_trial *trial, int contestant, const double *values, size_t count);
 
-/* HM_BETTER .. HM_UNDECIDED, of a challenger: 1 or more. */
+/* HM_BETTER .. HM_UNDECIDED, for a challenger: 1 or more. */
 int hm_trial_verdict(const hm_trial *trial, int contestant);
 
-/* All challengers' standings, and all of the trial, as JSON. Free with hm_string_free(). */
+/* All challengers' standings, and the complete trial, as JSON. Free with hm_string_free(). */
 char *hm_trial_standings(const hm_trial *trial);
 char *hm_trial_state(const hm_trial *trial);
 void hm_string_free(char *string);
 
-/* A median with its 95 % interval. 2: all of it; 1: too few values for an interval; 0: no values. */
+/* A median with its 95 % interval. Returns 2: all; 1: too few values for an interval; 0: no
+ * values. */
 int hm_median(const double *values, size_t count, double *median, double *low, double *high);
 
 /* A mean with Student's 95 % interval. As above. */

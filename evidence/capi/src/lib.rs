@@ -1,12 +1,12 @@
 //! The C interface of `hardmeter-evidence`; `include/hm_evidence.h` documents it.
 //!
-//! Pointers come from C: each function says what it takes them for. No panic crosses the boundary: what could fail
-//! returns a number or a null pointer.
+//! Pointers come from C: each function documents its requirements. No panic crosses the boundary: functions that
+//! can fail return a number or a null pointer.
 
 use hardmeter_evidence::{Interval, Median, Plan, Sample, Share, Trial, Verdict};
 use std::ffi::{c_char, c_double, c_int, CStr, CString};
 
-/// A trial, as C holds it.
+/// The C view of a trial.
 pub struct HmTrial(Trial);
 
 /// `hm_trial_new` of `hm_evidence.h`.

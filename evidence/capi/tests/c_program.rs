@@ -6,7 +6,8 @@ use std::process::Command;
 #[test]
 fn a_trial_from_c() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // The test runs in target/PROFILE/deps, where the library of this build is; Cargo links it one folder above.
+    // The test runs in target/PROFILE/deps, which contains this build's library; Cargo links it in the parent
+    // folder.
     let program = std::env::current_exe().unwrap();
     let deps = program.parent().unwrap();
     let scratch = tempfile::tempdir().unwrap();

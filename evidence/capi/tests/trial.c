@@ -1,6 +1,4 @@
-/*
- * A trial, from C: prints its verdict, in how many blocks, and what the intervals are.
- */
+/* A trial in C: prints its verdict, number of blocks, and intervals. */
 #include "hm_evidence.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-//! A page: one HTML file that needs nothing else. No network and no font; its own policy forbids it to fetch anything, so
-//! that it survives mail and archives. Every page of the command has this frame and this style sheet.
+//! A page: one self-contained HTML file. Its content security policy forbids all network access, so that it works
+//! from mail and archives. Every page of the command has this frame and this style sheet.
 //!
 //! ```text
 //!   Page { title, lead, sections } ── html() ──> <head> policy, style </head>
@@ -32,9 +32,9 @@ const STYLE: &str = include_str!("page.css");
 /// A section of a page.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its name in the page's own links: letters, digits, hyphens.
+    /// Its id in the page's links: letters, digits, hyphens.
     pub id: String,
-    /// Its title; empty of an untitled one.
+    /// Its title; may be empty.
     pub title: String,
     /// Its content.
     pub body: Markup,
@@ -46,7 +46,7 @@ impl Section {
         Section { id: id.into(), title: title.into(), body }
     }
 
-    /// Content between two sections, without a title and without a link to it: tools for what follows.
+    /// Content between two sections, without a title and a link: controls for the sections after it.
     pub fn untitled(id: impl Into<String>, body: Markup) -> Section {
         Section { id: id.into(), title: String::new(), body }
     }
@@ -84,7 +84,7 @@ impl<'a> Page<'a> {
         Page { title, lead, sections, style: "", script: None }
     }
 
-    /// What stands above the sections in place of the title alone.
+    /// Sets the content above the sections, which replaces the title.
     pub fn with_lead(mut self, lead: Markup) -> Page<'a> {
         self.lead = lead;
         self

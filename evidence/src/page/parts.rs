@@ -1,4 +1,4 @@
-//! What the sections of a page are made of: tables, heat maps, bars.
+//! Parts of sections: tables, heat maps, bars.
 
 use maud::{html, Markup};
 
@@ -32,7 +32,7 @@ pub struct HeatCell {
 
 /// Rows of coloured cells, each row with its label.
 pub fn heat_map(rows: &[(String, Vec<HeatCell>)]) -> Markup {
-    // Seven steps, as classes: the colours are in the style sheet, and the eye distinguishes no more.
+    // Seven classes with colours in the style sheet: more could not be distinguished.
     let class = |cell: &HeatCell| {
         let step = if cell.heat <= 0.0 { 0 } else { 1 + (cell.heat.min(1.0) * 5.99) as u32 };
         format!("heat-{step}{}", if cell.marked { " marked" } else { "" })
@@ -52,14 +52,14 @@ pub fn heat_map(rows: &[(String, Vec<HeatCell>)]) -> Markup {
 pub struct Bar {
     /// Its part of the whole, 0 to 1.
     pub share: f64,
-    /// What it is.
+    /// Its label.
     pub label: String,
 }
 
 /// A narrower piece of a bar has its label as a title only.
 const LEGIBLE: f64 = 0.05;
 
-/// One bar of pieces side by side, each with its label; what is left of the whole is drawn faint.
+/// A bar of adjacent pieces, each with its label; the rest of the whole is faint.
 pub fn bar(title: &str, pieces: &[Bar]) -> Markup {
     let text = |piece: &Bar| format!("{} {:.0} %", piece.label, piece.share * 100.0);
     let all = pieces.iter().map(text).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! What the differences so far say together.
+//! Derives verdicts from the differences so far.
 //!
 //! | verdict | when |
 //! |---|---|
@@ -7,14 +7,14 @@
 //! | same | the intervals of all metrics lie within their minimum effects |
 //! | undecided | otherwise |
 //!
-//! Evidence of several metrics is averaged: a mean of e-values is one. Metrics that agree cost nothing, and where one
-//! alone shows something it takes as much more of it as there are metrics. Challengers share the level equally.
+//! Evidence of several metrics is averaged: a mean of e-values is an e-value. Metrics that agree cost nothing; a
+//! single metric needs evidence multiplied by the number of metrics. Challengers share the level equally.
 
 use super::{Metric, Role, Trial};
 use crate::{Interval, Sequence, Verdict, LEANS};
 use serde::{Deserialize, Serialize};
 
-/// What is known of a challenger.
+/// The state of a challenger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// Its number.
@@ -27,25 +27,25 @@ pub struct Standing {
     pub metrics: Vec<StandingOfMetric>,
 }
 
-/// What is known of a challenger in one metric.
+/// The state of a challenger in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StandingOfMetric {
     /// The metric's name.
     pub name: String,
-    /// The challenger's value by the baseline's, less 1; `None` before the first round.
+    /// The challenger's value divided by the baseline's, minus 1; `None` before the first round.
     pub change: Option<f64>,
-    /// Its always-valid interval at the trial's level; `None` as long as it has no two ends.
+    /// Its always-valid interval at the trial's level; `None` while it is unbounded.
     pub interval: Option<Interval>,
     /// Rounds with a difference.
     pub n: usize,
-    /// Evidence that it is better: how many times the stake a fair game has returned.
+    /// Evidence that it is better: the factor by which a fair game has multiplied the stake.
     pub better: f64,
     /// Evidence that it is worse.
     pub worse: f64,
 }
 
 impl Trial {
-    /// What is known of each challenger.
+    /// The state of each challenger.
     pub fn standings(&self) -> Vec<Standing> {
         (1..self.plan.contestants).map(|contestant| self.standing(contestant)).collect()
     }
@@ -88,7 +88,8 @@ impl Trial {
         self.side(gains, LEANS).unwrap_or(Verdict::Undecided)
     }
 
-    /// Whether a challenger will hardly turn out better: in no metric that decides a gain of the minimum effect is likely.
+    /// Whether a challenger is unlikely to become better: in no deciding metric a gain of the minimum effect is
+    /// likely.
     pub fn is_hopeless(&self, contestant: usize) -> bool {
         let Some(gains) = contestant.checked_sub(1).and_then(|challenger| self.gains.get(challenger)) else {
             return false;

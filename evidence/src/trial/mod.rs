@@ -1,4 +1,4 @@
-//! A trial: which contestant runs next, and which one is better.
+//! A trial: selects the contestant that runs next, and decides which one is better.
 //!
 //! ```text
 //!                 next(), observe()               last block of the round
@@ -9,9 +9,10 @@
 //!                                                                               Ended
 //! ```
 //!
-//! Blocks of a round are neighbours in time: they meet the same neighbours, caches and drift, and only their differences
-//! count. Who goes first is drawn anew for each round, which alone makes the verdict hold, whatever the noise is
-//! ([`Sequence`]). Several metrics give one verdict: their evidence is averaged, so that it is 5 % for all of them together.
+//! Blocks of a round are adjacent in time: they have the same neighbours, caches and drift, and only their
+//! differences count. The order is random for each round; this alone makes the verdict valid for any noise
+//! ([`Sequence`]). Several metrics give one verdict: their evidence is averaged, so that it is 5 % for all of them
+//! together.
 //!
 //! Invariants:
 //! 1. `order` is drawn when a round begins, before anything of it is measured.
@@ -30,7 +31,7 @@ pub use plan::{Design, Metric, Plan, Role, TrialError};
 use crate::{Coin, Sequence, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// A trial. Pure: the caller runs the blocks. It can be written as JSON and read again between two blocks.
+/// A trial without I/O: the caller runs the blocks. It can be saved as JSON and restored between two blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     plan: Plan,
@@ -41,11 +42,11 @@ pub struct Trial {
     gains: Vec<Vec<Sequence>>,
     rounds: u32,
     unusable: u32,
-    /// Of each challenger, once it is reached.
+    /// Per challenger, once it is reached.
     verdicts: Vec<Option<Verdict>>,
 }
 
-/// What was measured at some time of a block.
+/// A measurement with its time within a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimedSample {
     /// Seconds since the block began.
@@ -103,7 +104,7 @@ impl Trial {
         self.unusable
     }
 
-    /// What a block had: a value for each metric. One that is not a positive number stands for "not known".
+    /// Adds a block: a value for each metric. A value that is not a positive number means unknown.
     ///
     /// # Errors
     /// If it is not this contestant's turn, the number of values is wrong, or the trial has ended.
@@ -124,7 +125,7 @@ impl Trial {
         Ok(())
     }
 
-    /// A block as it was measured over time: the mean of the samples behind its carry-over counts.
+    /// Adds a block measured over time: uses the mean of the samples after its carry-over.
     ///
     /// # Errors
     /// As [`Trial::observe`], and if no sample lies behind the carry-over.
@@ -145,9 +146,9 @@ impl Trial {
         self.observe(contestant, &values)
     }
 
-    /// For a caller that runs a whole round ([`Trial::order`]) and compares its blocks itself: for each challenger and
-    /// metric the logarithm of the challenger's value by the baseline's; `None` where it could not be compared. What it
-    /// computes must change its sign, and nothing else, if the two contestants are exchanged.
+    /// For a caller that runs a whole round ([`Trial::order`]) and compares its blocks itself: for each challenger
+    /// and metric the logarithm of the challenger's value divided by the baseline's; `None` if they are not
+    /// comparable. Exchanging the two contestants must change only its sign.
     ///
     /// # Errors
     /// If the trial has ended, a block of this round was already observed, or the numbers of values are wrong.
@@ -174,7 +175,7 @@ impl Trial {
         self.verdict_on(1)
     }
 
-    /// The verdict on a challenger; on the baseline itself: the same.
+    /// The verdict on a challenger; for the baseline itself: same.
     pub fn verdict_on(&self, contestant: usize) -> Verdict {
         match contestant.checked_sub(1) {
             Some(challenger) => {
@@ -194,7 +195,7 @@ impl Trial {
         }
     }
 
-    /// Of each challenger and metric: by how much it was better than the baseline in this round.
+    /// The gain over the baseline in this round, per challenger and metric.
     fn gains_of_round(&self) -> Vec<Vec<Option<f64>>> {
         let mean = |contestant: usize, metric: usize| -> Option<f64> {
             let blocks = self.order.iter().zip(&self.seen).filter(|(ran, _)| **ran == contestant);

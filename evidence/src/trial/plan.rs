@@ -1,14 +1,14 @@
-//! What a trial compares, and by which rules.
+//! The contestants, metrics and rules of a trial.
 
 use crate::Direction;
 use serde::{Deserialize, Serialize};
 
-/// What a trial compares, and by which rules.
+/// The contestants, metrics and rules of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How many contestants. Number 0 is the baseline, all others are challengers.
+    /// Number of contestants. Number 0 is the baseline, all others are challengers.
     pub contestants: usize,
-    /// What is measured of each block.
+    /// The metrics of each block.
     pub metrics: Vec<Metric>,
     /// In which order the contestants run.
     #[serde(default)]
@@ -19,8 +19,8 @@ pub struct Plan {
     /// Rounds after which a trial ends without a verdict.
     #[serde(default = "most_rounds")]
     pub most_rounds: u32,
-    /// Seconds at the beginning of each block that are left out: the contestant before still has its data in the caches
-    /// and its transactions under way.
+    /// Seconds at the beginning of each block that are ignored: the previous contestant's data are still in the
+    /// caches, and its transactions in progress.
     #[serde(default)]
     pub carry_over_seconds: f64,
     /// Decides the order of the blocks.
@@ -31,28 +31,28 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Design {
-    /// Each once, in random order: AB or BA. Most rounds for the time.
+    /// Each once, in random order: AB or BA. The most rounds per time.
     Pairs,
     /// In random order and back: ABBA or BAAB. A linear drift cancels.
     #[default]
     Mirrored,
 }
 
-/// Something that is measured of each block; a positive number.
+/// A measured quantity of each block; a positive number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// As it is printed.
+    /// Its display name.
     pub name: String,
     /// Which way it is good.
     pub direction: Direction,
-    /// Smaller relative changes do not matter: 0.02 is 2 %.
+    /// The minimum relevant relative change: 0.02 is 2 %.
     pub minimum_effect: f64,
-    /// What it may decide.
+    /// Its role in the decision.
     #[serde(default)]
     pub role: Role,
 }
 
-/// What a metric may decide.
+/// The role of a metric in the decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -63,16 +63,16 @@ pub enum Role {
     Guards,
 }
 
-/// Why a trial refuses something.
+/// Errors of a trial.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrialError {
-    /// Its plan cannot be carried out.
+    /// The plan is invalid.
     #[error("a trial needs {0}")]
     Plan(&'static str),
-    /// The block of a contestant whose turn it was not.
+    /// A block of a contestant whose turn it was not.
     #[error("contestant {observed} was observed, but it is the turn of {expected}")]
     Turn {
-        /// Whose turn it is.
+        /// The contestant whose turn it is.
         expected: usize,
         /// Which one was observed.
         observed: usize,
@@ -80,9 +80,9 @@ pub enum TrialError {
     /// Another number of values than there are metrics.
     #[error("{observed} values were observed, but the trial has {expected} metrics")]
     Values {
-        /// How many metrics there are.
+        /// The number of metrics.
         expected: usize,
-        /// How many values came.
+        /// The number of values.
         observed: usize,
     },
     /// All samples of a block lie within its carry-over.
@@ -143,7 +143,7 @@ impl Metric {
         Metric { name: name.into(), direction, minimum_effect, role: Role::Decides }
     }
 
-    /// The smallest gain that matters, as a logarithm.
+    /// The minimum relevant gain, as a logarithm.
     pub(super) fn matters(&self) -> f64 {
         (1.0 + self.minimum_effect).ln()
     }

@@ -9,7 +9,7 @@ fn guard(name: &str) -> Metric {
     Metric { role: Role::Guards, ..metric(name) }
 }
 
-/// Runs a trial to its end; `values` says what a block of a contestant has.
+/// Runs a trial to its end; `values` returns the values of a contestant's block.
 fn run(plan: Plan, mut values: impl FnMut(usize) -> Vec<f64>) -> Trial {
     let mut trial = Trial::new(plan).unwrap();
     while let Some(contestant) = trial.next() {
@@ -65,7 +65,7 @@ fn the_order_is_drawn_anew_and_mirrored() {
 #[test]
 fn a_gain_in_one_metric_is_no_gain_if_another_is_worse() {
     let metrics = || vec![metric("cpu"), metric("latency")];
-    // 10 % less of one, 10 % more of the other: the loss counts first.
+    // 10 % less of one metric, 10 % more of the other: the loss has priority.
     let trial =
         run(Plan::of_two(metrics(), 1), |contestant| [vec![10.0, 10.0], vec![9.0, 11.0]][contestant].clone());
     assert_eq!(trial.verdict(), Verdict::Worse);
@@ -87,7 +87,7 @@ fn each_challenger_has_its_verdict() {
     let trial = run(plan, |contestant| vec![[100.0, 110.0, 90.0][contestant]]);
     let verdicts = [0, 1, 2, 9].map(|contestant| trial.verdict_on(contestant));
     assert_eq!(verdicts, [Verdict::Same, Verdict::Better, Verdict::Worse, Verdict::Undecided]);
-    // Two challengers share the level: two rounds more.
+    // Two challengers share the level: two more rounds.
     assert_eq!(trial.rounds(), 9);
 }
 
@@ -99,7 +99,7 @@ fn the_carry_over_of_a_block_is_left_out() {
     let first = trial.next().unwrap();
     assert_eq!(trial.observe_samples(first, &[sample(1.9, 5.0)]), Err(TrialError::CarryOver(2.0)));
     for contestant in trial.order().to_vec() {
-        // What the one before left behind is in the first two seconds.
+        // The first two seconds show the previous contestant's remains.
         let value = [10.0, 8.0][contestant];
         let block =
             [sample(0.0, 99.0), sample(1.0, 99.0), sample(2.0, value - 1.0), sample(3.0, value + 1.0)];

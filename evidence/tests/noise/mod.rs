@@ -1,4 +1,5 @@
-//! Noise of machines: what a block takes, as a factor of what it would take alone. Shared by the tests and the examples.
+//! Models of machine noise: a block's duration as a factor of its undisturbed duration. Shared by the tests and the
+//! examples.
 
 use hardmeter_evidence::{Coin, Direction, Metric, Plan, Trial, Verdict};
 
@@ -7,11 +8,11 @@ use hardmeter_evidence::{Coin, Direction, Metric, Plan, Trial, Verdict};
 pub enum Noise {
     /// Normal, 4 % a block.
     Normal,
-    /// 2 % a block, and every sixth block up to twice as long: no variance to speak of.
+    /// 2 % per block, and every sixth block up to twice as long: practically infinite variance.
     HeavyTails,
     /// 2 % a block, and levels that change by up to 30 % every twenty blocks or so.
     Steps,
-    /// 2 % a block, and a neighbour that takes a quarter for three to ten blocks, now and then.
+    /// 2 % per block, and occasional bursts of three to ten blocks in which a neighbour takes a quarter.
     Bursts,
     /// 3 % a block, and 1 % slower from block to block.
     Drift,
@@ -33,7 +34,7 @@ impl Noise {
         Noise::Recorded,
     ];
 
-    /// As it is printed.
+    /// Its display name.
     pub fn name(self) -> &'static str {
         match self {
             Noise::Normal => "normal, 4 %",
@@ -58,7 +59,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// A stretch of noise of its own for each seed.
+    /// An independent sequence of noise for each seed.
     pub fn new(noise: Noise, seed: u64) -> Blocks {
         let mut coin = Coin::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ 0xb10c);
         let recorded = if noise == Noise::Recorded { recorded() } else { Vec::new() };
@@ -104,14 +105,14 @@ impl Blocks {
     }
 }
 
-/// Lines of `{"us":20313.5}`: microseconds of a block, as `record_noise` writes them.
+/// Lines of `{"us":20313.5}`: a block's duration in microseconds, as `record_noise` writes them.
 fn recorded() -> Vec<f64> {
     let lines = include_str!("machine.jsonl").lines();
     let block = |line: &str| line.strip_prefix("{\"us\":")?.strip_suffix('}')?.parse::<f64>().ok();
     lines.map(|line| block(line).unwrap_or_else(|| panic!("machine.jsonl: {line}"))).collect()
 }
 
-/// A trial of times in which the challenger takes `effect` less (0.05: 5 %) of whatever a block takes.
+/// A trial of durations in which the challenger takes `effect` less (0.05: 5 %) than the noise gives.
 pub fn trial(noise: Noise, seed: u64, effect: f64, rounds: u32) -> Trial {
     let metric = Metric::new("time", Direction::Less, 0.02);
     let plan = Plan { most_rounds: rounds, ..Plan::of_two(vec![metric], seed) };
@@ -124,7 +125,7 @@ pub fn trial(noise: Noise, seed: u64, effect: f64, rounds: u32) -> Trial {
     trial
 }
 
-/// Of some trials: how many came to each verdict, and the median of the rounds of those that came to one.
+/// Verdict counts of several trials, and the median number of rounds of decided ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     pub better: usize,

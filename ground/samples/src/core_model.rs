@@ -1,5 +1,4 @@
-//! What of a miss's latency a core hides: the part of a machine that the time model needs
-//! (`measure/simulate/sim/timing.h`).
+//! How a core hides miss latency: the parameters of the time model (`measure/simulate/sim/timing.h`).
 //!
 //! ```toml
 //! [core]                      # optional: without it, every miss costs its whole latency
@@ -14,15 +13,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A prefetcher; each stays within a page.
+/// A prefetcher; none crosses a page boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefetcher {
-    /// Into the first level: the line behind two that were missed in a row.
+    /// Into the first level: the line after two consecutive missed lines.
     NextLine,
-    /// Into the first level: what an instruction that misses at one distance will miss next.
+    /// Into the first level: the next address of an instruction that misses at a constant distance.
     Stride,
-    /// Into the second level: lines ahead of misses that run through a page in one direction.
+    /// Into the second level: lines ahead of misses that proceed through a page in one direction.
     Stream,
     /// Into the second level: the other line of an aligned pair.
     Adjacent,
@@ -35,7 +34,7 @@ impl Prefetcher {
     }
 }
 
-/// A core, as far as it hides latency.
+/// The parameters of a core that determine how much latency it hides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreModel {
@@ -48,13 +47,13 @@ pub struct CoreModel {
     /// Its prefetchers.
     #[serde(default)]
     pub prefetch: Vec<Prefetcher>,
-    /// How many lines [`Prefetcher::Stream`] runs ahead at most.
+    /// Maximum number of lines that [`Prefetcher::Stream`] runs ahead.
     #[serde(default)]
     pub stream_distance: u32,
     /// Least cycles between two lines from memory.
     #[serde(default)]
     pub line_cycles: u32,
-    /// Where the numbers are from.
+    /// The source of the numbers.
     pub source: String,
 }
 
@@ -62,7 +61,7 @@ impl CoreModel {
     /// The largest number of fill buffers that can be simulated.
     pub const MOST_FILL_BUFFERS: u32 = 64;
 
-    /// What an Intel server core since Sapphire Rapids has: the assumption for a machine that is not described.
+    /// The parameters of an Intel server core since Sapphire Rapids: assumed for a machine without a description.
     pub fn assumed() -> CoreModel {
         CoreModel {
             reorder_window: 512,
@@ -80,7 +79,7 @@ impl CoreModel {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// The first invalid parameter, if any.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.reorder_window == 0 || self.reorder_window > 65_536 {
             return Some("reorder_window must be 1 to 65536");
@@ -97,7 +96,7 @@ impl CoreModel {
         None
     }
 
-    /// The prefetchers as one number: `enum hm_prefetchers`.
+    /// The prefetchers as a bit mask: `enum hm_prefetchers`.
     pub fn prefetchers(&self) -> u32 {
         self.prefetch.iter().fold(0, |bits, prefetcher| bits | prefetcher.bit())
     }

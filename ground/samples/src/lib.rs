@@ -4,8 +4,8 @@
 //!
 //! * the **model** ([`model`]): plain types with units in their names, shared by all other crates;
 //! * the **container** ([`perf_data`]): reader and writer of Linux's `perf.data`, so that `perf`, samply and
-//!   hotspot open what we record and we open what they record;
-//! * the **trace** ([`arm_spe`]) inside it that Arm's processors write and every reader has to decode;
+//!   hotspot open Hardmeter's captures and Hardmeter opens theirs;
+//! * the **trace** ([`arm_spe`]) of Arm processors inside it, which every reader has to decode;
 //! * the **side file** ([`sidecar`]) of a capture: what perf.data has no field for;
 //! * the **side file of objects** ([`object_notes`]): what the addresses of a profiled server were at the time;
 //! * the **machine** ([`machine`]): the geometry of caches and TLBs that samples are compared with.
@@ -15,8 +15,8 @@
 //!
 //! # Design constraints
 //!
-//! * *One model for every source.* A sample of the software PMU has the fields of a PEBS record; what only a
-//!   simulator knows is in [`model::SimulatedDetail`] and is `None` elsewhere.
+//! * *One model for every source.* A sample of the software PMU has the fields of a PEBS record; additional data of
+//!   the simulator are in [`model::SimulatedDetail`], which is `None` for other sources.
 //! * *Files are untrusted input.* Decoding never panics and never allocates by a length it has not checked.
 //! * *Nothing is lost silently.* Unknown data-source bits are kept raw, unknown records are counted.
 

@@ -1,7 +1,7 @@
-//! The geometry of a memory hierarchy: what the software PMU simulates and what cache-set reasoning needs.
+//! The geometry of a memory hierarchy: simulated by the software PMU, and used in the analysis of cache sets.
 //!
-//! A machine is a small TOML file. Those that ship are built in ([`Machine::builtin_names`]); any other file in
-//! the same form is loaded by its path; `this` is read from the running machine (by `capture`).
+//! A machine is a small TOML file. Hardmeter's own are built in ([`Machine::builtin_names`]); any other file in the
+//! same form is loaded by its path; `this` is read from the running machine (by `capture`).
 //!
 //! ```toml
 //! name = "xeon-2003"
@@ -54,7 +54,7 @@ impl CacheGeometry {
         self.size / (LINE_SIZE * self.ways)
     }
 
-    /// Bytes after which addresses fall into the same set again: the paper's "2 KB" for 8 KB, 4-way.
+    /// Distance in bytes between addresses of the same set: the paper's "2 KB" for 8 KB, 4-way.
     pub fn stride(&self) -> u32 {
         self.size / self.ways
     }
@@ -73,17 +73,17 @@ pub struct TlbGeometry {
     pub latency: u32,
 }
 
-/// A machine: its hierarchy, and where the numbers are from.
+/// A machine: its hierarchy, and the source of the numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Short name, as `--machine` takes it.
+    /// Short name, the argument of `--machine`.
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// Where the numbers are from.
+    /// The source of the numbers.
     pub source: String,
-    /// Cores that are simulated. Processes are pinned to them in turn.
+    /// Number of simulated cores. Processes are pinned to them round robin.
     pub cores: u32,
     /// Core clock in MHz.
     pub clock_mhz: u32,
@@ -96,7 +96,7 @@ pub struct Machine {
     /// Whether a switch of process empties the TLBs (no address-space identifiers).
     #[serde(default)]
     pub tlb_flush_on_switch: bool,
-    /// What the model leaves out; shown in every report of a capture.
+    /// Limits of the model; shown in every report of a capture.
     #[serde(default)]
     pub notes: Vec<String>,
     /// First-level instruction cache of a core.
@@ -113,7 +113,7 @@ pub struct Machine {
     pub dtlb: Option<TlbGeometry>,
     /// Second-level TLB, for code and data.
     pub stlb: Option<TlbGeometry>,
-    /// What the core hides of latency; `None`: nothing.
+    /// How the core hides latency; `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<Box<CoreModel>>,
 }
@@ -136,7 +136,7 @@ pub enum MachineError {
         origin: String,
         /// Which table.
         part: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -205,7 +205,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Whether the simulator can run it; the same limits as `measure/simulate/sim/machine.c`.
+    /// Checks the limits of the simulator, the same as in `measure/simulate/sim/machine.c`.
     fn check(&self, origin: &str) -> Result<(), MachineError> {
         let geometry = |part, problem: &str| {
             Err(MachineError::Geometry { origin: origin.to_string(), part, problem: problem.to_string() })

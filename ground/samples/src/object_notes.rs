@@ -1,7 +1,7 @@
-//! What the addresses of a profiled program were at the time: the side file `hardmeter.data.objects`.
+//! The side file `hardmeter.data.objects`: the objects at the addresses of a profiled program during the recording.
 //!
-//! The crate that knows a server (`measure/objects`) writes them while recording; `measure/answers` joins samples to them.
-//! They consist of names, ranges and times only, so that their reader needs no knowledge of PostgreSQL:
+//! The crate that knows a server (`measure/objects`) writes it while recording; `measure/answers` joins samples to
+//! them. It contains only names, ranges and times, so that readers are independent of PostgreSQL:
 //!
 //! ```text
 //!   class               name                           instance          part
@@ -11,8 +11,8 @@
 //!   "memory context"    "CacheMemoryContext/CatCache"  "catalog pg_proc" ""
 //! ```
 //!
-//! A fact holds for a range of addresses and a span of time. Where the server's memory changed hands between two looks
-//! at it, a sample in between is *not stable*: views say what share of samples that is.
+//! A fact holds for a range of addresses and a span of time. If the memory was reused between two observations, a
+//! sample in between is *not stable*: views print the share of such samples.
 
 use crate::model::{ByteCount, Pid, StateId, Timestamp, VirtualAddress};
 use crate::sidecar::{store_whole, SidecarError};
@@ -21,56 +21,57 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Number of a text in [`ObjectNotes::texts`]; texts repeat, and there may be a hundred thousand facts.
+/// Number of a text in [`ObjectNotes::texts`]; texts repeat over up to a hundred thousand facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TextId(pub u32);
 
-/// What an object is called, from general to particular; an empty text where a level says nothing.
+/// The name of an object, from general to particular; an empty text if a level does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectPath {
-    /// What kind of thing: "table", "index", "buffer descriptor", "lightweight lock", "memory context", "stack" ...
+    /// The class: "table", "index", "buffer descriptor", "lightweight lock", "memory context", "stack" ...
     pub class: TextId,
-    /// Which one: a relation, a lock, a context.
+    /// The name: of a relation, a lock, a context.
     pub name: TextId,
-    /// Which of several of that name: a block, a partition, a slot.
+    /// The instance, if several objects have the name: a block, a partition, a slot.
     pub instance: TextId,
-    /// Which part of it: "line pointers", "column abalance", "field state".
+    /// The part: "line pointers", "column abalance", "field state".
     pub part: TextId,
 }
 
 /// State of the server that a fact depends on: the bytes that a [`StateRule`](crate::model::StateRule) reads at a
-/// sample. A sample that carries other bytes under the same number is of another object at any time.
+/// sample. A sample with other bytes under the same id is of another object, whatever its time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StateKey {
     /// The rule.
     pub id: StateId,
-    /// What it read.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// A range of addresses is an object, for a span of time. Ranges may overlap: the shortest that holds wins.
+/// A range of addresses belongs to an object for a span of time. Ranges may overlap: the shortest one with a fact
+/// that held wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectFact {
-    /// The process; `None`: shared memory, at the same address in all processes of the server.
+    /// The process; `None` for shared memory, mapped at the same address in all processes of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<Pid>,
     /// First address.
     pub start: VirtualAddress,
     /// Bytes.
     pub length: ByteCount,
-    /// When it was first and last seen to be so (`CLOCK_MONOTONIC`).
+    /// When it was first and last observed (`CLOCK_MONOTONIC`).
     pub seen: (Timestamp, Timestamp),
     /// The state it depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateKey>,
     /// Its names.
     pub path: ObjectPath,
-    /// Where the whole object begins that this is a part of: the page of a line pointer.
+    /// The start of the whole object that contains this part: the page of a line pointer.
     pub origin: VirtualAddress,
 }
 
-/// What a process was to its server, for example "client backend", "checkpointer".
+/// The role of a process in its server: "client backend", "checkpointer".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessRole {
     /// The process.
@@ -79,7 +80,7 @@ pub struct ProcessRole {
     pub role: TextId,
 }
 
-/// What a stretch of code is to the server.
+/// The role of a range of code in the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeMarkKind {
@@ -89,7 +90,7 @@ pub enum CodeMarkKind {
     Phase,
 }
 
-/// Code whose presence on the call chain says what a process is doing. Addresses are those of the image's own
+/// Code whose presence on the call chain identifies the activity of a process. Addresses are in the image's own
 /// numbering, as `objdump` prints them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeMark {
@@ -99,7 +100,7 @@ pub struct CodeMark {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What it says.
+    /// The role of the code.
     pub kind: CodeMarkKind,
     /// Its name.
     pub name: TextId,
@@ -112,7 +113,7 @@ pub struct PageKind {
     pub relation: TextId,
     /// Bytes of a page.
     pub page_size: u32,
-    /// What the relation is: "table", "btree index" ...
+    /// The kind of the relation: "table", "btree index" ...
     pub kind: TextId,
 }
 
@@ -121,22 +122,22 @@ pub struct PageKind {
 pub struct ObjectNotes {
     /// Version of this format: [`ObjectNotes::VERSION`] when written here.
     pub version: u32,
-    /// What was looked into, for example "PostgreSQL 15.18 (process 4711)".
+    /// The observed server: "PostgreSQL 15.18 (process 4711)".
     pub server: String,
-    /// Texts, each once; the first is empty.
+    /// Distinct texts; the first is empty.
     pub texts: Vec<String>,
-    /// What addresses were.
+    /// Objects at addresses.
     pub facts: Vec<ObjectFact>,
-    /// What processes were.
+    /// Roles of processes.
     #[serde(default)]
     pub roles: Vec<ProcessRole>,
-    /// What code is.
+    /// Roles of code.
     #[serde(default)]
     pub marks: Vec<CodeMark>,
     /// Relations with pages.
     #[serde(default)]
     pub pages: Vec<PageKind>,
-    /// What could not be found out, and why.
+    /// Information that is missing, and why.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
@@ -162,7 +163,7 @@ impl ObjectNotes {
         }
     }
 
-    /// A text by its number; empty for a number that does not exist.
+    /// A text by its number; empty for an invalid number.
     pub fn text(&self, id: TextId) -> &str {
         self.texts.get(id.0 as usize).map_or("", String::as_str)
     }
@@ -190,7 +191,7 @@ impl ObjectNotes {
     }
 
     fn parse(path: &Path, text: &[u8]) -> Result<ObjectNotes, SidecarError> {
-        /// The version first: a newer file may have fields of other types.
+        /// The version is read first: a newer file may have fields of other types.
         #[derive(Deserialize)]
         struct Version {
             version: u64,
@@ -205,7 +206,7 @@ impl ObjectNotes {
         serde_json::from_slice(text).map_err(damaged)
     }
 
-    /// Writes the side file of objects of a capture: whole or not at all.
+    /// Writes the side file of objects of a capture atomically.
     ///
     /// # Errors
     ///

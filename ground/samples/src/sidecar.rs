@@ -1,7 +1,7 @@
-//! The side file of a capture: what perf.data has no field for.
+//! The side file of a capture: data that perf.data has no field for.
 //!
-//! `hardmeter.data` is perf's format and stands alone; `hardmeter.data.json` beside it is Hardmeter's, optional, and
-//! versioned. A capture without it opens with those columns empty.
+//! `hardmeter.data` has perf's format and is complete in itself; `hardmeter.data.json` is Hardmeter's, optional and
+//! versioned. Without it, those columns are empty.
 
 use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementId};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// An event as the user asked for it.
+/// An event as requested by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedEvent {
     /// Its name.
@@ -27,23 +27,24 @@ pub struct RequestedEvent {
 /// A statement that was executed while recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// By which samples name it. A number, called `hash`, in files of before ids were common to all parts: such a
-    /// capture opens, and its statements are not found in other parts.
+    /// The id in samples. Files from before ids were common to all parts have a number called `hash`: such a
+    /// capture opens, but its statements do not join with other parts.
     #[serde(alias = "hash")]
     pub id: StatementId,
     /// Its normalised text, cut at 1000 bytes.
     pub text: String,
 }
 
-/// How far apart in time uses of the same line lie, measured on a sample of all lines (SHARDS: Waldspurger and others,
-/// FAST 2015). The stream is what comes to the second level: misses of the first, code and data, core by core.
+/// Reuse distances: the number of other lines used between two uses of a line, measured on a sample of all lines
+/// (SHARDS: Waldspurger and others, FAST 2015). The stream is the input of the second level: first-level misses,
+/// code and data, per core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReuseHistogram {
-    /// One line in this many was followed; distances are scaled to all lines, counts are not.
+    /// One line in this number was followed; distances are scaled to all lines, counts are not.
     pub one_line_in: u32,
     /// First uses of a line by its core.
     pub cold: u64,
-    /// Uses by the number of other lines used since the last time: ascending, each bucket up to and including `lines`.
+    /// Uses by distance: ascending, each bucket up to and including `lines`.
     pub buckets: Vec<ReuseBucket>,
 }
 
@@ -52,50 +53,50 @@ pub struct ReuseHistogram {
 pub struct ReuseBucket {
     /// The largest distance counted here, in cache lines.
     pub lines: u64,
-    /// How many uses.
+    /// Number of uses.
     pub count: u64,
 }
 
-/// Page walks as they were, and as they would have been with pages of 2 MiB (simulated beside).
+/// Page walks, and their number with pages of 2 MiB (simulated in parallel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageWalks {
     /// With pages of 4 KiB.
     pub small: u64,
     /// With all memory in huge pages.
     pub all_huge: u64,
-    /// With only the shared memory (`MAP_SHARED`) in huge pages, as a server's `huge_pages` has it.
+    /// With huge pages only for shared memory (`MAP_SHARED`), as with a server's `huge_pages`.
     pub shared_huge: u64,
 }
 
-/// What the latency of a sample is.
+/// The meaning of a sample's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyKind {
-    /// What the core could not hide of it, after prefetching and overlap; the whole latency is the instruction's.
+    /// The part that the core could not hide by prefetching and overlap; the whole latency is the instruction's.
     Exposed,
-    /// From issue to data, as if nothing else were under way.
+    /// From issue to data, without regard to overlap.
     Whole,
 }
 
-/// What a simulated core hid of the latency of misses, over all processes.
+/// The miss latency that a simulated core hid, over all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenLatency {
-    /// Cycles that it could not hide: it stood still.
+    /// Cycles that it could not hide: stall time.
     pub exposed: Cycles,
-    /// First-level misses whose line a prefetcher had brought in time.
+    /// First-level misses whose line had been prefetched in time.
     pub prefetched: u64,
-    /// And those whose line was on its way.
+    /// First-level misses whose prefetch was outstanding.
     pub prefetched_late: u64,
     /// First-level load misses that waited for another load, for their address.
     pub dependent: u64,
 }
 
-/// The content of the side file. Fields that a source does not know are empty; fields that an older version did not write too.
+/// The contents of the side file. Fields that a source or an older version does not have are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
     /// Version of this format: [`Sidecar::VERSION`] when written here.
     pub version: u32,
-    /// Where the samples came from.
+    /// The source of the samples.
     pub source: EventSource,
     /// Hardmeter's version.
     #[serde(default)]
@@ -106,10 +107,10 @@ pub struct Sidecar {
     /// Its geometry: caches, TLBs, latencies.
     #[serde(default)]
     pub machine: Option<serde_json::Value>,
-    /// What was asked for.
+    /// The requested events.
     #[serde(default)]
     pub events: Vec<RequestedEvent>,
-    /// How often each event happened in total, sampled or not.
+    /// Total number of occurrences of each event, sampled or not.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
     /// Instructions executed while recording.
@@ -118,21 +119,21 @@ pub struct Sidecar {
     /// Simulated time.
     #[serde(default)]
     pub simulated_cycles: Option<Cycles>,
-    /// One cache line in this many was simulated, and counts are scaled to all; 1: every line. `None` where nothing
-    /// was simulated. Read it through [`Sidecar::lines_per_simulated`].
+    /// One cache line in this number was simulated, and counts are scaled to all; 1: every line. `None` without
+    /// simulation. Read it through [`Sidecar::lines_per_simulated`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_line_in: Option<u32>,
-    /// What the latencies of a simulated capture are. `None` where nothing was simulated, and in captures of older
+    /// The meaning of latencies in a simulated capture. `None` without simulation, and in captures of older
     /// versions, whose latencies are whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyKind>,
-    /// What was hidden of them, where latencies are exposed ones.
+    /// The hidden part, if latencies are exposed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_latency: Option<HiddenLatency>,
     /// When the recording began.
     #[serde(default)]
     pub wall_start: Option<SystemTime>,
-    /// How long it took.
+    /// Wall-clock duration.
     #[serde(default)]
     pub wall_duration: Option<Duration>,
     /// Samples lost while recording.
@@ -141,17 +142,16 @@ pub struct Sidecar {
     /// How often an event was throttled.
     #[serde(default)]
     pub throttled: u64,
-    /// Limits the user must know, for example "kernel mode was not seen". Text for people: no code reads a number from
-    /// it; what code needs is a field of its own.
+    /// Limits for the user, for example "kernel mode was not seen". Text only: no code reads a number from it.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What the workload counted: transactions, rows.
+    /// Counters of the workload: transactions, rows.
     #[serde(default)]
     pub workload: BTreeMap<String, f64>,
     /// The databases that `workload` covers, if not the whole server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_databases: Vec<String>,
-    /// How far `workload` can be trusted, as text for people.
+    /// Limits of `workload`, as text for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_limits: Vec<String>,
     /// Statements that samples name.
@@ -163,15 +163,15 @@ pub struct Sidecar {
     /// The effect of huge pages, where it was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_walks: Option<PageWalks>,
-    /// How samples at loads were made (source `live`).
+    /// The quality of live samples (source `live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<StallNotes>,
-    /// What each process did with its time (source `live`).
+    /// How each process spent its time (source `live`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<ProcessTime>,
 }
 
-/// Why an existing side file cannot be used, or a new one written.
+/// Why an existing side file cannot be used, or a new one not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
     /// A newer Hardmeter wrote them.
@@ -187,7 +187,7 @@ pub enum SidecarError {
         /// The version that this program writes.
         known: u32,
     },
-    /// It is not JSON of this format.
+    /// Not JSON of this format.
     #[error("{path} is damaged ({reason}): it is ignored; delete it, or record again")]
     Damaged {
         /// The file.
@@ -195,7 +195,7 @@ pub enum SidecarError {
         /// The parser's reason.
         reason: String,
     },
-    /// They cannot be read or written.
+    /// The file cannot be read or written.
     #[error("cannot access {path}: {source}; check your rights and the free space there")]
     Io {
         /// The file.
@@ -209,7 +209,7 @@ pub enum SidecarError {
 const SIZE_LIMIT: u64 = 64 << 20;
 
 impl Sidecar {
-    /// The version written here. Fields may be added without a new one; a changed meaning needs one.
+    /// The version written here. New fields need no new version; a changed meaning does.
     pub const VERSION: u32 = 2;
 
     /// An empty side file of a source.
@@ -243,13 +243,13 @@ impl Sidecar {
         }
     }
 
-    /// One cache line in this many was simulated; 1 where all were, or where nothing was simulated.
+    /// One cache line in this number was simulated; 1 if all were, or without simulation.
     pub fn lines_per_simulated(&self) -> u32 {
         self.one_line_in.unwrap_or(1).max(1)
     }
 
-    /// Fills in what simulated captures written before [`Sidecar::one_line_in`] existed say elsewhere: the period of an
-    /// event in the capture is the requested one times the scale. Events that are seen on all lines have a ratio of 1.
+    /// Fills in [`Sidecar::one_line_in`] for older simulated captures: the period of an event in the capture is the
+    /// requested one times the scale. Events recorded for all lines have a ratio of 1.
     pub(crate) fn complete_old(&mut self, recorded: &[EventDescription]) {
         if self.source != EventSource::Simulated || self.one_line_in.is_some() {
             return;
@@ -291,7 +291,7 @@ impl Sidecar {
     fn parse(path: &Path, text: &str) -> Result<Sidecar, SidecarError> {
         let damaged =
             |error: serde_json::Error| SidecarError::Damaged { path: path.into(), reason: error.to_string() };
-        // The version first: a newer file may have fields of other types.
+        // The version is read first: a newer file may have fields of other types.
         let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
         if let Some(found) = value["version"].as_u64().filter(|found| *found > Self::VERSION.into()) {
             return Err(SidecarError::Newer { path: path.into(), found, known: Self::VERSION });
@@ -299,7 +299,7 @@ impl Sidecar {
         serde_json::from_value(value).map_err(damaged)
     }
 
-    /// Writes the side file of a capture: whole or not at all.
+    /// Writes the side file of a capture atomically.
     ///
     /// # Errors
     ///
@@ -311,7 +311,7 @@ impl Sidecar {
     }
 }
 
-/// Writes a side file: whole or not at all.
+/// Writes a side file atomically.
 pub(crate) fn store_whole(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>,
@@ -320,7 +320,7 @@ pub(crate) fn store_whole(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // 0o666 less the user's umask, as for any file; tempfile's own default would hide it from colleagues.
+    // 0o666 less the user's umask, as for any file; tempfile's default would make it unreadable to other users.
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
     let mut buffered = io::BufWriter::new(&mut file);
@@ -355,7 +355,8 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1, "no temporary file left");
     }
 
-    /// Written before the scale had a field: 1000 was asked for, a sample in the capture stands for 8000 events.
+    /// Written before the scale had a field: 1000 was requested, and a sample in the capture stands for 8000
+    /// events.
     #[test]
     fn the_scale_of_an_old_simulated_capture_comes_from_its_periods() {
         let text = |source: &str| {

@@ -1,5 +1,5 @@
-//! Arm SPE from a file's bytes to samples: values that a person can follow from the packets, order of time, damage,
-//! and perf's own decoder on the same file.
+//! Arm SPE from a file's bytes to samples: values computed by hand from the packets, time order, damage, and perf's
+//! own decoder on the same file.
 
 mod common;
 #[path = "common/spe.rs"]
@@ -26,7 +26,7 @@ fn read(fill: impl FnOnce(&mut SpeCapture)) -> CaptureReader {
     CaptureReader::open(capture(folder.path(), fill)).expect("opens")
 }
 
-/// One of each kind: a load from DRAM, a store of the kernel, a mispredicted branch, an addition.
+/// One of each kind: a load from DRAM, a store in the kernel, a mispredicted branch, an addition.
 fn one_of_each() -> [Operation; 4] {
     let store = Operation {
         instruction: 0xffff_8000_0810_0040,
@@ -108,7 +108,7 @@ fn samples_are_what_the_packets_say() {
                 None,
                 Some(40),
                 CpuMode::Kernel,
-                // Neoverse does not say what served a store.
+                // Neoverse does not report what served a store.
                 Some((Store, MemoryLevel::Unknown, TlbOutcome::Walk)),
             ),
             (Some(PROGRAM + 0x2000), None, None, Some(9), CpuMode::User, None),
@@ -120,7 +120,7 @@ fn samples_are_what_the_packets_say() {
     }
 }
 
-/// Times of the samples and paths of the mappings, in the order in which they come.
+/// Times of the samples and paths of the mappings, in order of delivery.
 fn sequence(reader: &CaptureReader) -> Vec<String> {
     let mut seen = Vec::new();
     let summary = reader
@@ -172,7 +172,7 @@ fn untimed_samples_come_behind_what_stands_before_them() {
     assert_eq!(sequence(&reader), ["/nonexistent/server", "/a", "untimed", "untimed", "/b"]);
 }
 
-/// Where the kernel keeps no thread id in CONTEXTIDR, its switches tell who ran.
+/// If the kernel does not write the thread id to CONTEXTIDR, context switches identify the thread.
 #[test]
 fn threads_are_known_by_switches_too() {
     let at = |ticks: u64| Operation { ticks: Some(ticks), context: None, ..load(ticks) };
@@ -187,7 +187,7 @@ fn threads_are_known_by_switches_too() {
     each_sample(&reader, RecordOrder::Time, |sample| threads.push((sample.pid, sample.tid)));
     let thread = |pid, tid| (Some(Pid(pid)), Some(Tid(tid)));
     assert_eq!(threads, [(None, None), thread(100, 101), thread(0, 0), thread(100, 100)]);
-    // The trace's own word is better.
+    // The thread id in the trace takes precedence.
     let reader = read(|capture| {
         capture.switch_in((100, 100), 10 * TICK, 2);
         capture.trace(2, &trace(&[Operation { context: Some(101), ..at(15) }]));
@@ -204,7 +204,7 @@ fn losses_are_told() {
         capture.piece(64, aux_flag::TRUNCATED | aux_flag::PARTIAL, 50_000, 0);
         capture.piece(64, aux_flag::COLLISION, 60_000, 0);
         capture.piece(64, 0, 70_000, 0);
-        // The middle record has a byte that begins no packet; the last one is cut.
+        // The middle record has an invalid byte; the last one is truncated.
         let mut damaged = good.clone();
         damaged[9] = 0xff;
         capture.trace(0, &[good.clone(), damaged, good.clone(), good[..20].to_vec()].concat());
@@ -214,8 +214,8 @@ fn losses_are_told() {
         assert_eq!((summary.traces_cut, summary.collisions, summary.lost_samples), (1, 1, 1));
         assert_eq!(summary.total_samples(), 2);
         let damaged = summary.skipped[&SkipReason::DamagedTrace].0;
-        // All of the damaged record; the cut one's 20, and the byte up to a multiple of eight, which its last packet
-        // takes for its own.
+        // All of the damaged record; the truncated one's 20, and the byte up to a multiple of eight, which its last
+        // packet takes for its own.
         assert_eq!(damaged, good.len() as u64 + 20 + 1);
         assert!(!summary.is_complete());
         let warnings = summary.warnings().join("\n");
@@ -225,7 +225,7 @@ fn losses_are_told() {
     }
 }
 
-/// A trace is left alone that is not announced as Arm SPE, as one of Intel PT is.
+/// A trace that is not announced as Arm SPE, such as Intel PT, is skipped.
 #[test]
 fn traces_of_others_are_passed_over() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -261,7 +261,7 @@ fn large(folder: &Path) -> PathBuf {
     })
 }
 
-/// Windows of 64 KiB slide over the pieces; none of 16,384 records is lost or doubled at their seams.
+/// 64 KiB windows slide over the pieces; none of 16,384 records is lost or duplicated at their boundaries.
 #[test]
 fn every_record_of_a_long_trace_comes_once_and_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -295,7 +295,7 @@ fn read_all(bytes: Vec<u8>) -> Option<ReadSummary> {
     Some(time)
 }
 
-/// The little sister of the fuzzer: 10,000 damaged captures, the same in every run.
+/// As the fuzzer, but deterministic: 10,000 damaged captures, the same in every run.
 #[test]
 fn damaged_captures_are_read_alike_in_both_orders() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -352,7 +352,7 @@ fn the_fuzzers_seeds_are_current() {
     }
 }
 
-/// What both decoders say of one record.
+/// The fields of one record as each decoder prints them.
 #[derive(Debug, PartialEq)]
 struct Told {
     thread: String,
@@ -365,11 +365,11 @@ struct Told {
     data_source: u64,
 }
 
-/// perf 6.1 on the same file: every field of every sample.
+/// perf 6.1 on the same file: every field of every sample must agree.
 #[test]
 fn perf_decodes_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
-    // One load of each data source that Neoverse knows.
+    // One load of each Neoverse data source.
     let mut operations: Vec<Operation> = [0u8, 8, 9, 10, 11, 12, 13, 14]
         .iter()
         .enumerate()
@@ -379,7 +379,7 @@ fn perf_decodes_the_same() {
             ..load(n as u64)
         })
         .collect();
-    // What the events say where there is no table: L1D had it, had to refill, the last level had it, the other socket.
+    // Events without a table of sources: L1D hit, L1D refill, last-level hit, other socket.
     operations.extend([0x06, 0x0e, 0x10e, 0x70e].map(|events| Operation {
         events,
         source: Some(0),

@@ -1,4 +1,4 @@
-//! What goes wrong while recording: killed, dropped, disk full, no such folder.
+//! Faults while recording: killed, dropped, disk full, missing folder.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn an_older_capture_stays_until_the_new_one_is_whole() {
     assert_eq!(entries(folder.path()), 1);
 }
 
-/// The recorder is killed: what was flushed is readable under the temporary name, events and names too.
+/// The recorder is killed: flushed data, with events and names, are readable under the temporary name.
 #[test]
 fn a_killed_recorder_leaves_a_readable_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -70,7 +70,7 @@ fn a_killed_recorder_leaves_a_readable_file() {
     assert_eq!(reader.events()[1].known, Some(MemoryEvent::L2Miss));
     let summary = each_sample(&reader, RecordOrder::File, |_| {});
     assert_eq!(summary.samples, [0, 3]);
-    // A write that was cut in the middle costs only its own record.
+    // An incomplete write costs only its own record.
     let bytes = std::fs::read(&killed).expect("read");
     let reader = CaptureReader::from_bytes(bytes[..bytes.len() - 10].to_vec()).expect("opens");
     let summary = each_sample(&reader, RecordOrder::File, |_| {});
@@ -99,7 +99,7 @@ fn bytes_that_are_no_records_are_refused() {
     assert_eq!(each_sample(&reader, RecordOrder::File, |_| {}).samples, [2, 0]);
 }
 
-/// A file system of one megabyte; `None` (with a message) without the right to mount one.
+/// A file system of one megabyte; `None` (with a message) without permission to mount one.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -136,7 +136,7 @@ fn a_full_disk_is_named_and_the_capture_still_finished() {
     assert!(matches!(error, WriteError::DiskFull { .. }), "{text}");
     assert!(text.contains("no room to write") && text.contains("free some space"), "{text}");
     assert!(writer.discarded().0 > 0);
-    // What was recorded before is kept, under its final name, and the loss is reported again.
+    // Earlier records are kept under the final name, and the loss is reported again.
     let error = writer.finish().expect_err("shortened");
     assert!(matches!(error, WriteError::Shortened { .. }), "{error}");
     let reader = CaptureReader::open(&path).expect("opens");
@@ -146,12 +146,12 @@ fn a_full_disk_is_named_and_the_capture_still_finished() {
     assert!(summary.skipped.is_empty(), "{summary:?}");
 }
 
-/// Nothing fits, not even the start: no file is left behind.
+/// Not even the header fits: no file is left behind.
 #[test]
 fn a_disk_that_is_full_from_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(folder.path()) else { return };
-    // Fails when the disk is full, as it should.
+    // Fails as intended when the disk is full.
     let _ = std::fs::write(disk.0.join("ballast"), vec![1; 2 << 20]);
     let error =
         CaptureWriter::create(disk.0.join("capture.data"), &events(), &CaptureHeader::default()).err();

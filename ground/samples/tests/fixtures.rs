@@ -49,7 +49,7 @@ fn load_latency_capture_has_its_golden_figures() {
     }
 }
 
-/// Also of the README: 2955 forks and 6930 MMAP2; and the header as `perf script --header-only` prints it.
+/// The README's figures: 2955 forks and 6930 MMAP2; and the header as in `perf script --header-only`.
 #[test]
 fn load_latency_capture_has_its_processes_and_header() {
     let Some(path) = fixture(PEBS) else { return };
@@ -84,7 +84,7 @@ fn load_latency_capture_has_its_processes_and_header() {
     assert_eq!(reader.attributes()[0].ids.len(), 112);
 }
 
-/// Our samples, one line each, as `perf script` prints them.
+/// Hardmeter's samples, one line each, in the form of `perf script`.
 fn as_perf_prints(
     path: &std::path::Path,
     fields: &dyn Fn(&hardmeter_samples::model::Sample<'_>) -> String,
@@ -142,7 +142,7 @@ fn branch_stacks_with_hardware_index_equal_perfs() {
     let file = path.to_str().expect("a plain path");
     let Some(theirs) = perf_lines(&["script", "-i", file, "-F", "ip,brstack"]) else { return };
     let ours = as_perf_prints(&path, &|sample| {
-        // perf prints 0x<from>/0x<to>/flags...; the addresses are what is compared.
+        // perf prints 0x<from>/0x<to>/flags...; only the addresses are compared.
         let branches =
             sample.branches.iter().map(|branch| format!("{:#x}/{:#x}", branch.from.0, branch.to.0));
         let ip = hex(sample.ip);
@@ -194,7 +194,7 @@ fn lost_samples_and_periods_equal_perfs() {
     assert_eq!(ours, theirs);
 }
 
-/// perf 6.1 refuses these three; the golden figure is the README's, the rest is consistency.
+/// perf 6.1 refuses these three; the expected figure is the README's, the rest is consistency.
 #[test]
 fn captures_of_newer_perfs_open_plain_and_compressed() {
     for (name, samples) in
@@ -214,7 +214,7 @@ fn captures_of_newer_perfs_open_plain_and_compressed() {
         assert!(summary.skipped.is_empty() && summary.unparsable == 0, "{name}: {summary:?}");
         assert!(summary.unknown_records.is_empty(), "{name}: {summary:?}");
         assert!(times.is_sorted(), "{name}");
-        // perf notes the times of the first and last sample where it saw them, that is, uncompressed.
+        // perf records the times of the first and last sample only if they are uncompressed.
         match reader.header().sample_time {
             Some(fence) => {
                 assert_eq!(Some(fence), times.first().copied().zip(times.last().copied()), "{name}")

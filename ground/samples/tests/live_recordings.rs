@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A few dozen milliseconds of work.
 const LOOP: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"];
 
-/// Records the loop by timer; `None` (with a message) where perf cannot.
+/// Records the loop with the timer; `None` (with a message) if perf cannot.
 fn record(folder: &Path, options: &[&str]) -> Option<PathBuf> {
     let path = folder.join("theirs.data");
     let file = path.to_str().expect("a plain path");
@@ -66,7 +66,8 @@ fn a_live_recording_is_read_as_perf_reads_it() {
     compare(&path);
 }
 
-/// A group whose leader alone is sampled: each sample reads all members, and perf hands out one for each that counted.
+/// A group of which only the leader is sampled: each sample reads all members, and perf returns one for each that
+/// counted.
 #[test]
 fn members_of_a_group_are_samples_of_their_own_as_in_perf() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -153,8 +154,8 @@ fn page(size: Option<PageSize>) -> String {
     }
 }
 
-/// CGROUP, both page sizes, both register sets, weight and data source in one sample: a layout that only a decoder
-/// in the kernel's order gets through.
+/// CGROUP, both page sizes, both register sets, weight and data source in one sample: only a decoder in the
+/// kernel's order of fields reads it correctly.
 #[test]
 fn registers_page_sizes_and_control_groups_equal_perfs() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -187,8 +188,8 @@ fn registers_page_sizes_and_control_groups_equal_perfs() {
     assert!(summary.is_complete() && summary.unknown_records.is_empty(), "{summary:?}");
 }
 
-/// Leader sampling: the counters of the whole group stand in each sample. perf's dump writes one line per value:
-/// `..... id 000000000000011d, value 00000000000fa2d2, lost 0`.
+/// Leader sampling: each sample has the counters of the whole group. perf's dump writes one line per value: `.....
+/// id 000000000000011d, value 00000000000fa2d2, lost 0`.
 #[test]
 fn counters_of_a_group_equal_perfs() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -215,8 +216,8 @@ fn counters_of_a_group_equal_perfs() {
     assert_eq!(ours, theirs);
 }
 
-/// User registers and a copy of the stack: perf's dump writes `... ustack: size 1024, offset 0x120`, where the
-/// size is the part that is real.
+/// User registers and a copy of the stack: perf's dump writes `... ustack: size 1024, offset 0x120`, where the size
+/// is the valid part.
 #[test]
 fn stack_copies_equal_perfs() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! docs/machines.md tells of every built-in machine, and tells the truth: its table is what the models say.
+//! docs/machines.md describes every built-in machine: its table equals the models.
 
 use hardmeter_samples::machine::{CacheGeometry, Machine, TlbGeometry};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn tlb(tlb: Option<TlbGeometry>) -> String {
     tlb.map_or("–".into(), |tlb| format!("{}, {}", tlb.entries, tlb.ways))
 }
 
-/// The row of a machine, as the table has it.
+/// The row of a machine in the table.
 fn row(machine: &Machine) -> String {
     let cells = [
         format!("`{}`", machine.name),

@@ -1,4 +1,4 @@
-//! Bounded memory: a capture of a quarter gigabyte, read in both orders, costs what a small one does.
+//! Bounded memory: a capture of a quarter gigabyte, read in both orders, needs as much as a small one.
 //!
 //! Alone in its file, since the peak is the whole process's.
 
@@ -29,7 +29,7 @@ fn a_large_capture_is_read_in_bounded_memory() {
     let mut writer = CaptureWriter::create(&path, &events, &CaptureHeader::default()).expect("created");
     let payload = vec![0x5a; RECORD as usize - 8 - 8 - 4];
     for n in 0..RECORDS {
-        // Neighbours change places, so that there is something to sort.
+        // Neighbours are swapped, so that sorting is needed.
         let sample = RecordBuilder::new(record_type::SAMPLE, 0).u64(1 + (n ^ 1)).u32(payload.len() as u32);
         writer.append(&sample.bytes(&payload).finish()).expect("appended");
     }
@@ -50,7 +50,7 @@ fn a_large_capture_is_read_in_bounded_memory() {
         newest = time;
     });
     assert_eq!((time_order.total_samples(), time_order.out_of_order), (RECORDS, 0));
-    // The window of 64 MiB, the half that is kept while it moves, and what a growing vector asks for.
+    // The window of 64 MiB, the half that is kept while it moves, and the over-allocation of a growing vector.
     let after_time_order = peak().expect("as before");
     assert!(after_time_order < 192 << 10, "{after_time_order} KiB in time order");
 }

@@ -1,4 +1,4 @@
-//! perf 6.1 as an independent reader of what we write.
+//! perf 6.1 as an independent reader of Hardmeter's captures.
 
 mod common;
 
@@ -25,7 +25,7 @@ const ALL_FIELDS: u64 = field::IDENTIFIER
     | field::DATA_SRC
     | field::PHYS_ADDR;
 
-/// The fields of a simulated sample: what PEBS records, and our detail in the raw field.
+/// The fields of a simulated sample: those of PEBS, and Hardmeter's detail in the raw field.
 fn event(name: &str, config: u64, ids: &[u64]) -> EventAttributes {
     let mut attr = PerfEventAttr::new(4, config);
     attr.sample_type = ALL_FIELDS;
@@ -228,7 +228,7 @@ fn perf_report_and_header_agree() {
     assert!(mem.iter().any(|line| line.contains("L3 hit")), "{mem:#?}");
 }
 
-/// Our own reader on the same file: the figures perf was asked for above.
+/// Hardmeter's reader on the same file: the figures of perf above.
 #[test]
 fn our_reader_agrees() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Damaged captures: for any bytes, there is an error or a partial result that says what is missing.
+//! Damaged captures: any bytes give an error, or a partial result that reports what is missing.
 
 mod common;
 #[path = "common/seeds.rs"]
@@ -11,7 +11,7 @@ use hardmeter_samples::perf_data::{
 };
 use std::ops::ControlFlow;
 
-/// Reads everything there is to read, in both orders.
+/// Reads everything in both orders.
 fn read_all(bytes: &[u8]) -> Result<ReadSummary, ReadError> {
     let reader = CaptureReader::from_bytes(bytes.to_vec())?;
     let mut summary = ReadSummary::default();
@@ -30,7 +30,7 @@ fn read_all(bytes: &[u8]) -> Result<ReadSummary, ReadError> {
         assert_eq!(samples, summary.total_samples(), "the summary counts what was handed out");
         totals.push((summary.records, summary.unparsable, summary.skipped.clone()));
     }
-    // Of a counter that a damaged file has run backwards, the order decides how many samples it makes.
+    // If a damaged counter runs backwards, the number of its samples depends on the order.
     assert_eq!(totals[0], totals[1], "order changes what is read");
     Ok(summary)
 }
@@ -55,7 +55,7 @@ fn whole_seeds_are_read_whole() {
     }
 }
 
-/// Cut anywhere: never more samples than before, never a claim of being whole.
+/// Truncated at every length: never more samples than before, never reported as complete.
 #[test]
 fn every_length_of_every_seed() {
     for (name, bytes) in seeds::all() {
@@ -76,7 +76,7 @@ fn a_cut_file_says_what_is_missing() {
     let (_, bytes) = seeds::all().pop().expect("the file form");
     let reader = CaptureReader::from_bytes(bytes.clone()).expect("whole");
     let data = reader.data_length().0;
-    // 40 bytes of the data are gone, and with them all features.
+    // 40 bytes of the data are missing, and with them all features.
     let start = u64::from_le_bytes(bytes[40..48].try_into().expect("eight bytes"));
     let cut = &bytes[..(start + data - 40) as usize];
     let summary = read_all(cut).expect("partial");
@@ -101,7 +101,7 @@ fn every_single_bit_flip() {
     }
 }
 
-/// 100,000 inputs with several damages each, the same on every run: the fuzzer's little sister for machines
+/// 100,000 inputs with several damages each, the same in every run: a replacement of the fuzzer for machines
 /// without a nightly compiler.
 #[test]
 fn a_hundred_thousand_mutations() {
@@ -146,7 +146,7 @@ fn a_hundred_thousand_mutations() {
             Err(_) => refused += 1,
         }
     }
-    // Both ways out are taken: a reader that refused everything would prove nothing.
+    // Both results must occur: a reader that refused everything would test nothing.
     assert!(opened > 20_000 && refused > 1_000, "{opened} opened, {refused} refused");
 }
 
@@ -171,7 +171,7 @@ fn foreign_files_are_named_for_what_they_are() {
     );
 }
 
-/// Ids that all events share would be copied once per event: 64 KiB could ask for gigabytes.
+/// Ids shared by all events would be copied once per event: 64 KiB could allocate gigabytes.
 #[test]
 fn overlapping_id_sections_are_refused() {
     let (_, mut bytes) = seeds::all().pop().expect("the file form");
@@ -186,7 +186,7 @@ fn overlapping_id_sections_are_refused() {
     assert!(error.to_string().contains("overlap"), "{error}");
 }
 
-/// The seeds of the fuzzer are these seeds; `HARDMETER_WRITE_SEEDS=1 cargo test` renews them.
+/// The fuzzer's seeds are these; `HARDMETER_WRITE_SEEDS=1 cargo test` updates them.
 #[test]
 fn the_fuzzers_seeds_are_current() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/read_capture");
@@ -204,7 +204,7 @@ fn the_fuzzers_seeds_are_current() {
     }
 }
 
-/// A receiver may stop, and the summary says that it did.
+/// If a receiver stops, the summary reports it.
 #[test]
 fn stopping_early_is_not_the_end_of_the_file() {
     let (_, bytes) = seeds::all().pop().expect("the file form");
@@ -215,7 +215,7 @@ fn stopping_early_is_not_the_end_of_the_file() {
     assert_eq!(again.total_samples(), seeds::SAMPLES, "a second pass begins anew");
 }
 
-/// A pipe cannot be read at an offset; it is copied first, and then read like a file, twice if need be.
+/// A pipe cannot be read at an offset: it is copied first, and can then be read repeatedly.
 #[test]
 fn a_named_pipe_is_read_like_a_file() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Hand-made samples through the writer and back: every field alone, all together, and mixed.
+//! Synthetic samples through the writer and back: every field alone, all together, and mixed.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn event(sample_type: u64) -> EventAttributes {
     EventAttributes { name: "l1d-miss".to_string(), attr, ids: vec![ID] }
 }
 
-/// A sample with every field that `attr` asks for, written down in the kernel's order, field by field.
+/// A sample with every field of `attr`, in the kernel's order.
 fn sample_record(attr: &PerfEventAttr) -> Vec<u8> {
     let has = |bit: u64| attr.sample_type & bit != 0;
     let mut body = Vec::new();
@@ -113,7 +113,7 @@ fn check(attr: &PerfEventAttr, sample: &Sample<'_>) {
     assert_eq!(sample.time, has(field::TIME).then_some(Timestamp(123_456_789)), "{about}");
     assert_eq!(sample.address, has(field::ADDR).then_some(VirtualAddress(0x7f00_0000_1040)), "{about}");
     assert_eq!(sample.cpu, has(field::CPU).then_some(CpuId(3)), "{about}");
-    // A sample that reads its counter stands for what was counted since the last one: 1000, as the fixed period.
+    // A sample that reads its counter stands for the increment since the last one: 1000, as the fixed period.
     let reads = has(field::READ) && attr.read_format & read_format::ID != 0;
     assert_eq!(sample.period, Period(if has(field::PERIOD) && !reads { 500 } else { 1000 }), "{about}");
     let values: Vec<u64> = sample.read.iter().map(|read| read.value).collect();
@@ -208,7 +208,7 @@ fn every_field_alone_and_all_together() {
 
 #[test]
 fn mixed_fields() {
-    // A fixed multiplicative generator: the same 200 mixes on every run.
+    // A fixed multiplicative generator: the same 200 mixes in every run.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..200 {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -316,7 +316,7 @@ fn processes_mappings_and_losses() {
     }
 }
 
-/// Two buffers, each in order, in rounds: in the file by buffer, to the receiver by time.
+/// Two buffers, each in order, in rounds: the file orders by buffer, the receiver gets them by time.
 #[test]
 fn rounds_come_out_in_time_order() {
     let event = event(field::TIME | field::CPU);
@@ -363,7 +363,7 @@ fn events_of_different_layout_share_a_file() {
     assert_eq!(summary.unparsable, 1, "id 99 belongs to no event");
 }
 
-/// A field that a later kernel adds comes behind those known here, which are read; the summary tells.
+/// A field of a later kernel follows those known here, which are read; the summary reports it.
 #[test]
 fn fields_of_later_kernels_are_reported() {
     let event = event(field::IP | field::DATA_SRC | 1 << 25);

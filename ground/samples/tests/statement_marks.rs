@@ -1,4 +1,4 @@
-//! Marks of statements: written as the kernel writes a probe's samples, read back as records of their own.
+//! Statement marks: written as the kernel writes a probe's samples, read back as statement records.
 
 use hardmeter_samples::model::{Pid, Record, StatementMark, StatementMarkKind, Tid, Timestamp};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
@@ -24,8 +24,8 @@ fn sample(id: u64, time: u64) -> RecordBuilder {
     RecordBuilder::new(record_type::SAMPLE, 2).u64(id).u64(0x401000).u32(21).u32(22).u64(time)
 }
 
-/// A raw field: common part, probe's address, text's address, its place, the text; padded so that the record ends on
-/// eight bytes.
+/// A raw field: common part, probe's address, text's address, its position, the text; padded so that the record
+/// ends on eight bytes.
 fn raw(address: u64, text: &[u8]) -> Vec<u8> {
     let mut raw = vec![0; 16];
     raw.extend(address.to_le_bytes());
@@ -52,7 +52,7 @@ fn marks_come_out_in_order_with_their_texts_and_are_no_samples() {
     writer.append(&with_raw(2, 10, &raw(0x5000, b"SELECT 1\0"))).expect("taken");
     writer.append(&sample(1, 20).finish()).expect("taken");
     writer.append(&with_raw(2, 30, &raw(0, b"\t"))).expect("taken");
-    // Without a raw field: the register (its ABI before it) points to a text, or to none.
+    // Without a raw field: the register (after its ABI) points to a text, or is 0.
     writer.append(&sample(3, 40).u64(2).u64(0x5000).finish()).expect("taken");
     writer.append(&sample(3, 50).u64(2).u64(0).finish()).expect("taken");
     writer.append(&with_raw(2, 60, &raw(0x5000, b"(fault)\0"))).expect("taken");

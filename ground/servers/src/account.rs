@@ -1,4 +1,4 @@
-//! The account that a server runs as: an unprivileged one when we are root, else the current user.
+//! The account of a server: an unprivileged one if Hardmeter runs as root, else the current user.
 
 use crate::error::{io_error, ServerError};
 use std::ffi::{CStr, CString, OsStr};
@@ -84,8 +84,8 @@ impl Account {
         unsafe { libc::geteuid() == self.uid }
     }
 
-    /// Lets `command` run as this account: its ids, groups, home and name; none of our environment that would lead a
-    /// database client astray; a folder that it can enter.
+    /// Makes `command` run as this account: ids, groups, home and name, a folder that it can enter; removes
+    /// environment variables that database clients would use.
     pub fn apply(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             let bytes = name.as_bytes();
@@ -100,8 +100,8 @@ impl Account {
         command.env("HOME", &self.home).env("USER", &self.name).env("LOGNAME", &self.name);
         command.env_remove("XDG_RUNTIME_DIR");
         let (uid, gid, groups) = (self.uid, self.gid, self.groups.clone());
-        // SAFETY: between fork and exec only these three system calls are made, on memory that existed before.
-        // Groups go first: after setuid we may not change them.
+        // SAFETY: between fork and exec only these three system calls are made, on memory allocated before. Groups
+        // come first: after setuid they can no longer be changed.
         unsafe {
             command.pre_exec(move || {
                 check(libc::setgroups(groups.len(), groups.as_ptr()))?;
@@ -119,7 +119,7 @@ impl Account {
         std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid)).map_err(io_error("give away", path))
     }
 
-    /// Whether this account can read and pass through `path`, asked of the kernel and so with all access lists.
+    /// Whether this account can read and traverse `path`, by access(2) and so with all access lists.
     pub fn can_reach(&self, path: &Path) -> bool {
         let test = if path.is_dir() { "-x" } else { "-r" };
         let mut command = Command::new("/usr/bin/test");
@@ -148,7 +148,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Runs one of the `getpw*_r` functions with a buffer that grows until it fits.
+/// Calls one of the `getpw*_r` functions with a buffer that grows until the result fits.
 fn lookup(
     call: impl Fn(*mut libc::passwd, *mut libc::c_char, usize, *mut *mut libc::passwd) -> libc::c_int,
 ) -> Option<Account> {
@@ -175,13 +175,13 @@ fn lookup(
     }
 }
 
-/// All groups of an account, its own among them.
+/// All groups of an account, including its primary one.
 fn groups_of(name: &CStr, gid: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![gid; 64];
     let mut count = groups.len() as libc::c_int;
     // SAFETY: `groups` has space for `count` ids.
     let found = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
-    // More than 64: its own group is all that a throwaway server needs.
+    // More than 64 groups: the primary one suffices for a throwaway server.
     groups.truncate(if found < 0 { 1 } else { count as usize });
     groups
 }

@@ -1,5 +1,4 @@
-//! One throwaway server: found or described, started, asked, loaded, stopped. How it is made and removed is in
-//! [`mod@create`].
+//! One throwaway server: open, start, query, load, stop. Creation and removal are in [`mod@create`].
 
 mod create;
 
@@ -27,21 +26,21 @@ use std::time::{Duration, Instant};
 /// Receives a short description of the current step, each time it changes.
 pub type Progress<'a> = &'a dyn Fn(&str);
 
-/// Makes of the server's own command another that runs it, for example inside a simulator.
+/// Converts the server's command into one that runs it, for example inside a simulator.
 ///
-/// What it starts must become the server by `exec`: the server's process id is the child's. It runs as the
-/// server's account, so everything it needs must be readable by that ([`Cluster::lend`]).
+/// The command must `exec` the server: the server's process id is the child's. It runs as the server's account,
+/// which must be able to read everything it needs ([`Cluster::lend`]).
 pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
 
-/// How a server is started.
+/// Options of a start.
 #[derive(Default)]
 pub struct StartOptions {
-    /// Runs the server inside something else.
+    /// Wraps the server's command.
     pub wrapper: Option<Wrapper>,
-    /// How long it may take until it accepts connections. By default a minute, and ten inside a wrapper: under a
-    /// simulator PostgreSQL needs 10 to 60 seconds.
+    /// Time limit for accepting connections. By default a minute, with a wrapper ten: under a simulator PostgreSQL
+    /// needs 10 to 60 seconds.
     pub patience: Option<Duration>,
-    /// Asked now and then while waiting: whether to give up.
+    /// Polled while waiting: whether to give up.
     pub interrupted: Option<fn() -> bool>,
     /// Settings to change, for this start and later ones.
     pub settings: Vec<Setting>,
@@ -52,11 +51,11 @@ pub struct StartOptions {
 /// Whether a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It runs; this is its first process.
+    /// It runs; its first process.
     Running(Pid),
     /// It was stopped, or never started.
     Stopped,
-    /// It was started and is gone without having been stopped.
+    /// It was started and died without being stopped.
     Died(Pid),
 }
 
@@ -86,7 +85,7 @@ impl Cluster {
         } else {
             let current = Account::for_server(&[])?;
             if current.name() != state.account {
-                // Root's servers run as another account, but only root can have made that so.
+                // Root's servers run as another account, but only root can have set that.
                 let owner = if crate::engine::is_usual_account(&state) { "root" } else { &state.account };
                 return Err(ServerError::NotYours {
                     folder: folder.path().to_owned(),
@@ -100,7 +99,7 @@ impl Cluster {
         Ok(Cluster { folder: folder.clone(), state, programs, account })
     }
 
-    /// What the folder says of itself.
+    /// The recorded state of the server.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -153,7 +152,7 @@ impl Cluster {
             }
             Status::Died(_) => {
                 for path in self.state.engine.ways().leftovers(&self.site()) {
-                    // It may be gone already, or the server may remove it itself: both are fine.
+                    // It may be missing already, or the server may remove it: ignore errors.
                     let _ = std::fs::remove_file(path);
                 }
             }
@@ -170,9 +169,9 @@ impl Cluster {
         }
         if started.is_err() {
             self.end_process(PATIENCE_WITH_BEGINNERS, &|_: &str| {});
-            // A setting or program that does not work must not stay: the next start would fail by it too.
+            // Forget a setting or program that failed: it would fail the next start, too.
             (self.state, self.programs) = before;
-            // Report the error of the start. If this is not written, the server shows as died.
+            // Report the error of the start. If this write fails, the server shows as died.
             let _ = self.state.write(&self.folder);
         }
         started
@@ -203,7 +202,7 @@ impl Cluster {
         let program = command.get_program().to_owned();
         let mut child = command.spawn().map_err(io_error("run", &program))?;
         let pid = Pid(child.id() as i32);
-        // Written down before it is ready: should we be interrupted while waiting, `stop` still finds it.
+        // Recorded before it is ready: after an interruption, `stop` still finds it.
         self.state.process = ProcessIdentity::of(pid);
         self.state.write(&self.folder)?;
         self.await_ready(&mut child, options, &log, progress)?;
@@ -223,7 +222,7 @@ impl Cluster {
         Ok(outcome)
     }
 
-    /// Runs SQL; returns the rows, one a line, columns separated as the engine's own client does.
+    /// Runs SQL; returns the rows, one per line, with the separator of the engine's client.
     ///
     /// # Errors
     ///
@@ -251,7 +250,7 @@ impl Cluster {
         let _lock = self.lock()?;
         self.require_running()?;
         let mut command = self.command(self.state.engine.ways().load_pgbench(&self.site(), scale)?);
-        // An interrupted load leaves half of the tables; until it is done nothing is said to be loaded.
+        // An interrupted load leaves incomplete tables: record the load at its end.
         self.state.loaded.retain(|loaded| loaded.workload != "pgbench");
         self.state.write(&self.folder)?;
         progress(&format!("loading pgbench, scale {scale}"));
@@ -277,7 +276,7 @@ impl Cluster {
         self.state.write(&self.folder)
     }
 
-    /// The server's first process and its children; threads of a process are not listed.
+    /// The server's first process and its children; threads are not listed.
     pub fn processes(&self) -> Vec<Pid> {
         match self.status() {
             Status::Running(pid) => std::iter::once(pid).chain(children(pid)).collect(),
@@ -285,7 +284,7 @@ impl Cluster {
         }
     }
 
-    /// The processes that serve clients, as the server reports them; the one process, where one serves all.
+    /// The processes that serve clients, by the server's own report; for a threaded server its one process.
     ///
     /// # Errors
     ///
@@ -296,14 +295,14 @@ impl Cluster {
         Ok(self.query(sql)?.lines().filter_map(|line| line.trim().parse().ok().map(Pid)).collect())
     }
 
-    /// A command that runs as the server's account, for tools that must see what the server sees.
+    /// A command that runs as the server's account, for tools that need its access rights.
     pub fn command(&self, words: Vec<OsString>) -> Command {
         let mut command = plain(words);
         self.account.apply(&mut command);
         command
     }
 
-    /// Environment by which clients such as pgbench find the server; its programs are on PATH.
+    /// Environment variables with which clients such as pgbench find the server; its programs are on PATH.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = self.state.engine.ways().environment(&self.site());
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -337,7 +336,8 @@ impl Cluster {
         }
     }
 
-    /// The data folder is whole, and these programs are still there and can read it; gives them as they are now.
+    /// Checks that the data folder is complete and that these programs still exist and match its version; returns
+    /// their present state.
     fn check_data(&self, programs: &Programs) -> Result<Programs, ServerError> {
         let folder = self.folder.path().to_owned();
         let ways = self.state.engine.ways();
@@ -401,11 +401,11 @@ impl Cluster {
         }
     }
 
-    /// Ends the recorded process, if it is alive, by the engine's steps, each for as long as it may take but at most
-    /// `patience`, and then by force.
+    /// Ends the recorded process, if it is alive, by the engine's steps, each for its time limit but at most
+    /// `patience`, and then by SIGKILL.
     fn end_process(&self, patience: Duration, progress: Progress) -> StopOutcome {
-        // One that died as our child is collected here: as a zombie it keeps its number, and PostgreSQL would take it
-        // for a server that runs.
+        // A dead child is reaped here: as a zombie it keeps its number, and PostgreSQL would take it for a running
+        // server.
         let gone = |process: &&ProcessIdentity| process.wait_until_gone(Duration::ZERO);
         let Some(process) = self.state.process.as_ref().filter(|process| !gone(process)) else {
             return StopOutcome::NotRunning;
@@ -435,14 +435,14 @@ impl Cluster {
     }
 }
 
-/// How long each step of stopping a server may take that never became ready: it has nothing to write down, and some
-/// do not hear a signal yet.
+/// Time limit of each stop step for a server that never became ready: it has no data to write, and may not handle
+/// signals yet.
 const PATIENCE_WITH_BEGINNERS: Duration = Duration::from_secs(5);
 
-/// How long the processes of a server whose first one was killed may take to notice: inside a simulator, seconds.
+/// How long processes of a killed server may take to notice; inside a simulator, seconds.
 const PATIENCE_WITH_ORPHANS: Duration = Duration::from_secs(60);
 
-/// Whether a start failed because processes of a server that died still hold its shared memory. PostgreSQL says so.
+/// Whether a start failed because processes of a dead server still hold its shared memory, as PostgreSQL reports.
 fn orphans_remain(error: &ServerError) -> bool {
     error.to_string().contains("pre-existing shared memory block")
 }
@@ -462,15 +462,15 @@ pub(crate) fn in_words(status: ExitStatus) -> String {
     }
 }
 
-/// Whether a path plus a file name in it fits into a socket's address: 108 bytes with the closing zero.
+/// Whether a path with a file name fits into a socket's address: 108 bytes with the terminating zero.
 fn fits_socket(folder: &std::path::Path, name: &str) -> bool {
     const LONGEST: usize = 108 - 1;
     AsRef::<OsStr>::as_ref(&folder.join(name)).len() <= LONGEST
 }
 
 impl Cluster {
-    /// Makes sure that there is a folder for the socket, which only the server's account and root may enter: inside
-    /// the server's own, or a short one in the temporary folder when that path is too long for a socket.
+    /// Creates a folder for the socket that only the server's account and root may enter: in the server's folder,
+    /// or with a short name in the temporary folder if that path is too long for a socket.
     fn ensure_socket_folder(&mut self) -> Result<(), ServerError> {
         let name = self.state.engine.ways().socket_name(&self.state);
         let inside = self.folder.socket();

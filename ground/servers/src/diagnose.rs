@@ -1,6 +1,6 @@
-//! What failures of servers and their tools mean, by what they print.
+//! Recognises causes of failures in the output of servers and tools.
 
-/// What to do about a failure, judged by what the server or its tools printed. `None` when nothing is recognised.
+/// The remedy for a failure, from the output of the server or its tools. `None` if no cause is recognised.
 pub(crate) fn diagnose(log: &str) -> Option<String> {
     const KNOWN: &[(&str, &str)] = &[
         ("No space left on device", "free some disk space, or use another disk with --dir"),

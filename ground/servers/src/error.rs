@@ -1,12 +1,12 @@
-//! Why a throwaway server could not do what was asked: the cause and the remedy.
+//! Errors of throwaway servers: cause and remedy.
 
 use hardmeter_samples::model::Pid;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a throwaway server could not do what was asked. [`ServerError::remedy`] is the remedy.
+/// Errors of throwaway servers. [`ServerError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum ServerError {
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -113,7 +113,7 @@ impl ServerError {
     }
 }
 
-/// A log's last lines, set off from the sentence before them; empty when there are no lines.
+/// A log's last lines as a quotation after a sentence; empty without lines.
 fn quoted(log: &str) -> String {
     if log.trim().is_empty() {
         return String::new();

@@ -10,19 +10,20 @@
 //! DIR/socket/       its only way in, a unix socket, mode 0700                   (of the server's account)
 //! ```
 //!
-//! Out of scope: servers that were made otherwise, system configuration, network ports, samples. The profiler passes a
+//! Out of scope: servers created by other means, system configuration, network ports, samples. The profiler passes
+//! a
 //! *wrapper* ([`StartOptions`]) when the server has to run inside the software PMU.
 //!
 //! Throwaway web servers, the databases' clients, are in [`mod@web`].
 //!
 //! # Design constraints
 //!
-//! * *Least privilege.* Root's servers run as `postgres`, `mysql` or `nobody` and own only `data/` and `socket/`, so
-//!   that a server can never make root write through a link that it created.
-//! * *The server's program is a child process*, started in the foreground: nothing may stand between it and the
+//! * *Least privilege.* Root's servers run as `postgres`, `mysql` or `nobody` and own only `data/` and `socket/`,
+//!   so that a server cannot make root write through a symbolic link.
+//! * *The server's program is a child process*, started in the foreground: without a process between it and the
 //!   simulator, and its process id is known before it is ready.
-//! * *A process id alone identifies nothing*: it is stored with the process's start time and the machine's boot id, so
-//!   that a number reused after a crash or a reboot is recognised.
+//! * *A process id alone identifies nothing*: it is stored with the process's start time and the machine's boot id,
+//!   so that a number reused after a crash or a reboot is recognised.
 //! * *Errors name cause and remedy*, and quote the last lines of the server's log.
 //!
 //! ```

@@ -5,7 +5,7 @@ use crate::folders::ServerFolder;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Held while a command changes a server; the kernel lets go of it when the process ends, however it ends.
+/// A lock held while a command changes a server; the kernel releases it when the process ends.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     folder: File,
@@ -28,8 +28,8 @@ impl FolderLock {
     }
 }
 
-/// Let go by word, not by closing: a child that another thread has just forked holds the same open file until its
-/// `exec`, and would hold the lock as long.
+/// Unlocked explicitly, not by closing: a child that another thread has just forked shares the open file until its
+/// `exec`, and would keep the lock.
 impl Drop for FolderLock {
     fn drop(&mut self) {
         // SAFETY: the descriptor is open for as long as `self` lives.

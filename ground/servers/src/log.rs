@@ -1,4 +1,4 @@
-//! Logs: written by servers and compilers, quoted when something fails.
+//! Logs of servers and compilers, quoted in errors.
 
 use crate::error::{io_error, ServerError};
 use std::fs::{File, OpenOptions};
@@ -7,12 +7,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// How many lines a message quotes.
+/// Maximum number of quoted lines.
 const QUOTED_LINES: usize = 8;
-/// How far from the end they are looked for.
+/// Maximum distance from the end in which they are searched.
 const QUOTED_BYTES: u64 = 16 * 1024;
 
-/// The log of one run: what is appended from now on.
+/// The log of one run: the part that is appended from now on.
 pub(crate) struct Log {
     path: PathBuf,
     file: File,
@@ -20,10 +20,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log for appending; what is in it already belongs to earlier runs.
+    /// Opens the log for appending; existing contents belong to earlier runs.
     pub fn open(path: PathBuf) -> Result<Log, ServerError> {
         let mut options = OpenOptions::new();
-        // The folder is Hardmeter's, but a link put there by mistake must not lead root elsewhere.
+        // The folder is Hardmeter's, but root must not follow a link placed there.
         options.create(true).append(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
         let open = || options.open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (before, file) = open().map_err(io_error("open", &path))?;
@@ -35,12 +35,12 @@ impl Log {
         self.file.try_clone().map(Stdio::from).map_err(io_error("open", &self.path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How long it was before this run.
+    /// Its length before this run.
     pub fn before(&self) -> u64 {
         self.before
     }
@@ -51,7 +51,7 @@ impl Log {
     }
 }
 
-/// The last lines of a log, of those after byte `from`. A log that cannot be read has none.
+/// The last lines of a log after byte `from`. An unreadable log has none.
 pub(crate) fn tail(path: &Path, from: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
@@ -64,7 +64,7 @@ pub(crate) fn tail(path: &Path, from: u64) -> String {
     last_lines(&String::from_utf8_lossy(&read().unwrap_or_default()))
 }
 
-/// The last lines of a text that say something.
+/// The last non-empty lines of a text.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")

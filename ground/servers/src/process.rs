@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them: who is there, since when, whose child; waiting until one is gone.
+//! Processes by `/proc`: identity, start time, children; waiting for their end.
 
 use hardmeter_samples::model::Pid;
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process, distinguishable from a later one with the same number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its number.
     pub pid: Pid,
     /// When it started, in clock ticks since the machine did.
     started: u64,
-    /// The machine's run in which it lives.
+    /// The boot id of the machine.
     boot: String,
 }
 
-/// What `/proc/PID/stat` tells and we need.
+/// The needed fields of `/proc/PID/stat`.
 struct Stat {
     state: u8,
     parent: Pid,
@@ -33,14 +33,14 @@ impl ProcessIdentity {
         Some(ProcessIdentity { pid, started: stat.started, boot: boot_id() })
     }
 
-    /// Whether it still runs. A zombie does not: it only waits to be collected.
+    /// Whether it runs. A zombie does not count.
     pub fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|stat| {
             stat.started == self.started && !matches!(stat.state, b'Z' | b'X') && self.boot == boot_id()
         })
     }
 
-    /// Sends a signal; a process that is gone already is no error.
+    /// Sends a signal; it is not an error if the process has ended.
     pub fn signal(&self, signal: libc::c_int) {
         if self.is_alive() {
             // SAFETY: kill takes plain numbers.
@@ -48,13 +48,13 @@ impl ProcessIdentity {
         }
     }
 
-    /// Waits until it is gone, for at most `patience`; tells whether it is.
+    /// Waits for its end, for at most `patience`; returns whether it has ended.
     pub fn wait_until_gone(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
         loop {
-            // If it is a child of this process, collect it; if not, the call fails and does no harm.
-            // SAFETY: a null status pointer is allowed.
+            // Reap it if it is a child of this process; otherwise the call fails harmlessly. SAFETY: a null status
+            // pointer is allowed.
             unsafe { libc::waitpid(self.pid.0, std::ptr::null_mut(), libc::WNOHANG) };
             if !self.is_alive() {
                 return true;
@@ -80,8 +80,8 @@ pub fn children(parent: Pid) -> Vec<Pid> {
 }
 
 impl ProcessIdentity {
-    /// What it left behind: the processes of the session that it led, when it is gone itself. The kernel does not reuse its number
-    /// else as long as one of them is there.
+    /// The remaining processes of its session, if the process itself has ended. The kernel does not reuse the
+    /// session's number while one of them exists.
     pub fn orphans(&self) -> Vec<Pid> {
         if self.boot != boot_id() || stat(self.pid).is_some_and(|stat| stat.started != self.started) {
             return Vec::new();
@@ -95,11 +95,12 @@ impl ProcessIdentity {
     }
 }
 
-/// Makes a command outlive its caller: a session of its own, so that Ctrl-C on the terminal does not reach it, and none of the
-/// caller's descriptors but the standard ones, so that it holds no lock, pipe or terminal that the caller inherited.
+/// Makes a command outlive its caller: a session of its own, so that Ctrl-C on the terminal does not reach it, and
+/// only the standard descriptors, so that it holds no inherited lock, pipe or terminal.
 pub(crate) fn detach(command: &mut Command) {
-    // SAFETY: both are single system calls, which are safe between fork and exec. setsid fails only for a group's leader, which
-    // a child is not. The descriptors are marked, not closed: the standard library reports a failed exec by one of them.
+    // SAFETY: both are single system calls, which are safe between fork and exec. setsid fails only for a group's
+    // leader, which a child is not. The descriptors are marked, not closed: the standard library reports a failed
+    // exec through one of them.
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
@@ -114,7 +115,7 @@ fn stat(pid: Pid) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Field 2 is the name in brackets and may itself hold blanks and brackets: count from the last closing one.
+/// Field 2 is the name in brackets, which may itself contain blanks and brackets: count from the last closing one.
 fn parse_stat(line: &str) -> Option<Stat> {
     let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
@@ -146,8 +147,8 @@ mod tests {
     fn a_detached_child_has_no_descriptor_of_its_parent() {
         let path = std::env::current_exe().unwrap();
         let held = fs::File::open(&path).unwrap();
-        // As a shell leaves them to a job: not closed at exec.
-        // SAFETY: the descriptor is open as long as `held` lives.
+        // As a shell passes them to a job: not closed at exec. SAFETY: the descriptor is open as long as `held`
+        // lives.
         assert_eq!(unsafe { libc::fcntl(held.as_raw_fd(), libc::F_SETFD, 0) }, 0);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "for fd in /proc/$$/fd/*; do readlink $fd; done"]);
@@ -178,6 +179,6 @@ mod tests {
         child.kill().unwrap();
         assert!(identity.wait_until_gone(Duration::from_secs(30)));
         assert!(!identity.is_alive());
-        let _ = child.wait(); // collected above; clippy wants to see it
+        let _ = child.wait(); // reaped above; for clippy
     }
 }

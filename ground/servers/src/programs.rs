@@ -1,4 +1,4 @@
-//! Where a server's programs are, and their version.
+//! Locates a server's programs and determines their version.
 
 use crate::engine::Engine;
 use crate::error::ServerError;
@@ -22,10 +22,10 @@ pub struct Programs {
     pub version: String,
 }
 
-/// Which programs are wanted; by default the newest that is found.
+/// Which programs to use; by default the newest found.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramsWanted {
-    /// A version or the beginning of one: `15` is any 15.
+    /// A version or a prefix of one: `15` is any 15.
     pub version: Option<String>,
     /// Only what `hardmeter server build --debug` made.
     pub debug: bool,
@@ -34,7 +34,7 @@ pub struct ProgramsWanted {
 }
 
 impl Programs {
-    /// Finds the programs wanted: in the named folder, or the distribution's, those on PATH and those built by
+    /// Finds the requested programs: in the given folder, or the distribution's, those on PATH and those built by
     /// Hardmeter.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Programs {
         found_in(engine, &folders)
     }
 
-    /// The programs in a folder, when the server's own is there and tells its version.
+    /// The programs in a folder that has the server's own, with its version.
     pub(crate) fn at(engine: Engine, folder: &Path) -> Option<Programs> {
         let program = folder.join(engine.ways().server_program());
         if !is_executable(&program) {
@@ -99,7 +99,7 @@ impl Programs {
         Some(Programs { engine, folder: folder.to_owned(), version })
     }
 
-    /// The path of a program: beside the server's own, or in the `bin` beside its `sbin`.
+    /// The path of a program: in the server's folder, or in `bin` if that is `sbin`.
     pub fn path(&self, program: &str) -> PathBuf {
         let beside = self.folder.join(program);
         let in_bin = self.folder.with_file_name("bin").join(program);
@@ -109,14 +109,14 @@ impl Programs {
         beside
     }
 
-    /// Where the server looks for its plugins, as it says itself; of MariaDB. `None` if it does not say.
+    /// The server's plugin folder, by its own report; for MariaDB. `None` if it reports none.
     pub fn plugin_folder(&self) -> Option<PathBuf> {
         let program = self.folder.join(self.engine.ways().server_program());
         let output = Command::new(program).args(["--no-defaults", "--verbose", "--help"]).output().ok()?;
         plugin_folder_in(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// The part of the version within which data folders can be exchanged: `15` of PostgreSQL 15.20.
+    /// The part of the version that determines compatibility of data folders: `15` of PostgreSQL 15.20.
     pub fn data_version(&self) -> String {
         let parts = if self.engine == Engine::Postgres { 1 } else { 2 };
         self.version.split('.').take(parts).collect::<Vec<_>>().join(".")
@@ -167,7 +167,7 @@ fn found_in(engine: Engine, folders: &[PathBuf]) -> Vec<Programs> {
     fresh.filter_map(|folder| Programs::at(engine, folder)).collect()
 }
 
-/// The newest of the version wanted; among equals the first.
+/// The newest of the requested version; among equals the first.
 fn choose<'a>(found: &'a [Programs], version: Option<&str>) -> Option<&'a Programs> {
     let fits = |programs: &&Programs| version.is_none_or(|wanted| is_of_version(&programs.version, wanted));
     found.iter().filter(fits).min_by_key(|programs| Reverse(numbers(&programs.version)))
@@ -183,7 +183,7 @@ fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// The first word that begins with a digit, up to where it stops being numbers: "10.11.19-MariaDB" is 10.11.19.
+/// The leading version number of the first word that begins with a digit: "10.11.19-MariaDB" is 10.11.19.
 fn version_in(text: &str) -> Option<String> {
     let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());

@@ -1,4 +1,4 @@
-//! Settings of a server, as the user writes them: `name=value`.
+//! Server settings in the form `name=value`.
 
 use crate::error::ServerError;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ impl Setting {
 impl FromStr for Setting {
     type Err = ServerError;
 
-    /// Reads `name=value`. A name is a word, perhaps with dots or dashes; a value is one line.
+    /// Parses `name=value`. A name is a word with optional dots or dashes; a value is one line.
     fn from_str(text: &str) -> Result<Setting, ServerError> {
         let bad = |reason| ServerError::BadSetting { setting: text.to_owned(), reason };
         let (name, value) = text.split_once('=').ok_or_else(|| bad("it has no '='"))?;
@@ -38,7 +38,7 @@ impl FromStr for Setting {
     }
 }
 
-/// Lets later settings replace earlier ones of the same name; names are compared as servers do, ignoring case.
+/// Later settings replace earlier ones of the same name, compared without case as servers do.
 pub(crate) fn merge(settings: &mut Vec<Setting>, later: &[Setting]) {
     for setting in later {
         settings.retain(|earlier| !earlier.name.eq_ignore_ascii_case(&setting.name));

@@ -1,7 +1,7 @@
-//! Servers that belong together: a head, and the servers behind it over which its tables are spread.
+//! A group of servers: a head, and the data nodes over which its tables are distributed.
 //!
-//! Each is a server like any other in a folder of its own, so that it can be looked at, stopped and killed alone; only the
-//! names tell: `DIR` is the head's, `DIR-1`, `DIR-2` and so on are the others'.
+//! Each is a normal server in its own folder, so that it can be inspected, stopped and killed alone. They belong
+//! together by name: `DIR` is the head's, `DIR-1`, `DIR-2` etc. are the data nodes'.
 
 use crate::folders::ServerFolder;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What a server's folder says of itself: `state.json`.
+//! The state file of a server's folder: `state.json`.
 
 use crate::engine::Engine;
 use crate::error::{io_error, ServerError};
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 /// The format that this program writes. A later one that an earlier program must not touch counts up.
 const FORMAT: u32 = 1;
 
-/// What a server's folder says of itself.
+/// The recorded state of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     format: u32,
-    /// What kind of server it is.
+    /// The kind of server.
     pub engine: Engine,
     /// The version that made the data, in full, for example `15.20`.
     pub version: String,
@@ -38,7 +38,7 @@ pub struct State {
     pub settings: Vec<Setting>,
     /// Workloads that were loaded.
     pub loaded: Vec<Loaded>,
-    /// The server's first process, from its start until it was stopped; it may have died since.
+    /// The server's first process, from its start until it is stopped; it may have died.
     pub process: Option<ProcessIdentity>,
 }
 
@@ -96,7 +96,7 @@ impl State {
         serde_json::from_str(text).map_err(unreadable)
     }
 
-    /// Writes the state: the whole of it or nothing.
+    /// Writes the state atomically.
     pub(crate) fn write(&self, folder: &ServerFolder) -> Result<(), ServerError> {
         let path = folder.state();
         let text = serde_json::to_string_pretty(self).expect("plain data is always JSON");

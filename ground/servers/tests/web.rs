@@ -1,4 +1,4 @@
-//! Throwaway web servers, as a user of the crate has them: pages answered by the module and by FPM, no process left, faults named.
+//! Throwaway web servers: pages served by the module and by FPM, no process left behind, clear errors.
 
 use hardmeter_samples::model::Pid;
 use hardmeter_servers::web::{Mpm, Php, WebPrograms, WebServer, WebSetup};
@@ -19,7 +19,7 @@ impl Drop for Site {
     }
 }
 
-/// True if the process has ended; one that has not been collected yet counts as ended.
+/// True if the process has ended; an unreaped one counts as ended.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
@@ -103,7 +103,7 @@ fn pages_are_answered_by_the_module_in_processes_that_end_with_it() {
     let processes = site.server.apache_processes();
     assert_eq!(processes.len(), 4, "the first and three workers: {processes:?}");
     assert!(site.server.fpm_processes().is_empty());
-    // Found again by its folder, as another command would.
+    // Opened by its folder, as another command would.
     let again = WebServer::open(site.server.folder()).unwrap();
     assert_eq!((again.address(), again.is_running()), (site.server.address(), true));
     let setup = WebSetup::of(again.documents(), Php::Module);
@@ -128,7 +128,7 @@ fn pages_are_answered_by_fpm_and_a_killed_server_leaves_nothing() {
     let fpm = site.server.fpm_processes();
     assert_eq!(fpm.len(), 4, "the first and three workers");
     let all = [site.server.apache_processes(), fpm].concat();
-    // Apache's first process is killed; its children stay, without a parent.
+    // Apache's first process is killed; its children continue as orphans.
     signal(all[0], libc::SIGKILL);
     while !is_gone(all[0]) {
         std::thread::yield_now();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
  *
- * A 64-bit hash of bytes that reads eight bytes at a step. Fast, and good in all bits; not safe against
- * deliberate collisions. No libc beyond string.h, so that it compiles inside a Valgrind tool.
+ * A 64-bit hash of bytes that reads eight bytes per step. All bits are well mixed; not secure
+ * against deliberate collisions. No libc except string.h, so that it compiles inside a Valgrind
+ * tool.
  *
- * The results are written into files (ids of statements, kinds of SPLiT's segments): a change here is a change
- * of their formats. Little-endian machines only.
- */
+ * The results are written into files (ids of statements, kinds of SPLiT's segments): a change
+ * here is a change of their formats. Little-endian machines only. */
 #ifndef HM_HASH_H
 #define HM_HASH_H
 
@@ -19,7 +19,7 @@
 #define HM_HASH_3 UINT64_C(0x9e3779b97f4a7c15)
 #define HM_HASH_4 UINT64_C(0x6a09e667f3bcc909)
 
-/* Product of two words, folded: each bit of the result depends on all bits of both. */
+/* Folded product of two words: each bit of the result depends on all bits of both. */
 static inline uint64_t hm_hash_fold(uint64_t a, uint64_t b) {
   __extension__ typedef unsigned __int128 wide;
   wide product = (wide)a * b;
@@ -40,7 +40,7 @@ static inline uint64_t hm_hash_fit(uint64_t hash) {
 /* Never 0 and never 1. */
 static inline uint64_t hm_hash_text(const void *text, size_t length) {
   const unsigned char *at = text;
-  /* Two lanes, so that the processor has two products under way. */
+  /* Two lanes, so that two multiplications overlap. */
   uint64_t even = HM_HASH_1, odd = HM_HASH_4;
   if (__builtin_expect(length < 16, 0)) {
     uint64_t first = 0, last = 0;
@@ -54,15 +54,15 @@ static inline uint64_t hm_hash_text(const void *text, size_t length) {
     odd = hm_hash_fold(first ^ HM_HASH_3, last ^ odd);
     return hm_hash_fit(hm_hash_fold(even ^ HM_HASH_4, odd ^ HM_HASH_1));
   }
-  /* The last 16 bytes may overlap bytes that were taken before. */
+  /* The last 16 bytes may overlap bytes already hashed. */
   const unsigned char *const last = at + length - 16;
   for (; last - at > 16; at += 32) {
     even = hm_hash_fold(hm_hash_word(at) ^ HM_HASH_2, hm_hash_word(at + 8) ^ even);
     odd = hm_hash_fold(hm_hash_word(at + 16) ^ HM_HASH_3, hm_hash_word(at + 24) ^ odd);
   }
   if (at < last) even = hm_hash_fold(hm_hash_word(at) ^ HM_HASH_2, hm_hash_word(at + 8) ^ even);
-  /* One word into each lane: the final product mixes them, too. What depends on the length comes last, since
-   * the length is known last. */
+  /* One word into each lane: the final product mixes them, too. The length is mixed in last,
+   * when it is known. */
   even ^= hm_hash_word(last) ^ (length + HM_HASH_4);
   odd ^= hm_hash_word(last + 8) ^ HM_HASH_1;
   return hm_hash_fit(hm_hash_fold(even, odd));

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
  *
- * One pass over the text. What was written last decides what has to come between it and the next token, so that
- * white space in the text makes no difference.
+ * One pass over the text. The separator before a token depends only on the previously written
+ * token, so that white space in the text makes no difference.
  *
  * Invariants:
- *   1. What is written is a function of the tokens, never of the white space or comments between them.
- *   2. Written text is taken back only from its end (`at` decreases): a sign, the prefix of a string, a word that
- *      is a literal, a comma within a list of literals, a row that repeats the one before it.
+ *   1. The output is a function of the tokens, never of the white space or comments between them.
+ *   2. Written text is removed only from its end (`at` decreases): a sign, the prefix of a string,
+ *      a word that is a literal, a comma within a list of literals, a row that repeats the one
+ *      before it.
  *   3. Nothing is written beyond HM_STATEMENT_LONGEST; `full` is set when that would be needed.
  */
 #include "hm_hash.h"
 #include "hm_statement_read.h"
 
-/* In one table, since every byte passes here. */
+/* A single table, since every byte passes through it. */
 #define R4(a) (a), (a) + 1, (a) + 2, (a) + 3
 #define R16(a) R4(a), R4((a) + 4), R4((a) + 8), R4((a) + 12)
 #define R26(a) R16(a), R4((a) + 16), R4((a) + 20), (a) + 24, (a) + 25
@@ -32,7 +33,7 @@ const uint8_t hm_statement_words[2][256] = {
 
 #define DEPTH 32 /* parentheses within parentheses whose groups are still compared */
 
-/* What was written last, as far as the next token must know it. Between two of WORD to CLOSED there is a blank. */
+/* The kind of the token written last. Between two of WORD to CLOSED there is a blank. */
 enum before {
   BEFORE_NONE,
   BEFORE_WORD,
@@ -51,17 +52,18 @@ struct writer {
   enum before before;
   bool full;
   size_t word; /* where the last word or quoted name began */
-  /* Where the last sign began, the blank before it included, and what was before it. */
+  /* Start of the last sign including the blank before it, and the kind of the token before that. */
   size_t sign;
   enum before before_sign;
   unsigned depth;
-  /* At each depth: where the pair of parentheses that is open began, and the last complete one (end 0: none). */
+  /* At each depth: start of the open pair of parentheses, and the last complete one (end 0:
+   * none). */
   uint16_t open[DEPTH], row_begin[DEPTH], row_end[DEPTH];
 };
 
 /* Reading ------------------------------------------------------------------------------- */
 
-/* From behind the opening quote to behind the closing one; a doubled quote stands for itself. */
+/* From after the opening quote to after the closing one; a doubled quote stands for itself. */
 static void skip_quoted(struct reader *reader, unsigned char quote, bool backslashes) {
   while (reader->at < reader->end) {
     unsigned char byte = reader->text[reader->at++];
@@ -74,7 +76,7 @@ static void skip_quoted(struct reader *reader, unsigned char quote, bool backsla
   }
 }
 
-/* $tag$ ... $tag$; false: there is none here. */
+/* $tag$ ... $tag$; returns false if there is none here. */
 static bool skip_dollar_quoted(struct reader *reader) {
   const unsigned char *begin = reader->text + reader->at;
   size_t tag = 1, left = reader->end - reader->at;
@@ -93,7 +95,7 @@ static bool skip_dollar_quoted(struct reader *reader) {
   return true;
 }
 
-/* 12, 1.5e-3, 0x1f, 1_000: up to the first byte that no number has. */
+/* 12, 1.5e-3, 0x1f, 1_000: up to the first byte that cannot be part of a number. */
 static void skip_number(struct reader *reader) {
   bool hexadecimal = peek(reader, 0) == '0' && (peek(reader, 1) | 0x20) == 'x';
   while (reader->at < reader->end) {
@@ -159,7 +161,7 @@ static void part_words(struct writer *writer) {
   if (writer->before >= BEFORE_WORD && writer->before <= BEFORE_CLOSED) put(writer, ' ');
 }
 
-/* Behind these words a value follows: a sign belongs to it, NULL is one. */
+/* After these words a value is expected: a sign or NULL belongs to it. */
 static bool announces_value(const char *word, size_t length) {
   static const char words[][10] = {
       "select", "values", "when",  "then",  "else",  "and",    "or",        "in",
@@ -173,7 +175,8 @@ static bool announces_value(const char *word, size_t length) {
   return false;
 }
 
-/* Whether a value follows: what was written last ends at `end`, and began at `word` if it is a word. */
+/* Whether a value is expected: the text written last ends at `end`, and began at `word` if it is
+ * a word. */
 static bool expects_value(enum before before, const char *word, const char *end) {
   switch (before) {
     case BEFORE_WORD: return announces_value(word, (size_t)(end - word));
@@ -205,7 +208,8 @@ static bool is_constant(const char *word, size_t length) {
          (length == 5 && memcmp(word, "false", 5) == 0);
 }
 
-/* A word directly before a quote says what the string is: N'', x'', b'', E'', _utf8'' and U&''. True: it was one. */
+/* A word directly before a quote is a prefix of the string: N'', x'', b'', E'', _utf8'' and
+ * U&''. Returns whether it was one. */
 __attribute__((noinline)) static bool skip_prefixed_string(struct reader *reader, const char *word,
                                                            size_t length) {
   const bool is_mariadb = reader->dialect == HM_DIALECT_MARIADB;
@@ -263,7 +267,7 @@ static void write_word(struct writer *writer, struct reader *reader) {
       /* " & and ' are among these six. */
       (length < left && from[length] - (unsigned)'"' < 6 &&
        skip_prefixed_string(reader, word, length)) ||
-      /* As in `a = null`, and not as in `a is null`. */
+      /* NULL as in `a = null`, not as in `a is null`. */
       ((length == 4 || length == 5) && is_constant(word, length) &&
        expects_value(before, writer->out + word_before, writer->out + at_before));
   if (!is_literal) return;
@@ -308,7 +312,7 @@ static void write_closed(struct writer *writer) {
   writer->row_end[depth] = (uint16_t)writer->at;
 }
 
-/* Where the text was cut in the middle of a row or a list: as if it had ended there. */
+/* A text cut within a row or a list is treated as if it had ended there. */
 static void mend_end(struct writer *writer) {
   for (unsigned depth = 0; depth < writer->depth && depth < DEPTH; depth++) {
     size_t row_end = writer->row_end[depth];
@@ -397,14 +401,14 @@ static void write_other(struct writer *writer, struct reader *reader) {
   writer->before = byte == ']' ? BEFORE_CLOSED : byte == '.' ? BEFORE_DOT : BEFORE_OTHER;
 }
 
-/* Behind a semicolon: to the next statement. False: there is none. */
+/* Advances past semicolons to the next statement; returns false if there is none. */
 static bool skip_to_statement(struct reader *reader) {
   do skip_blanks(reader);
   while (peek(reader, 0) == ';' && reader->at++ < reader->end);
   return reader->at < reader->end;
 }
 
-/* $1 or $$...$$; false: a word that begins with a dollar. */
+/* $1 or $$...$$; returns false for a word that begins with a dollar. */
 static bool write_dollar(struct writer *writer, struct reader *reader) {
   if (is_digit(peek(reader, 1)))
     skip_number(reader);

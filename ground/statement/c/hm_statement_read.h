@@ -12,8 +12,9 @@
 
 #include "hm_statement.h"
 
-/* For each dialect, what a byte of a word is written as; 0 for what is no part of a word. Letters in lower case,
- * digits, '_', '$' and all above ASCII; '@' in MariaDB, in PostgreSQL that is an operator. */
+/* For each dialect: the output byte for a byte of a word; 0 for bytes outside of words. Letters
+ * in lower case, digits, '_', '$' and all above ASCII; '@' in MariaDB (in PostgreSQL it is an
+ * operator). */
 extern const uint8_t hm_statement_words[2][256];
 
 struct reader {

@@ -88,7 +88,7 @@ static size_t inner_of_explain(const char *text, size_t length, size_t at) {
   }
 }
 
-/* Behind the first `word` outside of parentheses; 0: there is none. */
+/* Offset after the first `word` outside of parentheses; 0 if there is none. */
 static size_t behind_word(const char *text, size_t length, size_t at, const char *word) {
   while (at < length) {
     if (text[at] == '(') {

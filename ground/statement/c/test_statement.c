@@ -144,7 +144,7 @@ static void operators_are_told_apart_by_what_they_are_not_by_blanks(void **state
   assert_string_equal(postgres("select U&'d\\0061t' , u & b"), "select ?,u&b");
 }
 
-/* Drivers send the same text with and without it, and servers report it both ways. */
+/* Drivers send the same text with and without it, and servers report both forms. */
 static void a_semicolon_at_the_end_makes_no_difference(void **state) {
   static char whole[HM_STATEMENT_LONGEST];
   static const char text[] = "; BEGIN; select 1 ; -- x\n ; ";
@@ -175,7 +175,7 @@ static void what_is_explained_prepared_or_declared_is_within(void **state) {
     assert_int_equal(hm_statement_inner(others[i], strlen(others[i])), 0);
 }
 
-/* Of object-relational mappers: what distinguishes them comes after a kilobyte of columns. */
+/* From object-relational mappers: they differ only after a kilobyte of columns. */
 static void long_statements_differ_in_their_ends(void **state) {
   char text[6000], first[HM_STATEMENT_LONGEST + 1];
   size_t length = 0;
@@ -196,7 +196,7 @@ static void long_text_is_cut_where_it_tells_kinds_apart(void **state) {
   size_t length = 0;
   char *text = malloc(size);
   (void)state;
-  /* A bulk INSERT of two megabytes is the kind of the one of a row, wherever the cut falls. */
+  /* A bulk INSERT of two megabytes has the id of an INSERT of one row, wherever it is truncated. */
   for (unsigned row = 1; row < 40; row++) {
     length = (size_t)sprintf(text, "insert into t (a,b) values ");
     while (length < size - 100)
@@ -220,7 +220,7 @@ static void long_text_is_cut_where_it_tells_kinds_apart(void **state) {
   free(text);
 }
 
-/* Files have ids in them: a change of the hash is a change of their formats. */
+/* Files contain ids: a change of the hash changes their formats. */
 static void ids_stay_as_they_are(void **state) {
   static const struct {
     const char *text;
@@ -236,7 +236,8 @@ static void ids_stay_as_they_are(void **state) {
     assert_int_equal(hm_statement_id(known[i].text, strlen(known[i].text)), known[i].id);
 }
 
-/* Every cut of every byte: run under AddressSanitizer by `ctest` with -DSANITIZE. */
+/* Truncation at every byte, and every byte replaced: `ctest` with -DSANITIZE runs it under
+ * AddressSanitizer. */
 static void hostile_text_stays_within_bounds(void **state) {
   static const char alphabet[] = "[]|&tnul:%'\"`$/*-#\\;(),.?x1 e!M\n\0\x80@+~=";
   uint64_t random = 88172645463325252u;
@@ -253,7 +254,7 @@ static void hostile_text_stays_within_bounds(void **state) {
       draws = draws * 6364136223846793005u + 1442695040888963407u;
       text[length++] = alphabet[(draws >> 33) % (sizeof alphabet - 1)];
     }
-    char *exact = malloc(length + 1); /* so that a read behind it is found */
+    char *exact = malloc(length + 1); /* so that a read beyond it is detected */
     memcpy(exact, text, length);
     for (int dialect = HM_DIALECT_MARIADB; dialect <= HM_DIALECT_POSTGRES; dialect++) {
       assert_true(hm_statement_normalise(dialect, exact, length, out, &next) <=

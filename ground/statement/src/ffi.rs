@@ -26,7 +26,7 @@ fn number(dialect: Dialect) -> u32 {
 fn call(dialect: Dialect, text: &[u8], next: *mut usize) -> Vec<u8> {
     let mut normalised: Vec<u8> = Vec::with_capacity(LONGEST);
     // SAFETY: the text's pointer and length are a slice's; the buffer has LONGEST bytes, of which at most LONGEST
-    // are written, and the result is how many; `next` is null or a caller's variable.
+    // are written, and the result is their number; `next` is null or a caller's variable.
     unsafe {
         let length = hm_statement_normalise(
             number(dialect),

@@ -7,12 +7,12 @@ use std::str::FromStr;
 
 /// The hash of a statement's normalised text, printed as 16 hexadecimal digits.
 ///
-/// 0 stands for no statement at all: the id of an empty text.
+/// 0 stands for no statement: the id of an empty text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatementId(pub u64);
 
 impl StatementId {
-    /// The id of a text as it was sent.
+    /// The id of a text as the client sent it.
     ///
     /// ```
     /// use hardmeter_statement::{Dialect, StatementId};
@@ -63,14 +63,14 @@ impl FromStr for StatementId {
     }
 }
 
-/// As text: JSON's numbers have 53 exact bits in many readers.
+/// As text: JSON numbers have only 53 exact bits in many readers.
 impl Serialize for StatementId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// From text, or from a number, as side files had it before ids were common to all parts.
+/// From text, or from a number as in side files from before ids were common to all parts.
 impl<'de> Deserialize<'de> for StatementId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StatementId, D::Error> {
         struct Visitor;

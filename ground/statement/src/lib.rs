@@ -1,5 +1,5 @@
-//! The identity of an SQL statement: its text without what changes from one execution to the next, and a 64-bit
-//! hash of that.
+//! The identity of an SQL statement: its text without the parts that vary between executions, and a 64-bit hash of
+//! that.
 //!
 //! The lexer is C (`c/hm_statement.c`), since it also runs inside PostgreSQL, MariaDB and Valgrind; this crate is
 //! its safe wrapper. All parts of Hardmeter use it, so that a statement of `hardmeter queries` is found again in
@@ -19,7 +19,7 @@
 //! assert_eq!(id.to_string(), "8818c6f0ae79d08b");
 //! ```
 //!
-//! What is normalised, and what is not known to the lexer, is written at the head of `c/hm_statement.h`.
+//! The head of `c/hm_statement.h` lists what is normalised, and the lexer's limits.
 
 #![deny(missing_docs)]
 
@@ -28,7 +28,7 @@ mod id;
 
 pub use id::{InvalidStatementId, StatementId};
 
-/// How a server reads text.
+/// Lexical rules of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `` `names` ``, `"strings"`, backslashes in strings, comments from `#`, `@variables`.
@@ -37,7 +37,7 @@ pub enum Dialect {
     Postgres,
 }
 
-/// The longest normalised text, in bytes: what follows does not distinguish statements.
+/// Maximum length of a normalised text in bytes: later parts do not distinguish statements.
 pub const LONGEST: usize = 8192;
 
 /// A statement's normalised text: at most [`LONGEST`] bytes, in the client's encoding. Several statements in one
@@ -51,7 +51,7 @@ pub fn normalise(dialect: Dialect, text: &[u8]) -> Vec<u8> {
     ffi::normalise(dialect, text)
 }
 
-/// The first statement of a text, normalised, and where the next one begins.
+/// The first statement of a text, normalised, and the offset of the next one.
 ///
 /// ```
 /// use hardmeter_statement::{normalise_first, Dialect};
@@ -62,7 +62,7 @@ pub fn normalise_first(dialect: Dialect, text: &[u8]) -> (Vec<u8>, Option<usize>
     ffi::normalise_first(dialect, text)
 }
 
-/// The longest prefix of at most `room` bytes that ends with a whole UTF-8 character.
+/// The longest prefix of at most `room` bytes that ends with a complete UTF-8 character.
 ///
 /// ```
 /// assert_eq!(hardmeter_statement::cut("größe".as_bytes(), 3), "gr".as_bytes());

@@ -1,10 +1,10 @@
-//! PostgreSQL's own parser as the judge: libpg_query's fingerprint, which is taken of the parse tree.
+//! PostgreSQL's own parser as oracle: libpg_query's fingerprint of the parse tree.
 //!
 //! * A statement with other literals, comments, white space and case is the same statement.
-//! * What the fingerprint tells apart, the StatementId tells apart.
+//! * Statements with different fingerprints have different StatementIds.
 //!
-//! The opposite of the second does not hold and need not: the id is of the text, and a column alias or a quoted
-//! name makes another text of the same tree.
+//! The converse of the second does not hold and need not: a column alias or a quoted name changes the text, but not
+//! the tree.
 
 use hardmeter_statement::{normalise, Dialect, StatementId};
 use pg_query::protobuf::{KeywordKind, ScanToken, Token};
@@ -19,7 +19,7 @@ fn plain(text: &str) -> String {
     String::from_utf8(normalise(Dialect::Postgres, text.as_bytes())).expect("UTF-8")
 }
 
-/// Of whole names of tables, which the default shortens; `None`: PostgreSQL refuses the text.
+/// With full table names, which the default shortens; `None`: PostgreSQL refuses the text.
 fn fingerprint(text: &str) -> Option<u64> {
     let options = FingerprintOptions::FULL_RELNAME
         | FingerprintOptions::RANGEVAR_IGNORE_ALIASES
@@ -31,7 +31,7 @@ fn statements() -> Vec<&'static str> {
     include_str!("statements.sql").lines().filter(|line| !line.starts_with("--")).collect()
 }
 
-/// xorshift: the same every time.
+/// xorshift: the same sequence in every run.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// A token with what PostgreSQL's scanner says of it.
+/// A token, as PostgreSQL's scanner classifies it.
 struct Piece {
     text: String,
     kind: Token,
@@ -98,7 +98,7 @@ fn rewritten(text: &str, random: &mut Random) -> String {
     const BLANKS: [&str; 7] = [" ", "\n", "\t ", " /* ' */ ", " -- it's\n", "/* /* \" */ */", "\r\n"];
     let mut written = String::from(random.one_of(&["", " ", "-- first\n", ";", "/* x */"]));
     for piece in pieces(text) {
-        // The sign of a literal is part of it, but not of what comes before.
+        // A sign belongs to its literal, not to the token before it.
         written.push_str(&reworded(&piece, random));
         written.push_str(random.one_of(&BLANKS));
     }
@@ -114,7 +114,7 @@ fn literals_comments_white_space_and_case_make_no_difference() {
         let expected = fingerprint(text).unwrap_or_else(|| panic!("PostgreSQL refuses {text}"));
         for _ in 0..100 {
             let again = rewritten(text, &mut random);
-            // `interval` and the like take only some literals; the fingerprint is of a body for DO.
+            // `interval` etc. accept only some literals; the fingerprint of DO includes its body.
             if fingerprint(&again) != Some(expected) {
                 refused += 1;
                 continue;
@@ -189,7 +189,7 @@ fn a_changed_name_or_operator_makes_another_statement() {
                     assert_ne!(id(&changed), id(text), "{text}\n{changed}\n{}", plain(text));
                     compared += 1;
                 }
-                // PostgreSQL refuses it, or it is an alias, which the tree's fingerprint leaves out.
+                // PostgreSQL refuses it, or it is an alias, which the fingerprint leaves out.
                 _ => same += 1,
             }
         }

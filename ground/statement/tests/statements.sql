@@ -1,4 +1,4 @@
--- Statements that PostgreSQL's parser takes, one a line. No two are the same statement.
+-- Statements that PostgreSQL's parser accepts, one per line. No two are the same statement.
 select abalance from pgbench_accounts where aid = 4711
 update pgbench_accounts set abalance = abalance + -2374 where aid = 91841
 insert into pgbench_history (tid, bid, aid, delta, mtime) values (6, 1, 93941, -4407, current_timestamp)

@@ -83,12 +83,12 @@ pub struct InstructionText {
     pub line: Option<SourceLine>,
 }
 
-/// A routine as it lies in its image.
+/// A routine's place in its image, and its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutineBody {
     /// The image.
     pub image: ImageId,
-    /// The routine's name, or the honest phrase in its place.
+    /// The routine's name, or why it has none: see [`crate::Routine::text`].
     pub name: String,
     /// The image's path.
     pub image_path: String,
@@ -125,7 +125,8 @@ pub struct Annotation {
     pub events: Vec<EventShare>,
     /// Every instruction, in order.
     pub instructions: Vec<AnnotatedInstruction>,
-    /// Samples in the routine whose address is no start of an instruction: the code is not what was recorded.
+    /// Samples in the routine whose address is not the start of an instruction: the image differs from the
+    /// recorded one.
     pub misplaced_samples: u64,
 }
 
@@ -138,7 +139,7 @@ pub struct EventShare {
     pub share: Share,
 }
 
-/// Lays the samples of `events` beside the routine's instructions.
+/// Joins the samples of `events` to the routine's instructions.
 pub fn annotate<M: CodeMap>(
     body: RoutineBody,
     counts: &PlaceCounts,

@@ -1,4 +1,4 @@
-//! An open capture: what its header, its side files and its records say, in the terms of answers.
+//! An open capture: its header, side files and records.
 
 use crate::column::SortBy;
 use crate::error::AnswersError;
@@ -29,25 +29,25 @@ use std::sync::Arc;
 pub struct Capture {
     reader: CaptureReader,
     path: PathBuf,
-    /// The notes on objects, once they were asked for.
+    /// The side file on objects; read at the first request.
     objects: OnceCell<Result<Option<ObjectNotes>, SidecarError>>,
 }
 
-/// What a walk over all records left behind.
+/// The results of a walk over all records.
 pub struct Walk {
     /// Totals, process names, names of code.
     pub pass: Pass<SymbolNames>,
-    /// What became of the file's bytes.
+    /// Bytes read, skipped and damaged.
     pub summary: ReadSummary,
     /// Data addresses computed once more, on samples drawn at random; `None` without code, addresses or registers.
     pub addresses: Option<AddressCheck>,
 }
 
-/// Which samples a walk hands out, and how it is watched.
+/// Which samples a walk passes to its visitor, and how its progress is reported.
 pub struct WalkOptions<'a> {
-    /// Samples that do not pass are not handed out.
+    /// Samples that do not pass are skipped.
     pub filter: Filter,
-    /// Where to look for names; `None` where no name of code is needed.
+    /// Where to look for names; `None` if names of code are not needed.
     pub symbols: Option<SymbolizerOptions>,
     /// Called now and then with the number of samples so far.
     pub progress: &'a dyn Fn(u64),
@@ -57,7 +57,7 @@ pub struct WalkOptions<'a> {
 pub type Visitor<'v, E = AnswersError> =
     dyn FnMut(&mut Pass<SymbolNames>, &Sample<'_>, Located) -> Result<ControlFlow<()>, E> + 'v;
 
-/// How many samples pass between two looks at the clock.
+/// Number of samples between two checks of the clock.
 const PROGRESS_STEP: u64 = 1 << 16;
 
 impl Capture {
@@ -70,18 +70,17 @@ impl Capture {
         Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
     }
 
-    /// The notes beside it, if there are any that can be read.
+    /// The JSON side file, if there is a readable one.
     pub fn sidecar(&self) -> Option<&Sidecar> {
         self.reader.sidecar()
     }
 
-    /// The notes on the server's objects beside it, if there are any that can be read. They are read when first asked
-    /// for.
+    /// The side file on the server's objects, if there is a readable one. It is read at the first call.
     pub fn object_notes(&self) -> Option<&ObjectNotes> {
         self.load_objects().as_ref().ok()?.as_ref()
     }
 
-    /// Why notes on objects that exist cannot be used, if they were asked for.
+    /// Why the side file on objects cannot be used; `None` if it can, or was not read.
     pub fn object_notes_problem(&self) -> Option<&SidecarError> {
         self.objects.get()?.as_ref().err()
     }
@@ -100,7 +99,7 @@ impl Capture {
         self.events().iter().map(|event| event.name.as_str().into()).collect()
     }
 
-    /// The event of a name. perf's modifiers may be left out: "cycles" finds "cycles:u" if it is the only one.
+    /// The source of the samples: from the side file, or inferred from the events if there is none.
     ///
     /// # Errors
     /// If no event, or more than one, has that name.
@@ -119,7 +118,8 @@ impl Capture {
             })
     }
 
-    /// Where the samples came from: our own notes tell; without them, the events do.
+    /// The meaning of the samples' latencies; `None` if the capture was not simulated or its version did not
+    /// record it.
     pub fn source(&self) -> EventSource {
         const SOFTWARE: u32 = 1;
         const CLOCKS: [u64; 2] = [0, 1];
@@ -135,7 +135,7 @@ impl Capture {
         }
     }
 
-    /// The simulated machine, if there was one.
+    /// The default order of its views: by exposed latency if that is known, else by count.
     pub fn machine(&self) -> Option<Machine> {
         self.told_machine()?.ok()
     }
@@ -176,7 +176,7 @@ impl Capture {
         })
     }
 
-    /// Bytes of a cache line of the recorded machine; 64 where it is not told.
+    /// Size of a cache line of the recorded machine in bytes; 64 if unknown.
     pub fn line_size(&self) -> u32 {
         let caches = &self.reader.header().caches;
         let told =
@@ -189,12 +189,12 @@ impl Capture {
         &self.reader.header().caches
     }
 
-    /// When the recording began, where our notes tell.
+    /// When the recording began, from the side file.
     pub fn started(&self) -> Option<std::time::SystemTime> {
         self.reader.sidecar()?.wall_start
     }
 
-    /// How the capture came to be, after a walk over it.
+    /// The conditions of the recording, after a walk over it.
     pub fn heading(&self, walk: &Walk) -> Heading {
         let (header, notes) = (self.reader.header(), self.reader.sidecar());
         let mut machine: Vec<String> = header.cpu_description.iter().cloned().collect();
@@ -227,7 +227,7 @@ impl Capture {
         };
         heading.set_totals(self.events(), walk.pass.totals());
         if let Some(notes) = notes {
-            // The recorder may have seen losses that left no record in the file.
+            // The recorder may have counted losses that left no record in the file.
             heading.lost_samples = heading.lost_samples.max(notes.lost);
             heading.throttled = heading.throttled.max(notes.throttled);
             for event in &mut heading.events {
@@ -274,7 +274,7 @@ impl Capture {
                 "L{}{kind} {} {}-way, {} B lines",
                 cache.level, cache.size, cache.ways, cache.line_size
             );
-            // Each core has its own; one of a kind is enough.
+            // Each core has its own caches; show each geometry once.
             if !caches.contains(&text) {
                 caches.push(text);
             }
@@ -282,7 +282,7 @@ impl Capture {
         (!caches.is_empty()).then(|| caches.join("; "))
     }
 
-    /// Walks over all records in order of time and hands every sample that passes to `visit`.
+    /// Walks over all records in order of time and passes every sample that the filter admits to `visit`.
     ///
     /// # Errors
     /// If the file cannot be read, or with the error of `visit`.
@@ -294,7 +294,7 @@ impl Capture {
         self.walk_by(ObjectIndex::new(None), options, visit)
     }
 
-    /// As [`walk`](Capture::walk); data is named by the notes on objects, too ([`Pass::object`]).
+    /// As [`walk`](Capture::walk), and names data by the side file on objects ([`Pass::object`]).
     ///
     /// # Errors
     /// As [`walk`](Capture::walk).
@@ -352,8 +352,8 @@ impl Capture {
 }
 
 impl Walk {
-    /// One sentence for each part of the file that could not be read; empty when the file is whole. Losses while
-    /// recording are not among them: the file is as it was meant.
+    /// One sentence for each part of the file that could not be read; empty if the file is complete. Samples
+    /// lost during the recording are not included.
     pub fn unread(&self) -> Vec<String> {
         let skipped = self.summary.skipped.iter().filter(|(reason, _)| reason.is_damage());
         let mut texts: Vec<String> =
@@ -364,7 +364,7 @@ impl Walk {
         texts
     }
 
-    /// What a reader of any view of this capture must know.
+    /// Warnings for every view of this capture.
     pub fn remarks(&mut self, names: Option<NamedShare>) -> Vec<Remark> {
         let mut remarks = Remark::of_totals(self.pass.totals());
         remarks.extend(names.map(Remark::of_names).unwrap_or_default());
@@ -377,7 +377,7 @@ impl Walk {
     }
 }
 
-/// One remark for all files that have the same fault.
+/// One warning for all files with the same fault.
 pub(crate) fn names_missing<'p>(problems: impl Iterator<Item = &'p Problem>) -> Vec<Remark> {
     let mut remarks: Vec<Remark> = Vec::new();
     for problem in problems {

@@ -1,4 +1,4 @@
-//! Where code lies, and what it is called: the questions this room asks of `attribution`.
+//! Where code lies, and its names: the interface that answers need of `measure/symbols`.
 
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, VirtualAddress};
 use serde::{Serialize, Serializer};
@@ -14,8 +14,8 @@ impl ImageId {
     pub const NONE: ImageId = ImageId(u32::MAX);
 }
 
-/// An address in an image's own numbering, as `objdump` prints it. It is the same in every process and every run,
-/// wherever the loader put the image. Outside any image it is the address as the program saw it.
+/// An address in the image's own numbering, as `objdump` prints it: the same in every process and run,
+/// independent of the load address. Outside any image it is the virtual address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageAddress(pub u64);
 
@@ -26,19 +26,19 @@ impl fmt::Display for ImageAddress {
 }
 
 impl Serialize for ImageAddress {
-    // As text: JSON's numbers lose bits above 2^53.
+    // As text: JSON numbers lose bits above 2^53.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// One instruction's place: which image, and where in it. It is the same in every process that maps the image,
-/// and is found without opening it.
+/// The place of an instruction: image and offset. It is the same in every process that maps the image, and is
+/// found without opening the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The image.
     pub image: ImageId,
-    /// The position in the image's file; outside any image, the address as the program saw it.
+    /// The offset in the image's file; outside any image, the virtual address.
     pub offset: FileOffset,
 }
 
@@ -51,20 +51,20 @@ pub struct Image {
     pub build_id: Option<String>,
 }
 
-/// What the code at a place is called.
+/// The name of the code at a place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Routine {
     /// A routine with a name.
     Named(Arc<str>),
-    /// A routine whose name the image does not carry, such as "static function in postgres". Never a neighbour's
-    /// name.
+    /// A routine without a name in the image's symbols, such as "static function in postgres"; never the name
+    /// of a neighbour.
     Nameless(Arc<str>),
-    /// No routine is known here, and why: no mapping, the image could not be read, kernel addresses hidden.
+    /// No routine is known; the text is the reason: no mapping, unreadable image, hidden kernel addresses.
     Unknown(Arc<str>),
 }
 
 impl Routine {
-    /// The name, or the honest phrase in its place.
+    /// The name, or for an unnamed or unknown routine a phrase that says so.
     pub fn text(&self) -> &str {
         match self {
             Routine::Named(text) | Routine::Nameless(text) | Routine::Unknown(text) => text,
@@ -89,7 +89,7 @@ impl fmt::Display for Routine {
 /// A line of source code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SourceLine {
-    /// The file, as the compiler recorded it.
+    /// The source file, as the compiler recorded it.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
@@ -101,14 +101,14 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// Knows the address spaces of a capture and the names in its images.
+/// The address spaces of a capture and the names in its images.
 ///
-/// [`observe`](CodeMap::observe) and [`place`](CodeMap::place) are called per record and must be fast; the naming
-/// methods are called once per distinct place.
+/// [`observe`](CodeMap::observe) and [`place`](CodeMap::place) are called per record and must be fast; the
+/// naming methods are called once per distinct place.
 pub trait CodeMap {
-    /// Takes note of a mapping, a fork, an exec or an exit, in order of time.
+    /// Processes a mapping, fork, exec or exit; call in order of time.
     fn observe(&mut self, record: &Record<'_>);
-    /// Where an address lies, as the process saw it now.
+    /// The place of an address in the process's current address space.
     fn place(&mut self, pid: Option<Pid>, address: VirtualAddress, mode: CpuMode) -> Place;
     /// The image, `None` for [`ImageId::NONE`].
     fn image(&self, image: ImageId) -> Option<Image>;
@@ -116,6 +116,6 @@ pub trait CodeMap {
     fn address(&mut self, place: Place) -> ImageAddress;
     /// The routine at a place.
     fn routine(&mut self, place: Place) -> Routine;
-    /// The source line at a place, where debug information tells.
+    /// The source line at a place, if debug information has it.
     fn line(&mut self, place: Place) -> Option<SourceLine>;
 }

@@ -11,7 +11,7 @@ pub enum Dimension {
     Event,
     /// The instruction's address in its image's own numbering (what `objdump` prints).
     Address,
-    /// The instruction's address as the process saw it.
+    /// The virtual address of the instruction.
     Ip,
     /// The routine.
     Routine,
@@ -37,9 +37,9 @@ pub enum Dimension {
     Latency,
     /// Load, store, prefetch.
     Operation,
-    /// Where the translation was found.
+    /// The TLB level or page walk that served the translation.
     Tlb,
-    /// What snooping found.
+    /// The result of snooping.
     Snoop,
     /// The data address.
     DataAddress,
@@ -49,7 +49,7 @@ pub enum Dimension {
     Cause,
     /// The cache set (simulated captures).
     Set,
-    /// What kind of thing the data address is: "table", "lightweight lock".
+    /// The class of the object at the data address: "table", "lightweight lock".
     Class,
     /// The object of the data address: class and name.
     Object,
@@ -57,7 +57,7 @@ pub enum Dimension {
     Part,
     /// The statement that the process executed.
     Statement,
-    /// What the process is to its server: "client backend".
+    /// The role of the process in its server: "client backend".
     Role,
 }
 
@@ -97,7 +97,7 @@ impl Dimension {
         Dimension::ALL.iter().find(|(dimension, _)| *dimension == self).expect("every dimension is listed").1
     }
 
-    /// Whether the instruction's place decides the value: such columns cost no row of their own beside `Address`.
+    /// Whether the instruction's place determines the value: such columns add no rows beside `Address`.
     pub fn follows_from_address(self) -> bool {
         matches!(self, Dimension::Routine | Dimension::Line | Dimension::File | Dimension::Image)
     }
@@ -117,8 +117,8 @@ impl Dimension {
         self == Dimension::Address || self.follows_from_address()
     }
 
-    /// What is shown beside a single grouping column when the user names no columns: the paper's tables show the
-    /// routine and the line beside the address.
+    /// The columns that accompany a single grouping column if the user names no columns: as in the papers'
+    /// tables, routine and line beside the address.
     pub fn with_companions(self) -> Vec<Dimension> {
         match self {
             Dimension::Address => vec![Dimension::Address, Dimension::Routine, Dimension::Line],
@@ -144,7 +144,7 @@ pub enum Measure {
     Events,
     /// Sum of the latencies.
     TotalLatency,
-    /// Its share of the sum of all the event's samples: where latencies are exposed ones, of the time stood still.
+    /// Its share of the latency of all the event's samples; of the stall time if latencies are exposed ones.
     Stall,
     /// Mean latency.
     MeanLatency,
@@ -196,7 +196,7 @@ impl Serialize for Shown {
     }
 }
 
-/// What rows are ordered by, largest first; ties by address, so that the order never changes between runs.
+/// The order of rows, largest first; ties by address, so that the order is the same in every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
     /// A measure.
@@ -214,7 +214,7 @@ pub enum SortBy {
     Key,
 }
 
-/// A column name that is none of ours.
+/// An unknown column name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown column \"{name}\"; known: {known}")]
 pub struct UnknownColumn {
@@ -234,7 +234,7 @@ impl FromStr for Dimension {
     type Err = UnknownColumn;
 
     fn from_str(name: &str) -> Result<Self, UnknownColumn> {
-        // perf's names for the same things, for fingers that know them.
+        // perf's names for the same columns.
         match name {
             "symbol" | "sym" => Ok(Dimension::Routine),
             "dso" => Ok(Dimension::Image),

@@ -1,11 +1,12 @@
-//! All samples at once, counted by everything that a reader may filter by: event, statement, object, cause, call path,
-//! time. A view that is drawn anew at every filter, such as the HTML report, adds rows up instead of asking again.
+//! Samples grouped by every dimension that a reader can filter by: event, statement, object, cause, call
+//! path, time. A view that is redrawn with each filter, such as the HTML report, adds up rows instead of
+//! walking the capture again.
 //!
 //! # Invariants
 //!
 //! 1. The rows' samples add up to the samples that were added, whatever was merged.
-//! 2. Time has at most [`STEPS`] steps of equal length, a power of two of nanoseconds. When a sample lies behind the
-//!    last one, the length doubles and rows are merged: memory grows with the distinct rows, not with the duration.
+//! 2. Time has at most [`STEPS`] steps of equal length, a power of two of nanoseconds. When a sample is later than the
+//!    last step, the length doubles and rows are merged: memory grows with the distinct rows, not with the duration.
 //! 3. [`CubeRows::bounded`] merges in a fixed order until the rows fit, and reports each step: the length of time, rare
 //!    call paths, the rest of the time, parts of objects.
 
@@ -29,7 +30,7 @@ const STEPS_KEPT: u64 = 32;
 /// Call paths of fewer samples than this are merged at most.
 const RARE_AT_MOST: u64 = 1 << 20;
 
-/// What was merged so that the rows fit.
+/// A merge that reduced the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "merged", rename_all = "kebab-case")]
 pub enum Coarsening {
@@ -61,9 +62,9 @@ pub struct CubeObject {
 /// A frame of a call path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct CubeFrame {
-    /// The routine, or the phrase in its place.
+    /// The routine, or the phrase of [`crate::Routine::text`].
     pub routine: String,
-    /// Its image's path; empty where the address lies in none.
+    /// Its image's path; empty if the address lies in no image.
     pub image: String,
     /// The instruction within the image, where frames are instructions.
     pub instruction: Option<u64>,
@@ -76,11 +77,11 @@ pub struct CubeTime {
     pub begin_ns: u64,
     /// The length of a step.
     pub step_ns: u64,
-    /// How many steps there are.
+    /// Number of steps.
     pub steps: u64,
 }
 
-/// Samples that agree in everything. Numbers point into the lists of a [`CubeRows`].
+/// Samples with equal values in every dimension. Numbers index the lists of a [`CubeRows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct CubeKey {
     /// The event.
@@ -97,14 +98,14 @@ pub struct CubeKey {
     pub time: u32,
 }
 
-/// What the samples of a row add up to.
+/// The sums over a row's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CubeSum {
     /// Samples.
     pub samples: u64,
     /// Events that they stand for: the sum of their periods.
     pub events: u64,
-    /// Cycles that these events waited: the sum of latency times period. 0 where no latency was recorded.
+    /// Latency in cycles, weighted: the sum of latency times period; 0 if no latency was recorded.
     pub cycles: u64,
 }
 
@@ -125,17 +126,18 @@ pub struct CubeRows {
     pub objects: Vec<CubeObject>,
     /// The frames.
     pub frames: Vec<CubeFrame>,
-    /// Call paths: the caller's path, which has the lower number, and the innermost frame.
+    /// Call paths as a prefix tree: the index of the caller's path, which is lower than this one's, and the
+    /// innermost frame.
     pub paths: Vec<(Option<u32>, u32)>,
     /// Time.
     pub time: CubeTime,
     /// The rows, in order of their keys.
     pub rows: Vec<(CubeKey, CubeSum)>,
-    /// What was merged.
+    /// The merges that reduced the number of rows.
     pub coarsened: Vec<Coarsening>,
 }
 
-/// Counts samples by everything.
+/// Counts samples by every dimension.
 pub struct Cube {
     stacks: Stacks,
     chains: bool,
@@ -158,7 +160,7 @@ impl Default for Cube {
     }
 }
 
-/// The words of a key: event, cause and time; statement; class and name; part and path.
+/// Words of a key: event, cause and time; statement; class and name; part and path.
 const WORDS: usize = 4;
 const NO_STATEMENT: u64 = 1 << 63;
 const NO_OBJECT: u64 = 1 << 62;
@@ -203,7 +205,7 @@ impl Cube {
         self.sums[row].add(sum);
     }
 
-    /// The step of a time; steps become longer until it is one of them.
+    /// The step of a time; doubles the length of steps until the time fits.
     fn step(&mut self, time: u64) -> u64 {
         let begin = *self.begin.get_or_insert(time);
         let mut doublings = 0;
@@ -223,7 +225,7 @@ impl Cube {
         time.saturating_sub(begin) >> self.shift
     }
 
-    /// The rows with names. Where no sample has a call chain, an instruction stands below its routine.
+    /// The rows with names. If no sample has a call chain, each instruction is a child of its routine.
     pub fn rows<M: CodeMap>(&self, pass: &mut Pass<M>) -> CubeRows {
         let mut names = Names {
             cube: self,
@@ -303,7 +305,7 @@ impl Names<'_> {
         if self.cube.chains {
             return Some(self.routines(stack, pass));
         }
-        // One frame alone: the routine, and the instruction in it.
+        // The only frame: its parent is the routine.
         let (_, place) = self.cube.stacks.split(stack);
         let routine = self.routines(stack, pass);
         let mut frame = frame_of(place, pass);
@@ -313,7 +315,7 @@ impl Names<'_> {
     }
 
     fn routines<M: CodeMap>(&mut self, stack: StackId, pass: &mut Pass<M>) -> u32 {
-        // From the innermost frame outwards to one that is known; a chain may be long, so no recursion.
+        // Search outwards from the innermost frame for a known one; iterative, since chains can be long.
         let mut unknown = Vec::new();
         let mut next = stack;
         let mut caller = None;
@@ -383,7 +385,8 @@ impl CubeRows {
                 totals[path as usize] += sum.samples;
             }
         }
-        // Callers have lower numbers: from the last one on, every total is complete before it is added to its caller's.
+        // Callers have lower numbers: in descending order each total is complete before it is added to its
+        // caller's.
         for path in (0..self.paths.len()).rev() {
             if let Some(caller) = self.paths[path].0 {
                 totals[caller as usize] += totals[path];
@@ -410,7 +413,7 @@ impl CubeRows {
         self.merge(|key| key.object = key.object.map(|object| numbers[object as usize]));
     }
 
-    /// Notes a step; of several of one kind the last one.
+    /// Records a merge; a later one replaces an earlier one of the same kind.
     fn note(&mut self, step: Coarsening) {
         let kind = std::mem::discriminant(&step);
         self.coarsened.retain(|earlier| std::mem::discriminant(earlier) != kind);

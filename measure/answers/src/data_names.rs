@@ -1,4 +1,4 @@
-//! What lies at data addresses, from `measure/symbols`: what answers ask through [`DataMap`].
+//! Names of data addresses from `measure/symbols`: implements [`DataMap`].
 
 use crate::code::CodeMap;
 use crate::objects::{DataArea, DataMap, OperandField};
@@ -50,7 +50,7 @@ impl DataMap for SymbolNames {
         let field = self.symbolizer().operand_field(resolved.image?, resolved.address).ok()?;
         let owner = match &field.owner {
             FieldOwner::Variable { name, .. } => name,
-            // A pointer to "char" or "long" says nothing of what it points to.
+            // The type "char" or "long" does not identify the data.
             FieldOwner::Pointee { .. } if field.path.is_empty() => return None,
             FieldOwner::Pointee { type_name } => type_name,
         };
@@ -63,7 +63,7 @@ impl DataMap for SymbolNames {
     }
 }
 
-/// A variable by its symbol, its field by debug information; that also knows variables without a symbol.
+/// A variable by its symbol and its field by debug information, which also has variables without a symbol.
 fn variable(image: Arc<str>, place: DataPlace, field: Option<DataField>) -> DataArea {
     let path = field.as_ref().map(|field| field.path.clone()).filter(|path| !path.is_empty());
     match (place, field) {
@@ -78,7 +78,7 @@ fn variable(image: Arc<str>, place: DataPlace, field: Option<DataField>) -> Data
     }
 }
 
-/// Memory without a file, by the name that the kernel gave it.
+/// Memory without a file, by the kernel's name for it.
 fn anonymous(area: &ImageDescription) -> DataArea {
     let path = area.path.as_str();
     match path {

@@ -1,4 +1,4 @@
-//! What can keep a question from being answered.
+//! Reasons why a question cannot be answered.
 
 use hardmeter_samples::perf_data::ReadError;
 
@@ -25,9 +25,9 @@ pub enum AnswersError {
     /// No event of the capture has this name.
     #[error("the capture has no event \"{name}\"\n  remedy: one of its events: {known}")]
     NoSuchEvent {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those it has.
+        /// The existing names.
         known: String,
     },
 }

@@ -1,3 +1,3 @@
-//! How much a count of samples can be trusted: the intervals of `hardmeter-evidence`.
+//! Confidence intervals of counts of samples, from `hardmeter-evidence`.
 
 pub use hardmeter_evidence::{count_interval, Interval, Share};

@@ -8,9 +8,9 @@ pub enum ModeFilter {
     /// Both.
     #[default]
     Any,
-    /// Only samples taken in a program.
+    /// Samples in user mode only.
     User,
-    /// Only samples taken in the kernel.
+    /// Samples in kernel mode only.
     Kernel,
 }
 
@@ -26,7 +26,7 @@ impl ModeFilter {
     }
 }
 
-/// Which samples an answer is about; the default admits all. Empty lists admit everything.
+/// Which samples an answer includes; the default admits all. Empty lists admit everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only these events.
@@ -37,12 +37,12 @@ pub struct Filter {
     pub pids: Vec<Pid>,
     /// Only processes or threads of these names.
     pub processes: Vec<String>,
-    /// Only accesses that took at least so long; samples without a latency are dropped then.
+    /// Minimum latency; samples without a latency are dropped if it is set.
     pub min_latency: Option<Cycles>,
 }
 
 impl Filter {
-    /// The filter in words; `None` where all samples pass. Events are seen from the tables themselves.
+    /// The filter in words; `None` if all samples pass. Events are left out: the tables name them.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();
         match self.mode {
@@ -61,7 +61,7 @@ impl Filter {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// Whether a sample passes everything but the process names, which [`crate::Pass`] knows.
+    /// Whether a sample passes all conditions except process names, which [`crate::Pass`] checks.
     pub(crate) fn admits(&self, sample: &Sample<'_>) -> bool {
         (self.events.is_empty() || self.events.contains(&sample.event))
             && self.mode.admits(sample.mode)

@@ -10,7 +10,7 @@ use hardmeter_samples::machine::LINE_SIZE;
 use hardmeter_samples::model::{MemoryOperation, Registers, Sample, VirtualAddress};
 use hardmeter_symbols::{Instruction, NotComputable, RegisterMoment};
 
-/// What of a sample is needed to grade its address.
+/// The parts of a sample that are needed to grade its address.
 pub(crate) struct Gradable<'s> {
     ip: VirtualAddress,
     address: VirtualAddress,
@@ -44,7 +44,7 @@ impl<'s> Gradable<'s> {
         self.fetch
     }
 
-    /// Grades it; `instruction` is the one at its place, if its code is at hand.
+    /// Grades it; `instruction` is the one at its place, `None` if the code is missing.
     pub(crate) fn grade(&self, instruction: Option<&Instruction>) -> AddressGrade {
         let not = AddressGrade::NotComputable;
         if !self.exact {
@@ -52,7 +52,7 @@ impl<'s> Gradable<'s> {
         }
         let Some(instruction) = instruction else { return not(Ungraded::NoCode) };
         if self.fetch {
-            // What is fetched is the instruction's line, or the next one that it reaches into.
+            // A fetch loads the instruction's line, or the next line if the instruction extends into it.
             let line = |address: u64| address / u64::from(LINE_SIZE);
             let last = self.ip.0.wrapping_add(u64::from(instruction.length) - 1);
             let agrees = [self.ip.0, last].iter().any(|byte| line(*byte) == line(self.address.0));
@@ -63,7 +63,7 @@ impl<'s> Gradable<'s> {
             // Valgrind moves the stack pointer before it stores what is pushed.
             let moment = if operand.stack_adjustment < 0 { RegisterMoment::After } else { self.moment };
             match instruction.recompute_operand(operand, self.ip, &self.registers, moment) {
-                // An access that crosses a line is reported by either of its lines.
+                // An access that crosses lines may be reported for either line.
                 Ok(first) if self.address.0.wrapping_sub(first.0) < u64::from(operand.size.0).max(1) => {
                     return AddressGrade::Agrees;
                 }
@@ -85,12 +85,11 @@ impl<'s> Gradable<'s> {
     }
 }
 
-/// So many samples are graded for the line in every heading: enough for ± 0.2 % where nearly all agree, and a few
-/// milliseconds.
+/// Number of graded samples for the line in every heading: ± 0.2 % if nearly all agree, a few milliseconds.
 const DRAWN: usize = 2000;
 
-/// Draws places in a row at random while its length is not known yet, each with the same chance (Li 1994, algorithm
-/// L). The same row gives the same draw.
+/// Random sample of a stream of unknown length, each element with the same probability (Li 1994, algorithm
+/// L). The same stream gives the same sample.
 struct Reservoir {
     seen: u64,
     /// The next one to be drawn once the reservoir is full.
@@ -104,7 +103,7 @@ impl Reservoir {
         Reservoir { seen: 0, next: 0, weight: 1.0, random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Offers the next in the row: where to put it if it is drawn.
+    /// Offers the next element of the stream; returns where to store it if it is drawn.
     #[inline]
     fn offer(&mut self) -> Option<usize> {
         self.seen += 1;
@@ -118,7 +117,7 @@ impl Reservoir {
         if self.seen >= DRAWN as u64 {
             self.weight *= (self.uniform().ln() / DRAWN as f64).exp();
             let skip = (self.uniform().ln() / (1.0 - self.weight).ln()).floor();
-            // A skip beyond any capture ends the draw.
+            // A skip longer than any capture ends the sampling.
             self.next = self.seen.saturating_add(skip as u64).saturating_add(1);
         }
         Some(slot)
@@ -155,7 +154,7 @@ impl AddressSampler {
         AddressSampler { reservoir: Reservoir::new(), drawn: Vec::new() }
     }
 
-    /// Takes note of a sample. Fetches are left out: nothing is computed of them.
+    /// Adds a sample. Fetches are left out: their address needs no computation.
     #[inline]
     pub(crate) fn see(&mut self, sample: &Sample<'_>, located: Located) {
         let (Some(_), Some(_), Some(place)) = (sample.address, sample.registers, located.place) else {
@@ -183,7 +182,7 @@ impl AddressSampler {
         }
     }
 
-    /// Grades what was drawn; `None` where no sample has both an address and registers.
+    /// Grades the drawn samples; `None` if no sample has both an address and registers.
     pub(crate) fn check(self, names: &mut SymbolNames) -> Option<AddressCheck> {
         let mut instructions = Instructions::default();
         let mut grades = AddressGrades::default();
@@ -209,7 +208,7 @@ mod tests {
     use hardmeter_samples::model::Register;
     use hardmeter_symbols::{disassemble, ImageAddress, Syntax};
 
-    /// push %rbp: by either source's registers the stack pointer is where the push has put it.
+    /// push %rbp: in the registers of either source, the stack pointer is the one after the push.
     #[test]
     fn a_push_has_moved_the_stack_pointer() {
         let values = [0x7000u64.to_ne_bytes()];
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn a_fetch_is_of_the_instructions_own_line() {
         let registers = Registers { abi: 2, mask: 0, values: &[] };
-        // Five bytes at 0x40003e: on two lines.
+        // Five bytes at 0x40003e: they span two lines.
         let jump = &disassemble(&[0xe9, 0, 0, 0, 0], ImageAddress(0x103e), Syntax::Att)[0];
         let grade = |address| {
             let (ip, moment) = (VirtualAddress(0x40_003e), RegisterMoment::Before);
@@ -271,7 +270,7 @@ mod tests {
         assert_eq!(graded(&[0x8b, 0x08], 0x1000, After), not(Ungraded::RegisterMissing));
         let local = [0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0];
         assert_eq!(graded(&local, 0x1000, Before), not(Ungraded::SegmentBase));
-        // xsave (%rbx): where its parts lie depends on the processor's state.
+        // xsave (%rbx): the offsets of its parts depend on the processor's state.
         let save = [0x0f, 0xae, 0x23];
         assert_eq!(graded(&save, 0x1000, Before), AddressGrade::Agrees);
         assert_eq!(graded(&save, 0x1200, Before), not(Ungraded::WidthUnknown));
@@ -282,8 +281,8 @@ mod tests {
         assert_eq!(graded(&[], 0x1000, Before), not(Ungraded::NoCode));
     }
 
-    /// Of 2,000,000 the later half gets as many of the 2,000 as the earlier one: 1,000, give or take 22 (the binomial's
-    /// deviation, of which five are allowed).
+    /// Of 2,000,000 elements the later half gets about 1,000 of the 2,000, with a standard deviation of 22
+    /// (binomial); five deviations are allowed.
     #[test]
     fn every_sample_has_the_same_chance_to_be_drawn() {
         let (mut reservoir, mut drawn) = (Reservoir::new(), vec![0u64; DRAWN]);

@@ -1,4 +1,5 @@
-//! How a capture came to be: shown above every view, because a number without its conditions misleads.
+//! The conditions of a recording. Views show them above every table: numbers without their conditions
+//! mislead.
 
 use crate::estimate::Share;
 use crate::quality::AddressCheck;
@@ -8,7 +9,7 @@ use hardmeter_samples::model::{
 };
 use serde::Serialize;
 
-/// What was recorded of one event.
+/// The recorded samples of one event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventHeading {
     /// The event as the capture names it.
@@ -17,14 +18,14 @@ pub struct EventHeading {
     pub period: Option<u64>,
     /// The frequency in Hz, if the kernel adapted the period.
     pub frequency: Option<u64>,
-    /// The precision asked for (`precise_ip`).
+    /// The requested precision (`precise_ip`).
     pub precise_ip: u8,
-    /// How often the event happened in all, sampled or not, where the recorder counted.
+    /// Total number of occurrences, sampled or not, if the recorder counted them.
     pub counted: Option<u64>,
-    /// Of a live recording: its samples, of all samples of CPU time.
+    /// In live recordings: its share of all samples of CPU time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_time: Option<Share>,
-    /// What was seen.
+    /// Counts over the whole capture.
     #[serde(flatten)]
     pub totals: EventTotals,
 }
@@ -44,18 +45,18 @@ impl EventHeading {
     }
 }
 
-/// How a capture came to be.
+/// The conditions of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Heading {
     /// The file.
     pub file: String,
-    /// Where its samples came from.
+    /// The source of the samples.
     pub source: EventSource,
     /// The program that recorded it.
     pub recorder: Option<String>,
-    /// The machine: host, processor.
+    /// Host and processor.
     pub machine: Option<String>,
-    /// The memory hierarchy: of the machine, or of the simulated one.
+    /// The memory hierarchy of the machine, or of the simulated one.
     pub geometry: Option<String>,
     /// The command line that recorded it.
     pub command: Option<String>,
@@ -63,7 +64,7 @@ pub struct Heading {
     pub duration_ns: Option<u64>,
     /// Instructions executed while recording, where the recorder counted them.
     pub instructions: Option<u64>,
-    /// Cycles that they took on the simulated machine, over all cores.
+    /// Duration in cycles of the simulated machine, over all cores.
     pub simulated_cycles: Option<Cycles>,
     /// Processes sampled.
     pub processes: u64,
@@ -81,22 +82,22 @@ pub struct Heading {
     pub throttled: u64,
     /// Data addresses computed once more from registers and instructions, where samples have them.
     pub addresses: Option<AddressCheck>,
-    /// How loads were found behind samples of time, in a live recording.
+    /// Statistics of the search for loads before timer samples, in live recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<StallNotes>,
-    /// What the processes did with their time, where that was watched.
+    /// CPU and wait time of the processes, if recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<ProcessTime>,
     /// The events.
     pub events: Vec<EventHeading>,
     /// Traces in the file that are not decoded, with their sizes, in words.
     pub undecoded_traces: Vec<String>,
-    /// What the source cannot see, in words.
+    /// Limits of the source, in words.
     pub limits: Vec<String>,
 }
 
 impl Heading {
-    /// Takes over what a pass counted.
+    /// Copies the totals of a pass.
     pub fn set_totals(&mut self, events: &[EventDescription], totals: &Totals) {
         self.duration_ns = totals.duration_ns();
         self.processes = totals.processes();

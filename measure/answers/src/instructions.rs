@@ -1,4 +1,4 @@
-//! The instruction at a sampled place, decoded once: what it does to memory, and where.
+//! The decoded instruction at a sampled place, with its memory operands. Each is decoded once.
 
 use crate::code::Place;
 use crate::symbols::SymbolNames;
@@ -16,7 +16,8 @@ pub(crate) struct Instructions {
 }
 
 impl Instructions {
-    /// The instruction at a place; `None` where its code is not at hand. Why not is among the symbolizer's problems.
+    /// The instruction at a place; `None` if its code is missing. The reason is among the symbolizer's
+    /// problems.
     pub(crate) fn at(&mut self, names: &mut SymbolNames, place: Place) -> Option<Arc<Instruction>> {
         self.known.entry(place).or_insert_with(|| decode(names, place)).clone()
     }
@@ -31,7 +32,7 @@ fn decode(names: &mut SymbolNames, place: Place) -> Option<Arc<Instruction>> {
     (first.text != "(bad)").then(|| Arc::new(first))
 }
 
-/// The operand that an access of this kind went to: of several, the one that stores, or that loads.
+/// The operand of an access: if an instruction has several, the one that stores or loads as the access did.
 pub(crate) fn operand_of(instruction: &Instruction, store: bool) -> Option<&MemoryOperand> {
     let fits = |operand: &&MemoryOperand| match operand.access {
         Access::ReadWrite => true,

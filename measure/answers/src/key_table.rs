@@ -1,5 +1,5 @@
-//! Distinct keys, numbered in order of appearance. Keys are short runs of words kept end to end in one vector, so a
-//! key costs its words and four bytes of index, and no allocation of its own.
+//! Distinct keys, numbered in order of appearance. Keys are runs of words in one vector: a key costs its
+//! words and four bytes of index, without an allocation.
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -33,7 +33,7 @@ impl KeyTable {
         debug_assert_eq!(key.len(), self.width);
         let (width, words) = (self.width, &mut self.words);
         let range = |row: &u32| *row as usize * width..(*row as usize + 1) * width;
-        // Word by word: for so few words, a call of memcmp costs more than the comparison.
+        // Compare words: at this length, a call of memcmp costs more than the comparison.
         let equal = |row: &u32| words[range(row)].iter().zip(key).all(|(a, b)| a == b);
         let entry = self.index.entry(hash(key), equal, |row| hash(&words[range(row)]));
         match entry {
@@ -52,7 +52,7 @@ impl KeyTable {
         &self.words[number * self.width..(number + 1) * self.width]
     }
 
-    /// How many distinct keys there are.
+    /// Number of distinct keys.
     pub(crate) fn len(&self) -> usize {
         self.words.len() / self.width
     }

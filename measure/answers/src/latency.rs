@@ -4,7 +4,7 @@ use hardmeter_samples::model::Cycles;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Latencies collected, by value: a group has many samples and few distinct latencies, so the median is exact.
+/// A histogram of latencies: a group has many samples but few distinct latencies, so the median is exact.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     counts: BTreeMap<u64, u64>,
@@ -16,7 +16,7 @@ impl Latencies {
         *self.counts.entry(latency.0).or_default() += count;
     }
 
-    /// The middle value, of an even number the lower of the two; `None` of none.
+    /// The median, for an even number of samples the lower of the two; `None` without samples.
     pub fn median(&self) -> Option<Cycles> {
         let total: u64 = self.counts.values().sum();
         let mut left = total.div_ceil(2);
@@ -30,14 +30,14 @@ impl Latencies {
     }
 }
 
-/// What the latencies of a group come to.
+/// Summary of a group's latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencySummary {
     /// Samples that carried a latency.
     pub samples: u64,
     /// Their sum.
     pub sum: Cycles,
-    /// The exact median, where it was asked for.
+    /// The exact median, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<Cycles>,
 }
@@ -48,7 +48,7 @@ impl LatencySummary {
         (self.samples > 0).then(|| self.sum.0 as f64 / self.samples as f64)
     }
 
-    /// The share of this sum in that of `all`, in percent; `None` where all is nothing.
+    /// Its share of the sum in `all`, in percent; `None` if that is 0.
     pub fn percent_of(&self, all: Cycles) -> Option<f64> {
         (all.0 > 0).then(|| self.sum.0 as f64 * 100.0 / all.0 as f64)
     }

@@ -8,10 +8,11 @@
 //!                                   └──> Totals ──> what was recorded, what was lost, what has a name
 //! ```
 //!
-//! [`Answers`] is the entrance: it opens a capture, finds names and drives the walk; several questions share one. Behind
-//! it, a [`Pass`] sees every record once, in order of time. It keeps the processes' names, drops what the [`Filter`]
-//! excludes and says where each sample lies; the accumulators count. These are generic over the [`CodeMap`], so that
-//! they are tested without files; [`SymbolNames`] is the map of real captures.
+//! [`Answers`] is the entry point: it opens a capture, finds names and drives the walk; several questions
+//! share one. Behind it, a [`Pass`] sees every record once, in order of time. It keeps the processes' names,
+//! drops what the [`Filter`] excludes and says where each sample lies; the accumulators count. These are
+//! generic over the [`CodeMap`], so that they are tested without files; [`SymbolNames`] is the map of real
+//! captures.
 //!
 //! What this crate is *not* for: it parses no file format (`ground/samples`), reads no symbol table
 //! (`measure/symbols`) and prints nothing (`measure/views`).
@@ -19,11 +20,13 @@
 //! # Design constraints
 //!
 //! * *Millions of samples, thousands of places.* A sample is counted under the place of its instruction, an
-//!   (image, address) pair, so that memory grows with the distinct places and a name is looked up once for each.
-//! * *A percentage has its n.* Every share is built from a [`Share`], which carries both counts and its interval.
+//!   (image, address) pair, so that memory grows with the distinct places and a name is looked up once for
+//!   each.
+//! * *A percentage has its n.* Every share is built from a [`Share`], which carries both counts and its
+//!   interval.
 //! * *Deterministic.* The same capture gives the same rows in the same order: by count, then by address.
-//! * *No figure from a sentence.* Numbers come from typed fields of a capture and its side files; their notes, limits
-//!   and remarks are handed through as text.
+//! * *No figure from a sentence.* Numbers come from typed fields of a capture and its side files; notes,
+//!   limits and warnings are passed on as text.
 
 mod annotate;
 mod ask;

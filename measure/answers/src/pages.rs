@@ -1,8 +1,9 @@
-//! Page X-ray: all samples on the pages of one relation, folded onto one page.
+//! All samples on the pages of one relation, folded onto one page.
 //!
 //! ```text
 //!   block 0    |header|lp lp lp ...|      free space      |tuple|tuple|
-//!   block 7    |header|lp lp ...|        free space     |tuple|tuple  |      each sample at its offset from the
+//!   block 7    |header|lp lp ...|        free space     |tuple|tuple  |      each sample at its offset from
+//! the
 //!   block 9    |header|lp lp lp lp|    free space   |tuple|tuple|tuple|      start of its page
 //!              ------------------------------------------------------
 //!   one page   |  12  | 340  0   3         0            17     5    9 |
@@ -20,9 +21,9 @@ use std::sync::Arc;
 /// A relation whose pages can be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Relation {
-    /// Its name, as objects bear it.
+    /// Its name, as in the names of objects.
     pub name: String,
-    /// What it is: "table", "btree index".
+    /// The kind of relation: "table", "btree index".
     pub kind: String,
     /// Bytes of a page.
     pub page_size: u32,
@@ -31,28 +32,28 @@ pub struct Relation {
 /// Why a name leads to no relation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelationError {
-    /// There are several of that name.
+    /// Several relations have this name.
     #[error("\"{wanted}\" may be any of {candidates}; name one of them in full")]
     Ambiguous {
         /// The name.
         wanted: String,
-        /// Those that it may be.
+        /// The full names of the candidates.
         candidates: String,
     },
-    /// There is none of that name.
+    /// No relation has this name.
     #[error("no relation \"{wanted}\" was sampled; {candidates}")]
     Unknown {
         /// The name.
         wanted: String,
-        /// Those that there are.
+        /// The existing relations.
         candidates: String,
     },
-    /// The notes know no relation at all.
+    /// The side file has no relations.
     #[error("no notes beside the capture tell of a table or index")]
     None,
 }
 
-/// No server's pages are larger; notes that say so are damaged.
+/// Maximum page size of any supported server; a side file with a larger one is damaged.
 const PAGE_AT_MOST: u32 = 1 << 20;
 
 /// The relations of notes, by name.
@@ -73,7 +74,7 @@ pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
     relations.into_values().collect()
 }
 
-/// The relation that a user means: by its whole name, or without its schema.
+/// Finds a relation by its full name, or by its name without schema.
 ///
 /// # Errors
 ///
@@ -81,7 +82,7 @@ pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
 pub fn find_relation<'r>(wanted: &str, relations: &'r [Relation]) -> Result<&'r Relation, RelationError> {
     const SHOWN: usize = 10;
     let listed = |found: &[&Relation]| {
-        // Names are foreign, and this text is an error's: no terminal shall obey it.
+        // Names are untrusted and this text goes to a terminal: replace control characters.
         let plain = |name: &str| name.replace(char::is_control, "\u{fffd}");
         let names: Vec<String> = found.iter().take(SHOWN).map(|relation| plain(&relation.name)).collect();
         let more =
@@ -116,7 +117,7 @@ pub fn find_relation<'r>(wanted: &str, relations: &'r [Relation]) -> Result<&'r 
 /// One part of the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PagePart {
-    /// What it is: "line pointers", "column abalance".
+    /// The part: "line pointers", "column abalance".
     pub name: Arc<str>,
     /// Its samples, of all on the relation's pages.
     pub share: Share,
@@ -137,7 +138,7 @@ pub struct PageLine {
     pub parts: Vec<usize>,
 }
 
-/// The samples of one event on one page that stands for all of a relation's.
+/// The samples of one event, on one page that stands for all pages of a relation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoldedPage {
     /// The event.
@@ -146,7 +147,7 @@ pub struct FoldedPage {
     pub line_size: u32,
     /// Samples on the relation's pages, of all with a data address.
     pub share: Share,
-    /// Of them, those that surely were on them.
+    /// Share of them that were certainly on these pages.
     pub stable: Share,
     /// Distinct blocks sampled.
     pub blocks: u64,
@@ -291,8 +292,9 @@ impl PageFold {
     }
 }
 
-/// A relation's name is also that of what belongs to it: the descriptor of its buffer. Its pages are of the class that its
-/// kind ends with: an "index" is a "btree index".
+/// Whether an object is a page of the relation. Other objects have the relation's name, too, such as the
+/// descriptor of its buffer. The class of a page ends with the relation's kind: "index" matches "btree
+/// index".
 fn is_page(relation: &Relation, class: &str) -> bool {
     !class.is_empty() && relation.kind.ends_with(class)
 }
@@ -351,8 +353,8 @@ mod tests {
             (1, 3, 6, 0x1000, 0x1048),
             (1, 4, 6, 0x2000, 0x2048),
             (1, 4, 6, 0x2000, 0x203f),
-            (7, 4, 0, 0x9000, 0x9000), // its descriptor is no page of it
-            (1, 4, 6, 0x2000, 0x2100), // beyond the page: damaged notes
+            (7, 4, 0, 0x9000, 0x9000), // the buffer's descriptor, not a page
+            (1, 4, 6, 0x2000, 0x2100), // beyond the page: a damaged side file
         ] {
             let mut sample = sample(0, 1, 0x400);
             sample.address = Some(VirtualAddress(address));

@@ -1,4 +1,4 @@
-//! One walk over a capture's records: processes' names, the filter, and where each sample lies.
+//! One walk over a capture's records: tracks process names, applies the filter, places each sample.
 
 use crate::code::{CodeMap, Place};
 use crate::filter::Filter;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessNameId(pub u32);
 
-/// A sample's surroundings at its moment.
+/// The context of a sample at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Where the instruction lies; `None` when the sample has no instruction pointer, or places are not wanted.
+    /// The instruction's place; `None` without an instruction pointer, or if places are not requested.
     pub place: Option<Place>,
-    /// What the thread was called; `None` when the capture does not tell.
+    /// The thread's name; `None` if the capture does not have it.
     pub process: Option<ProcessNameId>,
-    /// What the data address was; `None` until a view that needs it has asked ([`Pass::object`]).
+    /// The object at the data address; `None` until a view has called [`Pass::object`].
     pub object: Option<Object>,
 }
 
@@ -51,31 +51,31 @@ impl<M: CodeMap> Pass<M> {
             objects: ObjectIndex::new(None),
             statements: Statements::default(),
         };
-        // The idle task is never announced; every tool knows it by this name.
+        // The idle task has no name record; perf's tools call it "swapper".
         let idle = pass.name_id("swapper");
         pass.threads.insert(Tid(0), idle);
         pass
     }
 
-    /// Leaves samples without their place: where no view needs code, no program needs to be opened.
+    /// Does not place samples: no image is opened if no view needs code.
     pub fn without_places(mut self) -> Self {
         self.with_places = false;
         self
     }
 
-    /// Names data by the notes beside the capture, too; without them, by symbols and mappings alone.
+    /// Names data by the side file on objects, then by symbols and mappings.
     pub fn with_objects(mut self, objects: ObjectIndex) -> Self {
         self.objects = objects;
         self
     }
 
-    /// Knows the texts of statements.
+    /// Sets the texts of statements.
     pub fn with_statements(mut self, statements: Statements) -> Self {
         self.statements = statements;
         self
     }
 
-    /// Takes note of a record. Of a sample that passes the filter, says where it lies.
+    /// Processes a record. Returns the context of a sample that passes the filter.
     pub fn see(&mut self, record: &Record<'_>) -> Option<Located> {
         self.totals.see(record);
         match record {
@@ -84,7 +84,7 @@ impl<M: CodeMap> Pass<M> {
                 let id = self.name_id(&comm.name);
                 self.threads.insert(comm.tid, id);
             }
-            // A new thread bears its creator's name until it takes its own.
+            // A new thread has its creator's name until it sets its own.
             Record::Fork(fork) => {
                 if let Some(id) = self.threads.get(&fork.parent_tid).copied() {
                     self.threads.insert(fork.tid, id);
@@ -135,18 +135,18 @@ impl<M: CodeMap> Pass<M> {
         self.names[id.0 as usize].clone()
     }
 
-    /// The name a process bears now.
+    /// The current name of a process.
     pub fn name_of(&self, pid: Pid) -> Option<Arc<str>> {
         self.threads.get(&Tid(pid.0)).map(|id| self.process_name(*id))
     }
 
-    /// Where an address of the sample's process lies: for the frames of its call chain.
+    /// The place of an address in the sample's process: for the frames of its call chain.
     pub fn place(&mut self, pid: Option<Pid>, address: VirtualAddress, mode: CpuMode) -> Place {
         self.map.place(pid, address, mode)
     }
 
-    /// What the data address of a sample was; `None` if it has none. To be asked while the sample is at hand: what
-    /// is mapped there may change.
+    /// The object at a sample's data address; `None` without an address. Call it during the visit: later
+    /// records may change the mapping.
     pub fn object(&mut self, sample: &Sample<'_>) -> Option<Object>
     where
         M: DataMap,
@@ -154,7 +154,7 @@ impl<M: CodeMap> Pass<M> {
         self.objects.of_sample(sample, &mut self.map)
     }
 
-    /// What the process of a sample executed, and how statements read.
+    /// The statements executed by processes, and their texts.
     pub fn statements(&self) -> &Statements {
         &self.statements
     }
@@ -164,7 +164,7 @@ impl<M: CodeMap> Pass<M> {
         &mut self.objects
     }
 
-    /// What was seen so far, whatever the filter.
+    /// Counts so far, independent of the filter.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }

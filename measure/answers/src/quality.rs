@@ -1,14 +1,15 @@
-//! How far the samples of a capture can be trusted: the grade of its own data.
+//! Checks of a capture's samples against their registers and instructions.
 //!
-//! * *Addresses.* The data address of a sample is computed once more from its registers and its instruction. Where
-//!   both agree, instruction, registers and address belong together.
-//! * *Skid.* A sample of a memory event on an instruction that uses no memory belongs to another one; if the
-//!   instruction before it does, probably to that.
+//! * *Addresses.* The data address of a sample is computed again from its registers and its instruction. If both agree,
+//!   instruction, registers and address belong together.
+//! * *Skid.* A sample of a memory event on an instruction that uses no memory belongs to another one, probably to the
+//!   preceding instruction if that uses memory.
 //! * *Shadowing.* Instructions of one straight-line block are executed equally often, so an event that counts
-//!   executions (loads, stores, instructions) is spread evenly over them. A chi-square test tells where it is not.
+//!   executions (loads, stores, instructions) is spread evenly over them. A chi-square test finds blocks where it is
+//!   not.
 //!
-//! What this is *not* for: decoding instructions (`report` asks `attribution`), and repairing anything: a sample that
-//! fails is counted, and stays.
+//! What this module is *not* for: decoding instructions (`measure/symbols`), and repair: a sample that fails is counted
+//! and kept.
 
 use crate::code::ImageAddress;
 use crate::estimate::Share;
@@ -16,16 +17,16 @@ use hardmeter_samples::model::{DataSource, EventIndex, MemoryLevel, MemoryOperat
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of computing a sample's data address once more.
+/// The result of recomputing a sample's data address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddressGrade {
-    /// It is the recorded one.
+    /// Equal to the recorded one.
     Agrees,
-    /// The instruction overwrote a register of its own address before the registers were taken.
+    /// The instruction overwrote a register of its address before the registers were recorded.
     Overwritten,
-    /// It is another one.
+    /// Different from the recorded one.
     Disagrees,
-    /// It cannot be computed.
+    /// The address cannot be computed.
     NotComputable(Ungraded),
 }
 
@@ -33,11 +34,12 @@ pub enum AddressGrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ungraded {
-    /// The instruction's bytes are not at hand: the program is absent, of another build, or was compiled at run time.
+    /// The instruction's bytes are missing: the program is absent, of another build, or was compiled at run
+    /// time.
     NoCode,
     /// The instruction uses no memory.
     NoMemoryOperand,
-    /// It uses several places, one of which cannot be computed.
+    /// The instruction has several memory operands, one of which cannot be computed.
     SeveralOperands,
     /// Its address has the base of `%fs` or `%gs`, which samples do not carry.
     SegmentBase,
@@ -45,14 +47,14 @@ pub enum Ungraded {
     VectorIndex,
     /// A register that it needs was not recorded.
     RegisterMissing,
-    /// It touches as much as the processor's state tells (`xsave`, `rep movs`).
+    /// The width depends on the processor's state (`xsave`, `rep movs`).
     WidthUnknown,
     /// The instruction is not exactly known (no precise event): its registers are those of a later one.
     Inexact,
 }
 
 impl Ungraded {
-    /// In words.
+    /// The reason in words.
     pub fn describe(self) -> &'static str {
         match self {
             Ungraded::NoCode => "the instruction's code is not at hand",
@@ -70,13 +72,13 @@ impl Ungraded {
 /// Grades, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AddressGrades {
-    /// Those that agree.
+    /// Addresses that agree.
     pub agree: u64,
-    /// Those whose base or index register was overwritten.
+    /// Addresses whose base or index register was overwritten.
     pub overwritten: u64,
-    /// Those that disagree.
+    /// Addresses that disagree.
     pub disagree: u64,
-    /// Those that cannot be computed, by reason.
+    /// Addresses that cannot be computed, by reason.
     pub not_computable: BTreeMap<Ungraded, u64>,
 }
 
@@ -91,7 +93,7 @@ impl AddressGrades {
         }
     }
 
-    /// Those that agree, of all that could be computed.
+    /// Share of agreeing addresses among those that could be computed.
     pub fn agreeing(&self) -> Share {
         Share { count: self.agree, total: self.agree + self.disagree }
     }
@@ -102,7 +104,7 @@ impl AddressGrades {
     }
 }
 
-/// Addresses checked on a part of the samples: the line in every report's heading.
+/// Grades of a random part of the samples, for the heading of every view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressCheck {
     /// The grades.
@@ -114,38 +116,38 @@ pub struct AddressCheck {
 /// Samples on instructions that use no memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skid {
-    /// Samples of memory events whose code is at hand.
+    /// Samples of memory events whose code is available.
     pub examined: u64,
     /// On an instruction without memory operand.
     pub suspects: u64,
-    /// Of those, directly behind an instruction with one.
+    /// Of those, samples right after an instruction that uses memory.
     pub behind_memory: u64,
 }
 
-/// What one event's samples carry.
+/// Completeness and consistency of one event's samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EventQuality {
     /// Samples.
     pub samples: u64,
     /// With a data address.
     pub with_address: u64,
-    /// With the registers of the sampled moment.
+    /// Samples with registers.
     pub with_registers: u64,
     /// With an exact instruction.
     pub exact: u64,
     /// With a data source.
     pub with_source: u64,
-    /// Of those, with a level or operation that the source does not tell.
+    /// Of those, samples whose level or operation is unknown.
     pub source_unknown: u64,
-    /// Of those, with bits that no kernel known here sets.
+    /// Of those, samples with bits that no known kernel version sets.
     pub source_foreign_bits: u64,
     /// Addresses computed once more, of the samples with address and registers.
     pub addresses: AddressGrades,
-    /// Fetches of instructions: their address is that of code. Those that agree with the instruction pointer.
+    /// Instruction fetches: whether the data address agrees with the instruction pointer.
     pub fetches: AddressGrades,
-    /// Samples on instructions that use no memory; `None` of events that have nothing to do with memory.
+    /// Samples on instructions that use no memory; `None` for events unrelated to memory.
     pub skid: Option<Skid>,
-    /// Evenness within straight-line blocks; `None` of events that do not count executions.
+    /// Evenness within straight-line blocks; `None` for events that do not count executions.
     pub shadowing: Option<Shadowing>,
 }
 
@@ -153,7 +155,7 @@ pub struct EventQuality {
 const DEFINED_SOURCE_BITS: u64 = (1 << 46) - 1;
 
 impl EventQuality {
-    /// Takes note of what a sample carries.
+    /// Adds a sample.
     pub fn see(&mut self, sample: &Sample<'_>) {
         self.samples += 1;
         self.with_address += u64::from(sample.address.is_some());
@@ -177,8 +179,8 @@ fn has_foreign_bits(source: DataSource) -> bool {
 pub struct BlockCounts {
     /// The routine.
     pub routine: String,
-    /// Each instruction, how often one execution of it counts (a copy from memory to memory loads once and stores
-    /// once; `cmps` loads twice), and its samples.
+    /// Each instruction, the number of events per execution (a copy from memory to memory loads once and
+    /// stores once; `cmps` loads twice), and its samples.
     pub instructions: Vec<(ImageAddress, u64, u64)>,
 }
 
@@ -187,11 +189,11 @@ pub struct BlockCounts {
 pub struct UnevenBlock {
     /// The routine.
     pub routine: String,
-    /// The instruction with most samples beyond its due.
+    /// The instruction with the largest excess of samples.
     pub instruction: ImageAddress,
     /// Its samples.
     pub samples: u64,
-    /// Those it would have if all were equal.
+    /// The expected number of samples if all were equal.
     pub expected: f64,
     /// Samples of the block.
     pub block_samples: u64,
@@ -202,7 +204,7 @@ pub struct UnevenBlock {
 }
 
 impl UnevenBlock {
-    /// How many times its due.
+    /// Ratio of samples to the expected number.
     pub fn factor(&self) -> f64 {
         self.samples as f64 / self.expected
     }
@@ -211,7 +213,7 @@ impl UnevenBlock {
 /// Evenness within straight-line blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Shadowing {
-    /// Blocks with enough samples to be tested: five for each instruction at least, and fifty in all.
+    /// Blocks with enough samples for the test: at least five for each instruction and fifty in all.
     pub blocks: u64,
     /// Their samples.
     pub samples: u64,
@@ -223,7 +225,7 @@ pub struct Shadowing {
     pub worst: Option<UnevenBlock>,
 }
 
-/// The level of the test on a block: with a thousand blocks, one would be called uneven by chance.
+/// Significance level for a block: of a thousand even blocks, one is reported as uneven.
 const LEVEL: f64 = 0.001;
 const LEAST_PER_INSTRUCTION: u64 = 5;
 const LEAST_PER_BLOCK: u64 = 50;
@@ -330,7 +332,7 @@ mod tests {
         let mut bare = sample(1, 1, 0x1000);
         quality.event(EventIndex(1)).see(&bare);
         bare.address = Some(VirtualAddress(0x10));
-        // A load served by L1; then an unknown operation and level, with a bit that is not defined yet.
+        // A load served by L1; then an unknown operation and level, with an undefined bit.
         bare.data_source = Some(DataSource(0x02 | 1 << 33));
         quality.event(EventIndex(1)).see(&bare);
         bare.data_source = Some(DataSource(0x01 | 1 << 63));
@@ -341,8 +343,8 @@ mod tests {
         assert_eq!(quality.event(EventIndex(0)).samples, 0);
     }
 
-    /// From any table: 0.05 of the chi-square distribution lies beyond 3.841 (1 degree), 12.592 (6), 0.001 beyond
-    /// 22.458 (6).
+    /// Critical values from published tables: 0.05 of the chi-square distribution lies beyond 3.841 (1
+    /// degree), 12.592 (6), 0.001 beyond 22.458 (6).
     #[test]
     fn chi_square_agrees_with_the_tables() {
         assert!((chi_square_beyond(3.841, 1) - 0.05).abs() < 0.004);
@@ -358,7 +360,8 @@ mod tests {
         BlockCounts { routine: "walk".into(), instructions }
     }
 
-    /// Seven loads that should have 715 samples each, as the PNNL microbenchmarks found them on Skylake: 200 to 2,597.
+    /// Seven loads with 715 expected samples each and 200 to 2,597 observed: the PNNL microbenchmarks on
+    /// Skylake.
     #[test]
     fn a_shadowed_block_is_found_and_an_even_one_is_not() {
         let mut shadowing = Shadowing::default();

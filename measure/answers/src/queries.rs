@@ -1,5 +1,5 @@
-//! For whom a server misses: by statement, by operator of the executed plan, by phase of the transaction, by the role of
-//! the process, by object.
+//! Misses of a server by statement, operator of the executed plan, phase of the transaction, role of the
+//! process, and object.
 //!
 //! ```text
 //!   call chain   PostgresMain > exec_simple_query > PortalRun > ExecIndexScan > ExecEvalExpr > [sample]
@@ -32,7 +32,7 @@ use serde::Serialize;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// By what samples can be grouped.
+/// Columns that samples can be grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueryColumn {
@@ -42,7 +42,7 @@ pub enum QueryColumn {
     Operator,
     /// The phase of the transaction.
     Phase,
-    /// What the process is to the server.
+    /// The role of the process in the server.
     Role,
     /// The object of the data address: class and name.
     Object,
@@ -79,11 +79,12 @@ pub struct QueryCoverage {
     pub samples: u64,
     /// Samples of processes that execute statements for clients.
     pub backend: u64,
-    /// Of those, with a statement.
+    /// Of those, samples during a statement.
     pub backend_with_statement: u64,
-    /// Of the latter, when the statement was over: cleaning up after it, waiting for the next one, leaving.
+    /// Of the latter, samples after the statement's end: cleanup, waiting for the next statement, exit.
     pub backend_after_statement: u64,
-    /// Of those of backends, before the first statement of the process: it starts, authenticates, fills its caches.
+    /// Of the backends' samples, those before the process's first statement: start, authentication, filling
+    /// of caches.
     pub backend_starting: u64,
     /// Samples with a call chain.
     pub with_callchain: u64,
@@ -99,7 +100,7 @@ impl QueryCoverage {
         Share { count: self.backend_with_statement, total: self.backend }
     }
 
-    /// Samples of backends whose statement was over.
+    /// Share of the backends' samples after the end of a statement.
     pub fn over_share(&self) -> Share {
         Share { count: self.backend_after_statement, total: self.backend }
     }
@@ -110,18 +111,18 @@ impl QueryCoverage {
     }
 }
 
-/// One row: the samples that are alike in the columns chosen.
+/// One row: the samples with equal values in the chosen columns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueryRow {
-    /// Its value in each of the table's columns; `None` where the samples do not tell.
+    /// Its value in each of the table's columns; `None` if unknown.
     pub values: Vec<Option<Arc<str>>>,
     /// The number of its statement, where that is a column.
     pub statement: Option<StatementId>,
-    /// The server's own number of that statement (PostgreSQL: query id), where it gives one.
+    /// The server's own id of that statement (PostgreSQL: query id), if it has one.
     pub servers_number: Option<i64>,
     /// Its samples, of all of the event.
     pub share: Share,
-    /// Events they stand for.
+    /// Events that the samples stand for (sum of periods).
     pub events: Period,
     /// Their latencies.
     pub latency: LatencySummary,
@@ -136,7 +137,7 @@ pub struct QueryTable {
     pub event: EventIndex,
     /// The columns.
     pub columns: Vec<QueryColumn>,
-    /// All its samples: the rows, those not kept included, add up to it.
+    /// All its samples: the sum over all rows, including those beyond the limit.
     pub total: u64,
     /// The latencies of all.
     pub latency: LatencySummary,
@@ -144,9 +145,9 @@ pub struct QueryTable {
     pub ranking: Ranking,
     /// The rows, in that order.
     pub rows: Vec<QueryRow>,
-    /// Rows not kept.
+    /// Number of rows beyond the limit.
     pub more_rows: u64,
-    /// Samples in rows not kept.
+    /// Samples in rows beyond the limit.
     pub more_samples: u64,
 }
 
@@ -158,14 +159,15 @@ struct ProcessTally {
     after_statement: u64,
 }
 
-/// The packed form of "not told". Hashes may have any value, so that a statement has a word more: its state.
+/// The packed form of "unknown". Hashes may have any value, so a statement has an additional word for its
+/// state.
 const ABSENT: u64 = u64::MAX;
 
-/// The process executed no statement yet; one that executes none at all stays so.
+/// The process has not executed a statement yet.
 const BEFORE_FIRST: u64 = 0;
-/// It executes a statement.
+/// The process executes a statement.
 const EXECUTING: u64 = 1;
-/// It has executed one, and waits for the next, or reads it.
+/// The process has executed a statement and waits for the next or reads it.
 const BETWEEN: u64 = 2;
 
 // The packed key:   event | state | statement | operator | phase | role | class and name of the object
@@ -191,7 +193,7 @@ pub struct QueryCount {
 }
 
 impl QueryCount {
-    /// An empty count; `marks` say which code is an operator or a phase.
+    /// An empty count; `marks` maps code to operators and phases.
     pub fn new(marks: CodeMarks) -> Self {
         QueryCount {
             marks,
@@ -263,7 +265,7 @@ impl QueryCount {
         frames.extend(callers(sample));
         let inner = located.place.into_iter();
         let outer = frames.iter().map(|frame| {
-            // A return address is the instruction after the call: one byte before it lies inside.
+            // A return address follows the call: one byte before it lies inside the call.
             (VirtualAddress(frame.address.0.saturating_sub(1)), frame.mode)
         });
         for place in inner {
@@ -294,8 +296,8 @@ impl QueryCount {
         marked
     }
 
-    /// Of how many samples it is known for whom they were. Backends are the processes with the role of one; where no
-    /// process has a role, those that were seen with a statement.
+    /// How many samples have a known statement, role or process. Backends are the processes with that role; if no
+    /// process has a role, those that executed a statement.
     pub fn coverage(&self, index: &ObjectIndex) -> QueryCoverage {
         let mut coverage = self.coverage;
         let has_roles = self.processes.keys().any(|pid| index.role(*pid).is_some());
@@ -314,7 +316,8 @@ impl QueryCount {
         coverage
     }
 
-    /// The number that most samples of a statement carry: one taken just before the server made it has the last one's.
+    /// The server's id that most samples of a statement have: a sample taken before the server computed it has the
+    /// previous statement's id.
     fn servers_number(&self, statement: StatementId) -> Option<i64> {
         let numbers = self.servers_numbers.get(&statement)?;
         numbers.iter().max_by_key(|(number, count)| (**count, **number)).map(|(number, _)| *number)
@@ -329,7 +332,7 @@ impl QueryCount {
         index: &ObjectIndex,
         statements: &Statements,
     ) -> QueryTable {
-        // Where no statement was recorded, it is not known which processes had none yet.
+        // Without recorded statements it is unknown which processes had none yet.
         let recorded = self.processes.values().any(|process| process.with_statement > 0);
         let with_statement = columns.contains(&QueryColumn::Statement) && recorded;
         let mut groups = KeyTable::new(1 + columns.len() + 1);
@@ -380,7 +383,7 @@ impl QueryCount {
             }
         };
         let mut rows: Vec<QueryRow> = (0..groups.len()).map(row).collect();
-        // Ties by value, so that the order never changes between runs.
+        // Ties by value, so that the order is the same in every run.
         let size = |row: &QueryRow| match ranking {
             Ranking::Count => (row.share.count, 0),
             Ranking::Stall => (row.latency.sum.0, row.share.count),
@@ -402,7 +405,7 @@ impl QueryCount {
     }
 }
 
-/// What the server itself calls the statement of a sample.
+/// The server's own id of a sample's statement.
 fn servers_number(sample: &Sample<'_>) -> Option<i64> {
     let states = &mut SimulatedDetail::states(sample.raw?);
     let (_, bytes) = states.find(|(id, _)| *id == StateId::SERVERS_STATEMENT)?;
@@ -410,10 +413,10 @@ fn servers_number(sample: &Sample<'_>) -> Option<i64> {
     (number != 0).then_some(number)
 }
 
-/// It is not known whether the process executes statements.
+/// It is unknown whether the process executes statements.
 const UNTOLD: u64 = 3;
 
-/// What is said of a process that executes no statement: that it will is known of backends only.
+/// The text for a process without a statement. Only for backends is it known that they will execute one.
 fn state_shown(key: &[u64], index: &ObjectIndex) -> u64 {
     let role = (key[ROLE] != ABSENT).then(|| index.text(TextId(key[ROLE] as u32)));
     match key[STATEMENT] {

@@ -1,4 +1,4 @@
-//! By what rows are ordered in views that offer no choice.
+//! The order of rows in views without a choice of order.
 
 use crate::tally::Tally;
 use serde::Serialize;
@@ -10,7 +10,7 @@ pub enum Ranking {
     /// Samples.
     #[default]
     Count,
-    /// The sum of their latencies, which are exposed ones: the time that the core stood still.
+    /// The sum of exposed latencies: the time for which the core stalled.
     Stall,
 }
 

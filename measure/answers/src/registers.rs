@@ -1,5 +1,5 @@
-//! The records behind an instruction, register by register: the paper's listing of PEBS records, in 64 bits and with
-//! what the hardware of 2003 did not tell, the data address and the latency.
+//! Single records of an instruction with their registers, as the paper lists PEBS records; in 64 bits, and with
+//! data address and latency, which the hardware of 2003 did not record.
 
 use crate::code::ImageAddress;
 use crate::column::Dimension;
@@ -38,22 +38,22 @@ pub struct RegisterRecord {
     pub event: Arc<str>,
     /// The instruction, in its image's own numbering.
     pub address: ImageAddress,
-    /// What was recorded of each register of [`REGISTER_ORDER`].
+    /// The recorded value of each register of [`REGISTER_ORDER`].
     pub registers: [Option<u64>; REGISTER_ORDER.len()],
     /// The data address.
     pub data_address: Option<u64>,
-    /// Cycles that the access took.
+    /// Latency of the access in cycles.
     pub latency: Option<u64>,
     /// The level that answered.
     pub level: Value,
 }
 
 impl RegisterRecord {
-    /// Takes a sample's registers; `address` is its instruction in the image's own numbering.
+    /// Copies a sample's registers; `address` is its instruction in the image's own numbering.
     pub fn new(sample: &Sample<'_>, event: Arc<str>, address: ImageAddress) -> Self {
         let register = |register: Register| {
             let recorded = sample.registers.or(sample.user_registers)?.get(register);
-            // The sample's own address is the exact one; the register may be the interrupt's.
+            // The sample's own address is exact; the register may be that of the interrupt.
             if register == Register::Rip {
                 sample.ip.map(|ip| ip.0).or(recorded)
             } else {
@@ -99,7 +99,7 @@ impl Serialize for RegisterRecord {
 /// The records of a routine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RegisterRecords {
-    /// The records kept, in order of time.
+    /// The records, in order of time.
     pub records: Vec<RegisterRecord>,
     /// All records there were.
     pub total: u64,

@@ -1,5 +1,5 @@
-//! What a reader of a table must know and could not see from it: losses, missing names, empty columns. Data, so
-//! that every view can show it its own way.
+//! Warnings: what a reader of a table must know and cannot see in it, such as losses, missing names, empty columns.
+//! They are data, so that each view can format them.
 
 use crate::column::Dimension;
 use crate::estimate::Share;
@@ -7,7 +7,7 @@ use crate::totals::{NamedShare, Totals};
 use serde::Serialize;
 use std::fmt;
 
-/// Something to say beside an answer.
+/// A warning beside an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Remark {
@@ -22,17 +22,17 @@ pub enum Remark {
     },
     /// The kernel throttled events.
     Throttled {
-        /// How often.
+        /// Number of occurrences.
         times: u64,
     },
-    /// So few samples that shares say little.
+    /// Too few samples for meaningful shares.
     FewSamples {
-        /// How many.
+        /// Number of samples.
         samples: u64,
     },
     /// Names of code are missing.
     Names {
-        /// Of what: files, the kernel.
+        /// The affected files, or the kernel.
         subjects: Vec<String>,
         /// Why.
         cause: String,
@@ -41,7 +41,7 @@ pub enum Remark {
     },
     /// Many user samples have no routine.
     Unidentified {
-        /// Those that have one.
+        /// Share of samples with an identified routine.
         identified: Share,
     },
     /// Many routines have an image but no name.
@@ -54,9 +54,9 @@ pub enum Remark {
         /// The column.
         column: Dimension,
     },
-    /// A limit of the source, told by the capture itself.
+    /// A limit of the source, recorded in the capture.
     Limit {
-        /// In words.
+        /// The limit in words.
         text: String,
     },
 }
@@ -65,7 +65,7 @@ pub enum Remark {
 const FEW: u64 = 100;
 
 impl Remark {
-    /// The remarks on a capture as a whole.
+    /// The warnings on a capture as a whole.
     pub fn of_totals(totals: &Totals) -> Vec<Remark> {
         let mut remarks = Vec::new();
         match totals.samples() {
@@ -82,7 +82,7 @@ impl Remark {
         remarks
     }
 
-    /// The remarks on how well user code could be named.
+    /// The warnings on how much user code could be named.
     pub fn of_names(names: NamedShare) -> Vec<Remark> {
         let mut remarks = Vec::new();
         let identified = names.identified();

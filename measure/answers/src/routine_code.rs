@@ -1,4 +1,4 @@
-//! The code around sampled instructions: what stands before them, and the straight-line block they are in.
+//! The code around sampled instructions: the preceding instruction, and the straight-line block.
 //!
 //! ```text
 //!   block   mov (%rdi),%rax      begins at a routine's start, at a jump's target, behind a jump or call
@@ -6,7 +6,7 @@
 //!           jne ...              ends with the first instruction that may go elsewhere
 //! ```
 //!
-//! Routines that jump through registers have entrances that are not seen here: their blocks are left out.
+//! Routines with indirect jumps have block entries that cannot be determined: their blocks are left out.
 
 use crate::annotate::PlaceCounts;
 use crate::code::{CodeMap, ImageAddress, Place};
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What an event counts at each execution of an instruction.
+/// The kind of event that each execution of an instruction counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Executed {
     /// Its loads.
@@ -39,12 +39,12 @@ pub(crate) struct RoutineCode {
 }
 
 impl RoutineCode {
-    /// The samples of a place, if its code is at hand.
+    /// Analyses the samples of a place, if its code is available.
     pub(crate) fn examined(&mut self, names: &mut SymbolNames, place: Place, samples: u64) -> u64 {
         self.find(names, place).map_or(0, |_| samples)
     }
 
-    /// Whether the instruction at a place uses no memory: then, whether the one before it does.
+    /// Whether the instruction at a place uses no memory; if so, whether the preceding one does.
     pub(crate) fn suspect(&mut self, names: &mut SymbolNames, place: Place) -> Option<bool> {
         let (code, at) = self.find(names, place)?;
         if !code[at].memory.is_empty() {
@@ -53,7 +53,7 @@ impl RoutineCode {
         Some(at > 0 && !code[at - 1].memory.is_empty())
     }
 
-    /// The routine around a place, and where in it the instruction stands.
+    /// The routine around a place, and the position of the instruction in it.
     fn find(&mut self, names: &mut SymbolNames, place: Place) -> Option<(Rc<Vec<Instruction>>, usize)> {
         let resolved = names.resolved(place)?;
         let image = resolved.image?;
@@ -113,7 +113,7 @@ impl RoutineCode {
     }
 }
 
-/// How often one execution counts; `None` where that depends on more than the instruction.
+/// Number of events per execution; `None` if that depends on more than the instruction.
 fn weight(instruction: &Instruction, kind: Executed) -> Option<u64> {
     let wanted = |access: Access| match kind {
         Executed::Loads => access != Access::Write,

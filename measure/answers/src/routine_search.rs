@@ -1,4 +1,4 @@
-//! Finding the routine that a user means among those that were sampled.
+//! Finds the sampled routine that a user names.
 
 use crate::annotate::PlaceCounts;
 use crate::error::AnswersError;
@@ -14,9 +14,9 @@ use std::str::FromStr;
 /// A routine, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoutineWanted {
-    /// By its name, as the report prints it.
+    /// By its name, as `report` prints it.
     Name(String),
-    /// By an address inside it, in the image's own numbering, as the report prints it.
+    /// By an address inside it, in the image's own numbering, as `report` prints it.
     Address(ImageAddress),
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct FoundRoutine {
     pub(crate) image: ImageId,
     pub(crate) name: String,
     pub(crate) range: Range<ImageAddress>,
-    /// That other routines were meant as well, perhaps.
+    /// A warning if other routines match, too.
     pub(crate) remark: Option<Remark>,
 }
 
-/// How many close names an error offers.
+/// Maximum number of similar names in an error.
 const SUGGESTIONS: usize = 5;
 
 pub(crate) fn find_routine(

@@ -1,12 +1,12 @@
-//! Call stacks, counted. Stacks share their outer frames in one tree, so that a million samples of a server cost
-//! what its distinct call paths cost.
+//! Counts call stacks. Stacks share their outer frames in one tree, so that memory grows with the distinct call
+//! paths, not with the samples.
 
 use crate::code::{CodeMap, ImageId, Place};
 use crate::key_table::KeyTable;
 use crate::pass::{Located, Pass, ProcessNameId};
 use hardmeter_samples::model::{CpuMode, EventIndex, FileOffset, Frame, Period, Sample, VirtualAddress};
 
-/// A call path, by number: its innermost frame, and the path that called it.
+/// A call path, by index: its innermost frame, and the caller's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(u32);
 
@@ -14,7 +14,7 @@ impl StackId {
     /// The empty path.
     pub const ROOT: StackId = StackId(u32::MAX);
 
-    /// The path of a number that [`Self::number`] gave.
+    /// The path with an index from [`Self::number`].
     pub(crate) fn of_number(number: u32) -> StackId {
         StackId(number)
     }
@@ -36,7 +36,7 @@ pub struct StackCount {
     pub stack: StackId,
     /// Samples.
     pub samples: u64,
-    /// Events they stand for.
+    /// Events that the samples stand for (sum of periods).
     pub events: Period,
     /// Sum of their latencies.
     pub latency: u64,
@@ -83,8 +83,8 @@ impl Stacks {
         frames.extend(callers(sample));
         let mut stack = StackId::ROOT;
         for frame in frames.iter().rev() {
-            // A return address is the instruction after the call, perhaps the next line or even the next
-            // routine: one byte before it lies inside the call.
+            // A return address follows the call, perhaps on the next line or in the next routine: one byte before
+            // it lies inside the call.
             let call = VirtualAddress(frame.address.0.saturating_sub(1));
             let place = pass.place(sample.pid, call, frame.mode);
             stack = self.node(stack, place);
@@ -138,9 +138,9 @@ impl Stacks {
 
 /// The frames that called the sampled instruction, innermost first.
 ///
-/// The chain's first entry is the interrupted instruction as the kernel saw it; the sample's own address may be the
-/// more exact one (PEBS), so it stands in its place. A chain without the sample's mode (a kernel sample with only
-/// its user chain) has no such entry.
+/// The chain's first entry is the interrupted instruction as the kernel saw it; the sample's own address may be
+/// more exact (PEBS), so it replaces that entry. A chain without the sample's mode (a kernel sample with only its
+/// user chain) has no such entry.
 pub(crate) fn callers<'a>(sample: &Sample<'a>) -> impl Iterator<Item = Frame> + 'a {
     let mut frames = sample.callchain.frames(sample.mode).peekable();
     let mode: CpuMode = sample.mode;
@@ -167,7 +167,7 @@ mod tests {
     fn paths_share_frames_and_count_apart() {
         let mut pass = Pass::new(FakeMap::default(), Filter::default());
         let mut stacks = Stacks::default();
-        // LWLockAcquire called from hash_search (return address 0x311), twice; then a sample with no chain.
+        // LWLockAcquire called from hash_search (return address 0x311), twice; then a sample without a chain.
         let chain = words(&[USER, BASE + 0x12, BASE + 0x311]);
         for entries in [&chain[..], &chain[..], &[]] {
             let mut sample = sample(0, 1, BASE + 0x10);

@@ -1,11 +1,12 @@
-//! Which statement a thread executes, from the marks of a kernel recording, and how often it was executed.
+//! The statement that a thread executes, from the probe records of a kernel recording, and the number of
+//! executions.
 //!
 //! ```text
 //! marks      unknown | begins A ......... begins A .... ends | begins B ....
 //! samples      ?          A                  A           -        B
 //! ```
-//! The records have to come in order of time. A thread whose first mark has not come yet may well execute something:
-//! that is "unknown", not "none". A new or an ended thread executes nothing.
+//! Records must be added in order of time. Before a thread's first mark its statement is "unknown", not "none". A
+//! new or an ended thread executes nothing.
 
 use hardmeter_samples::model::{
     Pid, Record, Sample, StatementId, StatementMark, StatementMarkKind, Tid, Timestamp,
@@ -14,26 +15,26 @@ use hardmeter_statement::{cut, normalise, Dialect};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Bytes of a normalised text that are kept: as many as the software PMU's table has for one (`HM_STATEMENT_TEXT`).
+/// Maximum bytes of a normalised text: as in the software PMU's table (`HM_STATEMENT_TEXT`).
 const TEXT_LIMIT: usize = 1004;
 
-/// What a thread executes at a moment.
+/// What a thread executes at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// A statement.
     Statement(StatementId),
-    /// A statement whose text the recorder could not have: longer than 4 KiB, or recorded without tracefs.
+    /// A statement without a recorded text: longer than 4 KiB, or recorded without tracefs.
     Nameless,
-    /// None: it waits for its client, or is no thread that executes statements.
+    /// None: it waits for its client, or does not execute statements.
     Nothing,
 }
 
-/// What was executed of a statement while recording.
+/// Executions of a statement during the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executions {
-    /// How often it began.
+    /// Number of starts.
     pub begun: u64,
-    /// How often it ended while recording.
+    /// Number of ends.
     pub ended: u64,
     /// Time between begin and end, of those that ended.
     pub nanoseconds: u64,
@@ -46,32 +47,32 @@ struct Thread {
     since: Option<Timestamp>,
 }
 
-/// The statements that threads execute, as the marks tell of them.
+/// The statements that threads execute, from marks.
 #[derive(Clone, Debug, Default)]
 pub struct StatementSpans {
     threads: FxHashMap<Tid, Thread>,
     statements: FxHashMap<StatementId, (Arc<str>, Executions)>,
-    /// What was executed of statements without text, all together.
+    /// Executions of all statements without a text.
     nameless: Executions,
-    /// Texts as they came: a client sends the same one again and again, and most are not long.
+    /// Ids of raw texts: clients send the same texts repeatedly, and most are short.
     known: FxHashMap<Box<[u8]>, StatementId>,
     marks: u64,
 }
 
-/// Distinct texts that are remembered. Statements with constants in them are all different; beyond this many, each
-/// costs its lexing.
+/// Capacity of `known`. Statements with literal constants are all different; beyond this number each is lexed
+/// again.
 const KNOWN_LIMIT: usize = 10_000;
 
 impl StatementSpans {
-    /// Takes note of a record.
+    /// Processes a record.
     pub fn see(&mut self, record: &Record<'_>) {
         match record {
             Record::Statement(mark) => self.mark(mark),
-            // Numbers come back: a new thread has nothing to do with an earlier one of its number.
+            // Thread numbers are reused: a new thread is unrelated to an earlier one with its number.
             Record::Fork(fork) if self.marks > 0 => {
                 self.threads.insert(fork.tid, Thread { running: Running::Nothing, since: fork.time });
             }
-            // A mark may be among what was lost: until its next one, nobody knows what a thread executes.
+            // A mark may have been lost: until a thread's next mark, its statement is unknown.
             Record::Lost(_) => self.threads.clear(),
             Record::Exit(exit) if self.marks > 0 => self.change(exit.tid, exit.time, Running::Nothing),
             _ => {}
@@ -90,7 +91,7 @@ impl StatementSpans {
 
     fn change(&mut self, tid: Tid, time: Option<Timestamp>, running: Running) {
         let before = self.threads.get(&tid).copied();
-        // PostgreSQL's extended protocol tells of parse, bind and execute of one and the same execution.
+        // PostgreSQL's extended protocol has marks for parse, bind and execute of the same execution.
         if before.is_some_and(|thread| thread.running == running) {
             return;
         }
@@ -108,7 +109,7 @@ impl StatementSpans {
         }
     }
 
-    /// Where executions of this are counted.
+    /// The counter for executions of this statement.
     fn counted(&mut self, running: Running) -> Option<&mut Executions> {
         match running {
             Running::Statement(hash) => self.statements.get_mut(&hash).map(|(_, executions)| executions),
@@ -117,7 +118,7 @@ impl StatementSpans {
         }
     }
 
-    /// Only PostgreSQL has probes that marks come from.
+    /// Marks come only from PostgreSQL's probes.
     fn identify(&mut self, text: &[u8]) -> StatementId {
         if let Some(id) = self.known.get(text) {
             return *id;
@@ -132,12 +133,12 @@ impl StatementSpans {
         id
     }
 
-    /// What a thread executes now; `None` if no mark has told yet.
+    /// The statement that a thread executes now; `None` before its first mark.
     pub fn running(&self, tid: Tid) -> Option<Running> {
         self.threads.get(&tid).map(|thread| thread.running)
     }
 
-    /// What the thread of a sample executes, the sample being the latest record seen.
+    /// The statement of the sample's thread; the sample must be the latest record.
     pub fn of_sample(&self, sample: &Sample<'_>) -> Option<Running> {
         self.running(sample.tid.or(sample.pid.map(|Pid(pid)| Tid(pid)))?)
     }
@@ -147,12 +148,12 @@ impl StatementSpans {
         self.statements.get(&statement).map(|(text, _)| text)
     }
 
-    /// What was executed of a statement.
+    /// Executions of a statement.
     pub fn executions(&self, statement: StatementId) -> Option<Executions> {
         self.statements.get(&statement).map(|(_, executions)| *executions)
     }
 
-    /// What was executed of statements whose text is not known, all together.
+    /// Executions of all statements without a text.
     pub fn nameless(&self) -> Executions {
         self.nameless
     }
@@ -162,7 +163,7 @@ impl StatementSpans {
         self.statements.keys().copied()
     }
 
-    /// How many marks were seen. None: the capture tells nothing of statements.
+    /// Number of marks. 0: the capture has no statements.
     pub fn marks(&self) -> u64 {
         self.marks
     }
@@ -243,7 +244,7 @@ mod tests {
             spans.executions(StatementId::of_normalised(b"select ?")).map(|all| all.nanoseconds),
             Some(20)
         );
-        // Its exit was lost, and the number comes back.
+        // The thread's exit was lost, and its number is reused.
         spans.see(&mark(8, 10, Some(b"SELECT 1")));
         spans.see(&fork(1, 8));
         assert_eq!(text_of(&spans, 8).as_deref(), Some("Nothing"));

@@ -1,4 +1,4 @@
-//! What a process executed at the moment of a sample, and how the statements read.
+//! The statement that a process executed at the time of a sample, and the texts of statements.
 
 use crate::statement_spans::{Running, StatementSpans};
 use hardmeter_samples::model::{Record, Sample, StatementId};
@@ -6,30 +6,30 @@ use hardmeter_samples::sidecar::Statement;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Stands for all statements whose text the recorder could not have; no text has this hash.
+/// Id of all statements without a recorded text; no text has this hash.
 const NAMELESS: StatementId = StatementId(0);
 
 /// The statements of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Statements {
     texts: FxHashMap<StatementId, Arc<str>>,
-    /// What the marks of a kernel recording tell.
+    /// Statements from the marks of a kernel recording.
     spans: StatementSpans,
 }
 
 impl Statements {
-    /// Statements whose texts are known from the notes beside the capture.
+    /// Statements with texts from the side file.
     pub fn new(texts: &[Statement]) -> Self {
         let text = |statement: &Statement| (statement.id, statement.text.as_str().into());
         Statements { texts: texts.iter().map(text).collect(), spans: StatementSpans::default() }
     }
 
-    /// Takes note of a record that tells of statements.
+    /// Processes a record that may concern statements.
     pub fn observe(&mut self, record: &Record<'_>) {
         self.spans.see(record);
     }
 
-    /// What the process of a sample executed, where that is known.
+    /// The statement of a sample's process, if known.
     pub fn of_sample(&self, sample: &Sample<'_>) -> Option<StatementId> {
         let carried = sample.server_state().and_then(|state| state.statement);
         carried.or_else(|| match self.spans.of_sample(sample)? {
@@ -39,7 +39,7 @@ impl Statements {
         })
     }
 
-    /// A statement's text without constants; its number where the text is not known.
+    /// The normalised text of a statement; its id if the text is unknown.
     pub fn text(&self, statement: StatementId) -> Arc<str> {
         if statement == NAMELESS {
             return "(statements whose text was not recorded)".into();
@@ -48,7 +48,7 @@ impl Statements {
         self.texts.get(&statement).or_else(|| self.spans.text(statement)).cloned().unwrap_or_else(number)
     }
 
-    /// Whether the capture tells of any statement.
+    /// Whether the capture has no statements.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty() && self.spans.marks() == 0
     }

@@ -1,4 +1,4 @@
-//! The names of code, from `measure/symbols`: what answers ask through [`CodeMap`].
+//! Names of code from `measure/symbols`: implements [`CodeMap`].
 
 use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 use hardmeter_samples::model::{CpuMode, FileOffset, Pid, Record, VirtualAddress};
@@ -7,24 +7,24 @@ use hardmeter_symbols::{ImageKind, Problem, Resolved, RoutineKind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// How many recent places are remembered; a power of two.
+/// Size of the cache of recent places; a power of two.
 const RECENT: usize = 4096;
 
-/// Names code by a [`Symbolizer`], each place once.
+/// Names code with a [`Symbolizer`], each place once.
 pub struct SymbolNames {
     symbolizer: Symbolizer,
-    /// What every place resolved to when it was first seen. A name is taken while its process still lives in the
-    /// capture: what lies there may have changed when the pass has ended.
+    /// The name of every place, resolved when it was first sampled: at the end of the pass, the process may have
+    /// ended or mapped something else there.
     known: FxHashMap<Place, Resolved>,
-    /// Places that are surely in `known`, by the low bits of their offset. Most samples are of few places, and this
-    /// answers for them without a look into the map: 0.1 s of 1.5 s on five million samples.
+    /// Places that are in `known`, by the low bits of their offset. Most samples are at few places; this cache
+    /// saves the map look-up: 0.1 s of 1.5 s on five million samples.
     recent: Box<[Place; RECENT]>,
     /// Names by routine number, so that equal names share their text.
     texts: Vec<Option<Arc<str>>>,
 }
 
 impl SymbolNames {
-    /// Names by a symbolizer that has seen no record yet.
+    /// Names from a symbolizer that has not processed a record yet.
     pub fn new(symbolizer: Symbolizer) -> Self {
         let nowhere = Place { image: ImageId::NONE, offset: FileOffset(u64::MAX) };
         SymbolNames {
@@ -35,17 +35,17 @@ impl SymbolNames {
         }
     }
 
-    /// The symbolizer: for what the analysis does not ask.
+    /// The symbolizer, for other uses than answers.
     pub fn symbolizer(&mut self) -> &mut Symbolizer {
         &mut self.symbolizer
     }
 
-    /// What a place resolved to.
+    /// The resolved place.
     pub fn resolved(&self, place: Place) -> Option<Resolved> {
         self.known.get(&place).copied()
     }
 
-    /// What went wrong while naming.
+    /// Problems while resolving names.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.symbolizer.problems().iter()
     }
@@ -58,7 +58,7 @@ impl SymbolNames {
         let name = || {
             let routine = self.symbolizer.routine(resolved.routine);
             match routine.kind {
-                // "unknown in [kernel]" will stand in brackets of its own.
+                // "unknown in [kernel]" gets brackets of its own.
                 RoutineKind::UnknownInImage => routine.name.replace(['[', ']'], "").into(),
                 _ => Arc::from(routine.name.as_str()),
             }
@@ -131,7 +131,7 @@ impl CodeMap for SymbolNames {
     fn line(&mut self, place: Place) -> Option<SourceLine> {
         let resolved = self.resolved(place)?;
         let frames = self.symbolizer.lines(resolved.image?, resolved.address);
-        // The innermost frame: of inlined code, the line that was inlined.
+        // The innermost frame: for inlined code, the inlined line.
         let frame = frames.iter().find(|frame| frame.line.is_some())?;
         Some(SourceLine { file: frame.file.as_deref()?.into(), line: frame.line? })
     }

@@ -1,10 +1,10 @@
-//! What a row of a table adds up: samples, the events they stand for, their latencies.
+//! The sums in a row of a table: samples, the events they stand for, their latencies.
 
 use crate::estimate::Share;
 use crate::latency::LatencySummary;
 use hardmeter_samples::model::{Cycles, Period, Sample};
 
-/// Samples that are alike.
+/// Sums over the samples of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub count: u64,
@@ -24,7 +24,7 @@ impl Tally {
         }
     }
 
-    /// Takes over what another counted.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Tally) {
         self.count += other.count;
         self.events = self.events.saturating_add(other.events);
@@ -32,17 +32,17 @@ impl Tally {
         self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
     }
 
-    /// Its samples, of so many.
+    /// Its share of `total` samples.
     pub fn share(&self, total: u64) -> Share {
         Share { count: self.count, total }
     }
 
-    /// The events they stand for.
+    /// The events that the samples stand for (sum of periods).
     pub fn events(&self) -> Period {
         Period(self.events)
     }
 
-    /// Their latencies; a median is the caller's to know.
+    /// Their latencies; the caller supplies the median.
     pub fn latency(&self, median: Option<Cycles>) -> LatencySummary {
         LatencySummary { samples: self.latency_samples, sum: Cycles(self.latency_sum), median }
     }

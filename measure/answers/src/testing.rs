@@ -1,4 +1,4 @@
-//! Hand-made records and a code map with five routines, for this room's tests.
+//! Synthetic records and a code map with five routines, for this crate's tests.
 
 use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 use hardmeter_samples::model::{
@@ -13,7 +13,7 @@ use hardmeter_samples::model::{
 /// ```
 #[derive(Default)]
 pub(crate) struct FakeMap {
-    /// Calls of `routine`, to see that naming is lazy.
+    /// Calls of `routine`, to test that naming is lazy.
     pub routine_calls: usize,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn sample(event: usize, pid: i32, ip: u64) -> Sample<'static> {
     }
 }
 
-/// Process `pid` takes a name.
+/// Process `pid` sets its name.
 pub(crate) fn comm(pid: i32, name: &str) -> Record<'static> {
     Record::Comm(Comm { pid: Pid(pid), tid: Tid(pid), name: name.into(), exec: false, time: None })
 }

@@ -1,16 +1,16 @@
-//! What a capture holds, before any filter: samples per event, processes, losses.
+//! The contents of a capture before any filter: samples per event, processes, losses.
 
 use crate::estimate::Share;
 use hardmeter_samples::model::{CpuMode, EventIndex, Period, Pid, Record, Sample, Tid, Timestamp};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-/// What was recorded of one event.
+/// The recorded samples of one event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventTotals {
     /// Samples.
     pub samples: u64,
-    /// Events they stand for: the sum of their periods.
+    /// Events that the samples stand for: the sum of their periods.
     pub events: Period,
     /// Samples with an exact instruction address.
     pub exact: u64,
@@ -22,7 +22,7 @@ pub struct EventTotals {
     pub with_callchain: u64,
 }
 
-/// What a capture holds.
+/// The contents of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     events: Vec<EventTotals>,
@@ -32,15 +32,15 @@ pub struct Totals {
     pub first: Option<Timestamp>,
     /// Time of the last sample.
     pub last: Option<Timestamp>,
-    /// Samples taken in programs.
+    /// Samples in user mode.
     pub user_samples: u64,
-    /// Samples taken in the kernel.
+    /// Samples in kernel mode.
     pub kernel_samples: u64,
     /// Samples that the kernel dropped.
     pub lost_samples: u64,
     /// Records of any kind that the kernel dropped, samples probably among them.
     pub lost_records: u64,
-    /// How often the kernel stopped an event because it interrupted too often.
+    /// How often the kernel throttled an event because of too many interrupts.
     pub throttled: u64,
 }
 
@@ -84,7 +84,7 @@ impl Totals {
         }
     }
 
-    /// The totals of one event; zero of an event that had no sample.
+    /// The totals of one event; zero if it has no samples.
     pub fn event(&self, index: EventIndex) -> EventTotals {
         self.events.get(index.0).copied().unwrap_or_default()
     }
@@ -110,19 +110,19 @@ impl Totals {
     }
 }
 
-/// How many user-mode samples lie in a routine that is identified.
+/// How many user-mode samples lie in an identified routine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NamedShare {
     /// User-mode samples in a routine with a name.
     pub named: u64,
-    /// User-mode samples in a routine that is known to be one, but nameless ("static function in postgres").
+    /// User-mode samples in a routine without a name ("static function in postgres").
     pub nameless: u64,
     /// All user-mode samples looked at.
     pub user_samples: u64,
 }
 
 impl NamedShare {
-    /// Named or honestly nameless, of all.
+    /// Share of samples with a name, or known to be in an unnamed routine.
     pub fn identified(self) -> Share {
         Share { count: self.named + self.nameless, total: self.user_samples }
     }

@@ -1,11 +1,11 @@
-//! What a server counted while it was recorded, and what figures follow for each transaction and each row.
+//! The server's own counters during the recording, for figures per transaction and per row.
 
 use crate::capture::Capture;
 use crate::remark::Remark;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was counted, of what, and how far that can be trusted.
+/// The server's counters, with their scope and certainty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Workload {
     /// Transactions and rows by name: "transactions", "rows returned".
@@ -16,11 +16,11 @@ pub struct Workload {
     pub remarks: Vec<Remark>,
 }
 
-/// All that the server did, for which there are figures; in the order in which they are shown.
+/// The row counters with figures, in display order.
 const ROWS: [&str; 3] = ["rows returned", "rows fetched", "rows written"];
 
 impl Workload {
-    /// What the notes beside a capture say.
+    /// The workload in the capture's side file.
     pub(crate) fn of(capture: &Capture) -> Workload {
         let Some(notes) = capture.sidecar() else { return Workload::new(BTreeMap::new()) };
         let figures = notes.workload.iter().map(|(name, number)| (name.clone(), *number));
@@ -31,7 +31,7 @@ impl Workload {
         workload
     }
 
-    /// Of what was counted; not of how fast it was ("tps").
+    /// Keeps counts only; rates ("tps") are dropped.
     pub fn new(mut figures: BTreeMap<String, f64>) -> Workload {
         figures.retain(|name, number| (is_of_transactions(name) || is_of_rows(name)) && number.is_finite());
         let mut workload = Workload { figures, ..Workload::default() };
@@ -53,14 +53,14 @@ impl Workload {
         }
     }
 
-    /// What there are figures for, one of each, and how many there were.
+    /// Each counter as a divisor: its name in the singular, and its value.
     pub fn divisors(&self) -> Vec<(String, f64)> {
         let all = self.figures.contains_key("transactions");
         let transactions = self.figures.keys().filter(|name| match all {
             true => *name == "transactions",
             false => name.ends_with(" transactions"),
         });
-        // Names of others' counters: "rows", "rows_read".
+        // Counters of other servers: "rows", "rows_read".
         let other = self.figures.keys().filter(|name| *name == "rows" || name.starts_with("rows_"));
         let names = transactions.map(String::as_str).chain(ROWS).chain(other.map(String::as_str));
         // Below one, a figure per transaction would be of a transaction that never ended.
@@ -68,8 +68,8 @@ impl Workload {
         counted.filter(|(_, number)| *number >= 1.0).map(|(name, number)| (singular(name), number)).collect()
     }
 
-    /// Those of [`divisors`](Self::divisors) that have a column of a table for people. Rows that an index led to are
-    /// among those returned, by its entries; machines are told of both.
+    /// Those of [`divisors`](Self::divisors) that have a column in text tables. Rows read through an index are
+    /// included in the rows returned; JSON has both.
     pub fn columns(&self) -> Vec<(String, f64)> {
         let mut divisors = self.divisors();
         if divisors.iter().any(|(name, _)| name == "row returned") {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(names(all.divisors()), ["transaction", "row returned", "row fetched", "row written"]);
         assert_eq!(names(all.columns()), ["transaction", "row returned", "row written"]);
         assert_eq!((all.remarks.len(), all.figures.contains_key("tps")), (0, false));
-        // Nothing was written: nothing is to be told of a row written.
+        // Without writes there is no figure per row written.
         let reading = workload(&[("transactions", 207.0), ("rows returned", 9.0), ("rows written", 0.0)]);
         assert_eq!(names(reading.columns()), ["transaction", "row returned"]);
     }
@@ -142,7 +142,7 @@ mod tests {
         let none = workload(&[]);
         assert_eq!(none.columns(), Vec::new());
         assert!(told(&none).contains("without --delay and --no-objects"));
-        // Damaged notes are not believed.
+        // Invalid figures are rejected.
         assert_eq!(workload(&[("transactions", f64::INFINITY)]).divisors(), []);
     }
 

@@ -1,4 +1,4 @@
-//! Several questions by one walk have the answers that each has by a walk of its own.
+//! Several questions in one walk give the same answers as in separate walks.
 
 mod example {
     include!("common/capture.rs");
@@ -12,7 +12,7 @@ use serde_json::{to_value, Value};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The answer without what differs by what else was asked: remarks on names, and addresses that were computed again.
+/// The answer without the parts that depend on the other questions: warnings on names, and checked addresses.
 fn comparable(mut answer: Value) -> Value {
     answer["remarks"] = Value::Null;
     answer["heading"]["addresses"] = Value::Null;
@@ -48,7 +48,7 @@ fn one_walk_answers_as_many_walks_do() {
     assert_eq!(one_walk[1]["events"][0]["misses"], 100);
 }
 
-/// 140,000 samples are reported twice to who watches, at every 65,536: so the number of walks shows.
+/// Progress is reported at every 65,536 samples, so twice for 140,000: this counts the walks.
 #[test]
 fn three_questions_walk_once() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,6 @@
 //! What works on this machine, what does not, and the command that fixes it.
 //!
-//! Findings are plain data. Whether a source works is found out by using it: an event is opened, a segment made.
+//! Findings are plain data. A source is tested by using it: an event is opened, a segment created.
 
 mod checks;
 
@@ -8,45 +8,45 @@ pub use checks::examine;
 
 use serde::Serialize;
 
-/// How a check went.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As it should be.
+    /// Correct.
     Ok,
     /// Works, with a limit that the evidence names.
     Warn,
-    /// Not there, or not allowed.
+    /// Missing or not permitted.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What it is.
+    /// Its subject.
     pub name: &'static str,
-    /// How it went.
+    /// Its result.
     pub state: State,
-    /// What was seen.
+    /// What was observed.
     pub evidence: String,
-    /// The command or step that fixes it; empty when nothing is missing.
+    /// The command or step that fixes it; empty if nothing is missing.
     pub remedy: String,
 }
 
 /// Whether a source of samples can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceVerdict {
-    /// The source, as `--source` takes it.
+    /// The source's name for `--source`.
     pub source: &'static str,
     /// Whether it works now, for this user.
     pub works: bool,
-    /// What was tried and what came of it.
+    /// What was tried, and the result.
     pub evidence: String,
     /// The remedy, if there is one.
     pub remedy: String,
 }
 
-/// Everything the doctor found.
+/// All findings of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// The processor.
@@ -58,7 +58,7 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The source that `--source auto` would take for memory events, if any works.
+    /// The source that `--source auto` would select for memory events, if any works.
     pub fn best_source(&self) -> Option<&SourceVerdict> {
         self.sources.iter().find(|verdict| verdict.works)
     }

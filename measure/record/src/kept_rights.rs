@@ -1,8 +1,8 @@
-//! What is left of root's rights where a server of another user is looked into.
+//! The rights that remain after giving up root, to observe another user's server.
 //!
 //! The recorder gives root up once the events are open. Reading the memory of another user's server needs
-//! `CAP_SYS_PTRACE` at every look, because its processes come and go, and its files need `CAP_DAC_READ_SEARCH`. So the
-//! threads that look, which run no command and write no file, keep these two rights to read and nothing else:
+//! `CAP_SYS_PTRACE` at every read, because its processes come and go; its files need `CAP_DAC_READ_SEARCH`. So the
+//! observing threads, which run no command and write no file, keep these two capabilities and no others:
 //!
 //! ```text
 //!   recorder's threads    root ──── setresuid (all threads) ────────────────> the user, no capabilities
@@ -19,19 +19,19 @@ pub(crate) struct KeptRights {
 }
 
 impl KeptRights {
-    /// Lets the calling thread keep what it may do through the coming change of user.
+    /// Keeps the calling thread's capabilities over the following change of user.
     pub(crate) fn keep() -> KeptRights {
         // SAFETY: no memory is passed.
         let is_root = unsafe { libc::geteuid() == 0 };
         if is_root {
-            // The setting is this thread's and ends with it. Refused: `limit` finds nothing to keep.
+            // The setting is per thread and ends with it. If it is refused, `limit` has nothing to keep.
             let _ = set_keep_capabilities(true);
         }
         KeptRights { is_root }
     }
 
-    /// Gives up all but the two, after the change. A right that was never there cannot be kept; then reading is refused,
-    /// which the reader will report.
+    /// Drops all capabilities except the two, after the change. A capability that the thread never had cannot be
+    /// kept; reads will then fail, which the reader reports.
     pub(crate) fn limit(&mut self) {
         if !std::mem::take(&mut self.is_root) {
             return;
@@ -68,7 +68,7 @@ mod tests {
             println!("skipped: needs root");
             return;
         }
-        // In a process of its own, for there is no way back: this test, started once more.
+        // In a separate process, since the rights cannot be regained: this test executes itself.
         const CHILD: &str = "HARDMETER_TEST_RIGHTS";
         if std::env::var_os(CHILD).is_none() {
             let own = std::env::current_exe().expect("a path");

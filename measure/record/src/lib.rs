@@ -1,4 +1,4 @@
-//! Where samples come from: the processor's PMU, the software PMU, or the kernel's timer.
+//! Sources of samples: the processor's PMU, the software PMU, and the kernel's timer.
 //!
 //! ```text
 //! hardware PMU, software events, timer   pmu  ──ring per CPU──┐
@@ -10,7 +10,7 @@
 //! * [`session`] records or counts from beginning to end; the commands call it.
 //! * [`events`] parses the names of events and maps them to those of each processor.
 //! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator;
-//!   [`live`] finds the loads behind samples of time.
+//!   [`live`] finds the loads that timer samples waited for.
 //! * [`usdt`] records statements through a server's own probes.
 //! * [`doctor`] tests what works on this machine, and names the remedy for the rest.
 //!
@@ -21,10 +21,10 @@
 //!
 //! * *The recorder is cheap.* It sleeps until a ring has 64 KiB, copies bytes, and never decodes a field it does
 //!   not count.
-//! * *Least privilege.* Root is given up once the events are open, before a command runs or a file is made. A profiled
-//!   process is never written to.
-//! * *Honest.* What was given up to open an event (precision, kernel mode, physical addresses) is reported and stored
-//!   with the capture; a source is tested by using it, not by guessing.
+//! * *Least privilege.* Root is given up once the events are open, before a command runs or a file is created. A
+//!   profiled process is never written to.
+//! * *Complete reports.* Every concession made to open an event (precision, kernel mode, physical addresses) is
+//!   reported and stored with the capture; a source is tested by using it, not by guessing.
 //!
 //! ```
 //! use hardmeter_record::events::parse_events;

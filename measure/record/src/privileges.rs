@@ -1,8 +1,8 @@
-//! Giving up root once the events are open.
+//! Gives up root after the events are open.
 //!
 //! Opening events of other users' processes may need root; reading the rings, running the command and writing the
-//! file do not. Started by sudo or as a setuid program, the recorder goes back to the user who called it as soon as
-//! it can, so that the command runs with that user's rights and the file belongs to them.
+//! file do not. Started by sudo or as a setuid program, the recorder returns to the calling user as early as
+//! possible, so that the command runs with that user's rights and the file belongs to that user.
 
 use std::ffi::CStr;
 use std::io;
@@ -30,7 +30,7 @@ pub fn invoking_user() -> Option<Identity> {
     Some(identity(uid, gid))
 }
 
-/// The decision itself: the real user of a setuid program, or the one that sudo names.
+/// The caller by user ids and environment: the real user of a setuid program, or the one that sudo names.
 fn caller(
     real: u32,
     effective: u32,
@@ -75,11 +75,11 @@ fn identity(uid: u32, gid: u32) -> Identity {
 }
 
 impl Identity {
-    /// Becomes this user for good; `false` with `errno` set if the system refuses.
+    /// Becomes this user permanently; `false` with `errno` set if the system refuses.
     ///
-    /// Only system calls: it also runs between fork and exec.
+    /// Makes only system calls, since it also runs between fork and exec.
     pub(crate) fn assume(&self) -> bool {
-        // SAFETY: the list outlives the call. Order matters: groups first, while there is the right to.
+        // SAFETY: the list outlives the call. Groups are set first, while the process still has the right to.
         unsafe {
             libc::setgroups(self.groups.len(), self.groups.as_ptr()) == 0
                 && libc::setresgid(self.gid, self.gid, self.gid) == 0
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(caller(0, 0, 0, Some("1000"), Some("100")), Some((1000, 100))); // sudo
         assert_eq!(caller(0, 0, 0, Some("0"), Some("0")), None); // root by sudo
         assert_eq!(caller(1000, 0, 100, None, None), Some((1000, 100))); // setuid
-        assert_eq!(caller(1000, 1000, 100, Some("0"), Some("0")), None); // a lie in the environment
+        assert_eq!(caller(1000, 1000, 100, Some("0"), Some("0")), None); // a false value in the environment
         assert_eq!(caller(0, 0, 0, Some("-1"), Some("x")), None);
     }
 

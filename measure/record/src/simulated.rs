@@ -14,7 +14,7 @@ pub struct SimulatedSource {
 }
 
 impl SimulatedSource {
-    /// Takes over a PMU.
+    /// Wraps a PMU.
     pub fn new(pmu: SoftwarePmu) -> SimulatedSource {
         SimulatedSource { pmu }
     }
@@ -35,7 +35,8 @@ impl RecordSource for SimulatedSource {
     }
 
     fn interval(&self) -> Duration {
-        // The shared ring cannot wake us. Simulated programs write some MB/s, the ring holds more than that.
+        // The shared ring cannot wake the recorder. Simulated programs write a few MB/s; the ring holds more than
+        // that.
         Duration::from_millis(20)
     }
 
@@ -44,7 +45,7 @@ impl RecordSource for SimulatedSource {
     }
 
     fn comes_in_rounds(&self) -> bool {
-        false // each simulated core has a clock of its own, which may fall behind any number of rounds
+        false // each simulated core has its own clock, which may lag by any number of rounds
     }
 
     fn start(&mut self) -> Result<(), DrainError> {
@@ -73,7 +74,7 @@ impl RecordSource for SimulatedSource {
     }
 
     fn simulated_cycles(&self) -> Option<Cycles> {
-        // Misses on lines that were left out cost no cycles: the time of a set-sampled run is too short.
+        // Misses on lines that were left out cost no cycles: the time of a run with set sampling is too short.
         (!self.pmu.samples_sets()).then(|| self.pmu.counts().cycles)
     }
 

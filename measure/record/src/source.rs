@@ -1,4 +1,4 @@
-//! What the recorder needs of a source of records, whichever it is.
+//! The interface between the recorder and a source of records.
 
 use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
@@ -14,7 +14,7 @@ pub enum DrainError {
     /// A ring buffer is broken.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The file did not take a record.
+    /// A record could not be written to the file.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// The source itself failed.
@@ -22,10 +22,10 @@ pub enum DrainError {
     Source(String),
 }
 
-/// Where drained records go: one whole record each, header included.
+/// The receiver of drained records: one complete record each, header included.
 pub type RecordSink<'a> = dyn FnMut(&[u8]) -> Result<(), DrainError> + 'a;
 
-/// What a source counted while it sampled.
+/// The counts of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventCount {
     /// The event's name in the capture.
@@ -34,10 +34,10 @@ pub struct EventCount {
     pub reading: Reading,
 }
 
-/// Somewhere samples come from: the kernel's rings, or the software PMU's.
+/// A source of samples: the kernel's rings, or the software PMU's.
 ///
 /// The recorder waits until a descriptor of [`RecordSource::wakeups`] is readable or the interval is over, then
-/// drains. Nothing of a source runs in between: a recorder that waits costs nothing.
+/// drains. No code of a source runs in between: a waiting recorder costs no CPU time.
 pub trait RecordSource {
     /// Which kind it is.
     fn kind(&self) -> EventSource;
@@ -45,12 +45,12 @@ pub trait RecordSource {
     /// The events as the file shall describe them.
     fn attributes(&self) -> Vec<EventAttributes>;
 
-    /// Records about what existed before: names, mappings.
+    /// Records about the state before the recording: names, mappings.
     fn preamble(&mut self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Descriptors that become readable when there is something to drain.
+    /// Descriptors that become readable when there are records to drain.
     fn wakeups(&self) -> Vec<RawFd> {
         Vec::new()
     }
@@ -61,14 +61,14 @@ pub trait RecordSource {
     /// The longest time between two drains.
     fn interval(&self) -> Duration;
 
-    /// Passes on every available record; returns how many bytes.
+    /// Passes on every available record; returns the number of bytes.
     ///
     /// # Errors
     ///
     /// [`DrainError`] if a ring was overrun, or `sink` fails.
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError>;
 
-    /// Starts measuring, if it has not started yet.
+    /// Starts measuring, unless it has started already.
     ///
     /// # Errors
     ///
@@ -78,19 +78,19 @@ pub trait RecordSource {
     /// Has the state of the profiled program read at each sample from now on, where the source can.
     fn set_state_rules(&mut self, _rules: &[StateRule]) {}
 
-    /// Stops measuring; what was recorded can still be drained.
+    /// Stops measuring; recorded data can still be drained.
     fn stop(&mut self);
 
-    /// Whether no record of the round after next is older than one of this round, as it is with the kernel's rings:
-    /// readers may then put records into order round by round.
+    /// Whether no record of the round after next is older than one of this round, as with the kernel's rings:
+    /// readers may then sort by rounds.
     fn comes_in_rounds(&self) -> bool {
         true
     }
 
-    /// Whether nothing more can come.
+    /// Whether no more records can come.
     fn is_finished(&self) -> bool;
 
-    /// How often each event happened, sampled or not.
+    /// Number of occurrences of each event, sampled or not.
     fn counts(&self) -> Vec<EventCount>;
 
     /// Simulated time, where time is simulated.
@@ -98,17 +98,17 @@ pub trait RecordSource {
         None
     }
 
-    /// One cache line in this many is simulated; `None` where nothing is simulated.
+    /// One cache line in this number is simulated; `None` without simulation.
     fn one_line_in(&self) -> Option<u32> {
         None
     }
 
-    /// What the latencies of its samples are, where they are simulated.
+    /// The meaning of its samples' latencies; `None` without simulation.
     fn latency_kind(&self) -> Option<LatencyKind> {
         None
     }
 
-    /// What was hidden of them, where that is simulated.
+    /// The hidden part of latencies; `None` without simulation.
     fn hidden_latency(&self) -> Option<HiddenLatency> {
         None
     }
@@ -128,17 +128,17 @@ pub trait RecordSource {
         None
     }
 
-    /// How loads were found behind samples of time, where they were.
+    /// How loads were found for timer samples; `None` for other sources.
     fn stall(&self) -> Option<StallNotes> {
         None
     }
 
-    /// What the target's processes did with their time, where that was watched.
+    /// How the target's processes spent their time, if observed.
     fn times(&self) -> Vec<ProcessTime> {
         Vec::new()
     }
 
-    /// What a reader of the capture must know: concessions made, limits of the source.
+    /// Warnings for readers of the capture: concessions, limits of the source.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,18 +1,18 @@
-//! What is profiled, in terms of processes and threads.
+//! The target of a recording: processes and threads.
 
 use hardmeter_samples::model::{Pid, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the user pointed at. A command to run may come with any of them.
+/// The user's target. Each kind can be combined with a command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The command itself, and all its children.
     Command,
     /// Running processes with all their threads, their children and those forked later.
     Processes(Vec<Pid>),
-    /// Everything on every CPU.
+    /// All processes on every CPU.
     System,
     /// A PostgreSQL cluster, by its data folder: the postmaster and all its processes.
     Server(PathBuf),
@@ -21,7 +21,7 @@ pub enum Target {
 /// Why a target cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// No such process.
+    /// The process does not exist.
     #[error("there is no process {0}")]
     NoProcess(Pid),
     /// The folder has no running server.
@@ -32,7 +32,7 @@ pub enum TargetError {
         /// Why not.
         source: io::Error,
     },
-    /// The folder may have one, but cannot be looked into.
+    /// The folder may have a server, but cannot be read.
     #[error("cannot read {file}, which names the server's process: {source}")]
     Unreadable {
         /// The file.
@@ -87,12 +87,12 @@ pub fn all_processes() -> Vec<Pid> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid).collect()
 }
 
-/// A process and everything below it, the process first.
+/// A process and its descendants, the process first.
 pub fn family(root: Pid) -> Vec<Pid> {
     families([root])
 }
 
-/// These processes and everything below them, each once; the processes first.
+/// These processes and their descendants without duplicates; the processes first.
 pub fn families(roots: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
     let parents = all_processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?)));
     descendants(roots, parents)
@@ -131,15 +131,15 @@ fn descendants(roots: impl IntoIterator<Item = Pid>, parents: impl Iterator<Item
     found
 }
 
-/// The first process of a server: PostgreSQL's postmaster by its data folder, any server that `hardmeter server`
-/// made by its own folder. (Other MariaDB servers keep their pid file anywhere: use `-p`.)
+/// The first process of a server: PostgreSQL's postmaster by its data folder, any server of `hardmeter server` by
+/// its own folder. (Other MariaDB servers may keep their pid file anywhere: use `-p`.)
 ///
 /// # Errors
 ///
 /// [`TargetError`] if the folder holds no pid file, it may not be read, or it holds no process id.
 pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     let no_server = |source| TargetError::NoServer { folder: folder.to_path_buf(), source };
-    // `hardmeter server` keeps the data in a folder of their own inside the server's.
+    // `hardmeter server` has a data folder inside the server's folder.
     let mut missing = None;
     let mut text = None;
     for name in ["postmaster.pid", "data/postmaster.pid", "data/hardmeter.pid"] {
@@ -149,7 +149,7 @@ pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
                 text = Some(read);
                 break;
             }
-            // A data folder is closed to all but its owner; other users cannot even see whether it exists.
+            // Only its owner can enter a data folder; other users cannot even see whether it exists.
             Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(TargetError::Unreadable { file, source });
             }
@@ -166,7 +166,7 @@ pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     }
 }
 
-/// Whether a target is of PostgreSQL's processes: by the name of the program, which a process cannot change.
+/// Whether a target consists of PostgreSQL processes: by the program's name, which a process cannot change.
 pub fn is_postgres(target: &Target) -> bool {
     let runs_it = |pid: Pid| {
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What the recorder's own threads have in common.
+//! Shared by the recorder's own threads.
 
-/// Leaves all signals to the recorder's first thread, which waits for them: one that came to the calling thread would end
-/// the process.
+/// Blocks all signals in the calling thread, so that the recorder's first thread, which waits for them, receives
+/// them.
 pub(crate) fn block_signals() {
     // SAFETY: plain structures in and out.
     unsafe {

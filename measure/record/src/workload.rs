@@ -1,4 +1,4 @@
-//! The command that is profiled: started, but held back before its first instruction until everything is ready.
+//! The profiled command: forked, but stopped before its exec until everything is ready.
 //!
 //! ```text
 //! parent                                child
@@ -8,7 +8,7 @@
 //!   opens the gate ---------------------> drops to the invoking user, execs
 //!   reads the result of the exec <------- closes the result pipe by exec, or writes errno into it
 //! ```
-//! `std::process::Command` cannot be held back like this: its `spawn` returns only after the exec.
+//! `std::process::Command` cannot do this: its `spawn` returns only after the exec.
 
 use crate::privileges::Identity;
 use std::ffi::{CString, OsStr, OsString};
@@ -40,7 +40,7 @@ pub enum WorkloadError {
     /// An argument holds a zero byte.
     #[error("the command {0:?} holds a zero byte")]
     ZeroByte(String),
-    /// There is no command.
+    /// The command is empty.
     #[error("there is no command to run")]
     Empty,
 }
@@ -65,7 +65,7 @@ impl WorkloadError {
 pub struct Workload {
     command: String,
     pid: libc::pid_t,
-    /// Readable when the child has ended; absent on kernels before 5.3.
+    /// Readable when the child has ended; `None` on kernels before 5.3.
     pidfd: Option<OwnedFd>,
     gate: Option<OwnedFd>,
     exec_result: Option<OwnedFd>,
@@ -73,7 +73,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Forks a child that will execute `command` when released, as `user` if one is given.
+    /// Forks a child that will execute `command` when released, as `user` if given.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Workload {
             CString::new(word.as_bytes())
                 .map_err(|_| WorkloadError::ZeroByte(word.to_string_lossy().into_owned()))
         };
-        // Everything that allocates happens before the fork: the child may only make system calls.
+        // All allocations happen before the fork: the child may only make system calls.
         let mut words = vec![text(program)?];
         for argument in arguments {
             words.push(text(argument)?);
@@ -171,7 +171,7 @@ impl Workload {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Lets the child execute its program; returns when it has, or could not.
+    /// Makes the child execute its program; returns after the exec, or with its error.
     ///
     /// # Errors
     ///
@@ -188,11 +188,11 @@ impl Workload {
                 self.wait();
                 Err(error)
             }
-            Err(_) => Ok(()), // closed without a word: the exec went well
+            Err(_) => Ok(()), // closed without data: the exec succeeded
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.reap(libc::WNOHANG)
     }
@@ -219,7 +219,7 @@ impl Workload {
         self.status
     }
 
-    /// Asks it to end.
+    /// Sends it SIGTERM.
     pub fn terminate(&mut self) {
         if self.try_wait().is_none() {
             // SAFETY: not yet waited for, so the pid is still its own.
@@ -230,7 +230,7 @@ impl Workload {
 
 impl Drop for Workload {
     fn drop(&mut self) {
-        // A child still at its gate reads the end of the pipe and leaves; waiting avoids a zombie.
+        // A child still waiting reads the end of the pipe and exits; wait for it to avoid a zombie.
         if self.gate.take().is_some() {
             self.wait();
         }
@@ -248,7 +248,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// The child's side of the fork: never returns.
+/// The child's side of the fork; never returns.
 ///
 /// SAFETY: the pointer lists end with null and outlive the call; only async-signal-safe calls are made.
 unsafe fn become_command(
@@ -259,7 +259,7 @@ unsafe fn become_command(
     user: Option<&Identity>,
 ) -> ! {
     unsafe {
-        // The recorder blocks signals for its own use, and Rust ignores SIGPIPE; a program expects neither.
+        // The recorder blocks signals for its own use, and Rust ignores SIGPIPE; restore both for the program.
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());

@@ -15,7 +15,7 @@
 
 INLINE uint32_t max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* The counter of an event reached its period: it is reset, and a sample taken. */
+/* The counter of an event reached its period: resets it and takes a sample. */
 void hm_expire(const struct hm_access *access, enum hm_event event);
 
 INLINE void count(const struct hm_access *access, enum hm_event event) {
@@ -23,7 +23,7 @@ INLINE void count(const struct hm_access *access, enum hm_event event) {
   if (unlikely(--hm_sim.core->countdown[event] == 0)) hm_expire(access, event);
 }
 
-/* All of one access's events see the access complete. */
+/* All events of an access are counted after it completed. */
 INLINE void count_events(const struct hm_access *access) {
   for (uint32_t events = access->events; events != 0; events &= events - 1)
     count(access, (enum hm_event)__builtin_ctz(events));

@@ -16,7 +16,7 @@
 
 #define HM_MAX_WAYS 32
 
-/* This process's view of a cache; the tags may lie in the shared segment. */
+/* This process's view of a cache; the tags may be in the shared segment. */
 struct hm_cache {
   uint32_t sets;     /* 0: the machine has no such level */
   uint32_t set_mask; /* sets - 1 when that is a power of two, else 0 */
@@ -49,7 +49,7 @@ static inline uint32_t hm_cache_set(const struct hm_cache *cache, uint64_t line)
 typedef uint32_t hm_four_tags __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float hm_four_floats __attribute__((vector_size(16)));
 
-/* The place of `line` among the ways, 0 being the most recent one, or -1. */
+/* Position of `line` among the ways, 0 for the most recent one, or -1. */
 static inline int hm_find_way(const uint32_t *way, uint32_t ways, uint32_t line) {
   const hm_four_tags wanted = {line, line, line, line};
   uint32_t i = 0;
@@ -63,7 +63,7 @@ static inline int hm_find_way(const uint32_t *way, uint32_t ways, uint32_t line)
   return -1;
 }
 
-/* Puts `line` in front; the tags before `place` move one back, that at `place` goes. */
+/* Puts `line` first; the tags before `place` move back by one, the tag at `place` is dropped. */
 static inline void hm_put_in_front(uint32_t *way, uint32_t place, uint32_t line) {
   for (; place >= 4; place -= 4)
     *(hm_four_tags *)(way + place - 3) = *(const hm_four_tags *)(way + place - 4);
@@ -72,10 +72,9 @@ static inline void hm_put_in_front(uint32_t *way, uint32_t place, uint32_t line)
 }
 
 /*
- * Looks `line` up in `set` and makes it the most recently used.  Returns the
- * place it had, or -1 on a miss, when the least recent line went.  The set is a
- * parameter because L1 is indexed by the virtual address and tagged by the
- * physical one, as in processors.
+ * Looks `line` up in `set` and makes it the most recently used. Returns its previous position,
+ * or -1 on a miss, which evicts the least recent line. The set is a parameter because L1 is
+ * indexed by the virtual address and tagged by the physical one, as in processors.
  */
 static inline int hm_cache_access(const struct hm_cache *cache, uint32_t set, uint32_t line) {
   uint32_t *way = cache->tags + (uint64_t)set * cache->ways;

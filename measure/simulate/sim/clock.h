@@ -28,7 +28,7 @@ static inline uint64_t hm_running_cycles(void) {
   return hm_instructions_run() * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
 }
 
-/* What was counted since the core was taken is dropped. */
+/* Drops the counts since the core was taken. */
 void hm_forget_counts(void);
 
 #endif

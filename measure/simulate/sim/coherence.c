@@ -14,9 +14,9 @@ uint64_t hm_directory_size(void) {
 
 /* --- Other cores' caches ---------------------------------------------------- */
 
-/* Whether core `cpu` has a tag of the line.  It may be at work: what is read is what it
- * had a moment ago.  L1 is indexed by virtual addresses, whose bits above the page's
- * offset are not known here: all sets that agree in the others are searched. */
+/* Whether core `cpu` has a tag of the line. It may be running: the result may be slightly out of
+ * date. L1 is indexed by virtual addresses, whose bits above the page offset are unknown here:
+ * all sets that agree in the other bits are searched. */
 static int core_has(uint32_t cpu, uint32_t line) {
   const struct hm_cache *l1 = &hm_sim.l1d, *l2 = &hm_sim.l2;
   const char *core = (const char *)hm_sim.header + hm_sim.shared->core[cpu];
@@ -29,7 +29,7 @@ static int core_has(uint32_t cpu, uint32_t line) {
   return hm_find_way(tags + (uint64_t)hm_cache_set(l2, line) * l2->ways, l2->ways, line) >= 0;
 }
 
-/* Those of the cores that really have the line: lines leave caches silently. */
+/* The subset of cores that still have the line: evictions are not reported to the directory. */
 static uint64_t having(uint64_t cores, uint32_t line) {
   uint64_t found = 0;
   for (; cores != 0; cores &= cores - 1) {
@@ -39,7 +39,7 @@ static uint64_t having(uint64_t cores, uint32_t line) {
   return found;
 }
 
-/* Calls upon cores to take the line out of their filters. */
+/* Requests cores to remove the line from their filters. */
 static void call_upon(uint64_t cores, uint32_t line) {
   for (; cores != 0; cores &= cores - 1) {
     uint64_t core = hm_sim.shared->core[__builtin_ctzll(cores)];
@@ -55,8 +55,8 @@ static _Atomic uint32_t *lock_of(uint32_t line) {
   return &hm_sim.coherence->lock[line % HM_COHERENCE_LOCKS];
 }
 
-/* A record for the line, whose lock is held; NULL if the next ones are in use just now.
- * The pool goes round: what had the record is not contended any more. */
+/* Allocates a record for the line, whose lock is held; NULL if the next ones are in use. The
+ * pool is cyclic: the record's previous line is no longer contended. */
 static struct hm_contended_line *new_record(struct hm_line_state *state, uint32_t line) {
   for (int tries = 0; tries < 4; tries++) {
     uint32_t used = atomic_fetch_add(&hm_sim.coherence->records_used, 1);
@@ -74,7 +74,7 @@ static struct hm_contended_line *new_record(struct hm_line_state *state, uint32_
   return NULL;
 }
 
-/* The part of an access that lies on the line of `address`. */
+/* The part of an access within the line of `address`. */
 static struct hm_touch touch_of(const struct hm_access *access, uint64_t address) {
   uint64_t base = address & ~(uint64_t)(HM_LINE_SIZE - 1), end = base + HM_LINE_SIZE;
   uint64_t first = access->address > base ? access->address : base;
@@ -119,8 +119,8 @@ static void note(struct hm_contended_line *record, const struct hm_touch *touch)
 
 /* --- The directory --------------------------------------------------------------- */
 
-/* A store has to wait for the copies of others to go; that takes as long as the way to
- * where cores meet. */
+/* A store waits until the copies of other cores are invalidated, for as long as the way to the
+ * shared level. */
 static uint32_t upgrade_latency(void) {
   return hm_sim.l3.sets != 0 ? hm_sim.l3.latency : hm_sim.config.memory_latency;
 }

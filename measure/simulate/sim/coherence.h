@@ -50,11 +50,11 @@ struct hm_touch {
 struct hm_contended_line {
   uint32_t line; /* 0: the record is free */
   uint32_t reserved;
-  uint64_t unknown;          /* cores that lost the line before its writes were noted */
+  uint64_t unknown;          /* cores that lost the line before its writes were recorded */
   struct hm_touch write;     /* the latest */
   struct hm_touch last;      /* the latest access */
-  struct hm_touch elsewhere; /* the latest access by a core that `last` is not of */
-  /* A bit per word of 4 bytes: written by others since the core lost the line. */
+  struct hm_touch elsewhere; /* the latest access by another core than that of `last` */
+  /* One bit per word of 4 bytes: written by others since the core lost the line. */
   uint16_t written_since[HM_MAX_CORES];
 };
 
@@ -68,17 +68,18 @@ struct hm_coherence {
   struct hm_contended_line record[HM_CONTENDED_LINES + 1]; /* 0 is unused */
 };
 
-/* Where this core's copy of a line was found; of what the directory found out of date. */
+/* Where this core's copy of a line was found; also in the mask of copies that the directory
+ * found out of date. */
 #define HM_IN_L1 1u
 #define HM_IN_L2 2u
-#define HM_IN_OTHER_CORE 4u /* modified there: it comes from there */
+#define HM_IN_OTHER_CORE 4u /* modified there, so that core supplies it */
 
 uint64_t hm_directory_size(void);
 
 static inline struct hm_line_state *hm_line_state(uint32_t line) { return &hm_sim.directory[line]; }
 
-/* What this core may do with the line without the directory: neither, read it, or write
- * it as well. */
+/* What this core may do with the line without asking the directory: nothing, read, or read and
+ * write. */
 enum hm_right { HM_RIGHT_NONE, HM_RIGHT_READ, HM_RIGHT_WRITE };
 
 static inline int hm_line_right(const struct hm_line_state *state) {
@@ -91,9 +92,9 @@ static inline int hm_line_right(const struct hm_line_state *state) {
                                                                            : HM_RIGHT_READ;
 }
 
-/* Makes this core a sharer of the line, or its owner.  `held` says where the core has a
- * tag of it.  The access learns what happened: events, the other side, and in
- * line_found which copies are out of date. */
+/* Makes this core a sharer of the line, or its owner. `held` says where the core has a tag of
+ * it. Sets the access's events and its other side, and in line_found which copies are out of
+ * date. */
 void hm_share_line(struct hm_access *access, uint32_t line, uint64_t address, uint32_t held,
                    int writes);
 

@@ -23,9 +23,9 @@ static void advance_clock_max(uint64_t clock) {
 
 /* --- Taking and leaving the core ------------------------------------------- */
 
-/* A process that computes would take its core again before a waiter wakes up, for
- * ever.  So one that had its time slice lets a waiter go first, as a scheduler
- * would; it waits a bounded time, for the waiter may have been killed. */
+/* A computing process would retake its core before a waiter wakes up, indefinitely. So after its
+ * time slice a process lets a waiter run first, as a scheduler does; it waits a bounded time,
+ * because the waiter may have been killed. */
 #define SLICE_MICROSECONDS 3000u
 #define YIELDS_TO_A_WAITER 2000
 
@@ -35,7 +35,7 @@ static uint64_t slice_cycles(void) {
 
 int hm_slice_is_over(void) {
   if (hm_sim.on_core) hm_heed_other_cores();
-  /* The fields of the packed word hold what one stay in client code can count. */
+  /* The fields of the packed word can hold the counts of one stay in client code. */
   uint64_t instructions = hm_instructions_run(), loads = hm_loads_run(), stores = hm_stores_run();
   hm_sim.packed_counts = 0;
   hm_sim.instructions = instructions;
@@ -79,7 +79,7 @@ static void take_core_lock(void) {
 
 static void forget_unmapped(void) {
   uint64_t first = hm_sim.forgotten[hm_sim.cpu], pages = hm_sim.forget_count - first;
-  /* Beyond some pages a kernel, too, flushes the whole space. */
+  /* From some number of pages on, kernels flush the whole address space, too. */
   int whole = pages > HM_FORGET_MOST;
   for (uint64_t i = first; i < first + (whole ? 1 : pages); i++) {
     uint64_t page = hm_sim.forget[i % HM_FORGET_MOST], key = hm_tlb_key(page);
@@ -104,7 +104,7 @@ void hm_enter_core(void) {
   if (core->last_runner != hm_sim.space) {
     core->last_runner = hm_sim.space;
     hm_sim.counts->switches++;
-    hm_timing_begin(); /* what the other one left in the core is not known here */
+    hm_timing_begin(); /* the state that the other process left in the core is unknown */
     hm_sim.slice_began = core->clock;
     hm_sim.filters_stale |= 1;
     if ((hm_sim.config.flags & HM_FLAG_TLB_FLUSH_SWITCH) != 0) {
@@ -129,8 +129,8 @@ void hm_enter_core(void) {
   } else {
     hm_heed_other_cores();
   }
-  /* What a process waited for in the kernel happened before now (Lamport
-   * 1978); cores that compute side by side keep clocks of their own. */
+  /* The event that a process waited for in the kernel happened before now (Lamport 1978); cores
+   * that compute concurrently have independent clocks. */
   if (hm_sim.waited) {
     uint64_t others = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
     if (core->clock < others) core->clock = others;
@@ -138,7 +138,7 @@ void hm_enter_core(void) {
   }
   hm_timing_resume();
   hm_sim.on_core = 1;
-  /* Alone on the core, a process begins a new slice whenever it comes back. */
+  /* A process alone on the core begins a new slice whenever it returns. */
   if (core->clock - hm_sim.slice_began >= slice_cycles()) hm_sim.slice_began = core->clock;
 }
 
@@ -161,8 +161,8 @@ void hm_leave_core(void) {
 
 /* --- Threads ------------------------------------------------------------------ */
 
-/* From the first thread on another core on, all memory of the process is shared between
- * cores: the filters begin anew, under the directory's rules. */
+/* From the first thread on another core on, all memory of the process is shared between cores:
+ * the filters are emptied and follow the directory's rules. */
 uint32_t hm_place_thread(void) {
   uint32_t cpu = (hm_sim.first_cpu + hm_sim.threads_placed++) % hm_sim.config.cores;
   if (cpu != hm_sim.first_cpu && !hm_sim.many_cores) {

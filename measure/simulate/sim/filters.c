@@ -6,8 +6,8 @@
 
 uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
 
-/* Virtual and physical addresses agree in the line's place within its page; in an L1 of
- * more sets than a page has lines, several sets may be meant. */
+/* Virtual and physical addresses agree in the line's position within its page; if an L1 has more
+ * sets than a page has lines, several sets are possible. */
 NOINLINE void hm_empty_slots_called_for(void) {
   uint64_t lines = atomic_exchange(&hm_sim.core->attention, 0);
   uint32_t sets = hm_sim.l1d.sets, slots = sets * HM_FILTER_SLOTS;

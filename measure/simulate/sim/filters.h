@@ -23,25 +23,25 @@
 #define HM_PAGE_LINES_BITS (HM_PAGE_BITS - HM_LINE_BITS)
 #define HM_PAGE_LINES_MASK ((1u << HM_PAGE_LINES_BITS) - 1)
 
-/* Known translations, and which lines of the page may be in the filters.  Two pages in use that
- * want one place would drive each other out: a page has two places, side by side.  (In a query of
- * PostgreSQL that was 340,000 pages in 8 million calls, with one place in 256.) */
+/* Known translations, and the lines of each page that may be in the filters. Two pages with the
+ * same place would evict each other: so each page has two adjacent places. (With one place, a
+ * query of PostgreSQL had 340,000 evictions in 8 million calls, in a table of 256.) */
 #define HM_KNOWN_PAGES 1024
 #define HM_NO_PAGE UINT64_MAX
 struct known_page {
-  uint64_t page;  /* with HM_WATCHED, so that the short way is not taken */
+  uint64_t page;  /* with HM_WATCHED, so that the fast path does not match */
   uint64_t lines; /* a bit per line of the page */
   hm_pte pte;
 };
 
-/* On a page whose lines other cores may write: coherence.h. */
+/* Marks a page whose lines other cores may write: coherence.h. */
 #define HM_WATCHED (1ull << 63)
 
 INLINE int is_known(const struct known_page *known, uint64_t page) {
   return (known->page & ~HM_WATCHED) == page;
 }
 
-/* The first of its two places, and that where it is: the first if it is in neither. */
+/* The first of its two places, and the one that holds it, or the first if neither does. */
 INLINE struct known_page *hm_places_of(struct known_page *table, uint64_t page) {
   return &table[page % (HM_KNOWN_PAGES / 2) * 2];
 }
@@ -51,14 +51,14 @@ INLINE struct known_page *hm_find_known(struct known_page *table, uint64_t page)
   return places + is_known(&places[1], page);
 }
 
-/* What differs between code and data. */
+/* The parameters that differ between code and data. */
 struct first_level {
   const struct hm_cache *cache;
   struct hm_shadow *shadow;
   uint64_t *const *touched, *const *touched_by_other;
   uint64_t *filter, *second_filter;
-  uint8_t *seen;    /* lines of each set seen in its present epoch; they are the first of the set */
-  uint32_t *filled; /* slots of each set that may hold a line, a bit each */
+  uint8_t *seen;    /* lines of each set seen in its present epoch; they come first */
+  uint32_t *filled; /* one bit for each slot of a set that may hold a line */
   const struct hm_tlb *tlb;
   struct known_page *known;
   uint64_t *places;
@@ -68,9 +68,9 @@ struct first_level {
 _Static_assert(HM_FILTER_SLOTS <= 32, "a bit for each slot");
 extern uint32_t hm_data_filled[HM_L1_SETS], hm_code_filled[HM_L1_SETS];
 
-/* All of them: another process had the core, or pages went (hierarchy.c). */
+/* All of them: another process had the core, or pages were unmapped (hierarchy.c). */
 void hm_empty_filters(void);
-/* Takes the lines out that other cores called for. */
+/* Removes the lines that other cores requested. */
 void hm_empty_slots_called_for(void);
 
 INLINE void hm_heed_other_cores(void) {
@@ -78,7 +78,7 @@ INLINE void hm_heed_other_cores(void) {
     hm_empty_slots_called_for();
 }
 
-/* A new epoch: every line of the set has to be seen again. */
+/* Begins an epoch: every line of the set must be seen again. */
 INLINE void begin_epoch(const struct first_level *level, uint32_t set) {
   for (uint32_t filled = level->filled[set]; filled != 0; filled &= filled - 1) {
     uint32_t number = (uint32_t)__builtin_ctz(filled);
@@ -102,7 +102,7 @@ INLINE uint32_t physical_line(hm_pte pte, uint64_t address) {
          ((uint32_t)(address >> HM_LINE_BITS) & HM_PAGE_LINES_MASK);
 }
 
-/* The set of a line, and a bit that says which of the set's slots is its own. */
+/* The set of a line, and the bit of its slot within the set. */
 INLINE void note_filled(uint32_t *filled, const struct hm_cache *l1, uint64_t address,
                         uint32_t number) {
   uint64_t line = address >> HM_LINE_BITS;

@@ -93,7 +93,7 @@ static void clear(const struct first_level *level) {
   for (uint32_t i = 0; i < HM_KNOWN_PAGES / 64; i++) level->places[i] = 0;
 }
 
-/* At a switch of processes: what is in use. */
+/* At a switch of processes: empties the occupied slots. */
 static void empty(const struct first_level *level) {
   for (uint32_t set = 0; set < level->cache->sets; set++) {
     begin_epoch(level, set);
@@ -124,7 +124,7 @@ INLINE void fill_l1(struct hm_access *access, const struct first_level *level, u
 
 /* --- Translation --------------------------------------------------------- */
 
-/* The page's lines leave the filters with it. */
+/* Removes the page's lines from the filters, too. */
 static void forget_known(const struct first_level *level, struct known_page *known) {
   for (uint64_t lines = known->lines; lines != 0; lines &= lines - 1) {
     uint64_t address = known->page << HM_PAGE_BITS | (uint64_t)__builtin_ctzll(lines)
@@ -140,9 +140,9 @@ static void forget_known(const struct first_level *level, struct known_page *kno
   known->lines = 0;
 }
 
-/* Before a fill: sees to it that the page at the end of the TLB set is not one
- * in use.  In narrow sets every page has to be seen again after a fill, as lines
- * have in theirs; wide sets would make that expensive, and CLOCK is close there. */
+/* Before a fill: ensures that the page at the end of the TLB set is not in use. In narrow sets
+ * every page must be seen again after a fill, as lines in theirs; in wide sets this would be
+ * expensive, and CLOCK is a close approximation. */
 #define NARROW_SET 8
 static void second_chances(const struct first_level *level, const struct hm_tlb *tlb,
                            uint32_t set) {
@@ -195,7 +195,7 @@ static NOINLINE hm_pte translate(struct hm_access *access, const struct first_le
   return pte;
 }
 
-/* Whether other cores may write the page's data: coherence.h. */
+/* HM_WATCHED if other cores may write the page's data (coherence.h), else 0. */
 INLINE uint64_t watch(const struct first_level *level, hm_pte pte) {
   if (hm_sim.directory == NULL || level->second_filter == NULL) return 0;
   return (pte & HM_PTE_SHARED) != 0 || hm_sim.many_cores ? HM_WATCHED : 0;
@@ -225,8 +225,8 @@ static void update_tlb(const struct hm_tlb *tlb, uint64_t page, hm_pte pte) {
   tlb->entries[(uint64_t)hm_tlb_set(tlb, page) * tlb->ways] = pte; /* now in front */
 }
 
-/* A write to a page that is not this process's own yet: it gets another frame,
- * and the lines in the filters are those of the frame left behind. */
+/* A write to a page that this process still shares: it gets another frame, and the lines in the
+ * filters belong to the old frame. */
 static NOINLINE void break_copy_on_write(const struct first_level *level,
                                          struct known_page *known) {
   uint64_t page = known->page & ~HM_WATCHED;
@@ -240,8 +240,8 @@ static NOINLINE void break_copy_on_write(const struct first_level *level,
 
 /* --- Data ---------------------------------------------------------------- */
 
-/* A line that other cores may have, or have taken.  Contended ones stay out of the
- * filters, so that each access to them comes here. */
+/* A line that other cores may have, or have taken. Contended lines stay out of the filters, so
+ * that each access is seen. */
 static NOINLINE void watched_line(struct hm_access *access, struct known_page *known,
                                   uint64_t address, int writes) {
   uint32_t line = physical_line(known->pte, address);
@@ -283,7 +283,7 @@ INLINE void data_line(struct hm_access *access, uint64_t address, int writes) {
   put_into_data_filters(known, address, hm_pte_writable(&hm_sim.pages, known->pte));
 }
 
-/* Adds the cost of translation and lets the clock see the stall. */
+/* Adds the cost of translation and applies the stall to the clock. */
 INLINE void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
   if (access->translation == HM_TLB_STLB) access->latency += hm_sim.stlb.latency;
   if (access->translation == HM_TLB_WALK) access->latency += hm_sim.config.walk_latency;
@@ -293,9 +293,8 @@ INLINE void settle(struct hm_access *access, uint32_t l1_latency, int stalls) {
     hm_sim.stall_cycles += access->latency - l1_latency;
 }
 
-/* A sample tells where its access begins, in virtual as in physical memory, even when it was the
- * second line of it that missed: so does a kernel, which translates the address that the processor
- * gives. */
+/* A sample has the start of its access, virtual and physical, even if the second line missed: so
+ * do kernels, which translate the address that the processor reports. */
 static NOINLINE void name_first_line(struct hm_access *access) {
   hm_pte pte = hm_pages_touch(&hm_sim.pages, access->address >> HM_PAGE_BITS);
   access->physical_line = physical_line(pte, access->address);
@@ -306,7 +305,7 @@ INLINE uint64_t sampling_mask(void) {
   return (uint64_t)(hm_sim.config.set_sampling - 1) << HM_LINE_BITS;
 }
 
-/* Splits an access over its lines and counts it as one, as cachegrind does. */
+/* Splits an access at line boundaries and counts it as one, as cachegrind does. */
 INLINE void data_access(struct hm_access *access, uint64_t address, uint64_t site) {
   int writes = HM_SITE_KIND(site) != HM_LOAD;
   uint64_t last = address + HM_SITE_SIZE(site) - 1;
@@ -338,7 +337,7 @@ static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   if (access.events != 0) finish_data(&access);
 }
 
-/* Hits, nearly all of what the filters let through: returns 0 if it is none. */
+/* A hit, nearly always the case for accesses that pass the filters; returns 0 if it is not one. */
 INLINE int hit_l1(const struct first_level *level, uint32_t set, uint32_t line) {
   uint32_t *way = level->cache->tags + (uint64_t)set * level->cache->ways;
   int place = hm_find_way(way, level->cache->ways, line);
@@ -356,7 +355,7 @@ static NOINLINE void data_missed(uint64_t address, uint64_t site, uint32_t set, 
   finish_data(&access);
 }
 
-/* On a watched page: 0 if it is no hit of a line that needs no telling. */
+/* On a watched page; returns 0 unless it is a hit that needs no action of the directory. */
 INLINE int hit_watched_line(struct known_page *known, uint64_t address, int writes) {
   uint32_t line = physical_line(known->pte, address);
   int right = hm_line_right(hm_line_state(line));
@@ -396,9 +395,9 @@ static NOINLINE void data_unfiltered(uint64_t address, uint64_t site) {
   put_into_data_filters(known, address, writable);
 }
 
-/* Most calls are of a group whose first member brought the line (62 % of them in a query of
- * PostgreSQL), so this comes before all else.  A line is in a filter only while its page is known.
- * Pages that other cores write hear of those first (data_otherwise). */
+/* Most calls are for a group whose first member fetched the line (62 % in a query of
+ * PostgreSQL), so this is checked first. A line is in a filter only while its page is known. For
+ * pages that other cores write, data_otherwise updates the filters first. */
 INLINE int is_settled(uint64_t address, uint64_t site) {
   return in_data_filter(address, HM_SITE_KIND(site) != HM_LOAD) &&
          (address & (HM_LINE_SIZE - 1)) + HM_SITE_SIZE(site) <= HM_LINE_SIZE &&
@@ -415,7 +414,7 @@ void hm_data_sampled(uint64_t address, uint64_t site) {
   uint64_t last = address + HM_SITE_SIZE(site) - 1;
   if (unlikely((address ^ last) >= HM_LINE_SIZE))
     data_otherwise(address, site);
-  else if ((address & sampling_mask()) == 0) /* of a group, others may be */
+  else if ((address & sampling_mask()) == 0) /* other members of the group may be */
     data_unfiltered(address, site);
 }
 
@@ -430,7 +429,7 @@ void hm_data_every(uint64_t address, uint64_t site) {
     access.level = HM_LEVEL_NONE;
     access.translation = HM_TLB_NONE;
   }
-  /* Counted by the generated code; only the sampling happens here. */
+  /* The generated code counts them; only sampling happens here. */
   if (HM_SITE_KIND(site) != HM_STORE && --hm_sim.core->countdown[HM_LOADS] == 0)
     hm_expire(&access, HM_LOADS);
   if (HM_SITE_KIND(site) != HM_LOAD && --hm_sim.core->countdown[HM_STORES] == 0)

@@ -14,7 +14,7 @@
 enum hm_page_kind {
   HM_PAGE_PRIVATE,      /* anonymous memory of this process */
   HM_PAGE_FILE_PRIVATE, /* a file's page until it is written, then private */
-  HM_PAGE_SHARED        /* the same page for every process that maps it */
+  HM_PAGE_SHARED        /* the same page in every process that maps it */
 };
 
 struct hm_page_identity {
@@ -22,23 +22,23 @@ struct hm_page_identity {
   uint64_t key; /* equal for equal pages; unused for HM_PAGE_PRIVATE */
 };
 
-/* What stands behind a virtual page of the simulated program. */
+/* Identifies the virtual page of the simulated program. */
 struct hm_page_identity hm_host_identify_page(uint64_t virtual_page);
 
-/* Copies what the program has in memory at `address`, a multiple of 64, that it read before: one
- * line. */
+/* Copies a line of the program's memory at `address`, a multiple of 64, which the program has
+ * read before. */
 void hm_host_read_line(uint64_t address, void *line);
 
-/* Zeroed memory of this process alone; never returns NULL. */
+/* Zeroed private memory; never returns NULL. */
 void *hm_host_allocate(size_t size);
 
-/* Lets another process run; used while waiting for a lock. */
+/* Yields to another process; used while waiting for a lock. */
 void hm_host_yield(void);
 
-/* Whether process `pid` still exists: the holder of a lock may be killed. */
+/* Whether process `pid` still exists: the owner of a lock may have been killed. */
 int hm_host_process_exists(uint32_t pid);
 
-/* Sleeps until *word changes from `expected`, or some milliseconds passed. */
+/* Sleeps until *word differs from `expected`, or some milliseconds have passed. */
 void hm_host_wait(_Atomic uint32_t *word, uint32_t expected);
 void hm_host_wake(_Atomic uint32_t *word);
 

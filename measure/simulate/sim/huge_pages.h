@@ -16,7 +16,7 @@
 #include "simulator.h"
 
 #define HM_HUGE_BITS 9                                 /* pages in a huge page: 2^9 */
-#define HM_HUGE_KEY (1ull << (HM_TLB_SPACE_SHIFT - 1)) /* tells huge keys from those of pages */
+#define HM_HUGE_KEY (1ull << (HM_TLB_SPACE_SHIFT - 1)) /* marks keys of huge pages */
 
 static inline uint64_t hm_tlb_key(uint64_t page) {
   return (uint64_t)hm_sim.space << HM_TLB_SPACE_SHIFT | page;
@@ -26,7 +26,7 @@ static inline uint64_t hm_huge_key(uint64_t page) {
   return hm_tlb_key(page >> HM_HUGE_BITS) | HM_HUGE_KEY;
 }
 
-/* 1: the copy had to walk. */
+/* Returns 1 if the copy needed a walk. */
 static inline uint64_t hm_huge_walk(const struct hm_tlb *twin, uint64_t page, int huge) {
   uint64_t key = huge ? hm_huge_key(page) : hm_tlb_key(page);
   uint32_t set = hm_tlb_set(twin, huge ? page >> HM_HUGE_BITS : page), entry;

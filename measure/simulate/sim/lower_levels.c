@@ -6,7 +6,7 @@
 #include "lock.h"
 #include "reuse.h"
 
-/* Cold if the bit was not set yet; sets it. */
+/* Whether the bit was not set yet (a cold miss); sets it. */
 INLINE int first_touch(uint64_t *touched, uint32_t physical_line) {
   uint64_t bit = 1ull << (physical_line & 63);
   uint64_t *word = &touched[physical_line >> 6];
@@ -19,9 +19,9 @@ INLINE uint8_t cause_of(int cold, int shadow_held_it) {
   return cold ? HM_CAUSE_COLD : shadow_held_it ? HM_CAUSE_CONFLICT : HM_CAUSE_CAPACITY;
 }
 
-/* The last level is common to all cores; with one core its lock is the core.  A line that
- * another core has modified comes from there, by way of the last level, which keeps a
- * copy: as long as an access to the last level and one to the other's L2. */
+/* The last level is shared by all cores; with one core, the core's lock protects it. A line that
+ * another core has modified is supplied by it through the last level, which keeps a copy: the
+ * latency is that of the last level plus the other's L2. */
 static void access_l3(struct hm_access *access, uint32_t line) {
   int place, cold = 0, held = 0, causes = causes_wanted(HM_L3_MISS);
   uint32_t set = hm_cache_set(&hm_sim.l3, line);
@@ -47,8 +47,8 @@ static void access_l3(struct hm_access *access, uint32_t line) {
   access->latency = max32(access->latency, hm_sim.config.memory_latency);
 }
 
-/* The tags of a last level are many megabytes: they may arrive while its second level's shadow is
- * asked. */
+/* A last level has many megabytes of tags: prefetch them while the second level's shadow is
+ * searched. */
 INLINE void expect_l3(uint32_t line) {
   if (hm_sim.l3.sets == 0) return;
   const uint32_t *way = hm_sim.l3.tags + (uint64_t)hm_cache_set(&hm_sim.l3, line) * hm_sim.l3.ways;
@@ -56,9 +56,9 @@ INLINE void expect_l3(uint32_t line) {
   __builtin_prefetch(way + hm_sim.l3.ways - 1);
 }
 
-/* Below L1; `first` is 1 if this L1 never had the line, -1 if not known yet.  A
- * line that neither L1 of the core ever had is new to its L2 as well, and then it
- * misses there: so the question can wait until it does. */
+/* Below L1; `first` is 1 if this L1 never had the line, -1 if unknown. A line that neither L1 of
+ * the core ever had is new to its L2, too, and misses there: so it needs to be determined only
+ * after an L2 miss. */
 INLINE void access_below_l1(struct hm_access *access, const struct first_level *level,
                             uint32_t line, int first) {
   if (hm_sim.reuse != NULL && unlikely(hm_reuse_follows(line)))
@@ -72,7 +72,7 @@ INLINE void access_below_l1(struct hm_access *access, const struct first_level *
     int held = causes && !is_recent(&hm_sim.l2, place)
                    ? hm_shadow_access(&hm_sim.l2_shadow, &hm_sim.l2, line)
                    : 0;
-    int lost = (access->line_found & HM_IN_L2) != 0; /* out of date: as if it were not there */
+    int lost = (access->line_found & HM_IN_L2) != 0; /* out of date: treated as absent */
     if (place >= 0 && !lost) {
       access->level = (uint8_t)max32(access->level, HM_LEVEL_L2);
       access->latency = max32(access->latency, hm_sim.l2.latency);
@@ -100,7 +100,7 @@ void hm_miss_l1(struct hm_access *access, const struct first_level *level, uint3
   access->events |= 1u << level->miss;
   access->set[0] = set;
   access->physical_line = line;
-  int first = -1; /* first touch by this L1: not known yet */
+  int first = -1; /* first access of this L1: not known yet */
   if (causes_wanted(level->miss)) {
     int held = hm_shadow_access(level->shadow, level->cache, line);
     first = first_touch(*level->touched, line);

@@ -7,18 +7,17 @@
 
 #include "filters.h"
 
-/* Causes are maintained for the levels whose misses are sampled only. */
+/* Causes are tracked only for levels whose misses are sampled. */
 INLINE int causes_wanted(enum hm_event miss) {
   return (hm_sim.config.flags & HM_FLAG_CAUSES) != 0 && hm_sim.config.period[miss] != 0;
 }
 
-/* In the recent half of its set: the shadow does not get such hits (shadow.h). */
+/* In the recent half of its set: the shadow does not see such hits (shadow.h). */
 INLINE int is_recent(const struct hm_cache *cache, int place) {
   return place >= 0 && place < (int)((cache->ways + 1) / 2);
 }
 
-/* A first level does not hold the line: what its second level needs will be in the host's caches
- * by the time it is asked. */
+/* The first level missed: prefetches what the second level will need into the host's caches. */
 INLINE void hm_expect_miss(uint32_t line) {
   if (hm_sim.l2.sets == 0) return;
   __builtin_prefetch(hm_sim.l2.tags + (uint64_t)hm_cache_set(&hm_sim.l2, line) * hm_sim.l2.ways);

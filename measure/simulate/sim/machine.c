@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Putting the simulated machine together: the layout of the segment's heap,
- * attaching a process, pinning it to a core.
+ * Sets up the simulated machine: the layout of the segment's heap, attaching a process, pinning it
+ * to a core.
  *
  *   init_state   raw ── become_ready ──> by a pid ── lay_out ──> ready, or impossible
  *                                          │ the pid is gone
  *                                          └──> by another pid, which begins anew
  *
  * Invariants:
- *  1. One process lays the machine out; the others wait, and look whether it lives.
+ *  1. One process lays the machine out; the others wait, and check that it is alive.
  *  2. Offsets in hm_shared do not change once the machine is ready.
  */
 #include "machine.h"
@@ -22,7 +22,7 @@
 
 /* --- Layout --------------------------------------------------------------- */
 
-/* Hands out the next `size` bytes of the heap, aligned to a cache line. */
+/* Allocates the next `size` bytes of the heap, aligned to a cache line. */
 static uint64_t reserve(struct hm_header *header, uint64_t size) {
   uint64_t at = (header->heap_next + 63) & ~63ull;
   header->heap_next = at + size;
@@ -33,14 +33,14 @@ static uint64_t tag_bytes(const struct hm_cache_config *cache) {
   return (uint64_t)hm_cache_sets(cache) * cache->ways * sizeof(uint32_t);
 }
 
-/* Lines of a cache's fully associative shadow: as many as the cache has for the
- * lines that are simulated. */
+/* Number of lines in a cache's fully associative shadow: the cache's capacity for simulated
+ * lines. */
 static uint32_t twin_lines(const struct hm_config *config, const struct hm_cache_config *cache) {
   uint32_t lines = hm_cache_sets(cache) * cache->ways / config->set_sampling;
   return lines > cache->ways ? lines : cache->ways;
 }
 
-/* What follows a struct hm_core, in order. */
+/* The parts that follow a struct hm_core, in order. */
 struct core_layout {
   uint64_t l1i, l1d, l2, itlb, dtlb, stlb, l1i_shadow, l1d_shadow, l2_shadow, touched_code,
       touched_data, huge_all, huge_shared, reuse, size;
@@ -50,7 +50,7 @@ static uint64_t tlb_bytes(const struct hm_tlb_config *tlb) {
   return (uint64_t)tlb->entries * (sizeof(uint64_t) + sizeof(uint32_t));
 }
 
-/* The TLB whose copies show what huge pages would change. */
+/* The TLB whose copies measure the effect of huge pages. */
 static const struct hm_tlb_config *last_tlb(const struct hm_config *config) {
   return config->stlb.entries != 0 ? &config->stlb : &config->dtlb;
 }
@@ -83,8 +83,8 @@ static struct core_layout layout_of(const struct hm_config *config) {
   return layout;
 }
 
-/* Pages of one way of the largest physically indexed level: lines of pages that
- * agree in these bits compete for the same sets. */
+/* Pages in one way of the largest physically indexed level: lines of pages that agree in these
+ * bits compete for the same sets. */
 static uint32_t colours_of(const struct hm_config *config) {
   uint32_t span = HM_LINE_SIZE * hm_cache_sets(&config->l2);
   uint32_t l3_span = HM_LINE_SIZE * hm_cache_sets(&config->l3);
@@ -217,7 +217,7 @@ void hm_bind_core(uint32_t cpu) {
   hm_sim.filters_stale |= 1;
 }
 
-/* What is common to all cores. */
+/* Sets up the view of the parts shared by all cores. */
 static void view_machine(void) {
   char *base = (char *)hm_sim.header;
   const struct hm_config *config = &hm_sim.config;
@@ -245,8 +245,8 @@ static void take_place(void) {
   hm_sim.waited = 1;
 }
 
-/* The first process lays the machine out, the others wait for it; should it be
- * killed meanwhile, another one begins anew.  0: the machine does not fit. */
+/* The first process lays out the machine, the others wait; if it is killed meanwhile, another
+ * one restarts. Returns 0 if the machine does not fit. */
 static int become_ready(struct hm_header *header, uint32_t pid) {
   for (;;) {
     uint32_t state = atomic_load(&header->init_state);

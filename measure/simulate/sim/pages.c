@@ -45,7 +45,7 @@ void hm_pages_attach(struct hm_pages *pages, void *memory, _Atomic uint32_t *exh
   pages->table = hm_host_allocate(CHUNKS * sizeof(hm_pte *));
 }
 
-/* The slot of a page in the table; NULL outside user space. */
+/* The slot of a page in the table; NULL outside of user space. */
 static hm_pte *slot_of(struct hm_pages *pages, uint64_t virtual_page, int create) {
   uint64_t chunk = virtual_page >> CHUNK_BITS;
   if (chunk >= CHUNKS) return NULL;
@@ -65,10 +65,10 @@ static uint32_t new_frame(struct hm_pages *pages, uint64_t virtual_page) {
     frames->free_head[colour] = pages->next_free[frame];
     return frame;
   }
-  /* Frames of the first round would start at number 0, which means "empty". */
+  /* Without this, frames of the first round would start at number 0, which means "empty". */
   frame = ++frames->used[colour] * frames->colours + colour;
   if (frame < HM_MAX_FRAMES) return frame;
-  /* Out of simulated memory: start again from the front, and say so. */
+  /* Simulated memory is exhausted: reuse frames from the start, and record it. */
   frames->used[colour] = 1;
   atomic_store_explicit(pages->exhausted, 1, memory_order_relaxed);
   return frames->colours + colour;
@@ -91,7 +91,7 @@ static uint32_t shared_frame(struct hm_pages *pages, uint64_t key, uint64_t virt
   uint32_t frame = new_frame(pages, virtual_page);
   if (pages->frames->shared_used >= HM_SHARED_PAGES / 2) {
     atomic_store_explicit(pages->exhausted, 1, memory_order_relaxed);
-    return frame; /* not remembered: from here on sharing is not seen */
+    return frame; /* not stored: later sharing goes unnoticed */
   }
   pages->frames->shared_used++;
   pages->shared[slot].frame = frame;
@@ -101,7 +101,7 @@ static uint32_t shared_frame(struct hm_pages *pages, uint64_t key, uint64_t virt
 
 hm_pte hm_pages_touch(struct hm_pages *pages, uint64_t virtual_page) {
   hm_pte *slot = slot_of(pages, virtual_page, 1);
-  if (slot == NULL) return HM_PTE_SHARED | 1; /* the vsyscall page and its like */
+  if (slot == NULL) return HM_PTE_SHARED | 1; /* the vsyscall page and similar ones */
   if (*slot != 0) return *slot;
   struct hm_page_identity page = hm_host_identify_page(virtual_page);
   hm_lock_acquire(&pages->frames->lock, pages->me);
@@ -132,8 +132,8 @@ hm_pte hm_pages_write(struct hm_pages *pages, uint64_t virtual_page) {
 void hm_pages_forked(struct hm_pages *pages, uint32_t me, uint32_t colour_salt) {
   pages->me = me;
   pages->colour_salt = colour_salt;
-  /* Wraps after 127 forks of one process; a page unwritten for that long may
-   * then be taken for the process's own, which costs one copy not simulated. */
+  /* Wraps after 127 forks of one process; a page unwritten for that long may then count as the
+   * process's own, which omits one simulated copy. */
   pages->generation = pages->generation % GENERATIONS + 1;
 }
 
@@ -141,14 +141,14 @@ void hm_pages_unmap(struct hm_pages *pages, uint64_t first_page, uint64_t count)
   hm_lock_acquire(&pages->frames->lock, pages->me);
   for (uint64_t page = first_page; page < first_page + count; page++) {
     hm_pte *slot = slot_of(pages, page, 0);
-    if (slot == NULL) { /* skip the rest of an untouched chunk */
+    if (slot == NULL) { /* skip the rest of an unused chunk */
       page |= CHUNK_ENTRIES - 1;
       continue;
     }
     hm_pte pte = *slot;
     *slot = 0;
     if (pte == 0 || (pte & HM_PTE_SHARED) != 0 || HM_PTE_GENERATION(pte) != pages->generation)
-      continue; /* others may still use the frame */
+      continue; /* other processes may still use the frame */
     uint32_t frame = HM_PTE_FRAME(pte);
     if (pages->watched != NULL) hm_forget_lines(pages->watched, frame);
     uint32_t colour = frame & (pages->frames->colours - 1);

@@ -27,10 +27,10 @@
 /* 2^22 frames are 16 GiB of touched memory. */
 #define HM_MAX_FRAMES (1u << 22)
 #define HM_MAX_COLOURS 4096
-#define HM_SHARED_PAGES (1u << 21) /* slots of the map; half may be used */
+#define HM_SHARED_PAGES (1u << 21) /* slots of the map; at most half are used */
 
-/* A page-table entry: 0 when the page was not touched yet.
- *   bits 0..23 frame, 24..30 generation of the owner, 31 shared mapping */
+/* A page-table entry: 0 before the first access. bits 0..23 frame, 24..30 generation of the
+ * owner, 31 shared mapping */
 typedef uint32_t hm_pte;
 #define HM_PTE_FRAME(pte) ((pte)&0xffffffu)
 #define HM_PTE_GENERATION(pte) ((pte) >> 24 & 0x7fu)
@@ -46,7 +46,7 @@ struct hm_shared_page {
 struct hm_frames {
   _Atomic uint32_t lock;
   uint32_t colours;                   /* a power of two */
-  uint32_t used[HM_MAX_COLOURS];      /* frames ever handed out, by colour */
+  uint32_t used[HM_MAX_COLOURS];      /* number of frames ever allocated, by colour */
   uint32_t free_head[HM_MAX_COLOURS]; /* freed frames, last in first out as in a kernel */
   uint32_t shared_used;
 };
@@ -62,7 +62,7 @@ struct hm_pages {
   uint32_t me; /* pid, for locks */
   uint32_t colour_salt;
   uint32_t generation;           /* 1 to 127; pages of an older one are copied when written */
-  struct hm_line_state *watched; /* the directory, if it has this process's own pages */
+  struct hm_line_state *watched; /* the directory, if it includes this process's private pages */
   hm_pte **table;                /* by virtual page: 2^17 chunks of 2^18 entries */
 };
 
@@ -72,15 +72,15 @@ void hm_pages_initialise(void *memory, uint32_t colours);
 void hm_pages_attach(struct hm_pages *pages, void *memory, _Atomic uint32_t *exhausted,
                      uint32_t me);
 
-/* The entry of a page for reading; makes one at first touch. */
+/* The entry of a page for reading; created at the first access. */
 hm_pte hm_pages_touch(struct hm_pages *pages, uint64_t virtual_page);
-/* The entry after a write: private copies are made as a kernel would. */
+/* The entry after a write: copies a private page if it is shared, as a kernel does. */
 hm_pte hm_pages_write(struct hm_pages *pages, uint64_t virtual_page);
 /* After fork, on both sides: private pages are shared until written. */
 void hm_pages_forked(struct hm_pages *pages, uint32_t me, uint32_t colour_salt);
-/* The range is gone or has become something else. */
+/* The range was unmapped or replaced. */
 void hm_pages_unmap(struct hm_pages *pages, uint64_t first_page, uint64_t count);
-/* mremap: the pages live on at another address. */
+/* mremap: moves the pages to another address. */
 void hm_pages_move(struct hm_pages *pages, uint64_t from_page, uint64_t to_page, uint64_t count);
 
 static inline int hm_pte_writable(const struct hm_pages *pages, hm_pte pte) {

@@ -12,18 +12,18 @@
 /* A stream may skip lines that hit in the first level. */
 #define LONGEST_STEP 4
 #define LINES_AT_A_TIME 2
-#define REPETITIONS 2 /* of a step, before anything is fetched */
+#define REPETITIONS 2 /* number of equal steps before a prefetch */
 
 static struct request {
   uint32_t line;
-  uint32_t number; /* of the miss that caused it */
+  uint32_t number; /* number of the miss that caused it */
   uint64_t time;
   enum hm_prefetched into;
 } request[REQUESTS];
 
 static struct stream {
   uint32_t frame;
-  int32_t last, head; /* lines of the page: missed last, fetched last */
+  int32_t last, head; /* lines of the page: last miss, last prefetch */
   int32_t direction;
   uint32_t repeated;
 } stream[STREAMS];
@@ -66,7 +66,7 @@ static void ask_for(uint32_t line, uint64_t time, enum hm_prefetched into) {
   *one = (struct request){line, misses, time, into};
 }
 
-/* The line that is so many further, if it is of the same page; else 0. */
+/* The line at this distance if it is on the same page, else 0. */
 static uint32_t within_page(uint32_t line, int64_t lines) {
   int64_t place = (int64_t)(line % PAGE_LINES) + lines;
   return place < 0 || place >= (int64_t)PAGE_LINES ? 0 : (uint32_t)(line + lines);

@@ -26,13 +26,13 @@
 
 enum hm_prefetched { HM_NOT_PREFETCHED, HM_INTO_L2, HM_INTO_L1 };
 
-/* Forgets all requests and all patterns. */
+/* Forgets all requests and patterns. */
 void hm_prefetch_begin(void);
 
-/* Whether the line was asked for, and since when; the request is then fulfilled. */
+/* Whether the line was requested, and its time; removes the request. */
 enum hm_prefetched hm_prefetch_take(uint32_t line, uint64_t *since);
 
-/* A miss of the first level at `time`: what the prefetchers ask for because of it. */
+/* Processes a miss of the first level at `time`: the prefetchers may request lines. */
 void hm_prefetch_observe(const struct hm_access *access, uint64_t time);
 
 #endif

@@ -13,8 +13,8 @@ static uint32_t marks_until(const struct hm_reuse *reuse, uint32_t slot) {
   return sum;
 }
 
-/* The place of a line in the table: its own, or a free one.  There is one, for the
- * table is twice as large as there are slots. */
+/* The line's place in the table, or a free one. One exists, because the table has twice as many
+ * places as there are slots. */
 static uint32_t *place_of(struct hm_reuse *reuse, uint32_t line) {
   uint32_t at = (line * 2246822519u) >> 13 & (HM_REUSE_TABLE - 1);
   for (;; at = (at + 1) & (HM_REUSE_TABLE - 1)) {
@@ -30,7 +30,7 @@ static void forget_all(struct hm_reuse *reuse) {
   for (uint32_t i = 0; i < HM_REUSE_TABLE; i++) reuse->slot[i] = 0;
 }
 
-/* Moves the marked slots to the front; of too many, the youngest. */
+/* Moves the marked slots to the front; if there are too many, only the youngest. */
 static void compact(struct hm_reuse *reuse) {
   uint32_t surplus = reuse->marked > HM_REUSE_SLOTS / 2 ? reuse->marked - HM_REUSE_SLOTS / 2 : 0;
   uint32_t kept = 0;

@@ -29,13 +29,13 @@
 
 /* In the shared segment, one for each core, guarded by the core. */
 struct hm_reuse {
-  uint32_t busy; /* an update is under way; its process may be killed meanwhile */
+  uint32_t busy; /* an update is in progress; its process may be killed meanwhile */
   uint32_t now;  /* next free slot */
   uint32_t marked;
   uint32_t reserved;
   uint32_t line[HM_REUSE_SLOTS];      /* line of a marked slot, or 0 */
   uint32_t marks[HM_REUSE_SLOTS + 1]; /* Fenwick tree over the marked slots */
-  uint32_t slot[HM_REUSE_TABLE];      /* slot + 1 of a line, by its hash; 0: free */
+  uint32_t slot[HM_REUSE_TABLE];      /* slot + 1 of a line, by hash; 0: free */
 };
 
 /* Whether distances of this line are measured. */
@@ -47,7 +47,7 @@ static inline int hm_reuse_follows(uint32_t line) {
 #define HM_REUSE_COLD UINT32_MAX
 uint32_t hm_reuse_distance(struct hm_reuse *reuse, uint32_t line);
 
-/* One access to a line that is followed; each stands for `scale` lines. */
+/* One access to a followed line; each stands for `scale` lines. */
 void hm_reuse_count(struct hm_reuse *reuse, struct hm_reuse_counts *counts, uint32_t line,
                     uint32_t scale);
 

@@ -44,8 +44,8 @@ enum hm_event {
   HM_STORES,
   HM_INSTRUCTIONS,
   HM_BRANCH_MISS,
-  HM_COHERENCE_MISS, /* the core had the line and lost it to another's write */
-  HM_INVALIDATION,   /* a store that took the line away from others */
+  HM_COHERENCE_MISS, /* the core had the line and lost it to another core's write */
+  HM_INVALIDATION,   /* a store that invalidated the line in other cores */
   HM_EVENTS
 };
 
@@ -73,34 +73,34 @@ enum hm_flags {
   HM_FLAG_HUGE_PAGES = 1 << 4        /* count the page walks that huge pages would leave */
 };
 
-/* What of a miss's latency the core hides: timing.h.  reorder_window 0: nothing. */
+/* How the core hides miss latency: timing.h. reorder_window 0: it does not. */
 struct hm_core_config {
-  uint32_t reorder_window;  /* instructions in flight behind the oldest one */
-  uint32_t fill_buffers;    /* lines that L1D waits for at a time, 1 to HM_MOST_FILL_BUFFERS */
-  uint32_t store_buffer;    /* stores that wait for their lines */
+  uint32_t reorder_window;  /* maximum instructions in flight after the oldest one */
+  uint32_t fill_buffers;    /* maximum outstanding lines of L1D, 1 to HM_MOST_FILL_BUFFERS */
+  uint32_t store_buffer;    /* maximum stores waiting for their lines */
   uint32_t prefetchers;     /* enum hm_prefetchers */
-  uint32_t stream_distance; /* lines that the stream prefetcher runs ahead at most */
-  uint32_t line_cycles;     /* least cycles between two lines from memory */
+  uint32_t stream_distance; /* maximum distance of the stream prefetcher in lines */
+  uint32_t line_cycles;     /* minimum cycles between two lines from memory */
   uint32_t reserved[2];
 };
 #define HM_MOST_FILL_BUFFERS 64
 
 /* As hardmeter_samples::machine::Prefetcher. */
 enum hm_prefetchers {
-  HM_PREFETCH_NEXT_LINE = 1 << 0, /* into L1: the line behind an ascending pair */
+  HM_PREFETCH_NEXT_LINE = 1 << 0, /* into L1: the line after an ascending pair */
   HM_PREFETCH_STRIDE = 1 << 1,    /* into L1: per instruction */
   HM_PREFETCH_STREAM = 1 << 2,    /* into L2: per page */
-  HM_PREFETCH_ADJACENT = 1 << 3   /* into L2: the other line of a pair of 128 bytes */
+  HM_PREFETCH_ADJACENT = 1 << 3   /* into L2: the other line of an aligned pair of 128 bytes */
 };
 
 struct hm_config {
-  uint32_t cores;          /* simulated cores, 1 to HM_MAX_CORES */
-  uint32_t clock_mhz;      /* to turn cycles into the nanoseconds of a sample */
-  uint32_t milli_cpi;      /* base cycles per 1000 instructions when all hits */
+  uint32_t cores;          /* number of simulated cores, 1 to HM_MAX_CORES */
+  uint32_t clock_mhz;      /* converts cycles into a sample's nanoseconds */
+  uint32_t milli_cpi;      /* base cycles per 1000 instructions if all accesses hit */
   uint32_t memory_latency; /* cycles to DRAM */
   uint32_t walk_latency;   /* cycles of a page walk */
   uint32_t flags;
-  uint32_t set_sampling;    /* simulate one line in this many; 1: all */
+  uint32_t set_sampling;    /* simulate one line in this number; 1: all */
   uint32_t callchain_depth; /* 0: none */
   struct hm_cache_config l1i, l1d, l2, l3;
   struct hm_tlb_config itlb, dtlb, stlb;
@@ -110,19 +110,19 @@ struct hm_config {
   struct hm_core_config core;
 };
 
-/* How far the layout of the heap is: HM_INIT_BY_PID + pid while that process is at it. */
+/* State of the heap's layout: HM_INIT_BY_PID + pid while that process works on it. */
 enum hm_init { HM_INIT_RAW, HM_INIT_READY, HM_INIT_IMPOSSIBLE, HM_INIT_BY_PID };
 
 struct hm_core_counts {
   uint64_t events[HM_EVENTS];
   uint64_t cycles;
-  uint64_t switches;          /* a different process got the core */
+  uint64_t switches;          /* how often a different process got the core */
   uint64_t walks_all_huge;    /* page walks if all memory were in pages of 2 MiB */
-  uint64_t walks_shared_huge; /* the same, if only shared memory were */
-  uint64_t exposed_cycles;    /* of all misses: what the core could not hide */
-  uint64_t prefetched;        /* misses whose line a prefetcher had asked for, and had in time */
+  uint64_t walks_shared_huge; /* page walks if only shared memory were */
+  uint64_t exposed_cycles;    /* cycles of all misses that the core could not hide */
+  uint64_t prefetched;        /* misses whose line had been prefetched in time */
   uint64_t prefetched_late;   /* or had under way */
-  uint64_t dependent;         /* load misses whose address came from a load under way */
+  uint64_t dependent;         /* load misses whose address depended on an outstanding load */
   uint64_t reserved[3];
 };
 
@@ -157,27 +157,27 @@ static inline uint64_t hm_reuse_least(uint32_t bucket) {
   return (uint64_t)(HM_REUSE_STEPS + bucket % HM_REUSE_STEPS) << (bucket / HM_REUSE_STEPS - 1);
 }
 
-/* What to read of the profiled program at a sample: samples::model::StateRule,
- * which documents the kinds. */
+/* What to read from the profiled program at a sample: samples::model::StateRule documents the
+ * kinds. */
 enum hm_state_kind { HM_STATE_NONE, HM_STATE_STATEMENT, HM_STATE_WORD, HM_STATE_ENTRY };
 struct hm_state_rule {
   uint32_t kind, id;
-  uint64_t base;                /* the pointer, the word, or the region's first byte */
+  uint64_t base;                /* address of the pointer, of the word, or the region's start */
   uint64_t size, stride;        /* of the region */
-  uint64_t table, table_stride; /* its entries; of a statement, the holder of the last one */
-  uint64_t offset;              /* of the word or the last statement, if `indirect` */
+  uint64_t table, table_stride; /* its entries; for a statement, the holder of the latest one */
+  uint64_t offset;              /* of the word or the latest statement, if `indirect` */
   uint32_t indirect, length;
 };
 #define HM_STATE_RULES 8
 #define HM_STATE_LONGEST 32u
 
-/* Statements that samples name by their StatementId: a hash set, filled as they appear.
- * hash 0: free.  A full table leaves later statements without their text. */
+/* Statements that samples refer to by StatementId: a hash set, filled as they occur. hash 0:
+ * free. If the table is full, later statements have no text. */
 #define HM_STATEMENTS 4096u
 #define HM_STATEMENT_TEXT 1004u
 struct hm_statement {
   _Atomic uint64_t hash;
-  _Atomic uint32_t length; /* of the text; 0 while it is being written */
+  _Atomic uint32_t length; /* length of the text; 0 while it is written */
   _Atomic uint32_t reserved;
   char text[HM_STATEMENT_TEXT + 4];
 };
@@ -191,12 +191,12 @@ struct hm_header {
   struct hm_config config;
 
   /* Control. */
-  _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run unsimulated */
-  _Atomic uint32_t recorder_pid;           /* 0: it has ended, the ring is not drained */
+  _Alignas(64) _Atomic uint32_t measuring; /* 0: programs run without simulation */
+  _Atomic uint32_t recorder_pid;           /* 0: the recorder has ended, the ring is not drained */
   _Atomic uint32_t init_state;             /* enum hm_init */
-  _Atomic uint32_t attached;               /* processes that ever attached or forked */
-  _Atomic uint32_t frames_exhausted;       /* simulated memory ran out: lines alias */
-  _Atomic uint32_t next_object;            /* ids for anonymous shared mappings */
+  _Atomic uint32_t attached;               /* number of processes that ever attached or forked */
+  _Atomic uint32_t frames_exhausted;       /* simulated memory was exhausted: lines alias */
+  _Atomic uint32_t next_object;            /* next id for an anonymous shared mapping */
   uint64_t heap_next;                      /* guarded by init_state */
   uint64_t root;                           /* offset of struct hm_shared in the heap */
   uint64_t reuse;      /* offset of a struct hm_reuse_counts per core; 0: none */
@@ -208,7 +208,7 @@ struct hm_header {
   _Alignas(64) _Atomic uint32_t ring_lock; /* pid of the writer, 0: free */
 
   /* Results. */
-  _Alignas(64) _Atomic uint64_t clock_max; /* cycles: the latest of all cores */
+  _Alignas(64) _Atomic uint64_t clock_max; /* cycles: the latest clock of all cores */
   struct hm_core_counts counts[HM_MAX_CORES];
 
   /* What to read at samples; the recorder writes the rules, then their number. */

@@ -44,9 +44,8 @@ static void remove_from_bucket(struct hm_shadow *shadow, uint32_t node) {
 }
 
 static inline int is_recent_in_its_set(const struct hm_cache *real, uint32_t line) {
-  /* Sets of an L1 of up to 4 KiB per way lie within a page, where virtual and
-   * physical index agree; for larger ones this is a guess that only decides
-   * about a second chance. */
+  /* Sets of an L1 of up to 4 KiB per way lie within a page, where virtual and physical index
+   * agree; for larger ones this is a guess that affects only second chances. */
   const uint32_t *way = real->tags + (uint64_t)hm_cache_set(real, line) * real->ways;
   for (uint32_t i = 0; i < (real->ways + 1) / 2; i++)
     if (way[i] == line) return 1;
@@ -64,8 +63,8 @@ static uint32_t victim(struct hm_shadow *shadow, const struct hm_cache *real) {
   return nodes[0].newer;
 }
 
-/* Who goes next is known long before it has to: what that needs, and the node after it, will be in
- * the host's caches by then. */
+/* The next victim is known in advance: prefetches its data, and the node after it, into the
+ * host's caches. */
 static inline void expect_victim(const struct hm_shadow *shadow, const struct hm_cache *real,
                                  uint32_t node) {
   const struct hm_shadow_node *next = &shadow->nodes[node];

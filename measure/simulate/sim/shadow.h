@@ -25,14 +25,14 @@ struct hm_shadow_node {
 
 /* In the shared segment; nodes and buckets follow. */
 struct hm_shadow_state {
-  uint32_t used; /* nodes handed out so far */
+  uint32_t used; /* number of nodes in use */
 };
 
 struct hm_shadow {
-  uint32_t capacity; /* lines; 0: none */
+  uint32_t capacity; /* number of lines; 0: none */
   uint32_t bucket_mask;
   struct hm_shadow_state *state;
-  struct hm_shadow_node *nodes; /* capacity + 1, node 0 is the list's head */
+  struct hm_shadow_node *nodes; /* capacity + 1; node 0 is the list's head */
   uint32_t *buckets;            /* bucket_mask + 1 */
 };
 
@@ -44,8 +44,8 @@ static inline uint32_t *hm_shadow_bucket(const struct hm_shadow *shadow, uint32_
   return &shadow->buckets[(line * 2654435761u >> 7) & shadow->bucket_mask];
 }
 
-/* Records an access; 1 if the fully associative cache held the line.  `real`
- * is the cache shadowed, asked for its recently used lines. */
+/* Records an access; returns 1 if the fully associative cache held the line. `real` is the
+ * shadowed cache, which is asked for its recently used lines. */
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line);
 
 #endif

@@ -64,9 +64,9 @@ enum hm_verdict { HM_VERDICT_UNKNOWN, HM_VERDICT_TRUE, HM_VERDICT_FALSE };
 /* The other side of a coherence miss or of an invalidation: samples::model::Sharing. */
 struct hm_sharing {
   uint8_t verdict; /* enum hm_verdict; unknown for an invalidation */
-  uint8_t offset;  /* where on the line the other accessed it */
+  uint8_t offset;  /* offset of the other core's access on the line */
   uint8_t size;    /* how many bytes */
-  uint8_t stored;  /* 1: it stored, 0: it loaded */
+  uint8_t stored;  /* 1: the other core stored, 0: it loaded */
   uint32_t pid;    /* 0: unknown */
   uint64_t ip;
 };
@@ -79,19 +79,19 @@ struct hm_sharing {
 #define HM_SITE(ip, size, kind, locked)                                                   \
   (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \
    (uint64_t)(locked) << 57)
-/* The fetch of a line: the one in which the instruction begins, or one behind it. */
+/* A code line fetch: the line in which the instruction begins, or a later one. */
 #define HM_FETCH_SITE(ip, line_address)     \
   (HM_SITE(ip, HM_LINE_SIZE, HM_FETCH, 0) | \
    (((uint64_t)(line_address) >> HM_LINE_BITS) - ((uint64_t)(ip) >> HM_LINE_BITS)) << 58)
 #define HM_FETCHED_LINE(site) \
   (((HM_SITE_IP(site) >> HM_LINE_BITS) + ((site) >> 58 & 1)) << HM_LINE_BITS)
-/* Of a data access: a line to be fetched before it, and how far the instruction that needs the
- * line lies before that of the access. */
+/* For a data access: a code line to fetch before it, as the distance from the instruction that
+ * needs the line to that of the access. */
 #define HM_SITE_MOST_BEHIND 31u
 #define HM_SITE_LINE(ip, fetch_ip, line_address) \
   ((HM_FETCH_SITE(fetch_ip, line_address) & 1ull << 58) | ((uint64_t)(ip) - (fetch_ip)) << 59)
-/* Of a data access alone: its address was computed, in its block, from what a load there read, so
- * many instructions were added to the counters between the two. */
+/* For a data access alone: its address was computed, within its block, from a load; the number
+ * of instructions added to the counters between the two. */
 #define HM_SITE_MOST_DISTANT 31u
 #define HM_SITE_DEPENDS(instructions) (1ull << 58 | (uint64_t)(instructions) << 59)
 #define HM_SITE_IS_DEPENDENT(site) ((site) >> 58 & 1)
@@ -102,26 +102,26 @@ struct hm_sharing {
 struct hm_access {
   uint64_t address, site;
   uint32_t physical_line;
-  uint32_t latency; /* from issue to data, were nothing else under way */
-  uint32_t exposed; /* of it, what the core could not hide (timing.h) */
-  uint32_t events;  /* a bit per hm_event that happened */
+  uint32_t latency; /* from issue to data, without regard to overlap */
+  uint32_t exposed; /* the part of it that the core could not hide (timing.h) */
+  uint32_t events;  /* one bit per hm_event that happened */
   uint8_t level, translation;
-  uint8_t cause[3]; /* of the miss in L1, L2, L3 */
-  /* Another core's cache served it, from a modified line (a processor says HITM).  The
-   * level is then L3, or memory on a machine without one: a remote cache, to perf. */
+  uint8_t cause[3]; /* causes of the misses in L1, L2, L3 */
+  /* Another core's cache supplied it from a modified line (a processor's HITM). The level is
+   * then L3, or memory on a machine without one: for perf, a remote cache. */
   uint8_t modified_elsewhere;
-  uint8_t line_found; /* coherence.h: of the line being looked up */
+  uint8_t line_found; /* coherence.h: state of the line being looked up */
   uint32_t set[3];
-  struct hm_sharing lost_to;    /* of a coherence miss: the write that took the line */
-  struct hm_sharing taken_from; /* of an invalidation: the latest access by who lost it */
+  struct hm_sharing lost_to;    /* for a coherence miss: the write that took the line */
+  struct hm_sharing taken_from; /* for an invalidation: the latest access by the losing core */
 };
 
-/* The cache level that an event is about: index of hm_access.cause and .set. */
+/* The cache level of an event: index into hm_access.cause and .set. */
 static inline uint32_t hm_level_of(enum hm_event event) {
   return event == HM_L2_MISS ? 1 : event == HM_L3_MISS ? 2 : 0;
 }
 
-/* What a sample of this event tells about its access. */
+/* The cause that a sample of this event reports. */
 static inline uint8_t hm_cause_of(const struct hm_access *access, enum hm_event event) {
   return event == HM_COHERENCE_MISS ? HM_CAUSE_COHERENCE : access->cause[hm_level_of(event)];
 }
@@ -133,7 +133,7 @@ static inline const struct hm_sharing *hm_sharing_of(const struct hm_access *acc
   return other->pid != 0 ? other : 0;
 }
 
-/* What the simulator tells its host when a counter expires. */
+/* A sample, passed to the host when a counter expires. */
 struct hm_sample {
   enum hm_event event;
   uint64_t period;
@@ -159,17 +159,16 @@ struct hm_core {
   _Atomic uint32_t waiters;
   uint32_t last_runner; /* address space that ran last */
   uint32_t reserved;
-  /* Lines that other cores took, or share now: a bit per line of a page.  They have to
-   * leave the filters (coherence.h). */
+  /* Lines that other cores took or share: one bit per line of a page. They must be removed from
+   * the filters (coherence.h). */
   _Atomic uint64_t attention;
   uint64_t clock; /* cycles */
   uint64_t countdown[HM_EVENTS];
   struct hm_branch_predictor predictor;
 };
 
-/* Addresses of code that processes translated, in the order they did: the log
- * from which a parent warms itself up before it forks again.  Blocks are logged
- * once; `seen` is a hash set of them. */
+/* Addresses of code that processes translated, in order: a parent translates them before it
+ * forks again. Each block is logged once; `seen` is a hash set of them. */
 #define HM_LOGGED_BLOCKS (1u << 17)
 struct hm_translation_log {
   _Atomic uint32_t lock;
@@ -189,7 +188,7 @@ struct hm_shared {
   uint64_t core[HM_MAX_CORES];
 };
 
-/* Three counts in one word: instructions lowest, then loads, then stores. */
+/* Three counts in one word: instructions in the lowest bits, then loads, then stores. */
 #define HM_PACKED_INSTRUCTION_BITS 23
 #define HM_PACKED_LOAD_BITS 21
 #define HM_PACKED_STORE_BITS 20
@@ -201,8 +200,8 @@ struct hm_shared {
 #define HM_FORGET_MOST 32
 #define HM_FILTERS_NEW 2
 
-/* Everything of one process.  One instance, so that generated code can use
- * constant addresses. */
+/* The state of one process. A single instance, so that generated code can use constant
+ * addresses. */
 struct hm_simulator {
   struct hm_header *header;
   struct hm_shared *shared;
@@ -219,7 +218,7 @@ struct hm_simulator {
   struct hm_cache l1i, l1d, l2, l3;
   struct hm_tlb itlb, dtlb, stlb;
   struct hm_shadow l1i_shadow, l1d_shadow, l2_shadow, l3_shadow;
-  uint64_t *touched_code, *touched_data, *touched_all; /* a bit per line, a word per frame */
+  uint64_t *touched_code, *touched_data, *touched_all; /* one bit per line, one word per frame */
   struct hm_pages pages;
   struct hm_tlb huge_all, huge_shared; /* huge_pages.h */
   struct hm_reuse *reuse;              /* NULL: distances are not measured */
@@ -228,24 +227,24 @@ struct hm_simulator {
   /* Coherence; NULL with a single core. */
   struct hm_line_state *directory;
   struct hm_coherence *coherence;
-  uint64_t l1d_offset, l2_offset; /* of a core's tags, from its struct hm_core */
-  uint32_t first_cpu;             /* of the process's first thread */
+  uint64_t l1d_offset, l2_offset; /* offsets of a core's tags from its struct hm_core */
+  uint32_t first_cpu;             /* core of the process's first thread */
   uint32_t threads_placed;
-  int many_cores; /* threads of this process are on several: all its memory is watched */
+  int many_cores; /* its threads are on several cores: all its memory is watched */
 
-  /* Since the process got its core; the generated code adds to the first four.
-   * A count is the sum of its field in the packed word and its own counter. */
+  /* Counts since the process got its core; the generated code adds to the first four. A count is
+   * the sum of its field in the packed word and its own counter. */
   uint64_t packed_counts;
   uint64_t instructions, loads, stores;
   uint64_t stall_cycles;
-  uint64_t release_clock; /* of the core, when this process last left one */
-  uint64_t slice_began;   /* by the same clock: when it got the core from another */
+  uint64_t release_clock; /* clock of the core when this process last left one */
+  uint64_t slice_began;   /* by the same clock: when it got the core from another process */
 
-  int filters_stale; /* HM_FILTERS_NEW: they were never in use on this machine */
-  int waited;        /* it came back from the kernel since it last ran */
+  int filters_stale; /* HM_FILTERS_NEW: never used on this machine */
+  int waited;        /* it returned from the kernel since it last ran */
 
-  /* Pages whose translations have to leave the TLBs of every core the process runs on:
-   * the latest ones, and how many there ever were. */
+  /* Pages to remove from the TLBs of every core that the process runs on: the latest ones, and
+   * their total number. */
   uint64_t forget[HM_FORGET_MOST];
   uint64_t forget_count;
   uint64_t forgotten[HM_MAX_CORES]; /* of them, by this core */
@@ -263,7 +262,7 @@ static inline uint64_t *hm_data_slot(uint64_t *filter, uint64_t address) {
   return (uint64_t *)((char *)filter + (address >> HM_FILTER_SHIFT & HM_FILTER_MASK(hm_sim.l1d)));
 }
 
-/* The slot of a line of code: a constant where code is generated, so it may depend on all bits. */
+/* The slot of a line of code: a constant in generated code, so it may depend on all bits. */
 static inline uint32_t hm_code_slot_of_set(uint64_t address) {
   uint64_t above = address >> HM_LINE_BITS >> hm_sim.l1i.set_bits;
   return (uint32_t)(above ^ above >> 5 ^ above >> 10 ^ above >> 15) & (HM_FILTER_SLOTS - 1);
@@ -274,8 +273,8 @@ static inline uint64_t *hm_code_slot(uint64_t address) {
   return &hm_filter_fetch[set * HM_FILTER_SLOTS + hm_code_slot_of_set(address)];
 }
 
-/* Attaches to a mapped segment, laying it out if this process is the first.
- * Returns NULL, or why it cannot be used. */
+/* Attaches to a mapped segment, laying it out if this process is the first. Returns NULL, or the
+ * reason why it cannot be used. */
 const char *hm_attach(struct hm_header *header, uint32_t pid);
 /* In the child after fork; hm_parent_forked in the parent. */
 void hm_child_forked(uint32_t pid);
@@ -287,7 +286,7 @@ void hm_run_on(uint32_t cpu);
 /* Client code is about to run / has stopped running. */
 void hm_enter_core(void);
 void hm_leave_core(void);
-/* Whether the process had the core for as long as a scheduler lets it. */
+/* Whether the process has had the core for a full time slice. */
 int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */
 void hm_unmapped(uint64_t address, uint64_t length);
@@ -297,8 +296,8 @@ uint64_t hm_cycles(void);
 
 /* Called by generated code. */
 void hm_data(uint64_t address, uint64_t site);
-void hm_data_sampled(uint64_t address, uint64_t site); /* not all lines are simulated */
-void hm_data_every(uint64_t address, uint64_t site);   /* loads or stores are sampled */
+void hm_data_sampled(uint64_t address, uint64_t site); /* if not all lines are simulated */
+void hm_data_every(uint64_t address, uint64_t site);   /* if loads or stores are sampled */
 void hm_fetch(uint64_t site);
 void hm_fetch_and_data(uint64_t address, uint64_t site); /* HM_SITE_LINE */
 void hm_instruction(uint64_t site);

@@ -13,22 +13,22 @@
 #define LOADS 16u
 #define PENDING 64u
 #define FOLLOWERS 64u
-/* A pointer to an object is followed to one of its fields: from 256 bytes before (container_of) to
- * 3,840 behind. */
+/* A pointer to an object is followed to one of its fields: from 256 bytes before (container_of)
+ * to 3,840 after it. */
 #define BEFORE_POINTER 256u
 #define POINTER_BITS 12u
 #define LEAST_POINTER 65536u
 #define LARGEST_SCALE 4096
-#define CONFIRMED 3 /* by two pairs after the two that say base and scale */
+#define CONFIRMED 3 /* two confirming pairs after the two that determine base and scale */
 #define MOST_CONFIDENCE 7
 
 /* A load miss and what its line holds. */
 struct load {
   uint64_t address, arrival;
-  uint64_t instructions; /* counted when it came: those of its stretch of a block are alike */
+  uint64_t instructions; /* counter at the load: equal within a stretch of a block */
   uint32_t size;
   enum { UNREAD, READ, UNREADABLE } state;
-  uint64_t pages; /* a bit for each page that a word lies in, were it a pointer */
+  uint64_t pages; /* one bit for each page that a word of the line would point to */
   uint64_t word[WORDS];
 };
 
@@ -37,13 +37,13 @@ struct relation {
   uint64_t value, address; /* of the latest pair */
   uint64_t base;
   int64_t scale;
-  uint32_t confidence; /* 0: base and scale are not known */
+  uint32_t confidence; /* 0: base and scale are unknown */
   uint32_t has_pair;
 };
 
-/* An instruction that loads, and its relations to the latest load miss and to the one before it.
- * Where its addresses lie at one distance, they need no value to be known, and a value may fit by
- * chance: an array whose cells count, read in order. */
+/* A load instruction, with its relations to the latest load miss and to the one before. If its
+ * addresses are at a constant distance, they depend on no value, and a value may match by
+ * chance: an array whose elements are consecutive numbers, read in order. */
 struct follower {
   uint64_t ip, last;
   int64_t distance;
@@ -60,7 +60,7 @@ static struct {
   uint32_t first, stalls; /* a ring */
   uint64_t pending;
   uint64_t fill[HM_MOST_FILL_BUFFERS]; /* when each is free again */
-  uint64_t next_line;                  /* when one can come from beyond L2 */
+  uint64_t next_line;                  /* when the next one can arrive from beyond L2 */
   struct follower follower[FOLLOWERS];
 } timing;
 
@@ -91,7 +91,7 @@ void hm_timing_pause(void) {
 
 /* --- Stalls ------------------------------------------------------------------ */
 
-/* The instructions begun so far met these. */
+/* Applies the stalls of the instructions begun so far. */
 static void apply_stalls(uint64_t instructions) {
   while (timing.stalls != 0 && timing.stall[timing.first].instruction <= instructions) {
     timing.pending -= timing.stall[timing.first].cycles;
@@ -131,7 +131,7 @@ static int points_to(const struct load *load, uint64_t address) {
   return found != 0;
 }
 
-/* What the load read, if that can be an index. */
+/* The value that the load read, if it can be an index. */
 static int value_of(const struct load *load, uint64_t *value) {
   uint32_t offset = (uint32_t)(load->address & (HM_LINE_SIZE - 1));
   if (load->state != READ || offset % load->size != 0) return 0;
@@ -146,9 +146,9 @@ static int value_of(const struct load *load, uint64_t *value) {
   return 1;
 }
 
-/* Two pairs say what the relation may be. */
+/* Determines the relation from two pairs. */
 static void learn(struct relation *relation, int64_t values, int64_t addresses) {
-  if (values == 0 || values == -1) return; /* nothing; and INT64_MIN / -1 has no quotient */
+  if (values == 0 || values == -1) return; /* no information; and INT64_MIN / -1 has no quotient */
   int64_t scale = addresses / values;
   if (scale < 1 || scale > LARGEST_SCALE || scale * values != addresses) return;
   relation->scale = scale;
@@ -156,8 +156,8 @@ static void learn(struct relation *relation, int64_t values, int64_t addresses) 
   relation->confidence = 1;
 }
 
-/* Whether the relation holds, as it did before; learns from the pair.  An instruction may follow
- * what it read itself, and then begin elsewhere: one miss of the relation is not its end. */
+/* Whether the relation holds again; learns from the pair. An instruction may follow its own
+ * result and then restart elsewhere: a single failure does not end the relation. */
 static int holds(struct relation *relation, uint64_t value, uint64_t address) {
   int64_t values = (int64_t)(value - relation->value);
   int64_t addresses = (int64_t)(address - relation->address);
@@ -172,7 +172,7 @@ static int holds(struct relation *relation, uint64_t value, uint64_t address) {
   return held && relation->confidence >= CONFIRMED;
 }
 
-/* Whether the instruction's addresses lie at one distance. */
+/* Whether the instruction's addresses are at a constant distance. */
 static int is_predictable(struct follower *follower, uint64_t ip, uint64_t address) {
   if (follower->ip != ip) {
     *follower = (struct follower){.ip = ip, .last = address};
@@ -185,7 +185,7 @@ static int is_predictable(struct follower *follower, uint64_t ip, uint64_t addre
   return predictable;
 }
 
-/* The latest load under way whose line holds a pointer to just before the address. */
+/* The latest outstanding load whose line contains a pointer to just before the address. */
 static uint64_t pointer_known(uint64_t address, uint64_t now) {
   if (address < LEAST_POINTER) return now;
   /* Pointers to it lie in one of two pages: most lines have none. */
@@ -200,7 +200,7 @@ static uint64_t pointer_known(uint64_t address, uint64_t now) {
   return now;
 }
 
-/* The two latest loads are asked, for an index is often used twice. */
+/* The two latest loads are checked, since an index is often used twice. */
 static uint64_t index_known(uint64_t address, uint64_t ip, uint64_t now) {
   struct follower *follower = &timing.follower[(ip ^ ip >> 6) % FOLLOWERS];
   if (is_predictable(follower, ip, address)) return now;
@@ -250,18 +250,18 @@ static void note_load(const struct hm_access *access, uint64_t instructions, uin
 
 static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The instructions that a miss of this kind lets the core begin. */
+/* Number of instructions that the core can begin after a miss of this kind. */
 static uint64_t window_of(enum hm_kind kind, uint64_t instructions) {
   const struct hm_core_config *core = &hm_sim.config.core;
   uint64_t stores = hm_stores_run();
   if (kind != HM_STORE) return core->reorder_window;
-  /* Before there is a rate: one instruction in eight. */
+  /* Before a rate is known: one instruction in eight. */
   uint64_t apart = stores < 64 ? 8 : instructions / stores;
   return max64(core->reorder_window, core->store_buffer * apart);
 }
 
-/* The fill buffer for a line that is wanted at a time: of those free by then the one that was so
- * last, for an independent miss that comes later may begin earlier; else the one free first. */
+/* The fill buffer for a line requested at a given time: of those free by then the one freed
+ * last, since a later independent miss may begin earlier; else the one that is free first. */
 static uint64_t *fill_buffer(uint64_t wanted) {
   uint64_t *best = &timing.fill[0];
   for (uint32_t i = 1; i < hm_sim.config.core.fill_buffers; i++) {
@@ -280,13 +280,14 @@ static uint32_t cycles_of_translation(const struct hm_access *access) {
   }
 }
 
-/* Lines of the last level come to one core twice as fast as those of memory. */
+/* Lines of the last level arrive at a core twice as fast as those of memory. */
 static uint32_t cycles_of_line(const struct hm_access *access) {
   uint32_t cycles = hm_sim.config.core.line_cycles;
   return access->level == HM_LEVEL_MEMORY ? cycles : cycles / 2;
 }
 
-/* When the line of a first-level miss is there, asked for at `issue` unless a prefetcher did. */
+/* Arrival of the line of a first-level miss, requested at `issue` unless a prefetcher was
+ * earlier. */
 static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_t issue,
                            uint32_t beyond) {
   uint64_t since = 0, *fill = fill_buffer(issue);
@@ -331,7 +332,7 @@ void hm_expose(struct hm_access *access, uint32_t beyond) {
   if (reads && missed) note_load(access, instructions, arrival);
   uint64_t window = locked || kind == HM_FETCH ? 0 : window_of(kind, instructions);
   reached += window * hm_sim.config.milli_cpi / 1000;
-  if (locked) { /* nothing behind it begins before it has its line */
+  if (locked) { /* no later instruction begins before it has its line */
     timing.stalls = 0;
     timing.pending = 0;
   }

@@ -46,7 +46,7 @@
 
 #include "simulator.h"
 
-/* Another process had the core, or this is another core: nothing is under way. */
+/* Another process had the core, or this is another core: there are no outstanding misses. */
 void hm_timing_begin(void);
 /* The core is taken: after a system call the window is empty. */
 void hm_timing_resume(void);
@@ -55,8 +55,8 @@ void hm_timing_pause(void);
 
 static inline int hm_timing_is_on(void) { return hm_sim.config.core.reorder_window != 0; }
 
-/* Sets the exposed cycles of a miss that takes so many cycles more than a hit, and lets the clock
- * see them. */
+/* Sets the exposed cycles of a miss that takes `cycles` more than a hit, and applies them to the
+ * clock. */
 void hm_expose(struct hm_access *access, uint32_t beyond);
 
 #endif

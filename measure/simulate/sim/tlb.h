@@ -17,7 +17,7 @@ struct hm_tlb {
   uint32_t ways;
   uint32_t latency;
   uint64_t *keys;    /* sets x ways, most recently used first; 0: empty */
-  uint32_t *entries; /* page-table entries, in step with keys */
+  uint32_t *entries; /* page-table entries, parallel to keys */
 };
 
 static inline void hm_tlb_view(struct hm_tlb *tlb, const struct hm_tlb_config *config,
@@ -35,8 +35,8 @@ static inline uint32_t hm_tlb_set(const struct hm_tlb *tlb, uint64_t virtual_pag
                                               : (uint32_t)(virtual_page % tlb->sets);
 }
 
-/* Looks `key` up; on a hit the entry is stored to *entry and becomes the most
- * recently used.  On a miss nothing changes: see hm_tlb_fill. */
+/* Looks `key` up; on a hit stores the entry to *entry and makes it the most recently used. A
+ * miss changes nothing: see hm_tlb_fill. */
 static inline int hm_tlb_lookup(const struct hm_tlb *tlb, uint32_t set, uint64_t key,
                                 uint32_t *entry) {
   uint64_t *keys = tlb->keys + (uint64_t)set * tlb->ways;
@@ -55,7 +55,7 @@ static inline int hm_tlb_lookup(const struct hm_tlb *tlb, uint32_t set, uint64_t
   return 0;
 }
 
-/* Puts an entry in front; the least recently used one of its set goes. */
+/* Inserts an entry at the front; evicts the least recently used one of its set. */
 static inline void hm_tlb_fill(const struct hm_tlb *tlb, uint32_t set, uint64_t key,
                                uint32_t entry) {
   uint64_t *keys = tlb->keys + (uint64_t)set * tlb->ways;
@@ -68,8 +68,8 @@ static inline void hm_tlb_fill(const struct hm_tlb *tlb, uint32_t set, uint64_t 
   entries[0] = entry;
 }
 
-/* Forgets a page, or with `whole_space` everything of the key's address space
- * (keys carry it above bit HM_TLB_SPACE_SHIFT). */
+/* Removes a page, or with `whole_space` all entries of the key's address space (keys have it
+ * above bit HM_TLB_SPACE_SHIFT). */
 #define HM_TLB_SPACE_SHIFT 40
 
 static inline void hm_tlb_forget(const struct hm_tlb *tlb, uint64_t key, int whole_space) {

@@ -12,7 +12,8 @@
 
 #include <stdint.h>
 
-/* A page's entry changed; this core's TLBs know. */
+/* A page's entry changed and this core's TLBs are updated: makes the other cores of the process
+ * update theirs. */
 void hm_forget_elsewhere(uint64_t page);
 
 #endif

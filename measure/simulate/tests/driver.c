@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-/* Sparse: only what the machine touches becomes real. */
+/* Sparse: only used pages exist. */
 #define SEGMENT_SIZE (1ull << 33)
 #define RING_SIZE (1ull << 16)
 
@@ -73,7 +73,7 @@ void take_up(const struct hm_simulator *process) {
   hm_enter_core();
 }
 
-/* As the generated code has it. */
+/* As in the generated code. */
 static void data(uint64_t address, uint64_t site) {
   if (hm_sim.config.set_sampling > 1)
     hm_data_sampled(address, site);

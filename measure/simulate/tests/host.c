@@ -42,7 +42,7 @@ struct hm_page_identity hm_host_identify_page(uint64_t virtual_page) {
   return identity;
 }
 
-/* Page tables: sparse, and never given back, as in the Valgrind tool. */
+/* Page tables: sparse and never freed, as in the Valgrind tool. */
 void *hm_host_allocate(size_t size) {
   void *memory =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,7 +52,7 @@ void *hm_host_allocate(size_t size) {
 
 /* --- Memory ------------------------------------------------------------------- */
 
-/* What the tests' lines hold: nothing, but where a test says otherwise. */
+/* Contents of the tests' lines: zero unless a test sets a word. */
 static struct { uint64_t address, word; } words[4096];
 static uint32_t word_count;
 

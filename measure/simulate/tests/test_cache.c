@@ -48,7 +48,7 @@ static void sets_need_be_no_power_of_two(void **state) {
 static void the_least_recently_used_line_goes(void **state) {
   (void)state;
   struct hm_cache cache = make_cache(1, 4);
-  /* line, the place it had (-1: a miss), and the set afterwards, youngest first */
+  /* line, its previous position (-1: a miss), and the set afterwards, youngest first */
   static const struct {
     uint32_t line;
     int place;
@@ -75,7 +75,7 @@ static void sets_do_not_disturb_each_other(void **state) {
   free(cache.tags);
 }
 
-/* The obvious model: a time stamp per way, the smallest one goes. */
+/* A reference model: a time stamp per way, the smallest one is evicted. */
 struct naive {
   uint32_t line[HM_MAX_WAYS];
   uint64_t used[HM_MAX_WAYS];
@@ -104,7 +104,7 @@ static void random_streams_agree_with_a_naive_model(void **state) {
     struct naive *model = calloc(sets, sizeof *model);
     uint64_t random = 42, found = 0;
     for (uint64_t now = 1; now <= 200000; now++) {
-      /* Twice the cache, small numbers preferred: hits and misses of all depths. */
+      /* Twice the cache, small numbers preferred: hits and misses at all depths. */
       uint64_t draw = next_random(&random);
       uint32_t span = 2 * sets * ways;
       uint32_t line = 1 + (uint32_t)((draw >> 32) % (1 + draw % span));
@@ -113,7 +113,7 @@ static void random_streams_agree_with_a_naive_model(void **state) {
       assert_int_equal(hit, naive_access(&model[set], ways, line, now));
       found += (uint64_t)hit;
     }
-    assert_in_range(found, 20000, 180000); /* the stream exercised both outcomes */
+    assert_in_range(found, 20000, 180000); /* both outcomes occurred often */
     free(cache.tags);
     free(model);
   }

@@ -17,8 +17,8 @@ struct causes {
 
 #define NEVER (1ull << 60)
 
-/* The machine with every L1D miss sampled, so that each shows its cause; that of
- * other levels is only kept up if they are sampled too. */
+/* The machine with every L1D miss sampled, so that each has its cause; causes of other levels
+ * are tracked only if they are sampled, too. */
 static struct hm_header *start_with_causes_of_one_line_in(uint32_t set_sampling) {
   struct hm_config config = small_machine();
   config.set_sampling = set_sampling;
@@ -45,7 +45,7 @@ static void assert_causes(int level, uint64_t cold, uint64_t capacity, uint64_t 
   assert_int_equal(causes.of[HM_CAUSE_CONFLICT], conflict);
 }
 
-/* Five lines, four ways, one set: 16 lines would fit, so the set is to blame. */
+/* Five lines, four ways, one set: 16 lines would fit, so the misses are conflicts. */
 static void thrashing_one_set_is_conflict(void **state) {
   (void)state;
   struct hm_header *header = start_with_causes();
@@ -66,8 +66,7 @@ static void as_many_lines_as_ways_do_not_miss(void **state) {
   stop(header);
 }
 
-/* 20 lines in a cache of 16, evenly over its sets: full associativity would
- * not help. */
+/* 20 lines in a cache of 16, evenly over its sets: full associativity would not help. */
 static void sweeping_more_than_the_cache_is_capacity(void **state) {
   (void)state;
   struct hm_header *header = start_with_causes();
@@ -78,7 +77,7 @@ static void sweeping_more_than_the_cache_is_capacity(void **state) {
   stop(header);
 }
 
-/* The same with every other line simulated: 10 lines, in the 8 places of sets 0 and 2. */
+/* The same with every other line simulated: 10 lines in the 8 places of sets 0 and 2. */
 static void set_sampling_leaves_causes_as_they_are(void **state) {
   (void)state;
   struct hm_header *header = start_with_causes_of_one_line_in(2);
@@ -89,8 +88,8 @@ static void set_sampling_leaves_causes_as_they_are(void **state) {
   stop(header);
 }
 
-/* Set 0 gets five lines, the others stay small: 5 + 3 < 16 lines, all conflict,
- * and only in set 0. */
+/* Set 0 gets five lines, the others few: 5 + 3 < 16 lines, so all are conflicts, and only in set
+ * 0. */
 static void a_sample_names_the_set_that_missed(void **state) {
   (void)state;
   struct hm_header *header = start_with_causes();
@@ -116,8 +115,8 @@ static void each_level_has_a_cause_of_its_own(void **state) {
   for (uint64_t i = 0; i < 20; i++) load(LINE(i));
   assert_int_equal(events(HM_L2_MISS), 20);
   assert_causes(1, 0, 0, 0); /* unknown: L2 did not miss */
-  /* Five lines 16 apart share set 0 of L1 and set 0 of L2, and fit both: each
-   * access misses in both by conflict, and hits L3. */
+  /* Five lines at a distance of 16 share set 0 of L1 and set 0 of L2, and would fit both: each
+   * access is a conflict miss in both, and hits L3. */
   host_sample_count = 0;
   for (int round = 0; round < 2; round++)
     for (uint64_t i = 0; i < 5; i++) load(LINE(1024 + 16 * i));
@@ -133,7 +132,7 @@ static void cold_is_told_apart_by_level(void **state) {
   (void)state;
   struct hm_header *header = start_with_causes();
   fetch(LINE(0));
-  for (uint64_t i = 1; i <= 4; i++) fetch(LINE(16 * i)); /* throws it out of L1I and L2 */
+  for (uint64_t i = 1; i <= 4; i++) fetch(LINE(16 * i)); /* evicts it from L1I and L2 */
   load(LINE(0));
   assert_int_equal(host_sample_count, 1);
   assert_int_equal(host_samples[0].access.cause[0], HM_CAUSE_COLD);
@@ -162,9 +161,8 @@ static int exact_access(struct exact *exact, uint64_t line) {
   return held;
 }
 
-/* A stream of loads: `hot` percent of them to eight lines that are always in
- * L1, the others evenly over `lines`, or over `lines` squared towards small
- * numbers, as the accesses of programs are skewed. */
+/* A stream of loads: `hot` percent of them to eight lines that are always in L1, the others
+ * evenly over `lines`, or skewed towards small numbers (square), as accesses of programs are. */
 struct stream {
   uint32_t ways; /* of the L1, 64 sets */
   uint32_t lines, hot, skewed;
@@ -204,13 +202,13 @@ static uint64_t misclassified(const struct stream *stream, uint32_t flags) {
   return wrong * 10000 / misses;
 }
 
-/* The shadow does not see all hits; its second chances correct most of that.  How
- * much remains is measured here, and kept from growing. */
+/* The shadow does not see all hits; its second chances correct most of the error. This measures
+ * and bounds the rest. */
 static void random_streams_are_classified_nearly_as_exactly(void **state) {
   (void)state;
   static const struct {
     struct stream stream;
-    uint64_t at_most[2]; /* 1/10000 of the misses: as shipped, with exact LRU */
+    uint64_t at_most[2]; /* 1/10000 of the misses: default, and with exact LRU */
   } cases[] = {
       {{8, 600, 0, 0}, {1200, 1200}}, {{8, 1024, 0, 0}, {320, 320}}, {{8, 1024, 50, 0}, {320, 320}},
       {{8, 4096, 50, 1}, {100, 100}}, {{4, 1024, 0, 1}, {320, 320}}, {{8, 20000, 80, 1}, {30, 30}},

@@ -22,19 +22,19 @@ static void assert_other_side(enum hm_event event, uint32_t number, struct hm_sh
   assert_int_equal(found->ip, expected.ip);
 }
 
-/* The driver's instructions lie at the address that they access. */
+/* The driver's instructions have the address that they access. */
 #define OTHER_SIDE(verdict, address, stored, pid) \
   ((struct hm_sharing){verdict, (address)&63, 8, stored, pid, address})
 
-/* Both add one to the same word in turn.  Each loses the line to the other's store. */
+/* Both alternately add one to the same word. Each loses the line to the other's store. */
 static void two_writers_of_one_word_share_truly(void **state) {
   (void)state;
   for (int turn = 0; turn < 10; turn++) {
     store(SHARED + 8);
     other_core();
   }
-  /* The first store is alone, the second finds the line elsewhere but never had it; from
-   * the third on each takes the line from the other and misses it. */
+  /* The first store is alone, the second finds the line elsewhere but never had it; from the
+   * third on each takes the line from the other and misses it. */
   assert_shared(8, 9);
   assert_int_equal(all(HM_L1D_MISS), 10);
   for (uint32_t i = 0; i < 8; i++) {
@@ -45,14 +45,14 @@ static void two_writers_of_one_word_share_truly(void **state) {
     assert_int_equal(sample_of(HM_COHERENCE_MISS, i)->modified_elsewhere, 1);
     assert_int_equal(sample_of(HM_COHERENCE_MISS, i)->level, HM_LEVEL_L3);
   }
-  /* Of the first invalidation the other side is not known: the line was not watched yet. */
+  /* The other side of the first invalidation is unknown: the line was not watched yet. */
   assert_null(hm_sharing_of(sample_of(HM_INVALIDATION, 0), HM_INVALIDATION));
   for (uint32_t i = 1; i < 9; i++)
     assert_other_side(HM_INVALIDATION, i,
                       OTHER_SIDE(HM_VERDICT_UNKNOWN, SHARED + 8, 1, i % 2 == 0 ? 1001 : 1002));
 }
 
-/* The same, with a word each: as many misses, and none of them had to be. */
+/* The same with a word each: as many misses, all of them avoidable. */
 static void two_writers_of_different_words_share_falsely(void **state) {
   (void)state;
   for (int turn = 0; turn < 10; turn++) {
@@ -66,7 +66,7 @@ static void two_writers_of_different_words_share_falsely(void **state) {
         OTHER_SIDE(HM_VERDICT_FALSE, SHARED + (i % 2 == 0 ? 32 : 0), 1, i % 2 == 0 ? 1002 : 1001));
 }
 
-/* The words of 4 bytes decide: an access of 8 bytes that meets the other in one of them. */
+/* Words of 4 bytes decide: an access of 8 bytes overlaps the other in one of them. */
 static void overlapping_accesses_share_truly(void **state) {
   (void)state;
   load_sized(SHARED, 4);
@@ -88,7 +88,7 @@ static void overlapping_accesses_share_truly(void **state) {
   assert_int_equal(sample_of(HM_COHERENCE_MISS, 2)->lost_to.verdict, HM_VERDICT_TRUE);
 }
 
-/* Several stores since the line was lost: any of them may have been to the word. */
+/* Several stores since the line was lost: each of them may have written the word. */
 static void all_writes_since_the_loss_count(void **state) {
   (void)state;
   load(SHARED);
@@ -97,12 +97,12 @@ static void all_writes_since_the_loss_count(void **state) {
   store(SHARED + 16);
   store(SHARED + 48);
   other_core();
-  load(SHARED + 16); /* true, though the latest write was elsewhere */
-  load(SHARED + 32); /* a hit: the line is back */
+  load(SHARED + 16); /* true, although the latest write was to another word */
+  load(SHARED + 32); /* a hit: the line has been fetched again */
   assert_shared(1, 1);
   assert_other_side(HM_COHERENCE_MISS, 0, OTHER_SIDE(HM_VERDICT_TRUE, SHARED + 48, 1, 1002));
   other_core();
-  store(SHARED + 32); /* words written before the miss count no more */
+  store(SHARED + 32); /* words written before the miss no longer count */
   other_core();
   load(SHARED + 16);
   assert_shared(2, 2);
@@ -131,8 +131,8 @@ static void private_memory_is_not_shared(void **state) {
   assert_int_equal(all(HM_L1D_MISS), 16);
 }
 
-/* A datum that wanders: each reads it, then writes it.  The load misses, the store finds
- * the line there, and takes it from the one before. */
+/* A migratory line: each core reads, then writes it. The load misses; the store hits, and takes
+ * the line from the previous core. */
 static void a_migratory_line_misses_at_the_load_and_is_taken_at_the_store(void **state) {
   (void)state;
   for (int turn = 0; turn < 10; turn++) {
@@ -148,8 +148,8 @@ static void a_migratory_line_misses_at_the_load_and_is_taken_at_the_store(void *
     assert_int_equal(HM_SITE_KIND(sample_of(HM_INVALIDATION, i)->site), HM_STORE);
 }
 
-/* Lines that went before the other wrote: core 0 has line 0 neither in L1 (set 0, four
- * ways) nor in L2 (set 0, four ways) when core 1 stores. */
+/* Lines evicted before the other core wrote: core 0 has line 0 neither in L1 (set 0, four ways)
+ * nor in L2 (set 0, four ways) when core 1 stores. */
 static void a_line_thrown_out_before_is_no_coherence_miss(void **state) {
   (void)state;
   load(SHARED);
@@ -162,10 +162,10 @@ static void a_line_thrown_out_before_is_no_coherence_miss(void **state) {
   assert_int_equal(all(HM_L1D_MISS), 7);
   const struct hm_access *last = sample_of(HM_L1D_MISS, 6);
   assert_int_equal(last->cause[0], HM_CAUSE_CONFLICT);
-  assert_int_equal(last->modified_elsewhere, 1); /* core 1 has it all the same */
+  assert_int_equal(last->modified_elsewhere, 1); /* core 1 supplies it nevertheless */
 }
 
-/* Thrown out of L1 only: L2 lost it. */
+/* Evicted from L1 only: L2 lost it. */
 static void a_line_that_l2_still_had_is_lost_there(void **state) {
   (void)state;
   load(SHARED);
@@ -182,7 +182,7 @@ static void a_line_that_l2_still_had_is_lost_there(void **state) {
   assert_int_equal(hm_cause_of(last, HM_COHERENCE_MISS), HM_CAUSE_COHERENCE);
 }
 
-/* L3 40 + L2 14 from the other core's cache; 40 once it was written back. */
+/* L3 40 + L2 14 from the other core's cache; 40 after it was written back. */
 static void a_modified_line_comes_from_the_other_core(void **state) {
   (void)state;
   load(SHARED);
@@ -193,7 +193,7 @@ static void a_modified_line_comes_from_the_other_core(void **state) {
   load(SHARED);
   assert_int_equal(hm_cycles() - before, 40 + 14 - 4);
   assert_int_equal(sample_of(HM_COHERENCE_MISS, 0)->latency, 54);
-  /* Both have it now; a locked increment waits until the other's copy is gone. */
+  /* Now both have it; a locked increment waits until the other's copy is invalidated. */
   before = hm_cycles();
   hm_data(SHARED, HM_SITE(SHARED, 8, HM_MODIFY, 1));
   assert_int_equal(hm_cycles() - before, 40 - 4);
@@ -203,7 +203,7 @@ static void a_modified_line_comes_from_the_other_core(void **state) {
   assert_shared(1, 2);
 }
 
-/* A written line that its writer has thrown out since comes from L3. */
+/* A modified line that its writer has evicted comes from L3. */
 static void a_line_written_back_comes_from_l3(void **state) {
   (void)state;
   store(SHARED);
@@ -215,7 +215,7 @@ static void a_line_written_back_comes_from_l3(void **state) {
   assert_shared(0, 0);
 }
 
-/* Bytes 60 to 67 lie on two lines.  The other wrote the second one. */
+/* Bytes 60 to 67 span two lines. The other core wrote the second one. */
 static void a_split_access_misses_the_line_that_was_taken(void **state) {
   (void)state;
   load(SHARED + 60);
@@ -234,12 +234,12 @@ static void a_split_access_misses_the_line_that_was_taken(void **state) {
 
 /* --- Both cores at once ------------------------------------------------------------ */
 
-/* A child on core 1, with filters of its own, does `work` while the parent stays on core 0. */
+/* A child on core 1, with its own filters, runs `work` while the parent stays on core 0. */
 static void meanwhile(void (*work)(void)) {
   pid_t child = fork();
   if (child == 0) {
     memset(&hm_sim, 0, sizeof hm_sim);
-    header->attached = 1; /* the next one goes to core 1 */
+    header->attached = 1; /* the next process gets core 1 */
     start_process(header, 2002);
     work();
     hm_leave_core();
@@ -253,13 +253,13 @@ static void meanwhile(void (*work)(void)) {
 static void store_to_line_0(void) { store(SHARED); }
 static void load_line_0(void) { load(SHARED); }
 
-/* As the generated code loads: what is in the filter is not reported. */
+/* As the generated code loads: a line in the filter is not reported. */
 static void filtered_load(uint64_t address) {
   if (*hm_data_slot(hm_filter_load, address) != (address & ~63ull)) load(address);
 }
 
-/* The reader's filter hides the first loss until its core is called upon: at its next L1
- * miss.  From then on the line is in no filter, and every loss is seen at once. */
+/* The reader's filter hides the first loss until its core processes the request, at its next L1
+ * miss. From then on the line is in no filter, and every loss is seen at once. */
 static void a_reader_notices_in_time_and_then_at_once(void **state) {
   (void)state;
   filtered_load(PAGE(0x700) + LINE(1));
@@ -268,7 +268,7 @@ static void a_reader_notices_in_time_and_then_at_once(void **state) {
   assert_shared(0, 1);
   filtered_load(SHARED); /* in the filter */
   assert_shared(0, 1);
-  filtered_load(PAGE(0x700) + LINE(2)); /* misses, and heeds the call */
+  filtered_load(PAGE(0x700) + LINE(2)); /* misses, and processes the request */
   filtered_load(SHARED);
   assert_shared(1, 1);
   assert_int_equal(sample_of(HM_COHERENCE_MISS, 0)->lost_to.pid, 2002);
@@ -279,7 +279,7 @@ static void a_reader_notices_in_time_and_then_at_once(void **state) {
   }
 }
 
-/* One that misses nothing notices when its time slice is asked about. */
+/* A reader without misses processes it at the end of its time slice. */
 static void a_spinning_reader_notices_at_the_end_of_its_slice(void **state) {
   (void)state;
   filtered_load(SHARED);
@@ -291,7 +291,7 @@ static void a_spinning_reader_notices_at_the_end_of_its_slice(void **state) {
   assert_shared(1, 1);
 }
 
-/* A writer whose line is read by another has to ask again before it writes. */
+/* A writer whose line another core reads must ask the directory before the next write. */
 static void a_writer_notices_that_it_is_read(void **state) {
   (void)state;
   store(SHARED);
@@ -306,7 +306,7 @@ static _Atomic uint32_t *locked;
 
 static void die_with_the_line_locked(void) { hm_lock_acquire(locked, (uint32_t)getpid()); }
 
-/* The lock of a line is taken over from a process that was killed. */
+/* The lock of a line is taken over from a killed process. */
 static void a_killed_process_keeps_no_line(void **state) {
   (void)state;
   load(SHARED);
@@ -319,7 +319,7 @@ static void a_killed_process_keeps_no_line(void **state) {
   assert_int_equal(hm_line_right(hm_line_state(line)), HM_RIGHT_WRITE);
 }
 
-/* With a line in two simulated, and with exact LRU, sharing is seen as before. */
+/* With one line in two simulated, and with exact LRU, sharing is seen as before. */
 static void other_modes_see_the_same_sharing(void **state) {
   (void)state;
   for (int mode = 0; mode < 2; mode++) {
@@ -340,7 +340,7 @@ static void other_modes_see_the_same_sharing(void **state) {
 
 /* --- The pool of records ------------------------------------------------------------------ */
 
-/* One more contended line than there are records: the first one's is given away. */
+/* One contended line more than there are records: the first one's record is reused. */
 static void the_oldest_contended_line_is_forgotten(void **state) {
   (void)state;
   load(SHARED);
@@ -357,7 +357,7 @@ static void the_oldest_contended_line_is_forgotten(void **state) {
   other_core();
   assert_int_equal(hm_line_state(line)->record, 0);
   assert_int_equal(hm_line_state(line + 1)->record, 1);
-  load(SHARED); /* lost all the same, the taker is not known */
+  load(SHARED); /* still lost, but the taker is unknown */
   assert_shared(1, 2);
   assert_null(hm_sharing_of(sample_of(HM_COHERENCE_MISS, 0), HM_COHERENCE_MISS));
 }

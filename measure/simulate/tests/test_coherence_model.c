@@ -9,8 +9,8 @@
 #define CORES 3
 #define LINES 256
 
-/* The same caches, in the obvious way: for each way of a set the line and when it was
- * used, for each line whether the core's copy is up to date, and what was written since. */
+/* A simple model of the same caches: for each way of a set the line and its last use; for each
+ * line whether the core's copy is up to date, and the words written since. */
 struct model {
   struct {
     uint64_t line[16][4], used[16][4]; /* set, way; line + 1 */
@@ -26,7 +26,7 @@ static int way_of(uint64_t line[4], uint64_t wanted) {
   return -1;
 }
 
-/* 1: the tag was there; it is there and the youngest afterwards. */
+/* Returns 1 if the tag was there; afterwards it is there and the youngest. */
 static int touch_way(uint64_t line[4], uint64_t used[4], uint64_t wanted, uint64_t now) {
   int way = way_of(line, wanted), there = way >= 0;
   if (!there) {
@@ -69,8 +69,8 @@ static void model_access(struct model *model, int core, uint64_t line, uint16_t 
   model->invalidations += (uint64_t)taken;
 }
 
-/* Random accesses of three cores to up to 100 lines, few of them written or many: enough to
- * throw each other out of L1 and L2, up to date or not. */
+/* Random accesses of three cores to up to 100 lines, with few or many writes: enough to evict
+ * each other's lines from L1 and L2, up to date or not. */
 static void random_streams_agree_with_a_model(void **state) {
   (void)state;
   static const struct {

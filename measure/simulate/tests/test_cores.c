@@ -16,7 +16,7 @@
 #define LINE(n) ((uint64_t)(n) << HM_LINE_BITS)
 #define PAGE(n) ((uint64_t)(n) << HM_PAGE_BITS)
 
-/* A machine of `cores` with two processes, `other` put aside, one running. */
+/* A machine of `cores` with two processes, `other` suspended, one running. */
 static struct hm_header *two_processes(uint32_t cores, uint32_t flags, struct hm_simulator *other) {
   struct hm_config config = small_machine();
   config.cores = cores;
@@ -52,9 +52,9 @@ static void two_cores_share_the_last_level_only(void **state) {
   for (uint64_t i = 0; i < 8; i++) load(PAGE(0x100) + LINE(i));
   assert_int_equal(events(HM_L1D_MISS), 8);
   assert_int_equal(events(HM_L2_MISS), 8);
-  assert_int_equal(events(HM_L3_MISS), 0); /* the first process brought them */
+  assert_int_equal(events(HM_L3_MISS), 0); /* fetched by the first process */
   for (uint64_t i = 0; i < 4; i++) load(PAGE(0x500) + LINE(i));
-  assert_int_equal(events(HM_L3_MISS), 4); /* equal address, other memory */
+  assert_int_equal(events(HM_L3_MISS), 4); /* equal addresses, different memory */
   assert_int_equal(header->counts[0].events[HM_L3_MISS], 12);
   stop(header);
 }
@@ -69,7 +69,7 @@ static void one_core_shares_all_levels(void **state) {
   switch_to(&other);
   for (uint64_t i = 0; i < 8; i++) load(PAGE(0x100) + LINE(i));
   assert_int_equal(events(HM_L1D_MISS), 8);  /* not one more */
-  assert_int_equal(events(HM_DTLB_MISS), 2); /* translations are per space */
+  assert_int_equal(events(HM_DTLB_MISS), 2); /* translations are per address space */
   switch_to(&other);
   for (uint64_t i = 0; i < 8; i++) load(PAGE(0x100) + LINE(i));
   assert_int_equal(events(HM_DTLB_MISS), 2); /* and survive a switch */
@@ -104,7 +104,7 @@ static void switches_of_process_are_counted(void **state) {
   stop(header);
 }
 
-/* A process that slept sees the time of those that ran (Lamport). */
+/* A process that slept gets the time of those that ran (Lamport). */
 static void waiting_brings_a_core_up_to_date(void **state) {
   (void)state;
   struct hm_simulator other;
@@ -113,7 +113,7 @@ static void waiting_brings_a_core_up_to_date(void **state) {
   assert_int_equal(hm_cycles(), 1990);
   other.waited = 0;
   switch_to(&other);
-  assert_int_equal(hm_cycles(), 0); /* side by side: a clock of its own */
+  assert_int_equal(hm_cycles(), 0); /* concurrent: an independent clock */
   hm_leave_core();
   hm_sim.waited = 1;
   hm_enter_core();
@@ -123,7 +123,7 @@ static void waiting_brings_a_core_up_to_date(void **state) {
 
 /* --- Real processes ---------------------------------------------------------------- */
 
-/* Runs `work` as a forked simulated process; its exit status. */
+/* Runs `work` as a forked simulated process; returns its exit status. */
 static int in_child(void (*work)(void)) {
   pid_t child = fork();
   if (child == 0) {
@@ -161,13 +161,13 @@ static void a_forked_child_shares_what_it_does_not_write(void **state) {
   assert_int_equal(counts->events[HM_L1D_MISS], 8); /* a copy of the page */
   hm_enter_core();
   read_four_lines();
-  assert_int_equal(events(HM_L1D_MISS), 8); /* the parent's are still there */
+  assert_int_equal(events(HM_L1D_MISS), 8); /* the parent's counts are unchanged */
   stop(header);
 }
 
 static void die_on_the_core(void) { kill(getpid(), SIGKILL); }
 
-/* As a server survives `kill -9` of one backend. */
+/* As when one backend of a server is killed with `kill -9`. */
 static void the_core_of_a_killed_process_is_taken_over(void **state) {
   (void)state;
   struct hm_config config = small_machine();

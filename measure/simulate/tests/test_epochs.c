@@ -8,10 +8,10 @@
 
 #include "test.h"
 
-/* A stream of loads over `lines` lines: each next one comes either from a loop
- * that goes round `loop` of them, or from anywhere, small numbers preferred. */
+/* A stream of loads over `lines` lines: each load either follows a loop over `loop` of them, or
+ * goes anywhere, with small numbers preferred. */
 struct stream {
-  uint32_t lines, loop, in_loop; /* per cent of accesses in the loop */
+  uint32_t lines, loop, in_loop; /* percentage of accesses in the loop */
 };
 
 struct misses {

@@ -23,12 +23,12 @@ static void each_level_serves_what_the_one_above_lost(void **state) {
   assert_events(1, 1, 1);
   load(LINE(0) + 8); /* the same line */
   assert_events(1, 1, 1);
-  /* Four more lines of L1 set 0 and L2 sets 4, 8, 12, 4: only L1 loses line 0. */
+  /* Four more lines of L1 set 0 and L2 sets 4, 8, 12, 4: only L1 evicts line 0. */
   for (uint64_t i = 1; i <= 4; i++) load(LINE(4 * (i % 4 == 0 ? 5 : i)));
   assert_events(5, 5, 5);
   load(LINE(0));
   assert_events(6, 5, 5);
-  /* Four lines of L2 set 0 and L3 sets 16, 32, 48, 16: L2 loses line 0 too. */
+  /* Four lines of L2 set 0 and L3 sets 16, 32, 48, 16: L2 evicts line 0, too. */
   for (uint64_t i = 1; i <= 4; i++) load(LINE(16 * (i % 4 == 0 ? 5 : i)));
   assert_events(10, 9, 9);
   load(LINE(0));
@@ -36,7 +36,7 @@ static void each_level_serves_what_the_one_above_lost(void **state) {
   stop(header);
 }
 
-/* Simulated time: no instructions here, so that only stalls count. */
+/* Simulated time without instructions: only stalls count. */
 static void loads_stall_for_the_latency_above_a_hit(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -48,15 +48,15 @@ static void loads_stall_for_the_latency_above_a_hit(void **state) {
   clock = hm_cycles()
   ASSERT_STALL(load(LINE(0)), 200 + 30 - 4); /* memory and a page walk */
   ASSERT_STALL(load(LINE(0)), 0);            /* L1 */
-  ASSERT_STALL(load(LINE(4)), 200 - 4);      /* memory, the page is known */
+  ASSERT_STALL(load(LINE(4)), 200 - 4);      /* memory; the page is known */
   for (uint64_t i = 2; i <= 4; i++) load(LINE(4 * (i == 4 ? 5 : i)));
   clock = hm_cycles();
   ASSERT_STALL(load(LINE(0)), 14 - 4); /* L2 */
   for (uint64_t i = 1; i <= 4; i++) load(LINE(16 * (i == 4 ? 5 : i)));
   clock = hm_cycles();
   ASSERT_STALL(load(LINE(0)), 40 - 4); /* L3 */
-  /* Four other pages take the DTLB's entries: the STLB serves, L1 holds the line
-   * (they use sets 1 to 3 only). */
+  /* Four other pages take the DTLB's entries: the STLB hits, and L1 holds the line (they use
+   * only sets 1 to 3). */
   for (uint64_t i = 11; i <= 14; i++) load(PAGE(i) + LINE(1 + i % 3));
   clock = hm_cycles();
   ASSERT_STALL(load(LINE(0)), 7);
@@ -83,8 +83,8 @@ static void base_cycles_follow_instructions(void **state) {
   drop_segment(header);
 }
 
-/* Eight bytes over a line's end touch two lines and are one access: one event
- * of each kind, as cachegrind counts. */
+/* Eight bytes across a line boundary touch two lines and are one access: one event of each kind,
+ * as in cachegrind. */
 static void a_split_access_counts_once(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -103,7 +103,7 @@ static void a_split_access_counts_once(void **state) {
   assert_events(3, 3, 3);
   load(LINE(21));
   assert_events(4, 4, 4);
-  load(PAGE(8) - 4); /* over a page's end: two walks, one event */
+  load(PAGE(8) - 4); /* across a page boundary: two walks, one event */
   assert_int_equal(events(HM_DTLB_MISS), 1 + 1);
   load(PAGE(8));
   assert_int_equal(events(HM_DTLB_MISS), 2);
@@ -133,8 +133,8 @@ static void code_has_an_l1_of_its_own_and_shares_the_rest(void **state) {
   load(LINE(0));
   assert_events(1, 1, 1); /* L2 holds it */
   assert_int_equal(events(HM_DTLB_MISS), 1);
-  assert_int_equal(events(HM_STLB_MISS), 1); /* the walk was done for the fetch */
-  /* Set 0 of L1I thrashed by five lines: cold, then again. */
+  assert_int_equal(events(HM_STLB_MISS), 1); /* the fetch did the walk */
+  /* Five lines compete for set 0 of L1I: cold, then again. */
   for (int round = 0; round < 2; round++)
     for (uint64_t i = 0; i < 5; i++) fetch(LINE(4 * i));
   assert_int_equal(events(HM_L1I_MISS), 1 + 4 + 5);
@@ -186,7 +186,7 @@ static void every_third_miss_is_sampled(void **state) {
   stop(header);
 }
 
-/* The clock of a sample has seen its access complete. */
+/* A sample's time includes its access. */
 static void a_samples_time_includes_its_own_stall(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -266,7 +266,7 @@ static void every_seventh_instruction_is_sampled(void **state) {
   stop(header);
 }
 
-/* One line in four is simulated: a sweep misses a quarter as often. */
+/* One line in four is simulated: a sweep has a quarter of the misses. */
 static void set_sampling_sees_one_line_in_so_many(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -274,7 +274,7 @@ static void set_sampling_sees_one_line_in_so_many(void **state) {
   struct hm_header *header = start(&config);
   for (uint64_t i = 0; i < 64; i++) load(LINE(i));
   assert_events(16, 16, 16);
-  load(LINE(3) + 60);        /* the second half lies on line 4, which is simulated */
+  load(LINE(3) + 60);        /* the second half is on line 4, which is simulated */
   assert_events(17, 16, 16); /* set 0 holds the last four of 0, 4, .. 60 */
   stop(header);
 }
@@ -288,8 +288,8 @@ static void a_constant_branch_is_learnt(void **state) {
   uint64_t site = HM_SITE(0x4000, 0, HM_BRANCH, 0);
   for (int i = 0; i < 100; i++) hm_branch(1, site);
   uint64_t misses = events(HM_BRANCH_MISS);
-  /* The 14 bits of history pass 15 states before they are all ones; then the
-   * counter of that state needs two more. */
+  /* The 14 bits of history pass through 15 states before they are all ones; then the counter of
+   * that state needs two more. */
   assert_in_range(misses, 1, 17);
   for (int i = 0; i < 100; i++) hm_branch(1, site);
   assert_int_equal(events(HM_BRANCH_MISS), misses);
@@ -352,14 +352,14 @@ static void foreign_segments_are_refused(void **state) {
   drop_segment(header);
 }
 
-/* The line is fetched first, by its own instruction; then the access. */
+/* The code line is fetched first, by its own instruction; then the access. */
 static void one_guard_reports_a_line_and_an_access(void **state) {
   (void)state;
   struct hm_config config = small_machine();
   config.period[HM_L1I_MISS] = config.period[HM_L1D_MISS] = 1;
   struct hm_header *header = start(&config);
   /* An instruction of ten bytes begins at the end of line 10 and ends on line 11; five bytes
-   * further on another one loads. */
+   * later another one loads. */
   uint64_t needs_line = LINE(11) - 5, loads = LINE(11) + 5, data = LINE(1000) + 8;
   uint64_t site = HM_SITE(loads, 8, HM_LOAD, 0) | HM_SITE_LINE(loads, needs_line, LINE(11));
   hm_fetch_and_data(data, site);
@@ -379,8 +379,8 @@ static void one_guard_reports_a_line_and_an_access(void **state) {
   stop(header);
 }
 
-/* Two pages want one place of those known, and two of their lines one slot of the filter: they take
- * turns, and hit. */
+/* Two pages share a place among the known ones, and two of their lines a slot of the filter:
+ * they alternate, and hit. */
 static void pages_and_lines_that_share_places_hit(void **state) {
   (void)state;
   struct hm_config config = small_machine(); /* L1D: 4 sets of 4, DTLB: 4 entries */

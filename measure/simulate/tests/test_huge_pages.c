@@ -26,8 +26,8 @@ static void assert_walks(uint64_t now, uint64_t shared_huge, uint64_t all_huge) 
   assert_int_equal(hm_sim.counts->walks_all_huge, all_huge);
 }
 
-/* 32 pages, twice what the STLB holds, cyclic: each access walks.  They are on one huge
- * page: one walk. */
+/* 32 pages, twice the STLB's capacity, cyclic: each access walks. They are on one huge page: one
+ * walk. */
 static void pages_that_share_a_huge_page_walk_once(void **state) {
   (void)state;
   struct hm_header *header = start_with_huge_pages(0);
@@ -36,8 +36,8 @@ static void pages_that_share_a_huge_page_walk_once(void **state) {
   stop(header);
 }
 
-/* A page in each of 16 huge pages fits the copy; in each of 17, one of the four sets has
- * five: its five walk always.  The pages as they are, 512 apart, are all of set 0. */
+/* A page in each of 16 huge pages fits the copy; with 17, one of the four sets has five, which
+ * always walk. The small pages, 512 apart, are all in set 0. */
 static void more_huge_pages_than_entries_walk(void **state) {
   (void)state;
   struct hm_header *header = start_with_huge_pages(0);
@@ -60,7 +60,7 @@ static void shared_memory_alone_may_be_huge(void **state) {
   stop(header);
 }
 
-/* Unmapping takes the translation out of the copies as well. */
+/* Unmapping removes the translation from the copies, too. */
 static void unmapping_forgets_huge_translations(void **state) {
   (void)state;
   struct hm_header *header = start_with_huge_pages(0);
@@ -74,7 +74,7 @@ static void unmapping_forgets_huge_translations(void **state) {
   stop(header);
 }
 
-/* No second level: the copy is as large as the DTLB. */
+/* Without a second level, the copy is as large as the DTLB. */
 static void a_machine_without_a_second_level(void **state) {
   (void)state;
   struct hm_config config = small_machine();

@@ -35,7 +35,7 @@ static struct hm_pages new_process(uint32_t pid) {
   return pages;
 }
 
-/* What fork does: the child's page table is a copy of the parent's. */
+/* The effect of fork: the child's page table is a copy of the parent's. */
 static struct hm_pages forked_process(struct hm_pages *parent, uint32_t pid, uint32_t salt) {
   const uint64_t chunks = 1u << 17, chunk_size = (1u << 18) * sizeof(hm_pte);
   struct hm_pages child = *parent;
@@ -69,7 +69,7 @@ static void private_pages_have_frames_of_their_own(void **state) {
   assert_int_equal(read_frame(&one, 0x7f001), frame);
   assert_int_not_equal(read_frame(&one, 0x7f002), frame);
   assert_int_not_equal(read_frame(&two, 0x7f001), frame);
-  assert_int_equal(written_frame(&one, 0x7f001), frame); /* its own from the start */
+  assert_int_equal(written_frame(&one, 0x7f001), frame); /* private from the start */
 }
 
 static void a_frame_has_the_colour_of_its_page(void **state) {
@@ -86,7 +86,7 @@ static void shared_pages_are_one_frame_wherever_they_are_mapped(void **state) {
   (void)state;
   struct hm_pages one = new_process(1), two = new_process(2);
   host_describe_pages(0x100, 4, HM_PAGE_SHARED, 5000);
-  host_describe_pages(0x900, 4, HM_PAGE_SHARED, 5000); /* the same object elsewhere */
+  host_describe_pages(0x900, 4, HM_PAGE_SHARED, 5000); /* the same object at another address */
   uint32_t frame = read_frame(&one, 0x102);
   assert_int_equal(read_frame(&two, 0x102), frame);
   assert_int_equal(read_frame(&two, 0x902), frame);
@@ -140,7 +140,7 @@ static void shared_pages_stay_shared_over_fork(void **state) {
 static void freed_frames_are_reused_last_in_first_out(void **state) {
   (void)state;
   struct hm_pages one = new_process(1);
-  /* Two pages of colour 3, and one of colour 4 in between. */
+  /* Two pages of colour 3, with one of colour 4 in between. */
   uint32_t first = read_frame(&one, 0x03), second = read_frame(&one, 0x13);
   uint32_t other = read_frame(&one, 0x04);
   hm_pages_unmap(&one, 0x03, 1);
@@ -167,7 +167,7 @@ static void frames_that_others_may_use_are_not_freed(void **state) {
   assert_int_not_equal(next, inherited);
   assert_int_equal(read_frame(&child, 0x205), shared);
   assert_int_equal(read_frame(&child, 0x305), inherited);
-  assert_int_equal(read_frame(&parent, 0x205), shared); /* mapped again: found again */
+  assert_int_equal(read_frame(&parent, 0x205), shared); /* mapped again: the same frame */
 }
 
 static void unmapping_skips_what_was_never_touched(void **state) {

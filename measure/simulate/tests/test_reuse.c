@@ -50,13 +50,13 @@ static void a_loop_over_k_lines_has_distance_k_less_1(void **state) {
 
 static void distances_of_a_sequence_by_hand(void **state) {
   struct hm_reuse *reuse = *state;
-  /*                              a  b  a  b  b  c  a          a: b and c since */
+  /* a b a b b c a a: b and c since the previous a */
   static const uint32_t line[] = {1, 2, 1, 2, 2, 3, 1};
   static const uint32_t expected[] = {HM_REUSE_COLD, HM_REUSE_COLD, 1, 1, 0, HM_REUSE_COLD, 2};
   for (int i = 0; i < 7; i++) assert_int_equal(hm_reuse_distance(reuse, line[i]), expected[i]);
 }
 
-/* More accesses than there are slots: what is marked moves to the front, in order. */
+/* More accesses than slots: marked slots move to the front, in order. */
 static void slots_are_used_again(void **state) {
   struct hm_reuse *reuse = *state;
   for (uint32_t line = 1; line <= 1000; line++) hm_reuse_distance(reuse, line);
@@ -66,7 +66,7 @@ static void slots_are_used_again(void **state) {
   assert_int_equal(reuse->marked, 1000);
 }
 
-/* Of one line more than there are slots the younger half is remembered. */
+/* With one line more than slots, the younger half is kept. */
 static void too_many_lines_are_cold_again(void **state) {
   struct hm_reuse *reuse = *state;
   uint32_t half = HM_REUSE_SLOTS / 2;
@@ -76,7 +76,7 @@ static void too_many_lines_are_cold_again(void **state) {
   assert_int_equal(hm_reuse_distance(reuse, HM_REUSE_SLOTS), 2); /* one more line, and `half` */
 }
 
-/* Killed in the middle of an update: what it left is not trusted. */
+/* Killed during an update: its data are discarded. */
 static void a_killed_update_forgets_all(void **state) {
   struct hm_reuse *reuse = *state;
   for (int i = 0; i < 3; i++) hm_reuse_distance(reuse, 7);
@@ -85,7 +85,7 @@ static void a_killed_update_forgets_all(void **state) {
   assert_int_equal(hm_reuse_distance(reuse, 7), 0);
 }
 
-/* The definition: the lines accessed since, in a list. */
+/* The definition: a list of the lines accessed since. */
 static void random_streams_agree_with_the_definition(void **state) {
   struct hm_reuse *reuse = *state;
   uint32_t list[3000], used = 0;
@@ -101,7 +101,7 @@ static void random_streams_agree_with_the_definition(void **state) {
   }
 }
 
-/* One line in 64, of consecutive ones as of those a page or 4 MiB apart. */
+/* One line in 64, of consecutive lines and of lines a page or 4 MiB apart. */
 static void one_line_in_so_many_is_followed(void **state) {
   (void)state;
   static const uint32_t stride[] = {1, 64, 65536};
@@ -112,8 +112,8 @@ static void one_line_in_so_many_is_followed(void **state) {
   }
 }
 
-/* Through the hierarchy: a loop over 256 lines; L1 holds 16.  Each followed line
- * is one of `n`: the distance is n - 1 of them, times 64. */
+/* Through the hierarchy: a loop over 256 lines; L1 holds 16. With `n` followed lines, the
+ * distance is n - 1 of them, times 64. */
 static void what_misses_l1_is_measured(void **state) {
   (void)state;
   struct hm_config config = small_machine();

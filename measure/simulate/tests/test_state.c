@@ -69,16 +69,17 @@ static void a_statement_is_its_hash_and_its_text_in_the_table(void **state) {
   assert_true(hash == hm_statement_id("select ?", 8));
   const struct hm_statement *table = (struct hm_statement *)((char *)header + HM_RING_OFFSET);
   assert_string_equal(table[hash % HM_STATEMENTS].text, "select ?");
-  /* Another text in the same place. */
+  /* Another text at the same address. */
   strcpy((char *)memory + 64, "select  a");
   assert_true(statement(address_of(64)) == hm_statement_id("select a", 8));
-  header->statements = 0; /* no table: the hash is reported all the same */
+  header->statements = 0; /* no table: the hash is still reported */
   strcpy((char *)memory + 64, "select  b");
   assert_true(statement(address_of(64)) == hm_statement_id("select b", 8));
   header->statements = HM_RING_OFFSET;
 }
 
-/* Word 0 points to the statement, word 1 to what holds the address of the last one, 16 bytes in. */
+/* Word 0 points to the statement; word 1 to a structure with the address of the latest one at
+ * offset 16. */
 static void the_statement_executed_last_is_told_to_be_over(void **state) {
   (void)state;
   struct hm_state_rule rule = statement_rule(address_of(0));
@@ -194,7 +195,7 @@ static void an_entry_is_that_of_the_address(void **state) {
     for (int byte = 0; byte < 20 && cases[i].expected != 0; byte++)
       assert_int_equal(read.value[0].bytes[byte], cases[i].expected);
   }
-  rule.table = address_of(READABLE) - 64 - 19; /* the second entry is not all there */
+  rule.table = address_of(READABLE) - 64 - 19; /* the second entry is not completely readable */
   assert_int_equal(read_by(rule, 1 << 20).values, 1);
   assert_int_equal(read_by(rule, (1 << 20) + 8192).values, 0);
   rule.stride = 0;
@@ -214,7 +215,7 @@ static void all_rules_are_carried_out_and_unknown_ones_left_out(void **state) {
   for (uint32_t i = 2; i < HM_STATE_RULES; i++)
     header->state_rule[i] = (struct hm_state_rule){
         .kind = HM_STATE_WORD, .id = i, .length = 8, .base = address_of(128)};
-  atomic_store(&header->state_rules, 1000); /* a number that cannot be */
+  atomic_store(&header->state_rules, 1000); /* an invalid number */
   struct hm_state read;
   hm_read_state(header, 0, &read);
   assert_true(read.statement == hm_statement_id("commit", 6));

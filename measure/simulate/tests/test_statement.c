@@ -28,7 +28,7 @@ static void a_table_keeps_each_text_once_and_what_finds_no_place_is_dropped(void
   free(table);
 }
 
-/* A character of two bytes that begins at the last byte there is room for is left out. */
+/* A two-byte character that begins at the last available byte is left out. */
 static void a_long_text_is_cut_at_a_whole_character(void **state) {
   (void)state;
   struct hm_statement *table = calloc(HM_STATEMENTS, sizeof *table);

@@ -58,7 +58,7 @@ static void with_one_core_threads_stay_on_it(void **state) {
   assert_null(hm_sim.directory);
 }
 
-/* What is unmapped leaves the TLBs of every core on which the process has threads. */
+/* Unmapping removes pages from the TLBs of every core on which the process has threads. */
 static void unmapping_reaches_the_tlbs_of_all_cores(void **state) {
   (void)state;
   hm_place_thread();
@@ -96,15 +96,15 @@ static void a_new_page_in_an_old_frame_is_not_shared(void **state) {
   assert_shared(2, 3);
 }
 
-/* Tags of a frame that another process had may be left in other cores' caches: they are not
- * those of a sharer. */
+/* Other cores' caches may hold tags of a frame that another process had: these are not a
+ * sharer's. */
 static void tags_of_a_former_owner_are_nobodys(void **state) {
   (void)state;
   store(PAGE(0x500)); /* core 0, single-threaded */
   hm_leave_core();
   hm_unmapped(PAGE(0x500), 4096);
   other_core();
-  hm_place_thread(); /* the other process has threads now, on 1 and 0 */
+  hm_place_thread(); /* the other process now has threads, on 1 and 0 */
   if (!hm_sim.on_core) hm_enter_core();
   store(PAGE(0x4ff)); /* gets the frame: the colour after its own */
   assert_int_equal(sample_of(HM_L1D_MISS, 0)->physical_line,
@@ -112,8 +112,8 @@ static void tags_of_a_former_owner_are_nobodys(void **state) {
   assert_shared(0, 0);
 }
 
-/* A file's page is copied when one thread writes it; the other's TLB still had the old
- * frame, and must not go on with it. */
+/* A file's page is copied when one thread writes it; the other's TLB had the old frame, and must
+ * not use it any longer. */
 static void a_copied_page_is_the_copy_on_all_cores(void **state) {
   (void)state;
   host_describe_pages(0x800, 1, HM_PAGE_FILE_PRIVATE, 5000);
@@ -123,7 +123,7 @@ static void a_copied_page_is_the_copy_on_all_cores(void **state) {
   run_on(0);
   store(PAGE(0x800));
   run_on(1);
-  load(PAGE(0x800)); /* the copy, modified by core 0: not what core 1 had */
+  load(PAGE(0x800)); /* the copy, modified by core 0: not the page that core 1 had */
   assert_int_equal(events(HM_L1D_MISS), 2);
   assert_int_equal(sample_of(HM_L1D_MISS, 2)->modified_elsewhere, 1);
 }

@@ -12,7 +12,8 @@
 
 #define LINE(n) ((uint64_t)(n) << HM_LINE_BITS)
 #define PAGE(n) ((uint64_t)(n) << HM_PAGE_BITS)
-/* Nodes lie a page and a line apart: no prefetcher, and no two of one set in a row. */
+/* Nodes are a page and a line apart: no prefetcher follows, and consecutive nodes are in
+ * different sets. */
 #define NODE(n) (PAGE(256 + (n)) + LINE((n) % 64))
 
 enum { L2_MORE = 10, MEMORY_MORE = 196, WINDOW = 20, FILL_BUFFERS = 4 };
@@ -34,12 +35,12 @@ static void run(uint64_t instructions) { hm_sim.instructions += instructions; }
 
 static uint64_t exposed(void) { return hm_sim.counts->exposed_cycles; }
 
-/* Of one instruction, wherever it loads. */
+/* Loads by one instruction from any address. */
 static void load_by(uint64_t ip, uint64_t address, uint32_t size) {
   hm_data(address, HM_SITE(ip, size, HM_LOAD, 0));
 }
 
-/* What stays when work of `between` instructions follows each of two loads alone. */
+/* The exposed rest if `between` instructions follow each of two single loads. */
 static void a_lone_miss_is_hidden_by_the_window(void **state) {
   (void)state;
   struct hm_header *header = start_timed(0);
@@ -63,14 +64,15 @@ static void a_chase_is_exposed_link_by_link(void **state) {
     run(1);
     load_by(0x1000, NODE(i), 8);
   }
-  /* LINKS latencies, less what the core began meanwhile: one instruction a link, and the window
-   * behind the last one. */
+  /* LINKS latencies, minus the instructions that the core began meanwhile: one per link, and the
+   * window after the last one. */
   assert_int_equal(exposed(), LINKS * MEMORY_MORE - (LINKS - 1) - WINDOW);
   assert_int_equal(hm_sim.counts->dependent, LINKS - 1);
   stop(header);
 }
 
-/* The same lines, and nothing in them: only as many wait as there are fill buffers. */
+/* The same lines with zero contents: only as many misses are outstanding as there are fill
+ * buffers. */
 static void independent_misses_share_the_latency(void **state) {
   (void)state;
   enum { LOADS = 400 };
@@ -85,8 +87,8 @@ static void independent_misses_share_the_latency(void **state) {
   stop(header);
 }
 
-/* Pairs: a bucket and the entry that it points to, as of a hash table.  The entry waits for its
- * bucket, and uses a fill buffer no sooner. */
+/* Pairs: a bucket and the entry that it points to, as in a hash table. The entry waits for its
+ * bucket, and takes a fill buffer only then. */
 static void a_load_that_waits_takes_no_fill_buffer(void **state) {
   (void)state;
   enum { PAIRS = 400 };
@@ -97,14 +99,14 @@ static void a_load_that_waits_takes_no_fill_buffer(void **state) {
     load_by(0x1000, NODE(i), 8);
     load_by(0x1004, NODE(1000 + i), 8);
   }
-  /* A bucket now and then: their places are linear in what was read. */
+  /* A bucket now and then: by chance their places are linear in the values read. */
   assert_in_range(hm_sim.counts->dependent, PAIRS, PAIRS + PAIRS / 20);
   uint64_t rounds = 2 * PAIRS / FILL_BUFFERS;
   assert_in_range(exposed(), rounds * MEMORY_MORE - PAIRS - WINDOW, rounds * MEMORY_MORE * 5 / 4);
   stop(header);
 }
 
-/* Ten instructions a load: two are in the window at a time, whatever the fill buffers. */
+/* Ten instructions per load: the window holds two, whatever the number of fill buffers. */
 static void the_window_limits_how_many_overlap(void **state) {
   (void)state;
   enum { LOADS = 400 };
@@ -118,26 +120,26 @@ static void the_window_limits_how_many_overlap(void **state) {
   stop(header);
 }
 
-/* next[i] of four bytes: the address is base + 4 x what the load before read. */
+/* next[i] of four bytes: the address is base + 4 x the value of the previous load. */
 static void an_index_is_a_dependence_once_it_is_learnt(void **state) {
   (void)state;
   enum { LOADS = 200, STEP = 1040 }; /* 65 lines: as NODE */
   struct hm_header *header = start_timed(0);
   uint64_t base = PAGE(300), index = 0;
   for (uint64_t i = 0; i < LOADS; i++) {
-    uint64_t next = (index * 5 + 1) % 256; /* through all of 256 places, in no order */
+    uint64_t next = (index * 5 + 1) % 256; /* through all of 256 places, unordered */
     host_put_word(base + 4 * STEP * index, STEP * next);
     run(1);
     load_by(0x1000, base + 4 * STEP * index, 4);
     index = next;
   }
-  /* The first pair begins, the second says the scale, two more confirm it. */
+  /* The first pair begins, the second gives the scale, two more confirm it. */
   assert_int_equal(hm_sim.counts->dependent, LOADS - 1 - 4 + 1);
   assert_true(exposed() > (LOADS - 5) * (MEMORY_MORE - 1));
   stop(header);
 }
 
-/* The site says that the address was computed from what the load before it read. */
+/* The site records that the address was computed from the previous load's value. */
 static void a_block_knows_its_own_dependences(void **state) {
   (void)state;
   struct hm_header *header = start_timed(0);
@@ -149,14 +151,15 @@ static void a_block_knows_its_own_dependences(void **state) {
   run(15);
   hm_data(NODE(2), HM_SITE(0x1008, 8, HM_LOAD, 0) | HM_SITE_DEPENDS(15));
   assert_int_equal(exposed(), 3 * MEMORY_MORE - WINDOW - 15);
-  /* In the next turn of the loop that load hit: nothing to wait for. */
+  /* In the next iteration that load hit: nothing to wait for. */
   run(15);
   hm_data(NODE(3), HM_SITE(0x1008, 8, HM_LOAD, 0) | HM_SITE_DEPENDS(14));
   assert_int_equal(hm_sim.counts->dependent, 2);
   stop(header);
 }
 
-/* Columns of a matrix whose cells count: predictable, so no load waits for the one before. */
+/* Columns of a matrix whose elements are consecutive numbers: predictable, so no load waits for
+ * the previous one. */
 static void what_lies_at_one_distance_is_no_dependence(void **state) {
   (void)state;
   struct hm_header *header = start_timed(0);
@@ -166,11 +169,11 @@ static void what_lies_at_one_distance_is_no_dependence(void **state) {
     run(1);
     load_by(0x1000, PAGE(300) + cell, 8);
   }
-  assert_true(hm_sim.counts->dependent <= 4); /* behind a turn, at most */
+  assert_true(hm_sim.counts->dependent <= 4); /* at most after a turn */
   stop(header);
 }
 
-/* Two passes over 2 KiB, twice what L1 holds. */
+/* Two passes over 2 KiB, twice the capacity of L1. */
 static void a_short_chase_in_l2_costs_l2s_latency(void **state) {
   (void)state;
   enum { LINES = 32, ROUNDS = 50 };
@@ -206,7 +209,7 @@ static void a_stream_is_hidden(void **state) {
   stop(header);
 }
 
-/* The first three misses of a page begin the stream; the fourth line was asked for then. */
+/* The first three misses of a page start the stream; the fourth line was requested then. */
 static void a_stream_begins_at_the_third_miss_of_a_page(void **state) {
   (void)state;
   struct hm_header *header = start_timed(HM_PREFETCH_STREAM);
@@ -224,12 +227,12 @@ static void a_stream_begins_at_the_third_miss_of_a_page(void **state) {
   stop(header);
 }
 
-/* Asked for 100 cycles before it is missed: those are hidden, too. */
+/* Requested 100 cycles before its miss: these are hidden, too. */
 static void a_late_prefetch_hides_a_part(void **state) {
   (void)state;
   struct hm_header *header = start_timed(HM_PREFETCH_ADJACENT);
   run(1000);
-  load(NODE(0)); /* line 0 of a pair; stands still for 176 cycles */
+  load(NODE(0)); /* line 0 of a pair; stalls for 176 cycles */
   uint64_t before = exposed();
   run(20 + 10); /* begun 30 + 176 cycles later: in time */
   load(NODE(0) + LINE(1));
@@ -240,18 +243,18 @@ static void a_late_prefetch_hides_a_part(void **state) {
   before = exposed();
   run(5); /* in its window: 5 cycles later */
   load(NODE(2) + LINE(1));
-  /* Both lines come together; the window behind the second ends 5 later. */
+  /* Both lines arrive together; the window after the second ends 5 cycles later. */
   assert_int_equal(exposed() - before, 0);
   assert_int_equal(hm_sim.counts->prefetched, 1);
   assert_int_equal(hm_sim.counts->prefetched_late, 1);
   stop(header);
 }
 
-/* Every other line of a page is the next pair's first one; strides cover 2 KiB. */
+/* Every other line of a page is the first of the next pair; strides cover 2 KiB. */
 static void a_stride_is_fetched_into_l1(void **state) {
   (void)state;
   struct hm_header *header = start_timed(HM_PREFETCH_STRIDE);
-  for (uint64_t i = 0; i < 3; i++) { /* two distances alike */
+  for (uint64_t i = 0; i < 3; i++) { /* two equal distances */
     run(1000);
     load_by(0x1000, PAGE(300) + 512 * i, 8);
   }
@@ -261,12 +264,12 @@ static void a_stride_is_fetched_into_l1(void **state) {
     load_by(0x1000, PAGE(300) + 512 * i, 8);
   }
   assert_int_equal(exposed(), 3 * (MEMORY_MORE - WINDOW));
-  load_by(0x1000, PAGE(301), 8); /* the next page is another's */
+  load_by(0x1000, PAGE(301), 8); /* the next page is out of reach */
   assert_int_equal(hm_sim.counts->prefetched, 5);
   stop(header);
 }
 
-/* One store in ten instructions: eight of them are 80 instructions of window. */
+/* One store in ten instructions: eight of them make a window of 80 instructions. */
 static void stores_wait_in_the_store_buffer(void **state) {
   (void)state;
   struct hm_header *header = start_timed(0);
@@ -319,7 +322,7 @@ static void memory_has_a_bandwidth(void **state) {
   stop(header);
 }
 
-/* The sample has what its own miss exposed, and the latency beside it. */
+/* The sample has the exposed part of its own miss, and the whole latency. */
 static void a_sample_has_both(void **state) {
   (void)state;
   struct hm_config config = small_machine();

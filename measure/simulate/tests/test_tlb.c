@@ -81,7 +81,7 @@ static void a_page_or_a_whole_space_is_forgotten(void **state) {
 static void sweep(uint64_t pages, uint64_t rounds, uint64_t *dtlb, uint64_t *stlb) {
   struct hm_config config = small_machine();
   struct hm_header *header = start(&config);
-  /* Lines of different sets, so that no cache decides what the TLBs see. */
+  /* Lines of different sets, so that caches do not affect what the TLBs see. */
   for (uint64_t i = 0; i < pages; i++) load(PAGE(100 + i) + 64 * (i % 64));
   uint64_t dtlb_before = events(HM_DTLB_MISS), stlb_before = events(HM_STLB_MISS);
   assert_int_equal(dtlb_before, pages);
@@ -99,20 +99,20 @@ static void sweeps_miss_where_the_pages_no_longer_fit(void **state) {
   sweep(4, 10, &dtlb, &stlb); /* as many pages as the DTLB has entries */
   assert_int_equal(dtlb, 0);
   assert_int_equal(stlb, 0);
-  sweep(5, 10, &dtlb, &stlb); /* cyclic and one too many: LRU misses always */
+  sweep(5, 10, &dtlb, &stlb); /* cyclic and one too many: LRU always misses */
   assert_int_equal(dtlb, 50);
   assert_int_equal(stlb, 0);
   sweep(16, 10, &dtlb, &stlb);
   assert_int_equal(dtlb, 160);
   assert_int_equal(stlb, 0);
-  /* 17 pages in 4 sets of 4: only the set of pages 100, 104, .. 116 overflows,
-   * by one; its five pages miss always, the twelve others never. */
+  /* 17 pages in 4 sets of 4: only the set of pages 100, 104, .. 116 overflows, by one; its five
+   * pages always miss, the twelve others never. */
   sweep(17, 10, &dtlb, &stlb);
   assert_int_equal(dtlb, 170);
   assert_int_equal(stlb, 50);
 }
 
-/* A hot line is filtered out before the TLB sees it.  Its page must not age. */
+/* The filter hides a hot line from the TLB. Its page must not age. */
 static void a_page_in_constant_use_stays(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -120,17 +120,17 @@ static void a_page_in_constant_use_stays(void **state) {
   struct hm_header *header = start(&config);
   uint64_t hot = PAGE(7);
   load(hot);
-  /* 4096 other pages: set 0 is the hot line's alone, so that it stays first. */
+  /* 4096 other pages: only the hot line uses set 0, so that it stays first. */
   for (uint64_t i = 0; i < 4096; i++) {
     load(PAGE(1000 + i) + 64);
     load(hot);
   }
-  /* When the first page has to go, all were seen since: CLOCK then takes the one that came first. */
+  /* When a page must be evicted, all were seen since: CLOCK then takes the one inserted first. */
   assert_int_equal(events(HM_DTLB_MISS), 4097 + 1);
   stop(header);
 }
 
-/* The same where pages compete for a set: 16 sets of 4, and all pages in one. */
+/* The same with pages that compete for a set: 16 sets of 4, and all pages in one. */
 static void a_page_in_constant_use_stays_in_its_set(void **state) {
   (void)state;
   struct hm_config config = small_machine();
@@ -161,7 +161,7 @@ static void a_machine_may_lack_any_tlb(void **state) {
       for (uint64_t i = 0; i < 8; i++) load(PAGE(100 + i) + 64 * i);
       for (uint64_t i = 0; i < 8; i++) fetch(PAGE(200 + i) + 64 * i);
     }
-    /* 8 pages in 4 entries: every access misses a first level that is there. */
+    /* 8 pages in 4 entries: every access misses the first level, if there is one. */
     assert_int_equal(events(HM_DTLB_MISS), left_out & 1 ? 0 : 16);
     assert_int_equal(events(HM_ITLB_MISS), left_out & 4 ? 0 : 16);
     assert_int_equal(events(HM_STLB_MISS), left_out & 2 ? 0 : 16); /* 16 pages in 16 entries */
@@ -169,7 +169,7 @@ static void a_machine_may_lack_any_tlb(void **state) {
   }
 }
 
-/* Pages unmapped are forgotten when the process next takes its core. */
+/* Unmapped pages are forgotten when the process next takes its core. */
 static void unmapping_forgets_translations(void **state) {
   (void)state;
   struct hm_config config = small_machine();

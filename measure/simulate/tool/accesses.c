@@ -4,8 +4,7 @@
  */
 #include "block.h"
 
-/* Follows base + constant through the block, so that [rsp-8], [rsp-16] are seen
- * to share a base. */
+/* Follows base + constant through the block, so that [rsp-8], [rsp-16] share a base. */
 static void follow(struct block *block, IRTemp temp, IRExpr *value) {
   block->base[temp] = temp;
   block->offset[temp] = 0;
@@ -31,7 +30,7 @@ static Int source_of(const struct block *block, IRExpr *atom) {
 
 static Int later(Int a, Int b) { return a > b ? a : b; }
 
-/* The latest load that goes into a value; what comes from registers is not followed. */
+/* The latest load that a value depends on; values from registers are not followed. */
 static Int source_of_value(const struct block *block, IRExpr *value) {
   switch (value->tag) {
     case Iex_RdTmp: return source_of(block, value);
@@ -63,8 +62,8 @@ static Int source_of_value(const struct block *block, IRExpr *value) {
 static void add_access(struct block *block, Int statement, IRExpr *address, Int size,
                        enum hm_kind kind, Bool locked, IRExpr *guard, Addr ip) {
   struct access *last = block->accesses > 0 ? &block->access[block->accesses - 1] : NULL;
-  /* A load and a store of one instruction to one place are one access, as the
-   * processor's `inc (mem)`; its locked forms arrive as load and compare-swap. */
+  /* A load and a store of one instruction at one place are one access, as the processor's `inc
+   * (mem)`; its locked forms appear as load and compare-swap. */
   if (last != NULL && last->ip == ip && kind != HM_LOAD && last->kind == HM_LOAD &&
       last->size == size && last->guard == NULL && guard == NULL &&
       eqIRAtom(last->address, address)) {
@@ -72,7 +71,7 @@ static void add_access(struct block *block, Int statement, IRExpr *address, Int 
     last->locked = locked;
     return;
   }
-  if (block->accesses == MAX_ACCESSES) return; /* cannot happen: VEX ends blocks sooner */
+  if (block->accesses == MAX_ACCESSES) return; /* cannot happen: VEX ends blocks earlier */
   struct access *access = &block->access[block->accesses++];
   access->statement = statement;
   access->address = address;
@@ -164,10 +163,9 @@ void hm_find_accesses(struct block *block) {
   }
 }
 
-/* Accesses of the block with one base and few bytes between them form a group;
- * the guard of the first holds for all.  What lies between them can only take
- * their line away if every other line of its set was used since, within this
- * block: that is neglected.
+/* Accesses of the block with one base and few bytes between them form a group; the guard of the
+ * first holds for all. Accesses between them could evict their line only if they used every other
+ * line of its set within this block: this is neglected.
  *
  * A group that does not fit its line calls the simulator for each member, though
  * most are known to hit: at 16 bytes that is one group in eight, and three calls in
@@ -175,7 +173,7 @@ void hm_find_accesses(struct block *block) {
  * than a load and a store of one word. */
 #define GROUP_SPAN 8
 
-/* Of lines that are not simulated no access is reported, and most groups lie on such. */
+/* No access to a line that is not simulated is reported, and most groups are on such lines. */
 static Long group_span(void) { return hm_sim.config.set_sampling > 1 ? HM_LINE_SIZE : GROUP_SPAN; }
 
 void hm_form_groups(struct block *block) {

@@ -10,8 +10,8 @@
 
 #define MAX_ACCESSES 256
 
-/* When accesses have to be reported.  Their value is kept and compared at each of them: as
- * one bit it would take more code to keep and to test. */
+/* Condition for reporting accesses. Its value is kept and compared at each of them: as a single
+ * bit it would take more code to keep and test. */
 struct guard {
   enum { ALWAYS, NEVER, UNLESS_EQUAL, UNLESS_BELOW, IF_BELOW } when;
   IRExpr *value;
@@ -20,37 +20,37 @@ struct guard {
 
 /* One access found in the block. */
 struct access {
-  Int statement;   /* before which it is reported */
-  IRExpr *address; /* an atom */
-  IRTemp base;     /* address = base + offset; IRTemp_INVALID: constant */
+  Int statement;   /* the statement before which it is reported */
+  IRExpr *address; /* address = base + offset; IRTemp_INVALID: constant */
+  IRTemp base;     /* condition of a conditional access, or NULL */
   Long offset;
   Int size;
   enum hm_kind kind;
   Bool locked;
-  IRExpr *guard; /* of a conditional access, or NULL */
+  IRExpr *guard; /* the latest load that the address was computed from, or -1 */
   Addr ip;
-  Int source;               /* the latest load that the address was computed from, or -1 */
-  ULong flushed;            /* instructions of the block that were in the counters before it */
+  Int source;               /* instructions of the block that were in the counters before it */
+  ULong flushed;            /* number of the first access of its group */
   Int group;                /* number of the first access of its group */
   struct guard group_guard; /* of that first one */
 };
 
 struct block {
   IRSB *in, *out;
-  IRTemp *base; /* of each temporary: base + offset, as far as known */
+  IRTemp *base; /* for each temporary: base + offset, if known */
   Long *offset;
-  Int *source; /* of each temporary: the latest load of the block that went into it, or -1 */
+  Int *source; /* for each temporary: the block's latest load that it depends on, or -1 */
   struct access access[MAX_ACCESSES];
   Int accesses;
   /* Counts not yet added to the counters. */
   ULong instructions, loads, stores;
-  ULong flushed;   /* instructions added so far */
-  Bool counts_fit; /* into the fields of the packed counter */
+  ULong flushed;   /* number of instructions added so far */
+  Bool counts_fit; /* they fit into the fields of the packed counter */
   /* A line of code not yet reported: its address, or 0, and the instruction that needs it. */
   Addr due_line, due_ip;
 };
 
-/* Everything in memory that the block loads and stores, in order. */
+/* All loads and stores of the block, in order. */
 void hm_find_accesses(struct block *block);
 /* Which of them share a guard. */
 void hm_form_groups(struct block *block);

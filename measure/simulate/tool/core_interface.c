@@ -27,11 +27,11 @@ extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT length);
 extern Bool VG_(translate)(ThreadId tid, Addr address, Bool debugging, Int verbosity,
                            ULong blocks_done, Bool allow_redirection);
 
-/* The out parameters are UShort in 3.19 and may grow: more space is given. */
+/* The out parameters are UShort in 3.19 and may grow: reserve more space. */
 extern Bool VG_(search_transtab)(Addr *host_code, void *sector, void *entry, Addr guest_address,
                                  Bool update_cache);
 
-/* Where translated code goes when its time slice is over. */
+/* Target of translated code whose time slice is over. */
 extern void VG_(disp_cp_evcheck_fail)(void);
 
 extern Bool VG_(ok_to_discard_translations);
@@ -76,9 +76,9 @@ void hm_translate_block(ThreadId tid, Addr block) {
   VG_(translate)(tid, block, False, 0, 0, True);
 }
 
-/* To be called when no client code runs.  The scheduler may then be about to
- * chain the block that ran last to its successor: it copes with that block being
- * gone, for self-modifying code needs the same. */
+/* Call only while no client code runs. The scheduler may be about to chain the block that ran
+ * last to its successor: it handles the block's removal, since self-modifying code needs the
+ * same. */
 void hm_discard_translations(void) {
   Bool allowed = VG_(ok_to_discard_translations);
   VG_(ok_to_discard_translations) = True;
@@ -86,11 +86,10 @@ void hm_discard_translations(void) {
   VG_(ok_to_discard_translations) = allowed;
 }
 
-/* Valgrind before 3.24 takes io_uring_enter for a call that returns at once and
- * keeps its one lock meanwhile: the thread that waits for completions (MariaDB
- * has one) stops all others for good.  So there is no io_uring here, as on a
- * kernel without it, and programs take the way they have for those.  The filter
- * stays across fork and exec; Valgrind itself needs no io_uring. */
+/* Valgrind before 3.24 treats io_uring_enter as a non-blocking call and keeps its global lock: a
+ * thread that waits for completions (MariaDB has one) would stop all others permanently. So
+ * io_uring is refused, as by a kernel without it, and programs use their fallback. The filter
+ * persists over fork and exec; Valgrind itself does not use io_uring. */
 void hm_refuse_io_uring(void) {
   enum { SETUP = 425, SET_SECCOMP = 22, FILTER_MODE = 2, SET_NO_NEW_PRIVS = 38 };
   enum { LOAD_WORD = 0x20, JUMP_IF_EQUAL = 0x15, RETURN = 0x06 }; /* <linux/bpf_common.h> */
@@ -109,8 +108,8 @@ void hm_refuse_io_uring(void) {
     UShort length;
     const struct instruction *instructions;
   } program = {sizeof filter / sizeof filter[0], filter};
-  /* Not needed by root.  Takes nothing away: Valgrind refuses set-uid programs.
-   * A kernel without seccomp refuses; then io_uring stays as it was. */
+  /* Root does not need it. It has no other effect: Valgrind refuses set-uid programs. A kernel
+   * without seccomp refuses; io_uring then stays available. */
   SYSCALL(__NR_prctl, SET_NO_NEW_PRIVS, 1, 0, 0);
   SYSCALL(__NR_prctl, SET_SECCOMP, FILTER_MODE, &program, 0);
 }
@@ -163,8 +162,8 @@ void hm_host_read_line(uint64_t address, void *line) {
 
 void hm_host_yield(void) { SYSCALL(__NR_sched_yield, 0, 0, 0, 0); }
 
-/* A killed process is dead though its parent has not waited for it yet: the parent
- * may be the one that asks, because the dead one holds its core. */
+/* A killed process counts as dead even if its parent has not reaped it yet: the parent may be
+ * the one that asks, because the dead one holds its core. */
 static Bool is_zombie(uint32_t pid) {
   HChar path[32], text[512];
   VG_(sprintf)(path, "/proc/%u/stat", pid);
@@ -174,7 +173,7 @@ static Bool is_zombie(uint32_t pid) {
   VG_(close)((Int)sr_Res(file));
   if (length <= 0) return False;
   text[length] = 0;
-  const HChar *name_ends = VG_(strrchr)(text, ')'); /* then a space and the state */
+  const HChar *name_ends = VG_(strrchr)(text, ')'); /* followed by a space and the state */
   return name_ends != NULL && name_ends[1] == ' ' && (name_ends[2] == 'Z' || name_ends[2] == 'X');
 }
 
@@ -185,7 +184,7 @@ int hm_host_process_exists(uint32_t pid) {
 }
 
 void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
-  /* The time-out lets a waiter find out that the owner was killed. */
+  /* The time-out lets a waiter detect that the owner was killed. */
   struct vki_timespec patience = {0, 50 * 1000 * 1000};
   SYSCALL(__NR_futex, word, VKI_FUTEX_WAIT, expected, &patience);
 }

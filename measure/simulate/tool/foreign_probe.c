@@ -27,7 +27,7 @@
 
 #define MOST_BYTES 16 /* of an instruction */
 
-/* The last instruction of a block; 0: it has none. */
+/* The last instruction of a block; 0 if it has none. */
 static UInt last_instruction(const IRSB *block, Addr *address) {
   for (Int i = block->stmts_used - 1; i >= 0; i--) {
     const IRStmt *statement = block->stmts[i];
@@ -38,7 +38,7 @@ static UInt last_instruction(const IRSB *block, Addr *address) {
   return 0;
 }
 
-/* What the mapped file has at an address. */
+/* Reads the mapped file's contents at an address. */
 static Bool read_file(const NSegment *segment, Addr address, UChar *bytes, UInt length) {
   const HChar *path = VG_(am_get_filename)(segment);
   Int file = path == NULL ? -1 : VG_(fd_open)(path, VKI_O_RDONLY, 0);
@@ -54,7 +54,7 @@ static Bool read_file(const NSegment *segment, Addr address, UChar *bytes, UInt 
   return whole;
 }
 
-/* Code cannot be written where it lies; through this file it can, as debuggers do. */
+/* Code pages are not writable; this file allows it, as for debuggers. */
 static Bool put_back(Addr address, const UChar *bytes, UInt length) {
   Int memory = VG_(fd_open)("/proc/self/mem", VKI_O_RDWR, 0);
   if (memory < 0) return False;

@@ -18,9 +18,10 @@
 
 #define ALIGNMENT 16 /* of what malloc returns */
 
-static OSet *blocks; /* struct hm_block, none reaches into another */
+static OSet *blocks; /* struct hm_block without overlap */
 
-/* Where an address is: before, behind or in a block; an empty one has its first byte. */
+/* Compares an address with a block: before, after or inside; an empty block contains its first
+ * byte. */
 static Word compare(const void *key, const void *element) {
   Addr address = *(const Addr *)key;
   const struct hm_block *block = element;
@@ -34,7 +35,7 @@ static Addr call_site(ThreadId tid) {
   Addr frames[4];
   UInt found = VG_(get_StackTrace)(tid, frames, 4, NULL, NULL, 0);
   NSegment const *replacement = found != 0 ? VG_(am_find_nsegment)(frames[0]) : NULL;
-  for (UInt i = 1; i < found; i++) /* Of a caller Valgrind gives the last byte of the call. */
+  for (UInt i = 1; i < found; i++) /* For a caller Valgrind gives the last byte of the call. */
     if (VG_(am_find_nsegment)(frames[i]) != replacement) return frames[i] + 1;
   return 0;
 }
@@ -61,7 +62,7 @@ static struct hm_block *block_at(const void *memory) {
 static void release(ThreadId tid, void *memory) {
   (void)tid;
   struct hm_block *block = block_at(memory);
-  if (block == NULL) return; /* never given out, or freed already: the program's fault */
+  if (block == NULL) return; /* never allocated, or freed already: an error of the program */
   VG_(OSetGen_Remove)(blocks, &block->start);
   VG_(OSetGen_FreeNode)(blocks, block);
   VG_(cli_free)(memory);
@@ -99,7 +100,7 @@ static SizeT usable_size(ThreadId tid, void *memory) {
   return block != NULL ? block->size : 0;
 }
 
-/* Newer Valgrinds also tell the alignment as it was asked for. */
+/* Newer Valgrinds also pass the alignment as requested. */
 #ifdef HM_ORIGINAL_ALIGNMENT
 #define ORIGINAL , SizeT original
 #define UNUSED_ORIGINAL (void)original

@@ -43,9 +43,9 @@ static IRExpr *binary(struct block *block, IROp operation, IRExpr *left, IRExpr 
   return IRExpr_RdTmp(assign(block, type, IRExpr_Binop(operation, left, right)));
 }
 
-/* The address of something of this tool.  As a constant it takes ten bytes of code wherever it
- * is used.  The guest's state has a word, four bytes away, that points into this tool as well;
- * the distance to it is part of the instruction that accesses memory (blocks are 3 % shorter). */
+/* The address of an object of this tool. As a constant it takes ten bytes of code at each use.
+ * The guest's state has a word, with a four-byte offset, that also points into this tool; the
+ * distance to it is part of the memory instruction (blocks are 3 % shorter). */
 static IRExpr *address_of(struct block *block, const void *object) {
   IRExpr *word = IRExpr_Get(offsetof(VexGuestAMD64State, host_EvC_FAILADDR), Ity_I64);
   Long distance = (Long)((Addr)object - hm_landmark());
@@ -57,9 +57,9 @@ static IRExpr *negation(struct block *block, IRExpr *condition) {
   return IRExpr_RdTmp(assign(block, Ity_I1, IRExpr_Unop(Iop_Not1, condition)));
 }
 
-/* Unwinding starts from the guest's instruction pointer, which VEX does not keep
- * up to date within a block (reading it here misplaced most samples by some
- * instructions; their own address is therefore a constant of the site). */
+/* Unwinding starts from the guest's instruction pointer, which VEX does not keep up to date
+ * within a block (using it misplaced most samples by some instructions; their own address is
+ * therefore a constant of the site). */
 static void tell_instruction_pointer(struct block *block, Addr ip) {
   if (hm_sim.config.callchain_depth == 0) return;
   addStmtToIRSB(block->out, IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), constant(ip)));
@@ -100,7 +100,7 @@ static void flush_counts(struct block *block) {
   block->instructions = block->loads = block->stores = 0;
 }
 
-/* Valgrind lets a thread run 100,000 blocks at most before it takes the core back. */
+/* Valgrind lets a thread run at most 100,000 blocks in a row. */
 #define BLOCKS_PER_SLICE 100000
 
 static Bool counts_fit(const struct block *block) {
@@ -123,7 +123,7 @@ static Bool every_access_is_reported(const struct access *access) {
          (access->kind != HM_LOAD && sampled(HM_STORES));
 }
 
-/* What the accesses of a group have in common: bytes [low, high) from one base. */
+/* The common range of a group's accesses: bytes [low, high) from one base. */
 struct span {
   IRExpr *address; /* of the first byte */
   Bool is_constant;
@@ -133,9 +133,9 @@ struct span {
 
 static Addr line_of(Long address) { return (Addr)address & ~(Addr)(HM_LINE_SIZE - 1); }
 
-/* Most lines are not simulated: ask that first, and let hm_data_sampled do the rest.  A span of
- * s bytes touches a line that is, the first of so many, if its last byte comes after the
- * beginning of that line by less than 64 + s - 1 bytes. */
+/* Most lines are not simulated: test that first, and let hm_data_sampled do the rest. A span of
+ * s bytes touches a simulated line if its last byte is less than 64 + s - 1 bytes after the
+ * beginning of that line. */
 static struct guard is_on_a_sampled_line(struct block *block, const struct span *span) {
   ULong mask = (ULong)hm_sim.config.set_sampling * HM_LINE_SIZE - 1;
   ULong before_last = (ULong)(span->high - span->low - 1), limit = HM_LINE_SIZE + before_last;
@@ -228,8 +228,8 @@ static void report_due_line(struct block *block) {
        condition(block, &guard));
 }
 
-/* A line of code the block has not yet been through.  An access may report it, too, if
- * none of what a sample tells changes until then. */
+/* A line of code that the block has not reported yet. An access may report it, too, if the state
+ * in a sample does not change until then. */
 static void line_is_due(struct block *block, Addr line, Addr ip) {
   if ((line >> HM_LINE_BITS & (hm_sim.config.set_sampling - 1)) != 0) return;
   report_due_line(block);
@@ -238,8 +238,8 @@ static void line_is_due(struct block *block, Addr line, Addr ip) {
   if (hm_sim.config.set_sampling > 1 || sampled(HM_INSTRUCTIONS)) report_due_line(block);
 }
 
-/* Whether a statement changes what a sample tells.  It has the general registers and the flags;
- * the instruction pointer is its site's. */
+/* Whether a statement changes the state in a sample: the general registers and the flags; the
+ * instruction pointer is a constant of the site. */
 static Bool changes_registers(const IRStmt *statement) {
   switch (statement->tag) {
     case Ist_Put: {
@@ -254,8 +254,8 @@ static Bool changes_registers(const IRStmt *statement) {
   }
 }
 
-/* Makes a group's guard the due line's as well, if it can be: the two need the same bits of a site,
- * as a dependence does. */
+/* Lets a group's guard also report the due line if possible: it needs the same bits of a site as
+ * a dependence. */
 static Bool takes_due_line(struct block *block, const struct access *access, struct guard *guard) {
   if (block->due_line == 0 || access->guard != NULL || access->source >= 0 ||
       access->ip - block->due_ip > HM_SITE_MOST_BEHIND)

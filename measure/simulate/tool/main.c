@@ -36,8 +36,8 @@ static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
 /* --- Each thread has a core --------------------------------------------------- */
 
-/* A kernel spreads threads over cores as it does processes.  Valgrind runs one thread at
- * a time: the process goes from core to core with them. */
+/* A kernel distributes threads over cores as it does processes. Valgrind runs one thread at a
+ * time: the process moves between cores with its threads. */
 #define MOST_THREADS 512
 static uint32_t core_of_thread[MOST_THREADS];
 
@@ -55,7 +55,7 @@ static void start_client_code(ThreadId tid, ULong blocks_done) {
   if (!hm_sim.on_core) hm_enter_core();
 }
 
-/* The code translated so far does or does not report, as was wanted then. */
+/* Discards translated code if it does not match the present setting of measuring. */
 static void follow_the_switch(void) {
   Bool wanted = atomic_load_explicit(&hm_sim.header->measuring, memory_order_relaxed) != 0;
   if (wanted == hm_measuring) return;
@@ -105,7 +105,7 @@ static void thread_begins(ThreadId tid) {
   hm_record_fork(pid, pid, pid, thread);
 }
 
-/* It may block: others may run. */
+/* It may block: let other processes run. */
 static void before_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count) {
   (void)tid;
   (void)number;
@@ -146,7 +146,7 @@ static void after_options(void) {
 static void finish(Int exit_code) {
   (void)exit_code;
   hm_leave_core();
-  hm_unmapped(0, 1ull << 47); /* others may have its frames: a server starts many processes */
+  hm_unmapped(0, 1ull << 47); /* others may reuse its frames: a server starts many processes */
   hm_record_exit();
 }
 
@@ -165,8 +165,8 @@ static void before_options(void) {
   VG_(track_pre_thread_first_insn)(thread_begins);
   if (hm_replace_malloc != NULL) hm_replace_malloc();
   hm_track_mappings();
-  /* A sample's registers must be those of its instruction: keep all of them up
-   * to date at every memory access (about 3 % slower). */
+  /* A sample's registers must be those of its instruction: keep all of them up to date at every
+   * memory access (about 3 % slower). */
   VG_(clo_vex_control).iropt_register_updates_default = VG_(clo_px_file_backed) =
       VexRegUpdAllregsAtMemAccess;
 }

@@ -15,7 +15,7 @@
 struct shared_region {
   Addr start, end;
   uint64_t object;
-  uint64_t offset; /* of `start` within the object, in bytes */
+  uint64_t offset; /* offset of `start` within the object, in bytes */
 };
 
 #define MAX_REGIONS 512
@@ -31,7 +31,7 @@ static uint64_t file_object(NSegment const *segment) {
   return mix(mix(segment->dev) + segment->ino) | 1ull << 63;
 }
 
-/* Takes [start, end) out of all regions; a region may split in two. */
+/* Removes [start, end) from all regions; a region may split in two. */
 static void forget_regions(Addr start, Addr end) {
   for (UInt i = 0; i < region_count; i++) {
     struct shared_region *region = &regions[i];
@@ -55,7 +55,7 @@ static void forget_regions(Addr start, Addr end) {
 static void note_region(Addr start, SizeT length, uint64_t object, uint64_t offset) {
   Addr end = start + ((length + VKI_PAGE_SIZE - 1) & ~(SizeT)(VKI_PAGE_SIZE - 1));
   forget_regions(start, end);
-  if (region_count == MAX_REGIONS) return; /* seen as private from here on */
+  if (region_count == MAX_REGIONS) return; /* treated as private from here on */
   struct shared_region region = {start, end, object, offset};
   regions[region_count++] = region;
 }
@@ -109,7 +109,7 @@ static void mapped(Addr address, SizeT length, Bool r, Bool w, Bool x, ULong deb
   (void)x;
   (void)debug_handle;
   forget_regions(address, address + length);
-  hm_unmapped(address, length); /* what was there before, with MAP_FIXED */
+  hm_unmapped(address, length); /* replaces earlier mappings with MAP_FIXED */
   hm_record_mapping(address, length);
 }
 

@@ -3,9 +3,9 @@
  * Writing perf_event records into the segment's ring, byte for byte as a kernel
  * writes them into its own, so that one recorder drains both.
  *
- * The layout follows include/uapi/linux/perf_event.h and the order of
- * perf_output_sample() in kernel/events/core.c.  Nothing is ever lost: a writer
- * waits while the ring is full, for simulated time stands still meanwhile.
+ * The layout follows include/uapi/linux/perf_event.h and the order of perf_output_sample() in
+ * kernel/events/core.c. No record is lost: a writer waits while the ring is full, which takes no
+ * simulated time.
  */
 #include "tool.h"
 
@@ -32,7 +32,7 @@ enum { MISC_USER = 2, MISC_MMAP_DATA = 1 << 13, MISC_COMM_EXEC = 1 << 13, MISC_E
 #define ABI_64 2
 #define MAX_CALLCHAIN 128
 
-/* samples::model::SimulatedDetail, which draws them. */
+/* samples::model::SimulatedDetail documents the layout. */
 #define DETAIL_MAGIC 0x31734d48u /* "HMs1" */
 enum { SECTION_SHARING = 1, SECTION_STATEMENT, SECTION_STATE, SECTION_ALLOCATION };
 
@@ -40,7 +40,7 @@ static uint32_t current_tid;
 
 void hm_set_thread(ThreadId tid) {
   static uint32_t os_thread[512], of_pid;
-  if (of_pid != hm_sim.pid) { /* first use, or a fork since */
+  if (of_pid != hm_sim.pid) { /* first use, or after a fork */
     VG_(memset)(os_thread, 0, sizeof os_thread);
     of_pid = hm_sim.pid;
   }
@@ -48,7 +48,7 @@ void hm_set_thread(ThreadId tid) {
     current_tid = (uint32_t)VG_(gettid)();
     return;
   }
-  /* Thread numbers are reused: a new thread announces itself (thread_begins). */
+  /* Thread numbers are reused: a new thread sends its own record (thread_begins). */
   if (os_thread[tid] == 0 || hm_sim.waited) os_thread[tid] = (uint32_t)VG_(gettid)();
   current_tid = os_thread[tid];
 }
@@ -89,7 +89,7 @@ static void put_sample_id(void) {
   put_pair(hm_sim.pid, current_tid);
   put(nanoseconds(hm_cycles()));
   put_pair(hm_sim.cpu, 0);
-  put(0); /* no id: every reader takes it for the first event of the file, whichever that is */
+  put(0); /* no id: readers attribute it to the first event of the file */
 }
 
 static Bool anything_is_sampled(void) {
@@ -100,7 +100,7 @@ static Bool anything_is_sampled(void) {
 
 static void submit(void) {
   struct hm_header *header = hm_sim.header;
-  if (!anything_is_sampled()) return; /* only counted: the ring is not drained */
+  if (!anything_is_sampled()) return; /* only counting: the ring is not drained */
   char *ring = (char *)header + HM_RING_OFFSET;
   uint64_t size = header->ring_size, bytes = (uint64_t)record.length * sizeof(uint64_t);
   record.words[0] |= bytes << 48;
@@ -111,7 +111,7 @@ static void submit(void) {
        tries++) {
     uint32_t recorder = atomic_load(&header->recorder_pid);
     if (recorder == 0 || (tries % 4096 == 0 && !hm_host_process_exists(recorder))) {
-      hm_lock_release(&header->ring_lock); /* it will not be read any more */
+      hm_lock_release(&header->ring_lock); /* no reader any more */
       return;
     }
     hm_host_yield();
@@ -174,7 +174,7 @@ static void record_segment(NSegment const *segment, Addr address, SizeT length, 
   submit();
 }
 
-/* Files, and anonymous code of JIT compilers; plain anonymous memory is not reported. */
+/* Files, and anonymous code of JIT compilers; other anonymous memory is not recorded. */
 void hm_record_mapping(Addr address, SizeT length) {
   NSegment const *segment = VG_(am_find_nsegment)(address);
   if (segment == NULL) return;
@@ -194,7 +194,7 @@ void hm_record_shared_memory(Addr address, SizeT length) {
 
 /* --- Samples ----------------------------------------------------------------------- */
 
-/* Words of perf_mem_data_src, each already in its place. */
+/* Fields of perf_mem_data_src, each shifted to its position. */
 #define LEVEL_BITS(bits) ((uint64_t)(bits) << 5)
 #define LEVEL_NUMBER(number) ((uint64_t)(number) << 33)
 enum { LEVEL_HIT = 0x02, LEVEL_MISS = 0x04, LEVEL_L1 = 0x08, LEVEL_OTHER_SOCKETS_CACHE = 0x400 };
@@ -202,10 +202,10 @@ enum { LEVEL_HIT = 0x02, LEVEL_MISS = 0x04, LEVEL_L1 = 0x08, LEVEL_OTHER_SOCKETS
 #define SNOOP_NONE (0x02ull << 19)
 #define SNOOP_HITM (0x10ull << 19)
 
-/* Who served the access.  As Intel's kernels write it: of a store only whether L1 had
- * the line is in the bits (the number tells the level all the same); a line that comes
- * modified from another core's cache is a hit of L3 with HITM, or, where no level is
- * shared, one in another socket's cache.  `perf c2c` counts just these. */
+/* The level that served the access, as Intel's kernels encode it: for a store, only whether L1
+ * had the line (the number has the level nevertheless); a line that another core's cache
+ * supplies modified is an L3 hit with HITM, or, if no level is shared, a hit in another socket's
+ * cache. `perf c2c` counts these. */
 static uint64_t level_and_snoop(const struct hm_access *access, uint32_t kind) {
   static const uint64_t bits[] = {[HM_LEVEL_NONE] = 0x01,
                                   [HM_LEVEL_L1] = LEVEL_L1 | LEVEL_HIT,
@@ -225,8 +225,8 @@ static uint64_t level_and_snoop(const struct hm_access *access, uint32_t kind) {
   return level | (access->modified_elsewhere ? SNOOP_HITM : SNOOP_NONE);
 }
 
-/* What reads and writes is, to an event of stores, a store: a miss of it is counted
- * where it loads, and not a second time where it takes the line away. */
+/* For an event of stores, a read-modify-write is a store: its miss is counted at the load, not a
+ * second time at the invalidation. */
 static uint32_t kind_for_event(const struct hm_access *access, enum hm_event event) {
   uint32_t kind = HM_SITE_KIND(access->site);
   Bool of_stores = event == HM_STORES || event == HM_INVALIDATION;
@@ -239,7 +239,7 @@ static uint64_t data_source(const struct hm_access *access, enum hm_event event)
                                        [HM_MODIFY] = 0x02,
                                        [HM_FETCH] = 0x10,
                                        [HM_BRANCH] = 0x01};
-  /* A walk is written as Intel's kernels write it: "L2 miss". */
+  /* A walk is encoded as Intel's kernels do: "L2 miss". */
   static const uint64_t tlb[] = {
       [HM_TLB_NONE] = 0x01, [HM_TLB_L1] = 0x0a, [HM_TLB_STLB] = 0x12, [HM_TLB_WALK] = 0x14};
   uint64_t locked = HM_SITE_LOCKED(access->site) ? 0x2 : 0x1;
@@ -278,7 +278,7 @@ static void put_callchain(ThreadId tid, Addr ip) {
   UInt found = VG_(get_StackTrace)(tid, frames, wanted, NULL, NULL, 0);
   if (found == 0) found = 1;
   frames[0] = ip;
-  /* Beyond _start the unwinder goes on into the arguments. */
+  /* Beyond _start the unwinder continues into the arguments. */
   for (UInt i = 1; i < found; i++) {
     NSegment const *segment = VG_(am_find_nsegment)(frames[i]);
     if (segment == NULL || !segment->hasX) found = i;
@@ -288,8 +288,8 @@ static void put_callchain(ThreadId tid, Addr ip) {
   for (UInt i = 0; i < found; i++) put(frames[i]);
 }
 
-/* With set sampling, events of cache lines are seen on one line in N;
- * what the code itself does is seen whole. */
+/* With set sampling, events of cache lines are counted on one line in N; events of the code are
+ * counted completely. */
 static uint64_t events_of_sample(const struct hm_sample *sample) {
   switch (sample->event) {
     case HM_LOADS:
@@ -302,7 +302,7 @@ static uint64_t events_of_sample(const struct hm_sample *sample) {
 
 static void put_section(uint32_t kind, uint32_t bytes) { put_pair(kind | bytes << 16, 0); }
 
-/* What the profiled program itself was at: its statement, and other state. */
+/* The state of the profiled program: its statement, and other state. */
 static void put_state(uint64_t address) {
   struct hm_state state;
   hm_read_state(hm_sim.header, address, &state);
@@ -360,8 +360,8 @@ static void put_detail(const struct hm_access *access, enum hm_event event) {
   record.words[begin] |= size;
 }
 
-/* WEIGHT_STRUCT.  With a time model the first field is what the core could not hide, and the
- * second, of the whole instruction, what the access took. */
+/* WEIGHT_STRUCT. With a time model the first field is the exposed latency, and the second, for
+ * the whole instruction, the full latency. */
 static uint64_t weight(const struct hm_access *access) {
   if (!hm_timing_is_on()) return access->latency;
   uint64_t whole = access->latency > 0xffff ? 0xffff : access->latency;

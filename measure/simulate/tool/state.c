@@ -41,9 +41,8 @@ static uint32_t text_length(uint64_t address) {
   return length;
 }
 
-/* The statement of the sample before.  Samples come in bursts of the same statement, which
- * is recognised without reading all of its text: it lies where it lay, its beginning is the
- * same, and it ends where it ended. */
+/* The statement of the previous sample. Consecutive samples usually have the same statement,
+ * which is recognised without reading all of its text: same address, same beginning, same end. */
 static struct {
   uint64_t text, header, beginning, id;
   uint32_t length;
@@ -84,8 +83,8 @@ static uint64_t statement_at(struct hm_header *header, uint64_t pointer) {
   return id;
 }
 
-/* The statement being executed; between statements, the one executed last, which
- * the server keeps for its own views of what it does. */
+/* The statement being executed; between statements, the latest one, which the server keeps for
+ * its statistics views. */
 static void read_statement(struct hm_header *header, const struct hm_state_rule *rule,
                            struct hm_state *state) {
   uint64_t holder;

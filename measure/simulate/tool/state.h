@@ -17,16 +17,16 @@ struct hm_state_value {
 
 struct hm_state {
   uint64_t statement;      /* its StatementId (ground/statement); 0: none */
-  uint32_t statement_over; /* 1: it is the one executed last, and over */
+  uint32_t statement_over; /* 1: it is the latest one, and has ended */
   uint32_t values;
   struct hm_state_value value[HM_STATE_RULES];
 };
 
-/* Carries the rules out for an access to `address`, and registers the statement's
- * text.  Never fails: what cannot be read is left out. */
+/* Executes the rules for an access to `address`, and registers the statement's text. Never
+ * fails: unreadable values are left out. */
 void hm_read_state(struct hm_header *header, uint64_t address, struct hm_state *state);
 
-/* Asked of the host: whether all these bytes of the program can be read. */
+/* Provided by the host: whether all these bytes of the program are readable. */
 int hm_state_readable(uint64_t address, uint64_t length);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "hm_statement.h"
 
-/* Open addressing: a slot belongs to the process that put the id there first, and the
- * length, which is written last, marks the text as complete. */
+/* Open addressing: a slot belongs to the process that put the id there first; the length,
+ * written last, marks the text as complete. */
 void hm_statement_register(struct hm_statement *table, uint64_t id, const char *text,
                            size_t length) {
   enum { TRIES = 64 };

@@ -10,9 +10,8 @@
 
 #include "segment.h"
 
-/* Puts a normalised text under its id into the table, cut to HM_STATEMENT_TEXT bytes,
- * unless it is there or the table is full.  Any number of processes may call it at a
- * time. */
+/* Inserts a normalised text under its id into the table, truncated to HM_STATEMENT_TEXT bytes,
+ * unless it is there or the table is full. Safe for concurrent processes. */
 void hm_statement_register(struct hm_statement *table, uint64_t id, const char *text,
                            size_t length);
 

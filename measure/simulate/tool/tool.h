@@ -13,16 +13,16 @@
 
 #include "simulator.h"
 
-/* core_interface.c: what Valgrind's core offers beyond its tool headers, and
- * the simulator's hm_host_* functions. */
+/* core_interface.c: functions of Valgrind's core beyond its tool headers, and the simulator's
+ * hm_host_* functions. */
 struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
 void hm_discard_translations(void);
-Addr hm_landmark(void);               /* an address in this tool that a thread's state holds */
+Addr hm_landmark(void);               /* an address in this tool that is also in a thread's state */
 void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
 void hm_refuse_io_uring(void);
-void hm_collapse(Addr start, SizeT length); /* into huge pages, if the kernel can */
+void hm_collapse(Addr start, SizeT length); /* into huge pages, if the kernel supports it */
 Bool hm_memory_is_plenty(UInt part);        /* one part in `part` is available */
 
 /* instrument.c */
@@ -30,10 +30,10 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *block, const VexGuestLayou
                     const VexGuestExtents *extents, const VexArchInfo *host_arch, IRType guest_word,
                     IRType host_word);
 
-/* foreign_probe.c: a block in place of one that ends at another program's breakpoint, or NULL. */
+/* foreign_probe.c: a replacement for a block that ends at another program's breakpoint, or NULL. */
 IRSB *hm_without_foreign_probe(IRSB *block, Addr start);
 
-/* records.c: perf_event records into the ring. */
+/* records.c: writes perf_event records into the ring. */
 void hm_record_exec(const HChar *name);
 void hm_record_fork(uint32_t parent_pid, uint32_t parent_tid, uint32_t pid, uint32_t tid);
 void hm_record_exit(void);
@@ -41,7 +41,7 @@ void hm_record_mapping(Addr address, SizeT length);
 void hm_record_shared_memory(Addr address, SizeT length);
 void hm_set_thread(ThreadId tid);
 
-/* heap.c: only in the variant that replaces malloc; elsewhere the functions are NULL. */
+/* heap.c: only in the variant that replaces malloc; NULL elsewhere. */
 struct hm_block {
   Addr start;
   SizeT size; /* as asked for */
@@ -50,21 +50,21 @@ struct hm_block {
 void hm_replace_malloc(void) __attribute__((weak));
 Bool hm_find_block(Addr address, struct hm_block *found) __attribute__((weak));
 
-/* mappings.c: which page is whose. */
+/* mappings.c: identifies pages. */
 void hm_track_mappings(void);
 void hm_after_syscall(UInt number, const UWord *arguments, SysRes result);
 
-/* translations.c: sharing the work of translating between forked processes. */
+/* translations.c: shares translations between forked processes. */
 void hm_found_family(void);
 void hm_log_translation(Addr address);
 void hm_warm_up(ThreadId tid);
 extern Bool hm_warming_up;
-extern Bool hm_is_forked; /* this process came from fork, not from exec */
+extern Bool hm_is_forked; /* this process was created by fork, not by exec */
 
 /* code_pages.c: huge pages for translated code. */
 void hm_code_pages_forked(void);
 void hm_collapse_code(ULong blocks_done);
 
-extern Bool hm_measuring; /* as the code now being translated sees it */
+extern Bool hm_measuring; /* as it was for the code now being translated */
 
 #endif

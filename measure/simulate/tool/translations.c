@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Sharing translations between processes that fork.
+ * Shares translations between forked processes.
  *
- * A forked child inherits its parent's translated code, but a server's parent
- * runs little of what its children run: every PostgreSQL backend would spend
- * about a second translating the same executor again.  So children log the
- * blocks they translate, and the parent, whenever it comes back from the
- * kernel, translates those it lacks: the next child is born warm.
+ * A forked child inherits its parent's translated code, but a server's parent runs little of what
+ * its children run: every PostgreSQL backend would spend about a second translating the same
+ * executor again. So children log the blocks they translate, and the parent, whenever it returns
+ * from the kernel, translates those it lacks: the next child inherits them.
  *
  *     child 1 --- blocks ---> log (segment) --- parent translates ---> fork ---> child 2
  *
@@ -21,8 +20,8 @@
 #include "lock.h"
 
 Bool hm_warming_up;
-static uint32_t blocks_done; /* of the log, by this process */
-static uint64_t family;      /* address space of the founder; forks inherit it */
+static uint32_t blocks_done; /* number of log entries this process has processed */
+static uint64_t family;      /* address space of the founder; inherited by forks */
 
 #define FAMILY_SHIFT 48
 #define BLOCK_ADDRESS(entry) ((Addr)((entry) & ((1ull << FAMILY_SHIFT) - 1)))
@@ -33,7 +32,7 @@ static struct hm_translation_log *the_log(void) {
 
 void hm_found_family(void) {
   family = (uint64_t)hm_sim.space << FAMILY_SHIFT;
-  blocks_done = atomic_load(&the_log()->length); /* older blocks are of other families */
+  blocks_done = atomic_load(&the_log()->length); /* older blocks belong to other families */
 }
 
 void hm_log_translation(Addr address) {

@@ -1,6 +1,6 @@
-//! Which file lay behind an address, at this moment of the capture.
+//! The mapped file at an address, at a point of the capture.
 //!
-//! Records are fed in the order of the capture; [`AddressSpaces::resolve`] answers for that moment.
+//! Records are fed in the order of the capture; [`AddressSpaces::resolve`] uses the mappings of that point.
 //!
 //! ```text
 //!   process 100 ──┐
@@ -27,7 +27,7 @@ impl ImageId {
     }
 }
 
-/// What kind of thing was mapped.
+/// The kind of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ImageKind {
     /// A file: program, library, or data.
@@ -44,20 +44,20 @@ pub enum ImageKind {
     Anonymous,
 }
 
-/// What the capture recorded of an image.
+/// The recorded data of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageDescription {
     /// The path, or bracketed name, as recorded.
     pub path: String,
     /// The last component of the path.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: ImageKind,
-    /// The build that ran, when the capture tells.
+    /// The build that ran, if the capture has it.
     pub build_id: Option<BuildId>,
     /// Whether the file was unlinked while mapped (the kernel's " (deleted)", already cut from `path`).
     pub deleted: bool,
-    /// The process and place of its first mapping: while that process lives, `/proc` still leads to the file.
+    /// The process and place of its first mapping: while that process exists, `/proc` gives access to the file.
     pub(crate) first_mapping: (Pid, u64, u64),
     /// For the kernel: the recorded address of its reference symbol (`_text`), to detect another boot.
     pub(crate) kernel_reference: Option<(String, u64)>,
@@ -66,7 +66,7 @@ pub struct ImageDescription {
 /// An address, found in a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedAddress {
-    /// What is mapped there.
+    /// The mapped image.
     pub image: ImageId,
     /// The position in the file. For areas without a file, the position in the area.
     pub offset: FileOffset,
@@ -90,7 +90,7 @@ struct Mapping {
 struct Process {
     /// Sorted, without overlap.
     mappings: Arc<Vec<Mapping>>,
-    /// The mapping of the previous answer: samples come in runs.
+    /// Cache of the previous answer: consecutive samples are often in one mapping.
     last: Cell<usize>,
 }
 
@@ -113,7 +113,7 @@ impl Process {
         self.mappings.partition_point(|mapping| mapping.start <= address).checked_sub(1)
     }
 
-    /// Inserts a mapping; what it covers of older ones is gone, as with mmap(MAP_FIXED).
+    /// Inserts a mapping; it replaces the parts of older ones that it covers, as mmap(MAP_FIXED) does.
     ///
     /// ```text
     ///   old   [aaaaaaaaaaaa][bbbb][cccccc]
@@ -161,7 +161,7 @@ impl AddressSpaces {
         AddressSpaces::default()
     }
 
-    /// Takes note of a record; samples and losses are ignored.
+    /// Processes a record; ignores samples and losses.
     pub fn observe(&mut self, record: &Record<'_>) {
         match record {
             Record::Mmap(mmap) => self.mmap(mmap),
@@ -186,7 +186,7 @@ impl AddressSpaces {
         self.processes.entry(pid).or_default().insert(mapping);
     }
 
-    /// A thread took a name.
+    /// A thread set its name.
     pub fn comm_record(&mut self, comm: &Comm) {
         if comm.exec {
             self.processes.insert(comm.pid, Process::default());
@@ -200,8 +200,8 @@ impl AddressSpaces {
             let name = Arc::clone(name);
             self.names.insert((fork.pid, fork.tid), name);
         }
-        // perf describes processes older than the capture by made-up records of time 0: their own mappings
-        // follow, and the parent's would only be in the way (perf: `do_maps_clone = false`).
+        // perf describes processes older than the capture by synthesized records of time 0: their own mappings
+        // follow, so the parent's must not be copied (perf: `do_maps_clone = false`).
         let made_up = fork.time == Some(Timestamp(0));
         if fork.pid != fork.parent_pid && !made_up {
             let copy = self.processes.get(&fork.parent_pid).cloned().unwrap_or_default();
@@ -209,17 +209,17 @@ impl AddressSpaces {
         }
     }
 
-    /// A process or thread ended. Nothing is forgotten: samples of its last moments may still follow, and a
-    /// new process with the same number starts with a fork record, which replaces all.
+    /// A process or thread ended. Its state is kept: later records may contain samples of it, and a new process
+    /// with the same number starts with a fork record, which replaces the state.
     pub fn exit(&mut self, _exit: &Exit) {}
 
-    /// The name of a thread, or of its process when the thread never took one.
+    /// The name of a thread, or of its process if the thread never set one.
     pub fn comm(&self, pid: Pid, tid: Tid) -> Option<&str> {
         let name = self.names.get(&(pid, tid)).or_else(|| self.names.get(&(pid, Tid(pid.0))))?;
         Some(name)
     }
 
-    /// What lies at an address of a process.
+    /// The image and offset at an address of a process.
     pub fn resolve(&self, pid: Pid, address: VirtualAddress, mode: CpuMode) -> Option<MappedAddress> {
         let space = if is_kernel_address(address, mode) { KERNEL } else { pid };
         let mapping = self.processes.get(&space)?.find(address.0)?;
@@ -236,8 +236,8 @@ impl AddressSpaces {
         images
     }
 
-    /// The mappings of a process below an address, nearest first, extended to that address: the `.bss` of a
-    /// program lies behind the mapping of its data, in anonymous memory or in none that was recorded.
+    /// The mappings of a process below an address, nearest first, extended to that address: the `.bss` of a program
+    /// is after the mapping of its data, in anonymous memory or in none that was recorded.
     pub(crate) fn mappings_below(
         &self,
         pid: Pid,
@@ -250,7 +250,7 @@ impl AddressSpaces {
         below.unwrap_or_default().iter().rev().map(move |mapping| answer(mapping, address))
     }
 
-    /// What the capture recorded of an image.
+    /// The recorded data of an image.
     pub fn image(&self, id: ImageId) -> &ImageDescription {
         &self.images[id.index()]
     }
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(at(&spaces, 1, 0x6000), Some(("c".into(), 0x6000)));
         assert_eq!(at(&spaces, 1, 0x7fff), Some(("c".into(), 0x7fff)));
         assert_eq!(at(&spaces, 1, 0x8000), None);
-        // A hole in the middle of one mapping leaves both ends.
+        // A hole in a mapping leaves both ends.
         spaces.mmap(&map(1, 0x6800, 0x10, 0, "/bin/hole"));
         assert_eq!(at(&spaces, 1, 0x67ff), Some(("c".into(), 0x67ff)));
         assert_eq!(at(&spaces, 1, 0x6805), Some(("hole".into(), 5)));
@@ -415,7 +415,7 @@ mod tests {
         spaces.comm_record(&exec);
         assert_eq!(at(&spaces, 2, 0x1800), None);
         assert_eq!(spaces.comm(Pid(2), Tid(2)), Some("new"));
-        // A thread without a name of its own has its process's.
+        // A thread without a name has its process's.
         assert_eq!(spaces.comm(Pid(2), Tid(77)), Some("new"));
         // A made-up fork record (time 0) copies nothing.
         spaces.fork(&fork(1, 3, 0));

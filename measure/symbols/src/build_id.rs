@@ -1,4 +1,4 @@
-//! The build id: the linker's fingerprint of one build of a program or library.
+//! The build id: the linker's hash of one build of a program or library.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct BuildId(Vec<u8>);
 
 impl BuildId {
-    /// The build id of these bytes; `None` when there are none or all are zero (perf's "unknown").
+    /// The build id with these bytes; `None` if they are empty or all zero (perf's "unknown").
     pub fn new(bytes: &[u8]) -> Option<BuildId> {
         bytes.iter().any(|byte| *byte != 0).then(|| BuildId(bytes.to_vec()))
     }
@@ -25,7 +25,7 @@ impl BuildId {
         long.starts_with(short) && long[short.len()..].iter().all(|byte| *byte == 0)
     }
 
-    /// Where a file of this build sits below a `.build-id` directory: `ab/cdef01` + `suffix`.
+    /// The path of a file of this build below a `.build-id` directory: `ab/cdef01` + `suffix`.
     pub(crate) fn path_below(&self, directory: &Path, suffix: &str) -> PathBuf {
         let text = self.to_string();
         let (first, rest) = text.split_at(2);

@@ -2,13 +2,13 @@
 
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
-/// Nesting beyond this is refused: hostile names would otherwise exhaust the stack. No real name comes near.
+/// Maximum nesting: malicious names could exhaust the stack. Real names are far below.
 const DEEPEST: u32 = 96;
-/// Longer names are kept as they are: demangling may grow them exponentially.
+/// Longer names are not demangled: the result may be exponentially larger.
 const LONGEST: usize = 8 << 10;
 
-/// The readable form of a C++ or Rust symbol; any other name is returned as it is, without its version
-/// (`memcpy@@GLIBC_2.14` is `memcpy`).
+/// The readable form of a C++ or Rust symbol; other names only lose their version (`memcpy@@GLIBC_2.14` gives
+/// `memcpy`).
 pub fn demangle(name: &str) -> String {
     let name = match name.find('@') {
         Some(position) if position > 0 => &name[..position],
@@ -18,7 +18,7 @@ pub fn demangle(name: &str) -> String {
         return name.to_owned();
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // The alternate form leaves the hash out: `alloc::vec::Vec<T>::push`, not `...::h1234567890abcdef`.
+        // The alternate form omits the hash: `alloc::vec::Vec<T>::push`, not `...::h1234567890abcdef`.
         return format!("{rust:#}");
     }
     if name.starts_with("_Z") || name.starts_with("__Z") {

@@ -1,4 +1,4 @@
-//! Machine code as text, with what each instruction does to memory. x86-64; other architectures are refused.
+//! Machine code as text, with the memory accesses of each instruction. x86-64; other architectures are refused.
 
 use crate::image::ImageAddress;
 use hardmeter_samples::model::{AccessSize, Register};
@@ -6,7 +6,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Formatter, GasFormatt
 use iced_x86::{InstructionInfoOptions, IntelFormatter, OpAccess, OpKind, UsedMemory, UsedRegister};
 use std::ops::Range;
 
-/// How instructions are written.
+/// The assembler syntax.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syntax {
     /// `mov 0x8(%rdi),%rax`, as `objdump` prints it.
@@ -16,7 +16,7 @@ pub enum Syntax {
     Intel,
 }
 
-/// Where an instruction goes.
+/// The control flow of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// To the next instruction.
@@ -33,7 +33,7 @@ pub enum Flow {
     Other,
 }
 
-/// What an instruction does to a place in memory.
+/// The access of an instruction to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -44,10 +44,10 @@ pub enum Access {
     ReadWrite,
 }
 
-/// A place in memory that an instruction uses: `displacement(base,index,scale)`.
+/// A memory operand of an instruction: `displacement(base,index,scale)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryOperand {
-    /// Where the operand stands in [`Instruction::text`]; `None` for implicit ones (the stack of `push`).
+    /// Position of the operand in [`Instruction::text`]; `None` for implicit ones (the stack of `push`).
     pub text: Option<Range<usize>>,
     /// The base register; [`Register::Rip`] for addresses relative to the next instruction.
     pub base: Option<Register>,
@@ -57,14 +57,14 @@ pub struct MemoryOperand {
     pub scale: u8,
     /// The constant part.
     pub displacement: i64,
-    /// What is done.
+    /// The access.
     pub access: Access,
-    /// Bytes touched; 0 where it depends on more than the instruction (`xsave`, `rep movs`).
+    /// Size in bytes; 0 if it depends on more than the instruction (`xsave`, `rep movs`).
     pub size: AccessSize,
-    /// Whether the instruction itself overwrites the base or index register: from registers taken after it
-    /// (PEBS), the address cannot be computed.
+    /// The base or index register that the instruction itself overwrites: the address cannot be computed from
+    /// registers recorded after it (PEBS).
     pub register_overwritten: Option<Register>,
-    /// What the instruction adds to the stack pointer, where that is the base: `push` -8, `pop` 8.
+    /// The change of the stack pointer, if that is the base: `push` -8, `pop` 8.
     pub stack_adjustment: i64,
     /// Whether the address is cut to 32 bits (`addr32`).
     pub short_address: bool,
@@ -85,9 +85,9 @@ pub struct Instruction {
     pub text: String,
     /// The places in memory it uses, those in the text first.
     pub memory: Vec<MemoryOperand>,
-    /// Where it goes.
+    /// Its control flow.
     pub flow: Flow,
-    /// What a jump, call or rip-relative operand leads to, for example `<LWLockRelease+0x40>`.
+    /// The target of a jump, call or rip-relative operand, for example `<LWLockRelease+0x40>`.
     pub comment: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub enum DisassemblyError {
         /// Its architecture.
         architecture: String,
     },
-    /// The image is not at hand.
+    /// The image's code is not available.
     #[error("the code of {image} is not at hand: {cause}")]
     NoCode {
         /// The image.
@@ -125,8 +125,8 @@ pub enum DisassemblyError {
     },
 }
 
-/// Disassembles x86-64 code that starts at an address of its image. Bytes that are no instruction are listed
-/// one by one as `(bad)`, as `objdump` does.
+/// Disassembles x86-64 code that starts at an address of its image. Bytes that are not an instruction are listed
+/// one by one as `(bad)`, as in `objdump`.
 pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
     let mut formatter: Box<dyn Formatter> = match syntax {
@@ -152,7 +152,7 @@ pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Inst
         let decoded = decoder.decode();
         let address = ImageAddress(start.0.wrapping_add(position as u64));
         if decoded.is_invalid() {
-            // The position of the next byte is within the code: at least one byte was there to decode.
+            // Within the code: at least one byte was there to decode.
             decoder.set_position(position + 1).expect("within the code");
             decoder.set_ip(address.0.wrapping_add(1));
             instructions.push(Instruction {
@@ -165,7 +165,7 @@ pub fn disassemble(code: &[u8], start: ImageAddress, syntax: Syntax) -> Vec<Inst
             });
             continue;
         }
-        // objdump shows a scale of 1, but only beside an index: without one iced prints `(%rdi,)`.
+        // objdump shows a scale of 1, but only with an index: without one iced prints `(%rdi,)`.
         let has_index = decoded.memory_index() != iced_x86::Register::None;
         formatter.options_mut().set_always_show_scale(syntax == Syntax::Att && has_index);
         let mut text = String::new();
@@ -215,14 +215,14 @@ fn memory_operands(
 
 type Span = (iced_x86::Register, iced_x86::Register, Range<usize>);
 
-/// Base, index and place in the text of each memory operand that is written out.
+/// Base, index and text position of each explicit memory operand.
 fn operand_spans(decoded: &iced_x86::Instruction, text: &str, formatter: &mut dyn Formatter) -> Vec<Span> {
     use iced_x86::Register as Name;
     let mut spans = Vec::new();
     for number in 0..formatter.operand_count(decoded) {
         let Ok(Some(operand)) = formatter.get_instruction_operand(decoded, number) else { continue };
         let (base, index) = match decoded.op_kind(operand) {
-            // Rip-relative operands come as absolute displacements in `used_memory`.
+            // `used_memory` has rip-relative operands as absolute displacements.
             OpKind::Memory if decoded.is_ip_rel_memory_operand() => (Name::None, Name::None),
             OpKind::Memory => (decoded.memory_base(), decoded.memory_index()),
             OpKind::MemorySegRSI => (Name::RSI, Name::None),
@@ -235,7 +235,7 @@ fn operand_spans(decoded: &iced_x86::Instruction, text: &str, formatter: &mut dy
         if formatter.format_operand(decoded, &mut operand, number).is_err() || operand.is_empty() {
             continue;
         }
-        // Not in the mnemonic: operands follow the first blank.
+        // Skip the mnemonic: operands follow the first blank.
         let from = text.find(' ').unwrap_or(0);
         if let Some(position) = text[from..].find(&operand) {
             spans.push((base, index, from + position..from + position + operand.len()));
@@ -304,7 +304,7 @@ fn sets_stack_pointer(decoded: &iced_x86::Instruction) -> bool {
     pops_it || matches!(decoded.code(), Code::Leaveq | Code::Enterq_imm16_imm8 | Code::Iretq)
 }
 
-/// The whole register that a name is a part of: `%al`, `%eax` and `%rax` are `Rax`.
+/// The full register that contains a register: `%al`, `%eax` and `%rax` are `Rax`.
 pub(crate) fn general_register(name: iced_x86::Register) -> Option<Register> {
     use iced_x86::Register as Name;
     Some(match name.full_register() {
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!((memory.access, memory.size), (Access::Write, AccessSize(8)));
         let locked = one(&[0xf0, 0x0f, 0xb1, 0x17], Syntax::Att); // lock cmpxchg %edx,(%rdi)
         assert_eq!((locked.memory[0].access, locked.memory[0].size), (Access::ReadWrite, AccessSize(4)));
-        // movsq: reads (%rsi), writes %es:(%rdi), and moves both registers on.
+        // movsq: reads (%rsi), writes %es:(%rdi), and advances both registers.
         let string = one(&[0x48, 0xa5], Syntax::Att);
         assert_eq!(string.memory.len(), 2);
         assert!(string.memory.iter().all(|memory| memory.text.is_some()), "{string:?}");
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_code_are_listed_one_by_one() {
-        // 0x06 (push %es) does not exist in 64-bit mode; a cut instruction ends the code.
+        // 0x06 (push %es) does not exist in 64-bit mode; an incomplete instruction ends the code.
         let listed = disassemble(&[0x06, 0xc3, 0x48], ImageAddress(0), Syntax::Att);
         let texts: Vec<&str> = listed.iter().map(|instruction| instruction.text.as_str()).collect();
         assert_eq!(texts, ["(bad)", "ret", "(bad)"]);

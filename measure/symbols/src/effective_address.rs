@@ -1,7 +1,7 @@
-//! The address that a sampled instruction touched, computed from the registers of the sample.
+//! The address that a sampled instruction accessed, computed from the registers of the sample.
 //!
-//! With it a sample is graded: hardware that reports a data address, and registers that agree with it, leave
-//! little doubt. Sources differ in the moment of the registers, and it matters:
+//! It grades a sample: if the hardware's data address agrees with the registers, both are probably right. The
+//! computation depends on when the source records the registers:
 //!
 //! ```text
 //!   mov (%rax),%rax       before (software PMU): rax is the address
@@ -11,7 +11,7 @@
 use crate::disassembly::{Instruction, MemoryOperand};
 use hardmeter_samples::model::{Register, Registers, VirtualAddress};
 
-/// When the registers of a sample were taken.
+/// When the registers of a sample were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterMoment {
     /// Before the instruction changed any: the software PMU.
@@ -26,7 +26,7 @@ pub enum NotComputable {
     /// The instruction uses no memory.
     #[error("the instruction uses no memory")]
     NoMemory,
-    /// The instruction overwrote a register of its own address.
+    /// The instruction overwrote a register of its address.
     #[error("the instruction overwrites %{}", .0.name())]
     Overwritten(Register),
     /// The sample lacks a register.
@@ -148,15 +148,15 @@ mod tests {
 
     #[test]
     fn the_stack_pointer_is_wound_back() {
-        // push %rbp writes below the old top; after it rsp is 0x7000, so that is the place.
+        // push %rbp writes below the old top; with rsp = 0x7000 after it, that is the address.
         assert_eq!(address(&[0x55], Before), Ok(0x6ff8));
         assert_eq!(address(&[0x55], After), Ok(0x7000));
-        // pop %rbp reads the old top; afterwards rsp has passed it.
+        // pop %rbp reads the old top; afterwards rsp is above it.
         assert_eq!(address(&[0x5d], Before), Ok(0x7000));
         assert_eq!(address(&[0x5d], After), Ok(0x6ff8));
         // call: pushes the return address.
         assert_eq!(address(&[0xe8, 0, 0, 0, 0], After), Ok(0x7000));
-        // pop %rsp loads the stack pointer: nothing to wind back from.
+        // pop %rsp loads the stack pointer: its old value is lost.
         assert_eq!(address(&[0x5c], After), Err(NotComputable::Overwritten(Register::Rsp)));
     }
 

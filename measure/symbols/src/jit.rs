@@ -1,4 +1,4 @@
-//! Names of just-in-time compiled code: `/tmp/perf-PID.map`, `START SIZE NAME` in each line, in hexadecimal.
+//! Names of just-in-time compiled code: `/tmp/perf-PID.map`, with `START SIZE NAME` per line, in hexadecimal.
 
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) struct JitRoutine {
 impl JitMap {
     /// Reads a map file.
     pub(crate) fn read(path: &Path) -> io::Result<JitMap> {
-        // All users may write to the directory: a pipe there must not block us.
+        // All users may write to the directory: opening a pipe there must not block.
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -45,7 +45,7 @@ impl JitMap {
                 _ => map.malformed_lines += 1,
             }
         }
-        // Compilers append: where code was replaced, the later line is the one that ran last.
+        // Compilers append: if code was replaced, the later line is the current one.
         map.entries.reverse();
         map.entries.sort_by_key(|entry| entry.start);
         map.entries.dedup_by_key(|entry| entry.start);

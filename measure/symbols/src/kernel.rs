@@ -17,7 +17,7 @@ pub(crate) enum KernelError {
 }
 
 impl KernelError {
-    /// What the user can do.
+    /// What the user can do about it.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             KernelError::Unreadable { .. } => "make it readable, or report on the machine of the capture",
@@ -33,7 +33,7 @@ struct KernelSymbol {
     start: u64,
     name_start: u32,
     name_end: u32,
-    /// Length of the module's name, which follows the symbol's as "\t[module]"; 0 for the kernel proper.
+    /// Length of the module's name, which follows the symbol's as "\t[module]"; 0 for the core kernel.
     module_length: u16,
     function: bool,
 }
@@ -55,8 +55,8 @@ pub(crate) struct KernelSymbols {
     symbols: Vec<KernelSymbol>,
 }
 
-/// kallsyms has no sizes: a symbol ends where the next begins. The last symbol of a module has its successor
-/// in another one, perhaps gigabytes away; this bounds it.
+/// Maximum size of a module's last symbol. kallsyms has no sizes: a symbol ends at the next one, which may be in
+/// another module, gigabytes away.
 const LAST_OF_MODULE: u64 = 64 << 10;
 
 impl KernelSymbols {
@@ -97,7 +97,7 @@ impl KernelSymbols {
             let Ok(start) = u64::from_str_radix(address, 16) else { continue };
             let (name, module) = rest.split_once('\t').unwrap_or((rest, ""));
             let module = module.trim_matches(['[', ']']);
-            // Per-CPU symbols are absolute and near zero: they are no addresses.
+            // Per-CPU symbols are absolute and near zero: they are not addresses.
             if start < 1 << 32 || kind.eq_ignore_ascii_case("a") {
                 continue;
             }
@@ -111,7 +111,7 @@ impl KernelSymbols {
         if symbols.is_empty() {
             return Err(KernelError::Hidden);
         }
-        // Of several names of one address, the first in the file stays, functions before data.
+        // Of several names of one address, keep functions before data, then the first in the file.
         symbols.sort_by_key(|symbol| (symbol.start, !symbol.function));
         symbols.dedup_by_key(|symbol| symbol.start);
         Ok(KernelSymbols { text, symbols })
@@ -141,7 +141,7 @@ impl KernelSymbols {
     fn address_of(&self, name: &str) -> Option<u64> {
         let text =
             |symbol: &&KernelSymbol| &self.text[symbol.name_start as usize..symbol.name_end as usize] == name;
-        // Several symbols share the first address; `_text` and `_stext` may have lost to another name there.
+        // Several symbols may share the address; the table may have another name than `_text` or `_stext` there.
         let wanted = format!(" {name}\n");
         self.symbols.iter().find(text).map(|symbol| symbol.start).or_else(|| {
             let line_end = self.text.find(&wanted)?;
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(name(0xffff_ffff_8100_0040), Some(("early_setup", None, true)));
         assert_eq!(name(0xffff_ffff_8100_0108), Some(("jiffies", None, false)));
         assert_eq!(name(0xffff_ffff_c0a0_107f), Some(("ext4_find", Some("ext4"), true)));
-        // Neither the gap between modules nor what lies below all symbols has a name.
+        // The gap between modules and addresses below all symbols have no name.
         assert_eq!(name(0xffff_ffff_c0a0_1080 + LAST_OF_MODULE), None);
         assert_eq!(name(0xffff_ffff_80ff_ffff), None);
         assert_eq!(name(0x1000), None);

@@ -15,14 +15,14 @@
 //!
 //! Design constraints:
 //!
-//! * **Honest.** A stripped distribution binary names its exported functions only. An address between two of
-//!   them belongs to a static function whose range unwind information gives; it is called "static function in
-//!   postgres (+0x1234)", never by its neighbour's name. A file of another build than the one that ran gives
-//!   no names.
+//! * **No wrong names.** A stripped distribution binary has names of exported functions only. An address between
+//!   two of them belongs to a static function whose range is in the unwind information; it is named "static
+//!   function in postgres (+0x1234)", never after its neighbour. A file of another build than the one that ran is
+//!   not used.
 //! * **Fast.** Five million samples are looked up in a second: one binary search finds the mapping, one hash
 //!   lookup the routine. Files are mapped once, on the first address in them; DWARF is parsed only for lines.
-//! * **Robust.** What is missing is recorded in [`Problems`] with its remedy, and the lookup answers with what is
-//!   left. Malformed files give poor answers, not panics.
+//! * **Robust.** Missing data are recorded in [`Problems`] with a remedy, and lookups use the rest. Malformed files
+//!   give incomplete answers, not panics.
 //!
 //! ```
 //! use hardmeter_symbols::{disassemble, ImageAddress, Syntax};

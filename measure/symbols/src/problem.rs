@@ -1,26 +1,26 @@
-//! What went wrong on the way to a name, said once, with what the user can do about it.
+//! Problems while resolving names, each reported once with a remedy.
 
 use std::collections::HashSet;
 use std::fmt;
 
-/// The kinds of problems that attribution meets. None of them stops a report; each makes it poorer.
+/// The kinds of problems while resolving names. None of them prevents a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemKind {
-    /// The program or library is not on this machine, or cannot be read.
+    /// The program or library is missing on this machine, or unreadable.
     ImageUnreadable,
-    /// The file on disk is of another build than the one that ran: its names would be wrong.
+    /// The file on disk is of another build than the one that ran.
     OtherBuild,
     /// The file was replaced or removed while the process ran.
     ImageDeleted,
     /// The file is there but is not an intact ELF file.
     ImageMalformed,
-    /// No symbol table beyond the exported names: static functions stay unnamed.
+    /// Only exported names: static functions have none.
     NoStaticNames,
-    /// No line information: no source lines, no inline frames.
+    /// No line information: no source lines or inline frames.
     NoLines,
-    /// No types: fields of structs have no names.
+    /// No type information: fields of structs have no names.
     NoTypes,
-    /// The kernel hides its addresses, or another kernel runs now.
+    /// The kernel hides its addresses, or has been replaced.
     KernelNames,
     /// The map file of a just-in-time compiler is missing or malformed.
     JitMap,
@@ -33,11 +33,11 @@ pub enum ProblemKind {
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// What kind.
+    /// The kind.
     pub kind: ProblemKind,
-    /// What it is about: a file, a process.
+    /// The affected file or process.
     pub subject: String,
-    /// What happened and why, one sentence.
+    /// The cause in one sentence.
     pub cause: String,
     /// What the user can do.
     pub remedy: String,
@@ -53,7 +53,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems met so far, in the order of their first appearance, each once.
+/// The problems so far without duplicates, in order of occurrence.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     list: Vec<Problem>,
@@ -78,12 +78,12 @@ impl Problems {
         self.list.iter()
     }
 
-    /// How many.
+    /// Number of problems.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether everything went well.
+    /// Whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

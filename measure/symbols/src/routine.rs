@@ -1,4 +1,4 @@
-//! What a lookup answers: routines, data places.
+//! Results of lookups: routines, data places.
 
 use crate::address_spaces::ImageId;
 use crate::image::ImageAddress;
@@ -6,10 +6,10 @@ use hardmeter_samples::model::FileOffset;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where an address lies: the same in every process that maps the image, and known without opening it.
+/// The place of an address: the same in every process that maps the image, and found without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The image; `None` where nothing is mapped.
+    /// The image; `None` if nothing is mapped.
     pub image: Option<ImageId>,
     /// The position in the image's file. For the kernel, for memory without a file and outside all images:
     /// the address itself.
@@ -27,36 +27,36 @@ impl RoutineId {
     }
 }
 
-/// How much is known of a routine.
+/// How a routine was identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RoutineKind {
     /// A symbol covers the address.
     Function,
     /// A procedure linkage stub: the jump to a function of another image.
     PltStub,
-    /// Unwind information bounds a function here, but no symbol names it: a static function of a stripped
-    /// binary, or the part of a function that the compiler put aside as seldom run.
+    /// Unwind information has a function here without a symbol: a static function of a stripped binary, or a part
+    /// of a function that the compiler moved out as cold.
     StaticFunction,
     /// The image is known, the function is not.
     UnknownInImage,
-    /// Not even the image is known.
+    /// The image is unknown.
     UnknownAddress,
 }
 
-/// A piece of code with a name, or with an honest substitute for one.
+/// A piece of code with a name, or with a description in place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routine {
-    /// How much is known.
+    /// How it was identified.
     pub kind: RoutineKind,
     /// The image it is in.
     pub image: Option<ImageId>,
-    /// The name to print: demangled, or for example "static function in postgres (+0x1234)".
+    /// The display name: demangled, or for example "static function in postgres (+0x1234)".
     pub name: String,
-    /// The name as the linker knows it, where there is one.
+    /// The linker's name, if there is one.
     pub linkage_name: Option<String>,
     /// Its first address.
     pub start: ImageAddress,
-    /// Its length in bytes; 0 where not known.
+    /// Its length in bytes; 0 if unknown.
     pub size: u64,
 }
 
@@ -69,18 +69,18 @@ impl fmt::Display for Routine {
 /// The answer to a code address. Small and `Copy`: one is made for each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resolved {
-    /// The routine; its name is with [`Symbolizer::routine`](crate::Symbolizer::routine).
+    /// The routine; [`Symbolizer::routine`](crate::Symbolizer::routine) has its name.
     pub routine: RoutineId,
     /// The distance from the routine's start, in bytes.
     pub offset: u64,
     /// The image.
     pub image: Option<ImageId>,
-    /// The address within the image, as `objdump` prints it. For the kernel, for just-in-time compiled code
-    /// and where no image is known: the address itself. For an image that cannot be read: the file offset.
+    /// The address within the image, as `objdump` prints it. For the kernel, for just-in-time compiled code and
+    /// without an image: the virtual address. For an unreadable image: the file offset.
     pub address: ImageAddress,
 }
 
-/// What a data address lies in.
+/// What contains a data address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DataPlace {
     /// A variable with a symbol.
@@ -97,9 +97,9 @@ pub enum DataPlace {
         /// For example `.bss`.
         name: Arc<str>,
     },
-    /// A mapped area without symbols: heap, stack, shared memory, a data file. The image names it.
+    /// A mapped area without symbols: heap, stack, shared memory, a data file. The image has its name.
     Area,
-    /// Nothing that the capture tells of.
+    /// Not in the capture's mappings.
     Unknown,
 }
 
@@ -110,7 +110,7 @@ pub struct ResolvedData {
     pub image: Option<ImageId>,
     /// The address within the image; for an area, the offset in it.
     pub address: Option<ImageAddress>,
-    /// What is there.
+    /// The place.
     pub place: DataPlace,
 }
 

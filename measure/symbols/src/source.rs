@@ -1,16 +1,16 @@
-//! Lines of source files, for a disassembly with its source beside it.
+//! Lines of source files, for a disassembly with source.
 
 use crate::problem::{ProblemKind, Problems};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Where source files are found, which is seldom where the compiler saw them.
+/// Where to find source files, which are rarely at the compiler's paths.
 #[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
-    /// Directories that hold a copy of the source tree: `/build/postgresql-15/src/backend/a.c` is sought in
-    /// them as `src/backend/a.c`, the longest ending of the path that exists.
+    /// Directories with a copy of the source tree: `/build/postgresql-15/src/backend/a.c` is searched there as
+    /// `src/backend/a.c`, with the longest suffix of the path that exists.
     pub roots: Vec<PathBuf>,
-    /// Beginnings of paths and what stands for them, tried first: `/build/pg15` is `/home/me/pg`.
+    /// Path prefixes and their replacements, tried first: `/build/pg15` becomes `/home/me/pg`.
     pub prefixes: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -24,7 +24,7 @@ pub struct SourceFiles {
 #[derive(Debug)]
 struct SourceFile {
     text: String,
-    /// Where each line begins, and the end of the text.
+    /// Offset of each line, and the end of the text.
     starts: Vec<usize>,
 }
 
@@ -32,13 +32,13 @@ struct SourceFile {
 const LARGEST: u64 = 64 << 20;
 
 impl SourceFiles {
-    /// No file read yet.
+    /// An empty cache.
     pub fn new(options: SourceOptions) -> SourceFiles {
         SourceFiles { options, files: HashMap::new() }
     }
 
-    /// A line of a file, from 1, without its newline. `None` if the file is not to be found, which is noted
-    /// once, or has no such line.
+    /// A line of a file, from 1, without its newline. `None` if the file is missing, which is reported once, or has
+    /// no such line.
     pub fn line(&mut self, path: &str, line: u32, problems: &mut Problems) -> Option<&str> {
         if !self.files.contains_key(path) {
             let file = self.read(path, problems);

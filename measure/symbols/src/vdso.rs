@@ -1,9 +1,9 @@
-//! The code that the kernel maps into every process. It has no file; our own process has a copy of it.
+//! The code that the kernel maps into every process. It has no file; this process has a copy of it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// The bytes of our own vdso: an ELF file.
+/// The bytes of this process's vdso: an ELF file.
 pub(crate) fn bytes() -> io::Result<Vec<u8>> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let (start, end) = range_of(&maps).ok_or(io::ErrorKind::NotFound)?;

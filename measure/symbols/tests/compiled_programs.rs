@@ -1,4 +1,4 @@
-//! Little programs whose every symbol, line and stub is known. The judges: nm, addr2line, objdump.
+//! Small programs with known symbols, lines and stubs. Oracles: nm, addr2line, objdump.
 
 mod common;
 
@@ -7,7 +7,7 @@ use hardmeter_samples::model::VirtualAddress;
 use hardmeter_symbols::{BuildId, DataPlace, ImageAddress, ProblemKind, RoutineKind, Symbolizer};
 use std::path::{Path, PathBuf};
 
-/// Exported and static functions, kept apart by the compiler; variables of each kind of section.
+/// Exported and static functions that are not inlined; variables in each kind of section.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ fn mini_debug_info_names_static_functions() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = program(directory.path(), "program", &[]);
     let hidden = address_of(&path, "hidden_two");
-    // Fedora's recipe: debug symbols without DWARF, packed by xz, as a section of the stripped program.
+    // As in Fedora: debug symbols without DWARF, compressed by xz, as a section of the stripped program.
     let mini = directory.path().join("mini");
     tool("objcopy", &["--only-keep-debug", text(&path), text(&mini)]);
     tool("strip", &["-g", text(&mini)]);
@@ -159,7 +159,7 @@ fn a_file_of_another_build_gives_no_names() {
     let expected = build_id(&ran);
     assert_ne!(expected, build_id(&now));
 
-    // The build id comes with the mapping (MMAP2) or with the capture's header.
+    // The build id comes from the mapping (MMAP2) or the capture's header.
     let mut by_mapping = Symbolizer::new(options(&[]));
     common::load_as(&mut by_mapping, &now, text(&now), Some(expected.as_bytes()));
     let mut by_header = Symbolizer::new(options(&[]));
@@ -174,7 +174,7 @@ fn a_file_of_another_build_gives_no_names() {
         assert!(said.contains(&expected.to_string()) && said.contains("--sysroot"), "{said}");
     }
 
-    // With the right id, names come back; older perf pads the id with zeros.
+    // With the right id, names are found again; older perf versions pad the id with zeros.
     let mut padded = build_id(&now).as_bytes().to_vec();
     padded.resize(24, 0);
     let mut right = Symbolizer::new(options(&[]));
@@ -189,7 +189,7 @@ fn missing_deleted_and_foreign_files_are_stated() {
     let main = address_of(&path, "main");
     let cases = [
         (directory.path().join("nowhere"), "", ProblemKind::ImageUnreadable),
-        // The path now holds what may be the successor: without a build id it is not trusted.
+        // The path may now have the successor: without a build id it is not used.
         (path.clone(), " (deleted)", ProblemKind::ImageDeleted),
         (directory.path().join("program.c"), "", ProblemKind::ImageMalformed),
     ];
@@ -322,8 +322,8 @@ fn lines_and_inline_frames_are_those_of_addr2line() {
             let listing = tool("addr2line", &["-i", "-f", "-C", "-e", text(&path), &format!("{address:#x}")]);
             let expected: Vec<&str> = listing.lines().collect();
             let frames = symbolizer.lines(image, ImageAddress(address));
-            // Two lines per frame: function, then file:line with perhaps a discriminator. addr2line reports
-            // the names of inlined C++ functions from DWARF without parameters.
+            // Two lines per frame: function, then file:line with an optional discriminator. addr2line prints the
+            // names of inlined C++ functions from DWARF without parameters.
             assert_eq!(frames.len() * 2, expected.len(), "{address:#x}: {frames:?} {expected:?}");
             for (frame, pair) in frames.iter().zip(expected.chunks(2)) {
                 let function = frame.function.as_deref().expect("a name");
@@ -358,7 +358,7 @@ fn a_program_without_lines_says_so_once() {
     assert_eq!(kinds(&symbolizer), [ProblemKind::NoLines]);
 }
 
-/// Hand-written assembler without sizes: the unwind range bounds one symbol, the next symbol the other.
+/// Hand-written assembler without sizes: the unwind range limits one symbol, the next symbol the other.
 #[test]
 fn symbols_without_a_size_are_bounded() {
     const SOURCE: &str = r#"
@@ -379,7 +379,7 @@ fn symbols_without_a_size_are_bounded() {
     };
     let full = ["sizeless", "sizeless", "sizeless", "after", "after", "after", "last"];
     assert_eq!(names(&mut symbolizer), full);
-    // Stripped, `after` is gone, and nothing bounds it: it must not become part of `sizeless`.
+    // Stripped, `after` is missing, and nothing limits the range: it must not become part of `sizeless`.
     tool("strip", &[text(&path)]);
     let mut symbolizer = Symbolizer::new(options(&[]));
     common::load(&mut symbolizer, &path);
@@ -390,7 +390,7 @@ fn symbols_without_a_size_are_bounded() {
     );
 }
 
-/// Who names a sysroot reports of another machine: a file that is not there must not be taken from here.
+/// A sysroot means that the capture is of another machine: a missing file must not be taken from this one.
 #[test]
 fn a_sysroot_without_the_file_gives_no_names() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -405,7 +405,7 @@ fn a_sysroot_without_the_file_gives_no_names() {
     assert_eq!(kinds(&symbolizer), [ProblemKind::ImageUnreadable]);
 }
 
-/// A second entry point of another size at the same start: an address's owner is not chance.
+/// A second entry point of another size at the same start: an address's owner is deterministic.
 #[test]
 fn aliases_of_different_sizes_keep_their_addresses() {
     const SOURCE: &str = r#"

@@ -1,6 +1,5 @@
-//! Debug files from debuginfod: only when the user allows it and names a server. The client is replaced by a
-//! script that records its arguments, since tests have no network; what it answers must still be of the right
-//! build.
+//! Debug files from debuginfod: only when the user allows it and names a server. A script that records its
+//! arguments replaces the client, since tests have no network; its files must still be of the right build.
 //!
 //! One test, alone in its process: it changes the environment.
 

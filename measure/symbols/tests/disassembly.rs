@@ -1,4 +1,4 @@
-//! Disassembly beside `objdump -d`, over a real server's code.
+//! Disassembly compared with `objdump -d`, over a real server's code.
 
 mod common;
 
@@ -24,10 +24,10 @@ fn objdump(path: &Path, start: u64, end: u64) -> Vec<(u64, usize, String)> {
     listing.lines().filter_map(instruction).collect()
 }
 
-/// Texts are compared without what the two tools write differently by taste: blanks, comments, targets.
+/// Texts are compared without stylistic differences of the two tools: blanks, comments, targets.
 fn normalised(text: &str) -> String {
     let text = text.split(['#', '<']).next().unwrap_or("");
-    // objdump writes the prefixes of padding one by one: `data16 cs nopw 0x0(...)` is `nopw %cs:0x0(...)`.
+    // objdump prints padding prefixes one by one: `data16 cs nopw 0x0(...)` is `nopw %cs:0x0(...)`.
     if text.contains("nopw ") {
         return "nopw".to_owned();
     }
@@ -80,7 +80,8 @@ fn a_servers_code_reads_as_by_objdump() {
         }
     }
     println!("{} instructions, {different} texts differ", theirs.len());
-    // What is left is taste as well: `shr $0x1,%rdx` is `shr %rdx`, `imul $3,%eax` is `imul $3,%eax,%eax`.
+    // The remaining differences are stylistic, too: `shr $0x1,%rdx` is `shr %rdx`, `imul $3,%eax` is `imul
+    // $3,%eax,%eax`.
     assert!(different * 200 < theirs.len(), "{different} of {}", theirs.len());
 }
 

@@ -1,5 +1,5 @@
-//! Stripped binaries as distributions ship them: every exported function has its name, and what has none is
-//! never given another's. The judges are binutils: `nm -D` and `readelf --debug-dump=frames`.
+//! Stripped distribution binaries: every exported function has its name, and unnamed code never gets another
+//! function's. Oracles: `nm -D` and `readelf --debug-dump=frames`.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn exported_functions_have_their_names(path: &Path) -> usize {
             assert_eq!(routine.kind, RoutineKind::Function, "{function:?} +{offset:#x}: {routine:?}");
             let linkage_name = routine.linkage_name.as_deref().expect("a function has a symbol");
             let linkage_name = linkage_name.split('@').next().expect("at least one part");
-            // Where an exported symbol lies inside another, its own start tells.
+            // If an exported symbol lies inside another, the start decides.
             assert!(
                 names[&routine.start.0].contains(&linkage_name),
                 "{function:?} +{offset:#x}: {routine:?}"
@@ -67,7 +67,7 @@ fn exported_functions_have_their_names(path: &Path) -> usize {
     functions.len()
 }
 
-/// Every unwind range that no exported function touches is a static function of its own, at each of its ends.
+/// Every unwind range without an exported function is a static function of its own, at both ends.
 fn static_functions_keep_to_themselves(path: &Path) -> usize {
     let mut symbolizer = Symbolizer::new(options(&[]));
     common::load(&mut symbolizer, path);
@@ -78,9 +78,9 @@ fn static_functions_keep_to_themselves(path: &Path) -> usize {
     let name = path.file_name().expect("a file").to_str().expect("UTF-8");
     let mut count = 0;
     for (start, end) in unwind_ranges(path) {
-        // All exported functions that begin before the range ends; a few steps back suffice.
+        // Exported functions that begin before the end of the range; checking the last few suffices.
         let touched = exported.range(..end).rev().take(16).any(|(_, function_end)| *function_end > start);
-        // Exported names without a size (assembler) may claim a range too; nm -S lists sized ones only.
+        // Exported names without a size (assembler) may cover a range, too; nm -S lists only sized ones.
         if touched || start == 0 {
             continue;
         }
@@ -170,9 +170,8 @@ fn libc_lines() {
         let frames = symbolizer.lines(image, hardmeter_symbols::ImageAddress(*address));
         let found =
             frames.first().and_then(|frame| frame.line).map_or("?".to_owned(), |line| line.to_string());
-        // Line numbers only: of DWARF 5, addr2line 2.40 names the file beside the right one
-        // (getpwent_r.c:123, where `objdump --dwarf=decodedline` says getXXent_r.c:123, as we do). Line 0
-        // means no line.
+        // Line numbers only: for DWARF 5, addr2line 2.40 prints the wrong file (getpwent_r.c:123, where `objdump
+        // --dwarf=decodedline` prints getXXent_r.c:123, as Hardmeter does). Line 0 means no line.
         let line = expected.split(" (").next().and_then(|place| place.rsplit(':').next());
         let expected = line.filter(|line| *line != "0").unwrap_or("?");
         if found != expected {

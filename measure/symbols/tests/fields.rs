@@ -1,5 +1,5 @@
-//! Fields of variables and of what pointers lead to. Offsets are computed by hand; the judge of instructions is gdb's
-//! and the reader's eye: each source line has one access.
+//! Fields of variables and of pointers' targets. Offsets are computed by hand; each source line has one access, to
+//! be checked with gdb.
 
 mod common;
 
@@ -95,7 +95,7 @@ fn fields_of_variables_in_every_kind_of_debug_information() {
     ] {
         let path = compile(directory, "program", GLOBALS, options);
         if options.contains(&"-no-pie") {
-            continue; // loaded at its own address, which the helper does not do
+            continue; // loaded at its own address, which the helper does not support
         }
         check_globals(&path, &path);
     }
@@ -247,7 +247,7 @@ fn pointers_lead_to_fields_whatever_the_optimisation() {
             ("longest", "L15", "struct node: next"),
         ];
         for (function, mark, expected) in cases {
-            // find's loads are L3 or L4 as the optimiser likes.
+            // find's loads are L3 or L4, depending on the optimiser.
             let mut found = program.fields(function, mark);
             if function == "find" || function == "deep" {
                 let marks: &[&str] = if function == "find" { &["L3", "L4"] } else { &["L5", "L6"] };
@@ -264,7 +264,7 @@ fn nothing_is_named_wrongly_and_failures_have_reasons() {
     for level in ["-O0", "-O2"] {
         let directory = tempfile::tempdir().expect("a directory");
         let mut program = Program::new(directory.path(), &["-g", level]);
-        // What a `void *` leads to has no type, unless the optimiser kept it as a pointer to long.
+        // The target of a `void *` has no type, unless the optimiser kept it as a pointer to long.
         let unknown = program.answers("unknown");
         let reasons: Vec<_> =
             unknown.iter().filter_map(|(_, answer)| answer.as_ref().err().copied()).collect();
@@ -283,8 +283,8 @@ fn nothing_is_named_wrongly_and_failures_have_reasons() {
                 }
             }
         }
-        // Left over are the stack, elements of an array that are reached by a constant (the pointer's type says
-        // nothing of an array), and the constant 2.5, which is no variable.
+        // The rest is the stack, elements of an array accessed at a constant offset (the pointer's type does not
+        // show an array), and the constant 2.5, which is not a variable.
         println!("{level}: {} of {} named, others: {:?}", tally.found(), tally.total(), tally.missing());
         for (reason, count) in tally.missing() {
             let limit = match reason {
@@ -330,7 +330,7 @@ fn damaged_debug_information_makes_poor_answers_but_no_panic() {
     let functions = ["sum", "deep", "main"].map(|name| address_of(&path, name));
     let mut seed = 1u64;
     let mut random = |below: usize| {
-        // A linear congruential generator: the same bytes are hit in every run.
+        // A linear congruential generator: the same bytes are changed in every run.
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (seed >> 33) as usize % below
     };

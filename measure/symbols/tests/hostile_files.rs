@@ -1,5 +1,5 @@
-//! Files that lie: bytes of a small program are changed at random (always the same random), and everything is
-//! asked of the result. Answers may be poor; a panic or an endless loop fails the test.
+//! Malformed files: bytes of a small program are changed pseudo-randomly, and every question is asked. Answers may
+//! be incomplete; a panic or an endless loop fails the test.
 
 mod common;
 
@@ -16,7 +16,7 @@ __attribute__((noinline)) static int inner(int n) { return twice(n) + twice(n + 
 int main(int argc, char **argv) { return printf("%d\n", inner(argc)); }
 "#;
 
-/// xorshift64: the same sequence everywhere.
+/// xorshift64: the same sequence on every machine.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// Asks everything of a file that is mapped as a whole.
+/// Asks every question about a file that is mapped completely.
 fn ask_everything(path: &Path, length: u64, debug_directory: &Path) {
     let mut symbolizer = Symbolizer::new(options(&[debug_directory]));
     let mmap = Mmap {
@@ -113,7 +113,7 @@ fn files_that_are_no_files_do_no_harm() {
     }
 }
 
-/// A locale's table, a database's file: mapped as data it is no problem; code cannot run in it.
+/// A locale's table or a database file mapped as data is not a problem; code cannot run in it.
 #[test]
 fn a_file_of_data_is_a_problem_only_where_code_is_said_to_run_in_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Processes as they live: our own mappings, and a program that was replaced while it runs.
+//! Running processes: this one's mappings, and a program that was replaced while it runs.
 
 mod common;
 
@@ -17,7 +17,7 @@ extern "C" fn hardmeter_marker_function() -> u32 {
 static HARDMETER_MARKER_IN_BSS: [std::sync::atomic::AtomicU8; 64] =
     [const { std::sync::atomic::AtomicU8::new(0) }; 64];
 
-/// The mappings of a process, as perf tells of them.
+/// The mappings of a process, as perf records them.
 fn mappings(pid: u32) -> Vec<Mmap> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("a living process");
     let number = |word: &str| u64::from_str_radix(word, 16).expect("hexadecimal");
@@ -97,7 +97,7 @@ fn a_replaced_program_is_read_through_its_living_process() {
     let old_function = common::address_of(&path, "old_function").address;
     let mut running = Running(Command::new(&path).stdout(Stdio::piped()).spawn().expect("started"));
     let pid = running.0.id();
-    // Its first output says that it runs its own code.
+    // Its first output shows that it runs its own code.
     let output = running.0.stdout.take().expect("a pipe");
     BufReader::new(output).read_line(&mut String::new()).expect("a line");
     std::fs::remove_file(&path).expect("removed");
@@ -111,7 +111,7 @@ fn a_replaced_program_is_read_through_its_living_process() {
     let link = format!("/proc/{pid}/map_files/{:x}-{end:x}", code.start.0);
     let name = |maps: &[Mmap]| {
         let mut symbolizer = Symbolizer::new(options(&[]));
-        // perf tells of executable mappings only.
+        // perf records executable mappings only.
         maps.iter().filter(|mmap| mmap.executable).for_each(|mmap| symbolizer.spaces_mut().mmap(mmap));
         let resolved = symbolizer.lookup(Pid(pid as i32), address, CpuMode::User);
         let kinds: Vec<ProblemKind> = symbolizer.problems().iter().map(|problem| problem.kind).collect();
@@ -123,7 +123,7 @@ fn a_replaced_program_is_read_through_its_living_process() {
     } else {
         println!("no right to open {link}: only the refusal is checked");
     }
-    // Once it is gone, its successor's names must not be used.
+    // After it has ended, its successor's names must not be used.
     drop(running);
     let (routine, problems) = name(&maps);
     assert_eq!((routine.kind, problems), (RoutineKind::UnknownInImage, vec![ProblemKind::ImageDeleted]));

@@ -1,4 +1,4 @@
-//! Code without a file: compiled at run time, mapped by the kernel, the kernel itself.
+//! Code without a file: compiled at run time, mapped by the kernel, and the kernel itself.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn compiled_code_is_named_by_its_map_file() {
     assert_eq!(at(PID, 0x7f00_0000_1010), (RoutineKind::Function, "evalexpr_0_1".to_owned(), 0x10));
     let beside = (RoutineKind::UnknownInImage, "unknown in //anon".to_owned(), 0x7f00_0000_1040);
     assert_eq!(at(PID, 0x7f00_0000_1040), beside);
-    // Another process has its own map file: here none.
+    // Another process has its own map file, here none.
     assert_eq!(at(Pid(101), 0x7f00_0000_1010).0, RoutineKind::UnknownAddress);
     assert!(symbolizer.problems().is_empty());
 }
@@ -79,7 +79,7 @@ fn the_vdso_has_names() {
     assert!(seen > 0, "{functions:?}");
 }
 
-/// The running kernel, judged by its own table.
+/// The running kernel, compared with its own table.
 #[test]
 fn the_kernel_is_named_or_hidden() {
     let table = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Loads and their addresses, as the stall finder computes them from registers *behind* a load, against what really ran:
+//! Loads and addresses that the stall finder computes from registers after a load, compared with the executed ones:
 //! a stripped program is single-stepped, so that every instruction and the registers before it are known.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -148,7 +148,7 @@ fn loads_and_addresses_are_those_that_ran() {
     let mut finder = StallFinder::new();
     child.mappings().into_iter().for_each(|mapping| finder.observe(&Record::Mmap(mapping)));
     let mut before = child.registers();
-    // Loads that ran; those found; found with an address; found where none ran.
+    // Executed loads; those found; found with an address; found where none was executed.
     let (mut loads, mut found, mut addressed, mut invented) = (0, 0, 0, 0);
     for _ in 0..STEPS {
         child.step();
@@ -156,7 +156,7 @@ fn loads_and_addresses_are_those_that_ran() {
         let (ran_at, ran_with) = (before.rip, values(&before));
         before = after;
         if after.rip == ran_at {
-            continue; // one round of a repeated string instruction
+            continue; // one iteration of a repeated string instruction
         }
         let Some(code) = child.code(ran_at) else { continue };
         let ran = &disassemble(&code, ImageAddress(ran_at), Syntax::Att)[0];
@@ -177,7 +177,7 @@ fn loads_and_addresses_are_those_that_ran() {
         let answer = finder.find(Pid(child.pid()), VirtualAddress(after.rip), &of(&now), Landing::Behind);
         let Ok(Some(load)) = answer else { continue };
         if load.instruction.0 != ran_at {
-            // A fused comparison, or a place where control arrives from a load as well.
+            // A fused comparison, or a place with several predecessors, one of them a load.
             invented += usize::from(!ran.text.starts_with('j'));
             continue;
         }

@@ -1,12 +1,12 @@
-//! Writes a synthetic capture of N samples, for measuring how fast captures are read: ten processes of one program,
-//! two events, with data address, data source, latency, general registers and a call chain of six frames in each
+//! Writes a synthetic capture of N samples, for measurements of reading speed: ten processes of one program, two
+//! events, with data address, data source, latency, general registers and a call chain of six frames in each
 //! sample, as the software PMU and PEBS record them.
 //!
 //! ```text
 //! cargo run --release -p hardmeter-views --example make_capture -- OUT.data 5000000 /usr/lib/postgresql/15/bin/postgres
 //! ```
 //!
-//! The addresses lie in the code of the program given, so that perf and hardmeter have symbols to look up: 2000
+//! The addresses lie in the code of the given program, so that perf and hardmeter have symbols to look up: 2000
 //! distinct instructions, the hottest drawn most often. The same arguments give the same file.
 
 use hardmeter_samples::model::{
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn event(name: &str, config: u64, id: u64) -> EventAttributes {
-    // Type 4, raw: a hardware event of the processor's own numbering.
+    // Type 4, raw: a hardware event with the processor's own numbering.
     let mut attr = PerfEventAttr::new(4, config);
     attr.sample_period = 1000;
     attr.sample_type = sample_type::IDENTIFIER
@@ -106,7 +106,7 @@ fn mapping(pid: i32, program: &str, code: &Segment) -> Mmap {
 fn sample(number: u64, code: &Segment, random: &mut Random) -> Vec<u8> {
     let event = u64::from(number.is_multiple_of(5)) + 1;
     let pid = FIRST_PID as u64 + random.next() % PROCESSES;
-    // The product of two uniform numbers falls off from 0: few hot places, many cold ones.
+    // The product of two uniform numbers decreases from 0: few hot places, many cold ones.
     let rank =
         (random.next() % DISTINCT_ADDRESSES) * (random.next() % DISTINCT_ADDRESSES) / DISTINCT_ADDRESSES;
     let at = |rank: u64| LOAD_BASE + code.address + rank * (code.size / DISTINCT_ADDRESSES);
@@ -133,7 +133,7 @@ fn sample(number: u64, code: &Segment, random: &mut Random) -> Vec<u8> {
     record.finish()
 }
 
-/// Where a program's code lies.
+/// A code segment of the program.
 struct Segment {
     offset: u64,
     address: u64,
@@ -159,7 +159,7 @@ fn executable_segment(elf: &[u8]) -> Option<Segment> {
     })
 }
 
-/// Marsaglia's xorshift: any spread will do, as long as it is the same each time.
+/// Marsaglia's xorshift: a fixed pseudo-random sequence.
 struct Random(u64);
 
 impl Random {

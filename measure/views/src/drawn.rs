@@ -1,4 +1,4 @@
-//! Views are drawn of answers: a view holds one and reads its fields as if they were its own.
+//! Views of answers: a view contains an answer and dereferences to it.
 
 /// A view of an answer.
 macro_rules! view_of {

@@ -1,23 +1,23 @@
-//! What can keep a result from being written.
+//! Errors of writing a result.
 
 use hardmeter_answers::AnswersError;
 
 /// Why a result is not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// There is no answer to write.
+    /// The answer could not be computed.
     #[error(transparent)]
     Answers(#[from] AnswersError),
     /// A result cannot be written.
     #[error("cannot write the result: {0}")]
     Io(#[from] std::io::Error),
-    /// A result cannot be put into rows.
+    /// The result cannot be written as CSV.
     #[error("cannot write comma-separated values: {0}")]
     Csv(#[from] csv::Error),
 }
 
 impl ReportError {
-    /// The system's error, if writing the result failed: the caller knows the file's name.
+    /// The I/O error, if writing the result failed: the caller knows the file's name.
     ///
     /// # Errors
     /// Gives the error back unchanged if anything else failed.

@@ -1,7 +1,7 @@
 //! The Firefox Profiler's processed profile format (profiler.firefox.com, also as a local page).
 //!
-//! The Profiler knows one kind of sample per thread, so every process of the capture becomes one process per event:
-//! "postgres (l1d-miss)", "postgres (l2-miss)".
+//! The Profiler supports one kind of sample per thread, so every process of the capture becomes one process per
+//! event: "postgres (l1d-miss)", "postgres (l2-miss)".
 
 use fxprof_processed_profile::{
     CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile, ReferenceTimestamp,
@@ -20,7 +20,7 @@ pub struct FirefoxProfile {
     events: Vec<Arc<str>>,
     processes: FxHashMap<(Pid, EventIndex), ProcessHandle>,
     threads: FxHashMap<(Pid, Tid, EventIndex), ThreadHandle>,
-    /// The Profiler keeps stacks per thread.
+    /// Stacks per thread, as the Profiler stores them.
     stacks: FxHashMap<(ThreadHandle, StackId), StackHandle>,
 }
 

@@ -1,4 +1,4 @@
-//! The heading of a view in words: how its capture came to be.
+//! The heading of a view as text: the conditions of the recording.
 
 use crate::layout::{printable, wrap, Style, Tone};
 use crate::number::{counted, duration, grouped, percent, percent_interval, rounded};
@@ -7,12 +7,12 @@ use hardmeter_answers::{count_interval, AddressCheck, EventHeading, EventTotals,
 use hardmeter_samples::model::{EventSource, ProcessTime, StallNotes};
 use std::fmt::Write;
 
-/// An event in words.
+/// An event as text.
 pub(crate) trait EventText {
     /// `n = 89,709 samples, one of every 10,000 events: about 897 M events (95 %: 891 M..903 M)`.
     fn describe(&self) -> String;
 
-    /// The cost of one of `units` units of work: events, or CPU time where samples are of time.
+    /// The cost per unit of work, for `units` units: events, or CPU time for timer samples.
     fn each(&self, events: u64, units: f64) -> String;
 }
 
@@ -66,19 +66,19 @@ impl EventText for EventHeading {
     }
 }
 
-/// A heading in words.
+/// A heading as text.
 pub(crate) trait HeadingText {
     /// The heading as text, one fact a line, with `more` lines of the view's own: title and value.
     ///
-    /// Limits are only counted here: they are the same above every view, and an answer should be seen first. The
-    /// view ends with them ([`closing_text`](crate::closing_text)).
+    /// Limits are only counted here, since they are the same for every view and the answer comes first. The view
+    /// ends with them ([`closing_text`](crate::closing_text)).
     fn render(&self, style: Style, more: &[(&str, String)]) -> String;
 
     /// The limits as text, one a line.
     fn render_limits(&self, style: Style) -> String;
 
-    /// What was measured, in one line with a view's own facts behind the source:
-    /// `hardmeter.data: simulated; 19,629 samples of 14 processes in 300 ms; pgbench -c 10`.
+    /// The recording in one line, with a view's own facts after the source: `hardmeter.data: simulated; 19,629
+    /// samples of 14 processes in 300 ms; pgbench -c 10`.
     fn in_short(&self, facts: &[String]) -> String;
 }
 
@@ -162,7 +162,7 @@ impl HeadingText for Heading {
     }
 }
 
-/// What a recording measured: the command behind ` -- `, if there was one.
+/// The measured command: the part of the command line after ` -- `, if any.
 fn measured_command(command: &str) -> Option<&str> {
     command.split_once(" -- ").map(|(_, measured)| measured.trim()).filter(|measured| !measured.is_empty())
 }

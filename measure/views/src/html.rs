@@ -1,4 +1,4 @@
-//! A view as a page: the common frame, with how the capture was recorded above the sections.
+//! A view as a page: the common frame, with the conditions of the recording above the sections.
 
 use crate::heading::HeadingText;
 use crate::layout::Style;
@@ -6,7 +6,7 @@ use hardmeter_answers::Heading;
 use hardmeter_evidence::page::{Page, Section};
 use maud::html;
 
-/// A whole page: how the capture came to be, then the sections.
+/// A complete page: conditions of the recording, then the sections.
 pub fn page(title: &str, heading: &Heading, sections: Vec<Section>) -> String {
     let conditions = heading.render(Style::default(), &[]) + &heading.render_limits(Style::default());
     let lead = html! {

@@ -6,7 +6,8 @@
 //!                              └─> exports    folded stacks, pprof, Firefox Profiler, one row per sample
 //! ```
 //!
-//! What this crate is *not* for: it counts nothing and opens nothing (that is `measure/answers`), and parses no arguments (that is `cli`).
+//! What this crate is *not* for: it does not count or open captures (`measure/answers`), nor parse arguments
+//! (`cli`).
 //!
 //! # Design constraints
 //!

@@ -1,5 +1,5 @@
-//! `hardmeter annotate`: a routine's instructions with source lines between them and samples beside them, as the
-//! paper reads LWLockRelease through `objdump -S`.
+//! `hardmeter annotate`: a routine's instructions with source lines and samples, as the paper shows LWLockRelease
+//! with `objdump -S`.
 
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
@@ -60,7 +60,7 @@ impl Listing {
         text
     }
 
-    /// The first screen: the instructions with most samples and their surroundings.
+    /// The first screen: the instructions with most samples and their neighbours.
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let mut screen = Screen::new(&self.heading, style, wanted);
         let annotation = &self.annotation;
@@ -86,7 +86,7 @@ impl Listing {
         text
     }
 
-    /// The instructions to show on a number of lines: those with most samples, and what is around them.
+    /// The instructions to show on this number of lines: those with most samples, and their neighbours.
     fn hot(&self, lines: usize) -> BTreeSet<usize> {
         let instructions = &self.annotation.instructions;
         let all: BTreeSet<usize> = (0..instructions.len()).collect();
@@ -116,7 +116,7 @@ impl Listing {
         hot
     }
 
-    /// Lines that these instructions take, with their source lines and the gaps between them.
+    /// Number of lines that these instructions take, with their source lines and the gaps between them.
     fn lines_of(&self, shown: &BTreeSet<usize>) -> usize {
         let mut before: Option<&SourceLine> = None;
         let (mut lines, mut due) = (0, 0);
@@ -132,7 +132,7 @@ impl Listing {
         lines + usize::from(due < self.annotation.instructions.len())
     }
 
-    /// These instructions, with a line for those between them.
+    /// These instructions, with a line for each gap.
     fn grid(&self, shown: &BTreeSet<usize>) -> TextTable {
         let with_latency = self.annotation.instructions.iter().any(|line| line.mean_latency.is_some());
         let mut columns: Vec<Column> = self.events.iter().map(Column::right).collect();
@@ -175,7 +175,7 @@ impl Listing {
             .zip(&self.annotation.events)
             .map(|(count, event)| match count {
                 0 => (String::new(), Tone::Plain),
-                // Of the routine's own samples: here the question is where in the routine.
+                // Relative to the routine's own samples: the question is where in the routine.
                 count => {
                     (grouped(*count), Tone::of_fraction(*count as f64 / event.share.count.max(1) as f64))
                 }
@@ -193,7 +193,7 @@ impl Listing {
         row
     }
 
-    /// `lwlock.c:1796  if (lock->exclusive > 0)`: the file's name is enough beside the text.
+    /// `lwlock.c:1796 if (lock->exclusive > 0)`: the file's name suffices with the text.
     fn source_text(&self, line: &SourceLine) -> String {
         let file = line.file.rsplit('/').next().unwrap_or(&line.file);
         match self.sources.get(line) {

@@ -1,4 +1,4 @@
-//! Shares as people read them; counts and durations are written by the floor below.
+//! Shares as text; `evidence::number` formats counts and durations.
 
 use hardmeter_answers::Share;
 

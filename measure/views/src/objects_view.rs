@@ -91,7 +91,7 @@ impl ObjectsReport {
         screen.text()
     }
 
-    /// What the samples of a table stand for.
+    /// The meaning of a table's samples.
     fn about(&self, table: &ObjectTable) -> String {
         let event = &self.heading.events[table.event.0];
         let coverage = table.coverage;
@@ -320,7 +320,7 @@ pub(crate) fn server_in_short(server: &str) -> String {
     server.split(" (process").next().unwrap_or(server).to_string()
 }
 
-/// A statement in a sentence: one line, its beginning.
+/// A statement shortened to the beginning of one line.
 pub(crate) fn shortened(statement: &str) -> String {
     const MOST: usize = 60;
     let line = statement.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Writing a result file: complete under its final name, or not there at all.
+//! Writes a result file atomically: complete under its final name, or not at all.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -28,7 +28,7 @@ pub fn write_file<T, E: From<io::Error>>(
         Ok(value)
     });
     if result.is_err() {
-        // The first error is the one to tell.
+        // Report the first error.
         let _ = std::fs::remove_file(&temporary);
     }
     result

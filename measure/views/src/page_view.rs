@@ -21,7 +21,7 @@ use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 use std::fmt::Write;
 
-/// Lines of the page that stand in one row of the drawing.
+/// Cache lines per row of the drawing.
 const LINES_IN_ROW: usize = 8;
 
 view_of! {
@@ -56,7 +56,7 @@ impl PageReport {
         text
     }
 
-    /// The first screen: the page with most samples, and what lies on it.
+    /// The first screen: the page with most samples, and its parts.
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let mut screen = Screen::new(&self.heading, style, wanted);
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
@@ -99,7 +99,7 @@ impl PageReport {
         text
     }
 
-    /// The report for machines: samples by byte for bytes that have some.
+    /// The report as JSON: samples by byte, for bytes that have some.
     pub fn json(&self) -> Json {
         let pages: Vec<Json> = self.pages.iter().map(|page| self.page_json(page)).collect();
         envelope(
@@ -123,7 +123,7 @@ impl PageReport {
         object
     }
 
-    /// The report as one HTML file that stands alone.
+    /// The report as one self-contained HTML file.
     pub fn html(&self) -> String {
         let title = format!("Page X-ray of {}", self.title());
         let section = |page: &FoldedPage| {
@@ -227,7 +227,7 @@ fn parts(page: &FoldedPage) -> TextTable {
     grid
 }
 
-/// One line of the page: the letter of the part with most of its samples, and their number.
+/// One cache line of the page: the letter of the part with most of its samples, and their number.
 fn cell(line: &PageLine, total: u64, most: usize, style: Style) -> String {
     let Some(part) = line.parts.first() else {
         return format!("{:>1$}", style.paint(Tone::Faint, "."), most + 4);
@@ -236,7 +236,7 @@ fn cell(line: &PageLine, total: u64, most: usize, style: Style) -> String {
     format!("  {} {}", letter(*part), style.paint(tone, &format!("{:>most$}", grouped(line.count))))
 }
 
-/// The letter of a part, by its rank; parts beyond the alphabet have none of their own.
+/// The letter of a part, by its rank; parts beyond the alphabet share one.
 fn letter(part: usize) -> char {
     (b'A'..=b'Z').chain(b'a'..=b'z').nth(part).map_or('*', char::from)
 }

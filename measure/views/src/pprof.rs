@@ -1,8 +1,8 @@
 //! The profile format of `pprof` (and of Parca, Pyroscope, Polar Signals): gzipped Protocol Buffers.
 //!
-//! Every event of the capture becomes two sample types: the samples seen (`l1d-miss_samples`) and the events they
-//! stand for (`l1d-miss`), and a third where latencies were recorded (`l1d-miss_latency`, cycles). Choose with
-//! `pprof -sample_index`.
+//! Every event of the capture becomes two sample types: its samples (`l1d-miss_samples`) and the events they stand
+//! for (`l1d-miss`), and a third if latencies were recorded (`l1d-miss_latency`, cycles). Choose with `pprof
+//! -sample_index`.
 
 use crate::protobuf::Message;
 use flate2::write::GzEncoder;
@@ -78,7 +78,7 @@ struct Profile {
 
 impl Profile {
     fn build<M: CodeMap>(&mut self, stacks: &Stacks, pass: &mut Pass<M>, heading: &Heading) -> Vec<u8> {
-        // Where each event's values begin in a sample's list of values.
+        // Index of each event's first value in a sample's list of values.
         let mut starts = Vec::new();
         let mut width = 0;
         for event in &heading.events {
@@ -178,7 +178,7 @@ impl Profile {
         id
     }
 
-    /// Images as mappings of the whole address range: our addresses are the image's own, not a process's.
+    /// Images as mappings of the whole address range: addresses are in the image's own numbering.
     fn mapping<M: CodeMap>(&mut self, image: ImageId, pass: &mut Pass<M>) -> u64 {
         let Some(description) = pass.map().image(image) else { return 0 };
         let next = self.mappings.len() as u64 + 1;
@@ -190,7 +190,7 @@ impl Profile {
             mapping.number(5, self.strings.number(&description.path));
             mapping.number(6, self.strings.number(description.build_id.as_deref().unwrap_or("")));
             for has in 7..=9 {
-                mapping.number(has, 1); // functions, files, lines are filled in: pprof need not look for symbols
+                mapping.number(has, 1); // functions, files, lines are present: pprof need not resolve symbols
             }
             self.message.message(field::MAPPING, &mapping);
         }

@@ -1,4 +1,4 @@
-//! The few lines of Protocol Buffers that a pprof profile needs: writing varints and length-delimited fields.
+//! The subset of Protocol Buffers that a pprof profile needs: varints and length-delimited fields.
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ impl Message {
         self.bytes.push(value as u8);
     }
 
-    /// A number; the default of 0 is left out, as the format wants.
+    /// A number; the default of 0 is omitted, as the format requires.
     pub(crate) fn number(&mut self, field: u64, value: u64) {
         if value != 0 {
             self.varint(field << 3 | VARINT);
@@ -40,7 +40,7 @@ impl Message {
         self.blob(field, &message.bytes);
     }
 
-    /// Text. Written even when empty: the first string of a pprof table is "".
+    /// Text. Written even if empty: the first string of a pprof table is "".
     pub(crate) fn text(&mut self, field: u64, text: &str) {
         self.blob(field, text.as_bytes());
     }
@@ -61,7 +61,7 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// The examples of the encoding's own documentation: field 1 = 150; field 2 = "testing"; field 6 = 3, 270, 86942.
+    /// The examples of the encoding's documentation: field 1 = 150; field 2 = "testing"; field 6 = 3, 270, 86942.
     #[test]
     fn the_documentations_examples() {
         let mut message = Message::default();

@@ -1,4 +1,4 @@
-//! `hardmeter report --quality`: how far the samples of a capture can be trusted.
+//! `hardmeter report --quality`: consistency of the samples of a capture.
 
 use crate::drawn::view_of;
 use crate::heading::HeadingText;
@@ -55,7 +55,7 @@ impl QualityReport {
         text
     }
 
-    /// The first screen: what samples carry, what they are worth, and every limit of the source.
+    /// The first screen: contents and grades of the samples, and every limit of the source.
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let mut screen = Screen::new(&self.heading, style, wanted);
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));

@@ -55,7 +55,7 @@ impl QueriesReport {
         text
     }
 
-    /// What this view adds to the heading.
+    /// The lines that this view adds to the heading.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         facts.extend(self.server.iter().map(|server| ("server", server.clone())));
@@ -109,7 +109,7 @@ impl QueriesReport {
                 if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
                     let _ = write!(text, "; most on {object} ({})", percent(*share));
                 }
-                // Which rows a statement read or wrote the counters do not tell; each is part of a transaction.
+                // The counters do not attribute rows to statements; each statement is part of a transaction.
                 let transactions = self.workload.divisors();
                 if let Some((unit, number)) =
                     transactions.first().filter(|(unit, _)| !unit.starts_with("row"))
@@ -152,7 +152,7 @@ impl QueriesReport {
         screen.text()
     }
 
-    /// What the samples of a table stand for.
+    /// The meaning of a table's samples.
     fn about(&self, table: &QueryTable) -> String {
         let event = &self.heading.events[table.event.0];
         match table.total == event.totals.samples {
@@ -265,7 +265,7 @@ impl QueriesReport {
             object.insert(column.name().into(), json!(value));
         }
         if let Some(statement) = row.statement {
-            // As text: JSON's numbers lose bits above 2^53.
+            // As text: JSON numbers lose bits above 2^53.
             object.insert("statement_id".into(), json!(statement.to_string()));
             object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
         }
@@ -328,7 +328,7 @@ impl QueriesReport {
     }
 }
 
-/// A column of a statement gets what width there is; an object's is cut before it.
+/// A statement's column gets the remaining width; an object's is cut before it.
 pub(crate) fn text_column(column: QueryColumn) -> Column {
     let text = Column::left(column.name());
     match column {
@@ -340,7 +340,7 @@ pub(crate) fn text_column(column: QueryColumn) -> Column {
     }
 }
 
-/// Events per transaction say most of what a statement costs.
+/// Events per transaction are the most informative cost of a statement.
 fn spare_of_unit(unit: &str) -> u8 {
     if unit == "transaction" {
         1

@@ -1,5 +1,5 @@
-//! The records behind an instruction, register by register: the paper's listing of PEBS records, in 64 bits and with
-//! what the hardware of 2003 did not record, the data address and the latency.
+//! Single records of an instruction with their registers, as the paper lists PEBS records; in 64 bits, and with
+//! data address and latency, which the hardware of 2003 did not record.
 
 use crate::layout::{Column, Style, TextTable, Tone};
 use crate::number::counted;
@@ -7,7 +7,7 @@ use hardmeter_answers::{RegisterRecord, RegisterRecords, REGISTER_ORDER};
 use hardmeter_samples::model::Register;
 use std::fmt::Write;
 
-/// The listing as text. Wider than a terminal, and never cut: a cut register is none.
+/// The listing as text. Wider than a terminal, and never cut: an incomplete register is useless.
 pub(crate) fn render(registers: &RegisterRecords, style: Style) -> String {
     let mut text = String::new();
     let _ = writeln!(

@@ -1,4 +1,4 @@
-//! One row per sample, as comma-separated values: for spreadsheets, data frames and databases.
+//! One row per sample as CSV, for spreadsheets, data frames and databases.
 
 use crate::ReportError;
 use hardmeter_answers::{CodeMap, Dimension, Located, Pass, Value};
@@ -6,7 +6,7 @@ use hardmeter_samples::model::Sample;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Columns that the sample itself tells, as in the tables of `hardmeter report`.
+/// Columns that need only the sample, as in the tables of `hardmeter report`.
 const OWN: [Dimension; 11] = [
     Dimension::Pid,
     Dimension::Tid,

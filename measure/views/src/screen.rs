@@ -1,5 +1,5 @@
-//! The first screen of a view: what was measured, the strongest findings, the first rows of each table, limits, and
-//! what to type next, on [`LINES`] lines at most and never wider than the terminal.
+//! The first screen of a view: the recording, the main findings, the first rows of each table, limits, and the next
+//! commands, on at most [`LINES`] lines and never wider than the terminal.
 //!
 //! ```text
 //!  head       one line: the capture
@@ -22,30 +22,30 @@ pub const COLUMNS: usize = 100;
 const FINDINGS: usize = 14;
 /// A table with fewer rows is left to `--full`, where there are others.
 const LEAST_ROWS: usize = 3;
-/// Notes on an answer; `--full` has all.
+/// Maximum warnings on the screen; `--full` shows all.
 const NOTES: usize = 2;
 /// Lines of a table's title.
 const TITLE: usize = 3;
 
-/// How a first screen differs from what the view shows by default.
+/// Differences of a first screen from the view's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Results only: no heading, no limits, nothing to type next.
+    /// Results only: no heading, limits or next commands.
     pub quiet: bool,
-    /// The user asked for a number of rows: show these, however long it gets.
+    /// The user gave a number of rows: show them, whatever the length.
     pub all_rows: bool,
     /// The user chose the columns: leave none out.
     pub all_columns: bool,
 }
 
 impl Wanted {
-    /// What differs is the number of rows, if the user `asked` for one.
+    /// The defaults, except that the number of rows may have been `asked` for.
     pub fn rows(asked: bool) -> Wanted {
         Wanted { all_rows: asked, ..Wanted::default() }
     }
 }
 
-/// A part of the screen: a title, lines that are drawn as they are, and a table.
+/// A part of the screen: a title, preformatted lines, and a table.
 pub(crate) struct Block {
     title: (String, String),
     drawn: Vec<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Block {
     total: u64,
     /// Rows that are not in the table, and their samples.
     more: (u64, u64),
-    /// What the counts are of.
+    /// The noun for the counts.
     noun: &'static str,
 }
 
@@ -78,7 +78,7 @@ impl Block {
         Block { drawn, table: None, ..Block::new(title, about, TextTable::new([])) }
     }
 
-    /// What the rows stand for: samples of each, of all together, and what the table has not.
+    /// Sets the counts: samples of each row, of all rows together, and of rows beyond the table.
     pub(crate) fn of(self, counts: Vec<u64>, total: u64, more: (u64, u64)) -> Block {
         Block { counts, total, more, ..self }
     }
@@ -88,7 +88,7 @@ impl Block {
         Block { table: Some(table), ..self }
     }
 
-    /// What the counts are of, where that is not samples.
+    /// Sets the noun for the counts, if they are not samples.
     pub(crate) fn counting(self, noun: &'static str) -> Block {
         Block { noun, ..self }
     }
@@ -102,7 +102,7 @@ impl Block {
         self.table.as_ref().map_or(0, TextTable::len)
     }
 
-    /// The title and what is said beside it, on [`TITLE`] lines at most.
+    /// The title and its remarks, on at most [`TITLE`] lines.
     fn title(&self, style: Style) -> String {
         let (title, about) = &self.title;
         let text = match about.is_empty() {
@@ -123,7 +123,7 @@ impl Block {
         }
     }
 
-    /// Lines of all but the rows: blank, title, drawing, titles of columns, what is left out.
+    /// Lines besides the rows: blank, title, drawing, titles of columns, omitted rows.
     fn frame(&self, style: Style) -> usize {
         1 + self.title(style).lines().count() + self.drawn.len() + if self.rows() > 0 { 2 } else { 0 }
     }
@@ -190,7 +190,7 @@ impl<'h> Screen<'h> {
         self.blocks.push(block);
     }
 
-    /// What the view has to say beside its answer.
+    /// Adds the view's warnings.
     pub(crate) fn remarks(&mut self, remarks: &'h [Remark]) {
         self.remarks = remarks;
     }
@@ -200,7 +200,7 @@ impl<'h> Screen<'h> {
         self.limits = false;
     }
 
-    /// A command that goes on from here, without the name of the capture.
+    /// Adds a suggested next command, without the name of the capture.
     pub(crate) fn next(&mut self, command: impl Into<String>) {
         self.next.push(command.into());
     }
@@ -231,7 +231,7 @@ impl<'h> Screen<'h> {
         parts.join("\n")
     }
 
-    /// The blocks that fit on this number of lines, each with a fair number of its rows.
+    /// The blocks that fit on this number of lines, each with a proportional number of its rows.
     fn blocks_text(&self, lines: usize) -> Vec<String> {
         if self.wanted.all_rows {
             return self.blocks.iter().map(|block| block.text(usize::MAX, self.style)).collect();
@@ -311,13 +311,13 @@ impl<'h> Screen<'h> {
     }
 }
 
-/// [`one_line`], but the spaces in front stay.
+/// [`one_line`], but keeps the indentation.
 fn one_line_indented(line: &str, width: usize) -> String {
     let indent = line.len() - line.trim_start().len();
     " ".repeat(indent) + &one_line(line, width.saturating_sub(indent))
 }
 
-/// What a view has to say of its answer, but for what the line of limits counts.
+/// A warning of the view, unless the line of limits counts it.
 fn note(remark: &Remark) -> Option<String> {
     let counted = matches!(remark, Remark::Names { .. } | Remark::Nameless { .. } | Remark::Lost { .. });
     (!counted).then(|| format!("note: {remark}"))

@@ -11,7 +11,7 @@ use hardmeter_answers::{EventSum, SideBySide, SideBySideRow};
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
 
-/// What stands in a cell of an event.
+/// Formats a cell of an event.
 type Cell<'a> = &'a dyn Fn(usize, EventSum) -> String;
 
 impl QueriesReport {
@@ -33,7 +33,7 @@ impl QueriesReport {
         }
     }
 
-    /// The same for a first screen: what each row costs, or how often it happened where nothing was counted to divide by.
+    /// The same for a first screen: each row's cost, or its count if there is no divisor.
     pub(crate) fn side_by_side_block(&self, table: &SideBySide) -> Block {
         let block = match self.rates_grid(table) {
             Some((title, grid)) => Block::new(title, "", grid),
@@ -107,8 +107,7 @@ impl QueriesReport {
         })
     }
 
-    /// The same as comma-separated values: for each event its samples, what they stand for, and that per transaction
-    /// and row.
+    /// The same as CSV: for each event its samples, the events they stand for, and these per transaction and row.
     pub(crate) fn side_by_side_csv(&self, table: &SideBySide) -> Result<String, ReportError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let divisors = self.workload.divisors();
@@ -148,7 +147,7 @@ fn grid(table: &SideBySide, events: Vec<Column>, with_samples: bool, cell: Cell<
     };
     for row in &table.rows {
         let mut all = cells(&row.sums, &|event| Tone::of_fraction(table.share(row, event).fraction()));
-        // The head of a statement is enough where an operator stands beside it.
+        // The beginning of a statement is enough if the row also has an operator.
         let short = |value: &str| match table.columns.len() {
             1 => value.split_whitespace().collect::<Vec<_>>().join(" "),
             _ => shortened(value),

@@ -1,5 +1,5 @@
-//! Rows in PostgreSQL's binary COPY format, which spares the server parsing, and us printing, which are most of a load; or
-//! in lines of text, as MariaDB's LOAD DATA reads them.
+//! Rows in PostgreSQL's binary COPY format, which avoids the printing and parsing that dominate a load; or in lines
+//! of text for MariaDB's LOAD DATA.
 
 use std::io::Write;
 
@@ -10,25 +10,25 @@ pub struct Rows {
     form: Form,
 }
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, Default)]
 enum Form {
     /// Binary COPY.
     #[default]
     Copy,
-    /// A line for each row, tabulators between fields; with the number of fields still missing in the current row.
+    /// A line for each row, tabs between fields; `left`: the number of fields still missing in the current row.
     Lines { left: i16 },
 }
 
-/// What every binary COPY begins with: signature, no flags, no extension.
+/// Header of a binary COPY: signature, no flags, no extension.
 pub const HEADER: &[u8; 19] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// What it ends with.
+/// Trailer of a binary COPY.
 pub const TRAILER: [u8; 2] = (-1i16).to_be_bytes();
 
 /// A sum of money or a rate: `units` of 10^-`scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// How many of the smallest unit.
+    /// The number of smallest units.
     pub units: i64,
     /// Digits behind the point, 0 to 4.
     pub scale: u8,
@@ -46,7 +46,7 @@ impl Decimal {
     }
 }
 
-/// An instant: microseconds since 2000-01-01, as PostgreSQL counts them.
+/// A time: microseconds since 2000-01-01, as in PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp(pub i64);
 
@@ -56,8 +56,8 @@ impl Rows {
         Rows { bytes, form: Form::Copy }
     }
 
-    /// No rows, as lines of text, appended to bytes that were there: tabulators between fields, `\N` for NULL, nothing
-    /// escaped, for texts of TPC-C have letters, digits, dashes and underscores only.
+    /// An empty table as lines of text, appended to existing bytes: tabs between fields, `\N` for NULL, without
+    /// escaping, since texts of TPC-C have only letters, digits, dashes and underscores.
     pub fn lines(bytes: Vec<u8>) -> Rows {
         Rows { bytes, form: Form::Lines { left: 0 } }
     }
@@ -67,7 +67,7 @@ impl Rows {
         self.bytes
     }
 
-    /// How many bytes there are.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -191,7 +191,7 @@ impl std::fmt::Display for Decimal {
 }
 
 impl std::fmt::Display for Timestamp {
-    /// Its second, as SQL writes it.
+    /// The time in SQL form, to the second.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = self.0.div_euclid(1_000_000);
         let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn numbers_are_as_the_server_sends_them() {
-        // digits, weight, sign, scale, groups: worked out by hand after numeric_send; the end-to-end tests read real ones.
+        // Digits, weight, sign, scale, groups: by hand after numeric_send; the end-to-end tests read real ones.
         assert_eq!(numeric(0, 2), [0, 0, 0, 2]);
         assert_eq!(numeric(1000, 2), [1, 0, 0, 2, 10]); // 10.00
         assert_eq!(numeric(-1000, 2), [1, 0, 0x4000, 2, 10]);

@@ -1,10 +1,10 @@
-//! Why something of TPC-C could not be done: the cause and the remedy.
+//! Errors of TPC-C: cause and remedy.
 
 use hardmeter_session::SessionError;
 
-/// Why something of TPC-C could not be done. [`TpccError::remedy`] is the remedy.
+/// Errors of TPC-C. [`TpccError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum TpccError {
     #[error(transparent)]
     Session(#[from] SessionError),

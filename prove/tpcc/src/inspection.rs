@@ -1,33 +1,33 @@
-//! Whether a population is what clause 4.3.3.1 says, by the server's own counting: rows of each table, and the tenths.
+//! Checks a population against clause 4.3.3.1 by counts in the server: rows of each table, and the tenths.
 //!
-//! A load knows what it sent. This asks what arrived, by as many scans as there are tables.
+//! One scan per table. It checks what arrived, not what was sent.
 
 use crate::error::TpccError;
 use crate::schema::Table;
 use hardmeter_session::{side_by_side, Progress, Session, Stop, Target};
 use std::sync::{Mutex, PoisonError};
 
-/// Something that was counted.
+/// A counted quantity.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Check {
-    /// What, in words: "rows of stock".
+    /// What was counted: "rows of stock".
     pub what: String,
-    /// How many there are.
+    /// The count.
     pub found: u64,
-    /// How many there should be, at least.
+    /// The required minimum.
     pub low: u64,
     /// And at most.
     pub high: u64,
 }
 
 impl Check {
-    /// Whether there are as many as there should be.
+    /// Whether the count is in the required range.
     pub fn holds(&self) -> bool {
         (self.low..=self.high).contains(&self.found)
     }
 }
 
-/// What of a table is a tenth of its rows: name, condition. Exactly so: a load chooses them without repetition.
+/// The rows of a table that must be exactly a tenth: name, condition. The load draws them without repetition.
 fn tenth(table: Table) -> Option<(&'static str, &'static str)> {
     match table {
         Table::Item => Some(("items with ORIGINAL", "i_data LIKE '%ORIGINAL%'")),
@@ -76,7 +76,7 @@ fn count(session: &mut Session, table: Table, warehouses: u32) -> Result<Vec<Che
     let warehouses = if table == Table::Item { 1 } else { u64::from(warehouses) };
     let wanted = table.rows() * warehouses;
     let (low, high) = match table {
-        // 5 to 15 for each of 30,000 orders of a warehouse: a standard deviation is the root of 10 for each of them.
+        // 5 to 15 for each of 30,000 orders of a warehouse: each has variance 10.
         Table::OrderLine => {
             let deviation = (10.0 * (Table::Orders.rows() * warehouses) as f64).sqrt();
             (wanted - (5.0 * deviation) as u64, wanted + (5.0 * deviation) as u64)

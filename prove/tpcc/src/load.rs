@@ -1,7 +1,7 @@
-//! Loading: tables without keys, filled by binary COPY a warehouse at a time and side by side, then keys and statistics.
+//! Loading: tables without keys, filled by binary COPY, several warehouses in parallel, then keys and statistics.
 //!
-//! A warehouse is one transaction, which also records it in [`LOAD_TABLE`]. So a load that was killed, or whose server
-//! went away, goes on with the warehouses that are missing; what it was a load of is in that table's comment.
+//! A warehouse is one transaction, which also records it in [`LOAD_TABLE`]. So a load that was killed, or lost its
+//! server, continues with the missing warehouses; its parameters are in that table's comment.
 
 use crate::copy::{Rows, Timestamp, HEADER, TRAILER};
 use crate::error::TpccError;
@@ -12,50 +12,50 @@ use crate::schema::{Layout, PartitionBy, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
 use hardmeter_session::{side_by_side, Progress, Session, SessionError, Stop, Target};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What to load.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOrder {
-    /// How many warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// What decides over the rows.
+    /// Seed of the rows.
     pub seed: u64,
-    /// How the tables lie.
+    /// Layout of the tables.
     pub layout: Layout,
     /// Whether tables of TPC-C that are there already may be thrown away.
     pub replace: bool,
-    /// How many sessions work side by side.
+    /// Number of parallel sessions.
     pub jobs: usize,
 }
 
-/// What a database was loaded with, as its mark says.
+/// The parameters of a load, as recorded in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mark {
-    /// How many warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
     /// The seed of the rows.
     pub seed: u64,
-    /// C of NURand for C_LAST that the names were drawn with: C-Load.
+    /// C-Load: the constant C of NURand for C_LAST.
     pub c_last: u32,
     /// "The current date" of the rows, in microseconds since 2000.
     pub loaded_at: i64,
-    /// Parts of each table; 0: whole.
+    /// Partitions of each table; 0: not partitioned.
     pub partitions: u32,
-    /// How a warehouse's part is found.
+    /// Partitioning method.
     #[serde(default)]
     pub by: PartitionBy,
     /// Whether Citus spreads them.
     #[serde(default)]
     pub distributed: bool,
-    /// Percent of a page that was filled; 0: the server's default.
+    /// Fill factor in percent; 0: the server's default.
     pub fill: u8,
     /// Whether all of it is there.
     pub complete: bool,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Loaded {
-    /// What the data are.
+    /// The parameters of the data.
     pub mark: Mark,
     /// Warehouses that were there already, of a load that was cut off.
     pub resumed: u32,
@@ -63,7 +63,7 @@ pub struct Loaded {
     pub bytes: u64,
     /// Whether it is what it should be.
     pub checks: Vec<Check>,
-    /// How long the parts took, in seconds.
+    /// Durations of the phases in seconds.
     pub seconds: Phases,
 }
 
@@ -74,7 +74,7 @@ impl Loaded {
     }
 }
 
-/// How long the parts of a load took, in seconds.
+/// Durations of a load's phases in seconds.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 #[allow(missing_docs)]
 pub struct Phases {
@@ -117,7 +117,7 @@ impl Mark {
         }
     }
 
-    /// The order that goes on with this load.
+    /// The order that continues this load.
     pub fn order(&self) -> LoadOrder {
         let layout = Layout {
             partitions: self.partitions,
@@ -139,7 +139,7 @@ impl Mark {
         *self == Mark { loaded_at, complete, ..Mark::new(order) }
     }
 
-    /// What it is, in words.
+    /// The parameters in words.
     pub fn in_words(&self) -> String {
         let Mark { warehouses, seed, partitions, by, fill, .. } = self;
         let distributed = if self.distributed { ", distributed" } else { "" };
@@ -149,7 +149,7 @@ impl Mark {
     }
 
     fn statement(&self) -> String {
-        // Numbers and booleans only: nothing in it needs quoting.
+        // Numbers and booleans only: no quoting needed.
         format!("COMMENT ON TABLE {LOAD_TABLE} IS '{}'", serde_json::json!(self))
     }
 
@@ -222,12 +222,13 @@ fn load_or_go_on(
     seconds.checks = begin.elapsed().as_secs_f64();
     mark.complete = true;
     session.execute("leaving the mark of a load", &mark.statement())?;
-    // What follows is measured: the disk should have nothing left to do of the load. Not every user may request it.
+    // The following run is measured: the load's dirty pages should be on disk. Not every user may request a
+    // checkpoint.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
     Ok(Loaded { mark, resumed, bytes: size(&mut session)?, checks, seconds })
 }
 
-/// Makes the tables, or finds those of a load that was cut off.
+/// Creates the tables, or finds those of an interrupted load.
 fn prepare(session: &mut Session, order: &LoadOrder) -> Result<Mark, TpccError> {
     match Mark::of(session) {
         Ok(Some(_)) | Err(TpccError::BadMark { .. }) if order.replace => drop_tables(session)?,
@@ -277,7 +278,7 @@ fn drop_tables(session: &mut Session) -> Result<(), TpccError> {
     Ok(())
 }
 
-/// Parts that are not there yet; 0 is ITEM, the others are warehouses.
+/// The missing parts; 0 is ITEM, the others are warehouses.
 fn missing_parts(session: &mut Session, warehouses: u32) -> Result<Vec<u32>, TpccError> {
     let sql = format!(
         "SELECT part FROM generate_series(0, {warehouses}) part \
@@ -306,7 +307,7 @@ fn copy_part(
         0 => "loading the items".to_owned(),
         warehouse => format!("loading warehouse {warehouse}"),
     };
-    // A load that loses its end is continued: no commit of one needs to wait for the disk.
+    // A load without its last commits can be continued: no commit needs to wait for the disk.
     session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
     let mut order_lines = 0;
     for table in tables_of(part) {

@@ -4,75 +4,76 @@ use crate::backend::Style;
 use crate::random::Constants;
 use serde::{Deserialize, Serialize};
 
-/// What to run. It is part of the result, so that a number never goes without what it was measured by.
+/// The parameters of a run. They are part of the result, so that each figure has its conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunOrder {
     /// Warehouses in the database.
     pub all_warehouses: u32,
     /// The first warehouse of this driver, from 1.
     pub first_warehouse: u32,
-    /// How many warehouses are this driver's, from the first one.
+    /// Number of this driver's warehouses, from the first one.
     pub warehouses: u32,
-    /// Who asks, and when.
+    /// Which clients send transactions, and when.
     pub mode: Mode,
-    /// How the transactions are mixed.
+    /// How the mix is produced.
     #[serde(default)]
     pub mix: Mix,
-    /// How the transactions are written.
+    /// The style of the transactions.
     pub style: Style,
     /// P: database connections of this driver, over all its threads.
     pub connections: u32,
     /// Threads of this driver; each has its own terminals, timer wheel, queues and connections.
     pub threads: u32,
-    /// Which of the waiting transactions goes first.
+    /// Priority among waiting transactions.
     pub queueing: Queueing,
-    /// Whether a warehouse's transactions go over its own connection (w mod P) even if another one is free.
+    /// Whether a warehouse's transactions use its own connection (w mod P) even if another one is free.
     pub affinity: bool,
-    /// How often the same transaction is tried again after a failure that may pass, at most.
+    /// Maximum number of retries after a transient failure.
     pub retries: u32,
-    /// Seconds until the measurement interval begins.
+    /// Seconds before the measurement interval begins.
     pub ramp_seconds: f64,
     /// Seconds of the measurement interval.
     pub interval_seconds: f64,
-    /// What decides over everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// C of NURand of this run (clause 2.1.6.1).
     pub constants: Constants,
-    /// C-Load: what last names were drawn with when the database was loaded, if it says so.
+    /// C-Load: the constant for last names of the load, if the database has it recorded.
     pub load_last: Option<u32>,
-    /// Seconds between checkpoints that the driver asks for; `None`: the server's own.
+    /// Seconds between checkpoints that the driver requests; `None`: only the server's own.
     pub checkpoint_seconds: Option<f64>,
-    /// When the run begins by the calendar, microseconds since 1970: several drivers begin together. `None`: now.
+    /// Start in calendar time, microseconds since 1970, for several drivers that begin together. `None`: now.
     pub start_at: Option<u64>,
 }
 
-/// Who asks, and when.
+/// Which clients send transactions, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Mode {
     /// The specification: ten terminals a warehouse, keying and think times.
     Terminals {
-        /// What keying and think times are multiplied with: 1 is the specification.
+        /// Factor of keying and think times: 1 is the specification.
         time_factor: f64,
     },
-    /// This number of clients; each sends its next request when it has the answer.
+    /// This number of clients; each sends its next request after its answer.
     Closed {
-        /// How many.
+        /// Number of clients.
         clients: u32,
     },
-    /// Transactions come by a Poisson process, independent of earlier ones.
+    /// Transactions arrive as a Poisson process, independent of earlier ones.
     Open {
         /// Transactions a second, on average.
         rate: f64,
     },
 }
 
-/// How a terminal comes to its next transaction (clause 5.2.4.2 has these two techniques).
+/// How a terminal selects its next transaction (clause 5.2.4.2 has these two techniques).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
-    /// By weights that are adjusted in the run, within 5 %, so that the least shares of clause 5.2.3 come out and not much
-    /// more: 12.70 New-Orders a minute and warehouse at most. Only of terminals: the others are dealt cards.
+    /// By weights adjusted during the run within 5 %, so that the minimum shares of clause 5.2.3 are met with
+    /// little excess: at most 12.70 New-Orders per minute and warehouse. Only for terminals: other clients use
+    /// decks.
     #[default]
     Weights,
     /// From decks of 23 cards, 10/10/1/1/1: 12.60 at most.
@@ -94,15 +95,15 @@ impl Mix {
     }
 }
 
-/// Which of the waiting transactions goes first.
+/// Priority among waiting transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queueing {
-    /// Who came first. Deferred deliveries go behind all others, but for those that wait for 40 s.
+    /// First in, first out. Deferred deliveries have the lowest priority, unless they wait for 40 s.
     Fifo,
-    /// By kind: New-Order, Payment, Order-Status, Stock-Level, then deferred deliveries; within one, who came first. A
-    /// delivery that waits for 40 s goes first, so that none starves (clause 2.7.2.2 wants 90 % within 80 s). Without
-    /// terminals ([`Mode::Closed`], [`Mode::Open`]) deliveries go first by either policy: something always waits there,
-    /// and behind all others they would never be done.
+    /// By type: New-Order, Payment, Order-Status, Stock-Level, then deferred deliveries; within a type first in,
+    /// first out. A delivery that waits for 40 s goes first, so that none starves (clause 2.7.2.2 requires 90 %
+    /// within 80 s). Without terminals ([`Mode::Closed`], [`Mode::Open`]) deliveries always go first: the queue is
+    /// never empty there, so that they would never run at low priority.
     Priority,
 }

@@ -1,5 +1,5 @@
-//! Statements that say which transaction sends them: a last comment in sqlcommenter's syntax, as SPLiT's modules for PostgreSQL and
-//! MariaDB read it (docs/place.md).
+//! Marks statements with the transaction that sends them: a final comment in sqlcommenter's syntax, as SPLiT's
+//! modules for PostgreSQL and MariaDB read it (docs/place.md).
 //!
 //! ```text
 //! SELECT * FROM hardmeter_tpcc_payment($1, $2, ...) /*split_id='7cc.2'*/
@@ -13,12 +13,12 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// Who is said to send the statements of a run: a number of SPLiT's, of an application.
+/// The origin in the comments of a run's statements: SPLiT's number of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin(NonZeroU32);
 
 impl Origin {
-    /// What stands behind a statement of a transaction of this kind.
+    /// The comment appended to a statement of a transaction of this kind.
     pub fn comment(self, kind: Kind) -> String {
         format!(" /*split_id='{self}.{:x}'*/", kind.index() + 1)
     }
@@ -39,14 +39,14 @@ impl FromStr for Origin {
     type Err = NoOrigin;
 
     fn from_str(text: &str) -> Result<Origin, NoOrigin> {
-        // A sign would be taken.
+        // from_str_radix would accept a sign.
         let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u32::from_str_radix(text, 16).ok().and_then(NonZeroU32::new);
         number.filter(|_| digits).map(Origin).ok_or(NoOrigin)
     }
 }
 
-/// The statement, with what says who sends it.
+/// The statement followed by its comment.
 pub(crate) fn signed<'a>(sql: &'a str, comment: &str) -> Cow<'a, str> {
     if comment.is_empty() {
         return sql.into();

@@ -1,4 +1,4 @@
-//! The initial population, clause 4.3.3.1: rows of each table of each warehouse, made while they are loaded.
+//! The initial population, clause 4.3.3.1: rows of each table and warehouse, generated while they are loaded.
 
 use crate::copy::{Decimal, Rows, Timestamp};
 use crate::random::{Constants, Part, Share, Stream, A_LAST};
@@ -14,25 +14,25 @@ pub const CUSTOMERS: u32 = 3_000;
 /// The first order that is not yet delivered.
 pub const FIRST_NEW_ORDER: u32 = 2_101;
 
-/// What decides over every byte of a population.
+/// The parameters that determine every byte of a population.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Population {
-    /// Of all streams of random numbers.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// Of NURand; C_LAST is the only one that a load uses.
+    /// Constants of NURand; a load uses only that of C_LAST.
     pub constants: Constants,
     /// "The current date" of clause 4.3.3.1, one for all rows.
     pub loaded_at: Timestamp,
 }
 
-/// Appends some rows; says whether more are to come.
+/// Appends some rows; returns whether more follow.
 pub type RowMaker = Box<dyn FnMut(&mut Rows) -> bool + Send>;
 
-/// How many rows of a counted table a [`RowMaker`] appends at a time: some 50 KB.
+/// Rows of a counted table that a [`RowMaker`] appends per call: about 50 KB.
 const BATCH: u32 = 200;
 
 impl Population {
-    /// The rows of a table that belong to a warehouse; of ITEM, all.
+    /// The rows of a table that belong to a warehouse; for ITEM, all rows.
     pub fn rows(&self, table: Table, warehouse: u32) -> RowMaker {
         let population = *self;
         let columns = table.column_count();
@@ -138,7 +138,7 @@ impl Population {
         stream: &mut Stream,
         rows: &mut Rows,
     ) {
-        // The first thousand have all names in turn, so that every name is there (clause 4.3.3.1).
+        // The first thousand customers have all names in order, so that every name occurs (clause 4.3.3.1).
         let name = match customer {
             1..=1000 => customer - 1,
             _ => stream.nurand(A_LAST, self.constants.last, 0..=999),
@@ -198,7 +198,7 @@ impl Population {
     }
 }
 
-/// O_OL_CNT. ORDER and ORDER-LINE draw it from streams of the same name, so that they agree.
+/// O_OL_CNT. ORDERS and ORDER-LINE draw it from streams of the same name, so that they agree.
 fn line_count(stream: &mut Stream) -> u32 {
     stream.uniform(5..=15)
 }
@@ -215,7 +215,7 @@ fn address(stream: &mut Stream, rows: &mut Rows) {
     rows.made(|bytes| text::letters(stream, 2, bytes)).made(|bytes| text::zip(stream, bytes));
 }
 
-/// A maker of `count` things, numbered from 1.
+/// A maker of `count` rows, numbered from 1.
 fn counted(count: u32, mut make: impl FnMut(u32, &mut Rows) + Send + 'static) -> RowMaker {
     let mut next = 1;
     Box::new(move |rows| {
@@ -243,7 +243,7 @@ mod tests {
         rows.into_bytes()
     }
 
-    /// The rows of COPY's bytes: fields, `None` being NULL.
+    /// Parses COPY's bytes into rows of fields; `None` is NULL.
     fn parsed(bytes: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
         let mut rest = bytes;
         let mut take = |length: usize| {
@@ -323,7 +323,7 @@ mod tests {
         let original = |row: &Vec<Option<Vec<u8>>>| {
             String::from_utf8(row[4].clone().unwrap()).unwrap().contains(text::ORIGINAL)
         };
-        // Ten thousand; a random string says ORIGINAL once in 10^9.
+        // Ten thousand; a random string contains ORIGINAL with probability 10^-9.
         assert_eq!(items.iter().filter(|row| original(row)).count(), 10_000);
         let customers = parsed(&bytes(&population(1), Table::Customer, 1));
         for district in customers.chunks(3000) {

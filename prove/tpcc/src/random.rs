@@ -1,13 +1,13 @@
-//! Random numbers as the specification wants them: uniform, NURand with its constants, exact shares.
+//! The specification's random numbers: uniform, NURand with its constants, exact shares.
 //!
-//! Every part of the population draws from a stream of its own, named by the seed, the part and the warehouse. So the
-//! rows of a warehouse are the same for any session and order of loading.
+//! Every part of the population draws from a stream of its own, named by the seed, the part and the warehouse. So a
+//! warehouse's rows do not depend on the session or the order of loading.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::RangeInclusive;
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each is the table, or the columns, of that name
 pub enum Part {
@@ -21,13 +21,13 @@ pub enum Part {
     Orders,
     OrderLineCounts,
     OrderLine,
-    /// A run: the card that a terminal is dealt, and how long it pauses before.
+    /// A run: a terminal's next card and the preceding pause.
     Turn,
-    /// A run: which transaction it is, by weights.
+    /// A run: the next transaction, by weights.
     Card,
-    /// A run: what is entered.
+    /// A run: input data.
     Entry,
-    /// A run: when transactions come that no terminal waits for.
+    /// A run: arrival times of transactions without terminals.
     Arrival,
 }
 
@@ -36,17 +36,17 @@ pub enum Part {
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream of a part of a warehouse; warehouse 0 is what all share.
+    /// The stream of a part of a warehouse; warehouse 0 stands for common data.
     pub fn of(seed: u64, part: Part, warehouse: u32) -> Stream {
-        // seed_from_u64 spreads by SplitMix64, so that neighbours have nothing in common.
+        // seed_from_u64 mixes by SplitMix64, so that neighbouring seeds give independent streams.
         let named = (u64::from(warehouse) << 8) | part as u64;
         Stream(Xoshiro256PlusPlus::seed_from_u64(seed ^ named.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// The stream of one transaction of a run, or of its pause: by its owner and the owner's number of earlier ones. It depends on
-    /// nothing else, in particular not on the server.
+    /// The stream of one transaction of a run, or of its pause: determined by its owner and the number of the
+    /// owner's earlier transactions, independent of the server.
     pub fn of_transaction(seed: u64, part: Part, whose: u64, number: u32) -> Stream {
-        // Each name is stirred before the next is added: whose, number and part are small numbers that follow each other.
+        // Mix after each part: owner, number and part are small consecutive numbers.
         let names = [whose, (u64::from(number) << 8) | part as u64];
         Stream(Xoshiro256PlusPlus::seed_from_u64(
             names.iter().fold(stirred(seed), |sum, &name| stirred(sum ^ name)),
@@ -92,14 +92,15 @@ impl Stream {
     }
 }
 
-/// 64 random bits for one transaction of a run: what [`Stream::of_transaction`] begins with, for who needs no more.
+/// 64 random bits for one transaction of a run: the seed of [`Stream::of_transaction`], for callers that need no
+/// more.
 pub fn number_of(seed: u64, part: Part, whose: u64, number: u32) -> u64 {
-    // Each name is stirred before the next is added: whose, number and part are small numbers that follow each other.
+    // Mix after each part: owner, number and part are small consecutive numbers.
     let names = [whose, (u64::from(number) << 8) | part as u64];
     names.iter().fold(stirred(seed), |sum, &name| stirred(sum ^ name))
 }
 
-/// SplitMix64's finalizer: every bit of the number decides over every bit of what comes out.
+/// SplitMix64's finalizer: every input bit affects every output bit.
 fn stirred(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,8 +108,8 @@ fn stirred(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Says of each of `all` things in turn whether it belongs to the share, exactly `chosen` of them, each set of that size
-/// as likely (Knuth's algorithm S): the specification speaks of 10 % of the rows, not of each row with 10 %.
+/// Selects exactly `chosen` of `all` elements in one pass, each subset with the same probability (Knuth's algorithm
+/// S): the specification requires 10 % of the rows, not each row with probability 10 %.
 #[derive(Clone, Debug)]
 pub struct Share {
     chosen: u32,
@@ -121,7 +122,7 @@ impl Share {
         Share { chosen, left: all }
     }
 
-    /// Whether the next thing belongs to it.
+    /// Whether the next element is selected.
     pub fn takes(&mut self, stream: &mut Stream) -> bool {
         let takes = stream.uniform(1..=self.left.max(1)) <= self.chosen;
         self.left = self.left.saturating_sub(1);
@@ -140,16 +141,16 @@ pub const A_ITEM: u32 = 8191;
 /// The constants C of NURand, one for each field (clause 2.1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Constants {
-    /// Of C_LAST.
+    /// For C_LAST.
     pub last: u32,
-    /// Of C_ID.
+    /// For C_ID.
     pub customer: u32,
-    /// Of OL_I_ID.
+    /// For OL_I_ID.
     pub item: u32,
 }
 
 impl Constants {
-    /// Those that a population is loaded with.
+    /// The constants of a load.
     pub fn for_load(seed: u64) -> Constants {
         let mut stream = Stream::of(seed, Part::Constants, 0);
         Constants {
@@ -159,8 +160,8 @@ impl Constants {
         }
     }
 
-    /// Those of a run over a population that was loaded with a given C for C_LAST: their distance is one that clause
-    /// 2.1.6.1 allows.
+    /// The constants of a run over a population whose C for C_LAST was `load_last`: their distance is one that
+    /// clause 2.1.6.1 allows.
     pub fn for_run(load_last: u32, seed: u64) -> Constants {
         let mut stream = Stream::of(seed, Part::Constants, 1);
         let allowed: Vec<u32> =
@@ -172,7 +173,7 @@ impl Constants {
         }
     }
 
-    /// Whether C-Run and C-Load of C_LAST may be so far apart (clause 2.1.6.1).
+    /// Whether clause 2.1.6.1 allows this distance between C-Run and C-Load of C_LAST.
     pub fn delta_is_legal(delta: u32) -> bool {
         (65..=119).contains(&delta) && delta != 96 && delta != 112
     }
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn transactions_of_neighbours_have_nothing_in_common() {
-        // First numbers of streams whose names follow each other are as uniform as those of one stream.
+        // The first numbers of streams with consecutive names are as uniform as those of a single stream.
         let mut counts = [0u32; 16];
         let mut seen = std::collections::HashSet::new();
         for part in [Part::Turn, Part::Entry] {
@@ -230,13 +231,13 @@ mod tests {
 
     #[test]
     fn nurand_is_what_the_formula_says() {
-        // With A = 0 and C = 0 it is uniform; C turns it round.
+        // With A = 0 and C = 0 it is uniform; C rotates it.
         let mut plain = Stream::of(3, Part::Customer, 1);
         let mut turned = plain.clone();
         for _ in 0..100 {
             let value = plain.nurand(0, 0, 1..=3000);
             let other = turned.nurand(0, 5, 1..=3000);
-            // x is part of what is turned: ((v + C) % 3000) + 1, and v is 1..3000.
+            // x is rotated, too: ((v + C) % 3000) + 1, and v is 1..3000.
             assert_eq!(value, value_of(0, value_before(value)));
             assert_eq!(other, value_of(5, value_before(value)));
         }

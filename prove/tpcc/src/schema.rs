@@ -1,4 +1,4 @@
-//! The nine tables (clause 1.3), their keys, and the one table of our own that says what was loaded.
+//! The nine tables (clause 1.3), their keys, and the table that records the load.
 
 use std::fmt::Display;
 
@@ -17,38 +17,37 @@ pub enum Table {
     OrderLine,
 }
 
-/// How the tables of warehouses lie in the server.
+/// Layout of the tables of warehouses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Layout {
-    /// Parts that each table is cut into by its warehouse; 0: it is whole.
+    /// Number of partitions of each table, by warehouse; 0: not partitioned.
     pub partitions: u32,
-    /// How a warehouse's part is found.
+    /// Partitioning method.
     pub by: PartitionBy,
     /// Whether Citus spreads the tables over its nodes, by warehouse.
     pub distributed: bool,
-    /// Percent of a page that a load fills; `None`: the server's default. Updated rows fit beside them in what is
-    /// left.
+    /// Fill factor of pages in percent; `None`: the server's default. The rest is for updated rows.
     pub fill: Option<u8>,
 }
 
-/// How a warehouse's part is found.
+/// Partitioning method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartitionBy {
-    /// By its hash: neighbours are apart.
+    /// By hash: neighbouring warehouses are in different partitions.
     #[default]
     Hash,
-    /// By its number: neighbours are together.
+    /// By range: neighbouring warehouses are together.
     Range,
 }
 
 impl Layout {
-    /// Which warehouses a part has. The last of the ranges is open, so that none is left without a part.
+    /// The warehouses of a partition. The last range is open-ended, so that every warehouse has one.
     fn bound(self, number: u32, warehouses: u32) -> String {
         match self.by {
             PartitionBy::Hash => format!("WITH (MODULUS {}, REMAINDER {number})", self.partitions),
             PartitionBy::Range => {
-                // As even as possible: part n begins behind the n-th equal share.
+                // As even as possible: partition n begins after n equal shares.
                 let edge = |number: u32| {
                     let before = u64::from(warehouses) * u64::from(number) / u64::from(self.partitions);
                     (before + 1).to_string()
@@ -99,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Rows of a warehouse in the initial population; of ITEM, of all. Order lines: on average.
+    /// Rows per warehouse in the initial population; for ITEM, all rows. Order lines: on average.
     pub fn rows(self) -> u64 {
         match self {
             Table::Warehouse => 1,
@@ -111,12 +110,12 @@ impl Table {
         }
     }
 
-    /// How many columns it has.
+    /// Number of columns.
     pub fn column_count(self) -> i16 {
         self.columns().lines().filter(|line| !line.trim().is_empty()).count() as i16
     }
 
-    /// Its columns and their types, as CREATE TABLE says them.
+    /// Its columns and types in CREATE TABLE's syntax.
     pub(crate) fn columns(self) -> &'static str {
         match self {
             Table::Item => {
@@ -232,7 +231,7 @@ impl Table {
         }
     }
 
-    /// The column of the warehouse that a row belongs to; ITEM belongs to none.
+    /// The column with the row's warehouse; `None` for ITEM.
     pub fn warehouse_column(self) -> Option<&'static str> {
         match self {
             Table::Item => None,
@@ -262,7 +261,7 @@ impl Table {
         }
     }
 
-    /// Further indexes: name, columns. Customers are found by name, the last order of a customer by the customer.
+    /// Secondary indexes: name, columns. Look-ups of customers by name, and of a customer's last order.
     pub fn indexes(self) -> &'static [(&'static str, &'static str)] {
         match self {
             // C_ID makes the order of equal C_FIRSTs one, and the index all that a look-up by name reads.
@@ -293,7 +292,8 @@ impl Table {
         statements
     }
 
-    /// The statement by which Citus spreads it: the rows of a warehouse are on one node, those of ITEM on every one.
+    /// The statement that distributes it with Citus: the rows of a warehouse are on one node, those of ITEM on
+    /// every node.
     fn distribute(self) -> String {
         match self.warehouse_column() {
             None => format!("SELECT create_reference_table('{self}')"),
@@ -326,8 +326,8 @@ impl Display for Table {
     }
 }
 
-/// The table that says what was loaded, and which warehouses are there already: C-Load is needed to choose C-Run
-/// (clause 2.1.6.1), the rest to go on with a load that was cut off.
+/// The table that records a load and its finished warehouses: C-Load is needed to choose C-Run (clause 2.1.6.1),
+/// the rest to continue an interrupted load.
 pub const LOAD_TABLE: &str = "hardmeter_tpcc";
 
 /// The statement that makes [`LOAD_TABLE`]: a row for each part that is there, part 0 being ITEM.

@@ -1,4 +1,4 @@
-//! A system under test that holds no data and answers after a fixed time: what is measured against it is the driver.
+//! A system under test without data and with a fixed answer time, for measurements of the driver.
 
 use crate::backend::{Backend, Backends};
 use crate::error::TpccError;
@@ -10,7 +10,7 @@ use std::thread::sleep;
 /// Answers everything after a fixed time.
 #[derive(Clone, Copy, Debug)]
 pub struct Stub {
-    /// How long an answer takes.
+    /// Duration of an answer.
     pub service: Micros,
 }
 
@@ -31,20 +31,21 @@ impl Backends for Stub {
     }
 }
 
-/// The longest wait without events: the caller may have been asked to stop meanwhile.
+/// The longest wait without events: the caller may receive a request to stop meanwhile.
 const IDLE: Micros = Micros(10_000);
 
 struct Answering {
     service: Micros,
     connections: u32,
     clock: Clock,
-    /// What was submitted when, in that order, which is the order of answers too.
+    /// Submitted work in order, which is also the order of the answers.
     under_way: VecDeque<(Micros, ConnectionId, Work)>,
-    /// By warehouse and district, as far as they were asked for: what they know of orders.
+    /// The order counters of districts used so far, by warehouse and district.
     districts: Vec<District>,
 }
 
-/// A district as the population leaves it (clause 4.3.3.1): orders up to 3000, those from 2101 not delivered.
+/// A district in the state of the initial population (clause 4.3.3.1): orders up to 3000, those from 2101 not
+/// delivered.
 #[derive(Clone, Copy)]
 struct District {
     next_order: u32,
@@ -65,7 +66,7 @@ impl Backend for Answering {
         let answer = self.under_way.front().map(|&(dispatched, ..)| dispatched + self.service);
         let wake = [until, answer].into_iter().flatten().min().unwrap_or(now + IDLE);
         if wake > now {
-            // clock_nanosleep: to the microsecond, but for the kernel's slack of 50 us.
+            // clock_nanosleep: exact to the microsecond plus the kernel's timer slack of 50 us.
             sleep((wake - now).into());
         }
         let now = self.clock.now();
@@ -83,7 +84,7 @@ impl Backend for Answering {
 }
 
 impl Answering {
-    /// What a server would answer that does all that is asked.
+    /// The answer of a server that executes everything.
     fn outcome(&mut self, input: &Input) -> Outcome {
         match input {
             Input::NewOrder(order) if order.is_rolled_back() => Outcome::RolledBack,
@@ -131,7 +132,7 @@ mod tests {
         work(Input::NewOrder(NewOrder { warehouse, district, customer: 1, line_count: 5, all_lines }))
     }
 
-    /// What it answers, in order; nothing comes before its time.
+    /// Its answers, in order; asserts that none comes early.
     fn answers(service: Micros, works: Vec<Work>) -> Vec<Completion> {
         let clock = Clock::start();
         let stub = Stub { service };

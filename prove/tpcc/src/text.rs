@@ -1,18 +1,18 @@
-//! Texts as the specification wants them: random strings (clause 4.3.2.2), last names (4.3.2.3), ORIGINAL (4.3.3.1).
+//! The specification's texts: random strings (clause 4.3.2.2), last names (4.3.2.3), ORIGINAL (4.3.3.1).
 
 use crate::random::Stream;
 use std::ops::RangeInclusive;
 
-/// Letters of both cases, digits, and two signs: 64, so that six random bits make one.
+/// Letters, digits and two signs: 64 characters, so that six random bits select one.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// The word that a tenth of the items and of the stock have in their data.
+/// A tenth of the items and of the stock have this word in their data.
 pub const ORIGINAL: &str = "ORIGINAL";
 
-/// Appends an a-string: its length is from a range, its characters are letters, digits and signs.
+/// Appends an a-string: random length within a range; letters, digits and signs.
 pub fn a_string(stream: &mut Stream, length: RangeInclusive<u32>, text: &mut Vec<u8>) {
     let length = stream.uniform(length) as usize;
     let end = text.len() + length;
@@ -46,7 +46,7 @@ pub fn zip(stream: &mut Stream, text: &mut Vec<u8>) {
     text.extend_from_slice(b"11111");
 }
 
-/// Appends I_DATA or S_DATA: an a-string of 26 to 50, with ORIGINAL at a random place if it shall be.
+/// Appends I_DATA or S_DATA: an a-string of 26 to 50, with ORIGINAL at a random place if requested.
 pub fn data(stream: &mut Stream, original: bool, text: &mut Vec<u8>) {
     let begin = text.len();
     a_string(stream, 26..=50, text);

@@ -1,9 +1,9 @@
-//! Time of a run: microseconds since its beginning.
+//! Time of a run: microseconds since its start.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Microseconds: a moment since the beginning of a run, or the time between two.
+/// Microseconds: a time since the start of a run, or a duration.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -28,7 +28,7 @@ impl Micros {
         self.0 as f64 / 1e6
     }
 
-    /// What is left of it; nothing if the other is longer.
+    /// The difference; 0 if the other is longer.
     pub fn saturating_sub(self, other: Micros) -> Micros {
         Micros(self.0.saturating_sub(other.0))
     }
@@ -49,7 +49,7 @@ impl AddAssign for Micros {
 
 impl Sub for Micros {
     type Output = Micros;
-    /// Panics in debug builds if the other is longer: times of one piece of work are in order by construction.
+    /// Panics in debug builds if the other is longer: the times of one piece of work are in order by construction.
     fn sub(self, other: Micros) -> Micros {
         Micros(self.0 - other.0)
     }
@@ -67,8 +67,8 @@ impl From<Micros> for Duration {
     }
 }
 
-/// The one clock of a run: monotonic, so that setting the machine's clock changes no response time. The calendar
-/// time of its start is kept too, so that a step of the calendar's clock is found afterwards.
+/// The clock of a run: monotonic, so that setting the machine's clock changes no response time. It also keeps the
+/// calendar time of its start, to detect a step of the wall clock afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begun: Instant,
@@ -76,25 +76,25 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// It begins now.
+    /// A clock that starts now.
     pub fn start() -> Clock {
         Clock { begun: Instant::now(), calendar: SystemTime::now() }
     }
 
-    /// It begins, or began, when the calendar says so (microseconds since 1970): several drivers begin together. Until
-    /// then it stands at 0.
+    /// A clock that starts at a calendar time (microseconds since 1970), for several drivers that begin together.
+    /// Before that it stands at 0.
     pub fn beginning_at(calendar: u64) -> Clock {
         let (now, today) = (Instant::now(), SystemTime::now());
         let calendar = UNIX_EPOCH + Duration::from_micros(calendar);
         let begun = match calendar.duration_since(today) {
             Ok(ahead) => now + ahead,
-            // A machine that has not run for so long knows no such moment.
+            // The machine has booted later than that.
             Err(past) => now.checked_sub(past.duration()).unwrap_or(now),
         };
         Clock { begun, calendar }
     }
 
-    /// A clock that begins at a moment of this one.
+    /// A clock that starts at a time of this one.
     pub fn begun_at(&self, moment: Micros) -> Clock {
         let since = Duration::from(moment);
         Clock { begun: self.begun + since, calendar: self.calendar + since }
@@ -110,12 +110,12 @@ impl Clock {
         self.calendar.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
     }
 
-    /// The calendar's time of a moment of the run by this clock: what a log file shows.
+    /// Calendar time of a time of the run, for log files.
     pub fn calendar_at(&self, moment: Micros) -> u64 {
         self.calendar_at_start() + moment.0
     }
 
-    /// By how much the calendar's clock was stepped since: seconds, positive is ahead.
+    /// Step of the wall clock since the start in seconds; positive is ahead.
     pub fn stepped_by(&self) -> f64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
         (now - self.calendar_at(self.now()) as i64) as f64 / 1e6

@@ -1,4 +1,4 @@
-//! The recorder stands on the driver's hot path: it takes memory for longer times than any so far, and for nothing else.
+//! The recorder is on the driver's hot path: it allocates only when a time exceeds all earlier ones.
 
 use hardmeter_tpcc::measure::{Measured, Recorder};
 use hardmeter_tpcc::time::Micros;
@@ -54,6 +54,6 @@ fn a_transaction_that_is_recorded_takes_no_memory() {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (10_000..110_000).for_each(|number| record(number, 900_000));
     let taken = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    // The harness may print meanwhile; a hundred thousand transactions did not.
+    // The harness may print meanwhile; a hundred thousand transactions did not allocate.
     assert!(taken < 10, "{taken} allocations");
 }

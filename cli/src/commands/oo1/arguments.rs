@@ -1,14 +1,14 @@
-//! What the commands share: where stores are kept, and how their arguments are read.
+//! Shared by the commands: the folder of stores, and parsing of arguments.
 
 use hardmeter_oo1::Oo1Error;
 use hardmeter_servers::cache_folder;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where graphs and stores are kept.
+/// The folder of graphs and stores.
 #[derive(clap::Args, Debug)]
 pub(super) struct Place {
-    /// Where graphs and stores are kept [default: oo1 in the cache folder of hardmeter].
+    /// The folder of graphs and stores [default: oo1 in the cache folder of hardmeter].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -19,7 +19,7 @@ impl Place {
     }
 }
 
-/// Reads an argument; says what would be right when it is not.
+/// Parses an argument; an error says what was expected.
 pub(super) fn argument<T: FromStr<Err = Oo1Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: Oo1Error| error.to_string())
 }

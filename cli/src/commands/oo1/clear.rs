@@ -6,7 +6,7 @@ use crate::terminal;
 use hardmeter_oo1::stores::Stores;
 use indicatif::HumanBytes;
 
-/// Throw away the graphs and stores that earlier runs keep.
+/// Delete the graphs and stores that earlier runs keep.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter oo1 clear")]
 pub(super) struct Clear {

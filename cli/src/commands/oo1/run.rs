@@ -13,7 +13,7 @@ use hardmeter_oo1::stores::Stores;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Run OO1 in several modes, in turn; compare times and what was visited.
+/// Run OO1 in several modes, in turn; compare times and the visited parts.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "A round runs every mode twice, in mirrored order, each in a process of its own; ratios are of what ran \
@@ -23,14 +23,14 @@ use std::time::Duration;
                   --page-cache dropped --modes p3l-plugin,offset"
 )]
 pub(super) struct Run {
-    /// How many parts; several, separated by commas. OO1's sizes are 20000, 200000 and 2000000.
+    /// Number of parts; several, separated by commas. OO1's sizes are 20000, 200000 and 2000000.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "20000",
           value_parser = clap::value_parser!(u64).range(100..=8_000_000))]
     parts: Vec<u64>,
     /// Whether connections lead to parts nearby, nine times in ten.
     #[arg(long, value_enum, default_value_t = Locality::Yes)]
     locality: Locality,
-    /// oo1: the benchmark whole, with connections as objects; paper: three pointers a part.
+    /// oo1: the complete benchmark, with connections as objects; paper: three pointers per part.
     #[arg(long, value_name = "LAYOUT", default_value = "oo1", value_parser = argument::<Layout>)]
     layout: Layout,
     /// Which modes, separated by commas; ratios need plain and texas among them. MODE+prefetch has P3L prefetch.
@@ -41,15 +41,15 @@ pub(super) struct Run {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "traversal",
           value_parser = argument::<Measure>)]
     measure: Vec<Measure>,
-    /// By which protocol: texas, oo1, hot, hot-set, figure1, figure2, figure3 (docs/oo1.md).
-    /// [default: texas for traversals, oo1 for others]
+    /// The protocol: texas, oo1, hot, hot-set, figure1, figure2, figure3 (docs/oo1.md). [default: texas for
+    /// traversals, oo1 for others]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = argument::<Protocol>)]
     protocol: Vec<Protocol>,
-    /// What the page cache has of a store before a run: dropped, hot.
+    /// State of a store in the page cache before a run: dropped, hot.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "dropped,hot",
           value_parser = argument::<PageCache>)]
     page_cache: Vec<PageCache>,
-    /// How many rounds; six are the fewest that have an interval.
+    /// Number of rounds; an interval needs at least six.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// The first number of the protocol, where it shall be another.
@@ -58,16 +58,16 @@ pub(super) struct Run {
     /// Limit each process and its page cache to this many MB, in a control group.
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(8..))]
     memory: Option<u64>,
-    /// What graphs and patterns are drawn from.
+    /// Seed of graphs and patterns.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seconds one program may take.
+    /// Time limit of one program in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Measure what the paper's figures 1 to 3 show, too, and draw them into this folder, as SVG.
+    /// Also measure the data of the paper's figures 1 to 3, and draw them into this folder, as SVG.
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Write all that was measured to this file, as JSON.
+    /// Write all measurements to this file, as JSON.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output_file: Option<PathBuf>,
     #[command(flatten)]

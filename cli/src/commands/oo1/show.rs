@@ -11,10 +11,10 @@ use std::path::PathBuf;
     after_help = "Example:\n  hardmeter oo1 show result.json\n  hardmeter oo1 show result.json --plots figures"
 )]
 pub(super) struct Show {
-    /// What hardmeter oo1 run -o wrote.
+    /// The output of hardmeter oo1 run -o.
     #[arg(value_name = "RESULT")]
     file: PathBuf,
-    /// Draw the paper's figures into this folder, as far as the result has runs for them.
+    /// Draw the paper's figures for which the result has runs into this folder.
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) fn in_words(report: &Report) -> String {
     text + &verdict(report)
 }
 
-/// One line an entry: times, then what the process needed for them.
+/// One line per entry: times, then the process's resources.
 fn times(cell: &CellReport) -> String {
     let names = metrics::names(cell);
     if names.is_empty() {
@@ -66,7 +66,7 @@ fn needs(entry: &Entry) -> Vec<String> {
     ]
 }
 
-/// One line an entry: ratios with their intervals.
+/// One line per entry: ratios with their intervals.
 fn ratios(cell: &CellReport) -> String {
     let names = metrics::names(cell);
     let all: Vec<(&Entry, Vec<Metric>)> =
@@ -76,7 +76,7 @@ fn ratios(cell: &CellReport) -> String {
         if *unit == "x" {
             continue;
         }
-        // To plain pointers only what is hot: they are not persistent, and have no cold.
+        // Compared with plain pointers only hot: they are not persistent and have no cold case.
         let per_visit = *unit == "ns/visit";
         let metric = all.iter().find_map(|(_, metrics)| metrics.iter().find(|metric| metric.name == *name));
         let Some(metric) = metric else { continue };
@@ -116,7 +116,7 @@ fn ratios(cell: &CellReport) -> String {
     format!("\n{}", aligned(&rows))
 }
 
-/// The rival that has nothing to copy: where it is faster, the table says so.
+/// The store that has nothing to copy: the table shows where it is faster than P3L.
 fn offset_beats_p3l(cell: &CellReport) -> String {
     let mut beaten = Vec::new();
     for (name, unit) in metrics::names(cell) {
@@ -138,7 +138,7 @@ fn offset_beats_p3l(cell: &CellReport) -> String {
     }
 }
 
-/// Who is in no table, and why.
+/// The modes without results, and why.
 fn troubles(cell: &CellReport) -> String {
     let mut text = String::new();
     for entry in &cell.entries {
@@ -190,7 +190,7 @@ fn with_interval(median: &Median) -> String {
     format!("{}{interval}", number(median.value))
 }
 
-/// A number with three digits that count; large ones whole.
+/// A number with three significant digits; large ones without decimals.
 fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

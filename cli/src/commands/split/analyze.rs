@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Run the analyzer: read what servers measured, decide, and watch whether it helps. Until interrupted.
+/// Run the analyzer: read the servers' measurements, decide, and check whether it helps. Until interrupted.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Policies: observe (report only, the default), soft (servers with class queues route requests), lazy (threads move \
@@ -22,19 +22,19 @@ use std::time::Duration;
 pub(super) struct Analyze {
     #[command(flatten)]
     folder: Folder,
-    /// What to do with what is known.
+    /// The policy of decisions.
     #[arg(long, value_name = "POLICY", default_value = "observe", value_parser = clap::builder::PossibleValuesParser::new(policy::NAMES))]
     policy: String,
-    /// How often to look: 1s, 500ms [default: as the servers want it, else 1s].
+    /// Polling interval: 1s, 500ms [default: as the servers request, else 1s].
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
-    /// Look for one interval, print what is known as JSON, and end. Finds no sets for the probe.
+    /// Poll for one interval, print the state as JSON, and end. Finds no sets for the probe.
     #[arg(long, conflicts_with = "seconds")]
     once: bool,
     /// End after this many seconds.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Place without finding out whether it helps.
+    /// Place without checking whether it helps.
     #[arg(long)]
     no_guard: bool,
     /// Do not look for the occupancy probe's sets.
@@ -43,7 +43,7 @@ pub(super) struct Analyze {
     /// Record every section into this file, for `hardmeter split simulate`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How long the segment of a server that ended stays.
+    /// How long to keep the segment of a server that has ended.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, hide = true)]
     grace: Duration,
     /// Decides the order of the guard's epochs, and where the probe looks.
@@ -53,7 +53,7 @@ pub(super) struct Analyze {
 
 impl Analyze {
     pub(super) fn run(&self) -> Result<Outcome, CommandError> {
-        // Before there are other threads, whose rights are their own.
+        // Before other threads start, whose rights are separate.
         daemon::drop_rights().map_err(|error| {
             CommandError::new(format!("rights that are not needed cannot be given up: {error}"), "")
         })?;

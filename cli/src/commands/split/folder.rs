@@ -1,10 +1,10 @@
-//! Where servers and analyzer meet, and what the analyzer left there.
+//! The folder shared by servers and analyzer, and the analyzer's state in it.
 
 use crate::commands::CommandError;
 use hardmeter_split::state::{State, StateError};
 use std::path::PathBuf;
 
-/// Where servers and analyzer meet.
+/// The folder shared by servers and analyzer.
 #[derive(clap::Args, Debug)]
 pub(super) struct Folder {
     /// The segments' folder [default: the environment's SPLIT_DIRECTORY, else /run/hardmeter-split].
@@ -18,7 +18,7 @@ impl Folder {
     }
 }
 
-/// What the analyzer of a folder wrote last.
+/// The state that the analyzer of a folder wrote last.
 pub(super) fn state(folder: &Folder) -> Result<State, CommandError> {
     State::read(&folder.path()).map_err(|error| {
         let remedy = match error {

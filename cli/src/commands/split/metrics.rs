@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Print what the analyzer knows as OpenMetrics, or serve it over HTTP on loopback.
+/// Print the analyzer's state as OpenMetrics, or serve it over HTTP on loopback.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Served are /metrics (OpenMetrics), / (the page of `split report`) and /state.json, to this machine only.\n\n\
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) struct Metrics {
     #[command(flatten)]
     folder: Folder,
-    /// Serve at this loopback address until interrupted; port 0 takes any that is free.
+    /// Serve at this loopback address until interrupted; port 0 selects a free one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }

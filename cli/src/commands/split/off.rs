@@ -4,7 +4,7 @@ use super::folder::Folder;
 use crate::commands::{CommandError, Outcome};
 use hardmeter_split::segment::{monotonic_ns, Change, Folder as Segments};
 
-/// Switch collecting off for all servers: affinities are given back, nothing is measured. On again with --on.
+/// Switch collecting off for all servers: affinities are restored, nothing is measured. On again with --on.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Works without an analyzer, and whether or not one runs.\n\nExample:\n  hardmeter split off"

@@ -8,13 +8,13 @@ use hardmeter_views::write_file;
 use std::io;
 use std::path::PathBuf;
 
-/// Write what the analyzer knows as one HTML file: kinds, who makes whom slower, whether placement helps.
+/// Write the analyzer's state as one HTML file: kinds, mutual slowdown, effect of placement.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter split report -o split.html")]
 pub(super) struct Report {
     #[command(flatten)]
     folder: Folder,
-    /// Where to write it.
+    /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "split.html")]
     output: PathBuf,
 }

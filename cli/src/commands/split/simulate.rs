@@ -32,14 +32,15 @@ pub(super) struct Simulate {
     /// On which machine.
     #[arg(long, value_name = "MACHINE", default_value = "this")]
     machine: String,
-    /// Policies, with commas between: observe, paper, lazy, soft, or all (time slices are not simulated). The default scheduler is always there, to compare with.
+    /// Policies, separated by commas: observe, paper, lazy, soft, or all (time slices are not simulated). The
+    /// default scheduler is always included for comparison.
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = policies)]
     policy: Names,
-    /// Put each policy's plans on trial, as `split analyze` does, and switch off what does not help: the trial comes before what counts,
-    /// in a tenth of the time that it takes in earnest.
+    /// Put each policy's plans on trial, as `split analyze` does, and switch off those that do not help. The trial
+    /// precedes the measured time and takes a tenth of its usual duration.
     #[arg(long)]
     guard: bool,
-    /// A plan of your own (JSON, as the analyzer's state has it), which stays as it is. May be repeated.
+    /// A fixed plan of your own (JSON, as in the analyzer's state). May be repeated.
     #[arg(long, value_name = "FILE")]
     plan: Vec<PathBuf>,
     /// Simulated seconds that count.
@@ -54,7 +55,7 @@ pub(super) struct Simulate {
     /// Equal seeds give equal runs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What sections do to each other's data, in numbers [default: as measured for the design].
+    /// How sections affect each other's data, in numbers [default: as measured for the design].
     #[arg(long, value_name = "FILE")]
     damage: Option<PathBuf>,
     /// Compare the simulator with the ten mixes as they were measured on two processors, and nothing else.

@@ -10,7 +10,7 @@ use hardmeter_split::state::{self, without_in_words, State, StateError};
 use hardmeter_split::view;
 use std::fmt::Write;
 
-/// Say what the analyzer and the servers do now.
+/// Show what the analyzer and the servers do now.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exit status: 0 an analyzer works, 1 none does. As JSON it is all that the analyzer knows.\n\n\
@@ -62,7 +62,7 @@ impl Status {
     }
 }
 
-/// Kinds with a time slice that are shown; the rest is in `split top`.
+/// Number of kinds with a time slice to show; `split top` has the rest.
 const SLICES: usize = 12;
 
 fn slices_of(app: &state::Application) -> String {

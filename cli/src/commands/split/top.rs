@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Show live which kinds of requests there are: what they replace in the caches, what they cost others, where they run.
+/// Show kinds of requests live: the cache lines they replace, what they cost others, where they run.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Columns: replaces of L2: the share of an L2 cache that one request pushes out (damage). slower after polluters: how \
@@ -24,13 +24,13 @@ use std::time::Duration;
 pub(super) struct Top {
     #[command(flatten)]
     folder: Folder,
-    /// How often to look, in seconds.
+    /// Polling interval in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     interval: u64,
-    /// One table, and end: as when the output is no terminal.
+    /// Print one table and end, as when the output is not a terminal.
     #[arg(long)]
     once: bool,
-    /// What comes first.
+    /// Order of the rows.
     #[arg(long, value_enum, default_value_t = First::Cpu)]
     order: First,
     /// Maximum number of kinds.
@@ -40,7 +40,7 @@ pub(super) struct Top {
     output: Output,
 }
 
-/// What comes first.
+/// Order of the rows.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum First {
     /// Most of the processors' time.
@@ -55,7 +55,7 @@ enum First {
     Harm,
 }
 
-/// To the top left, and what is below it cleared: no flicker, and the scroll-back stays as it was.
+/// Moves to the top left and clears below: no flicker, and the scroll-back is kept.
 const REDRAW: &str = "\x1b[H\x1b[J";
 
 impl Top {

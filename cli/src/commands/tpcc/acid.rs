@@ -37,16 +37,16 @@ pub(super) struct Acid {
     /// Only this part; several times.
     #[arg(long, value_enum, value_name = "PART")]
     only: Vec<Part>,
-    /// How the transactions are written [default: both ways; procedures under load].
+    /// Style of the transactions [default: both; procedures under load].
     #[arg(long, value_enum, value_name = "STYLE")]
     style: Option<Written>,
-    /// How often the server is killed.
+    /// Number of kills of the server.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     kills: u32,
-    /// How long the load of the consistency test lasts.
+    /// Duration of the load in the consistency test, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// What decides over all random numbers.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep the success files of the durability test in this folder.
@@ -141,7 +141,7 @@ impl Acid {
     }
 }
 
-/// What was loaded; the scenarios need all of it.
+/// The loaded population; the scenarios need all of it.
 fn loaded(target: &Target, stop: &Stop) -> Result<Mark, CommandError> {
     let mut session = Session::open(target, stop)?;
     let mark = Mark::of(&mut session)?
@@ -165,7 +165,7 @@ struct Trying<'a> {
 }
 
 impl Trying<'_> {
-    /// What is tried with sessions that are held open.
+    /// The tests with sessions that are held open.
     fn sessions(&self, style: Style) -> Result<Vec<Tried>, TpccError> {
         let ways: Arc<dyn Ways> = Arc::new(Real::new(style));
         let (warehouses, seed) = (self.mark.warehouses, self.acid.seed);

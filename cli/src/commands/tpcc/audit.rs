@@ -12,7 +12,7 @@ use hardmeter_tpcc::report::probability;
 use indicatif::HumanCount;
 use serde_json::json;
 
-/// Check the twelve consistency conditions, and what the data say of the tool that made them.
+/// Check the twelve consistency conditions, and check the driver by its data.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Everything is read in one snapshot, so an audit may run beside a workload. Exit status 1 if a line is \
@@ -20,7 +20,7 @@ use serde_json::json;
                   hardmeter tpcc audit --foreign go-tpc --connection 'host=/run/postgresql user=postgres dbname=tpcc'"
 )]
 pub(super) struct Audit {
-    /// The tool whose tables they are: go-tpc, sysbench, benchbase, hammerdb, benchmarksql [default: this one].
+    /// The tool that made the tables: go-tpc, sysbench, benchbase, hammerdb, benchmarksql [default: this one].
     #[arg(long, value_name = "TOOL", default_value = "hardmeter", hide_default_value = true)]
     foreign: Tool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ fn in_words(audited: &Audited, place: &str) -> String {
     text + &findings.render(Style::default(), 2)
 }
 
-/// Which tool loaded the database, as far as it is known.
+/// The tool that loaded the database, if known.
 fn loader(audited: &Audited) -> &'static str {
     match (audited.tool, audited.marked) {
         (Tool::Hardmeter, false) => {

@@ -23,7 +23,7 @@ pub(super) struct Compare {
     /// The result that is held against it.
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Compare what is not comparable, and say so.
+    /// Compare although the runs are not comparable, with a warning.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use hardmeter_tpcc::schema::{self, Layout};
 use indicatif::HumanBytes;
 use serde_json::json;
 
-/// Make the nine tables and fill them, a warehouse at a time; a load that was cut off goes on.
+/// Create the nine tables and fill them, a warehouse at a time; an interrupted load continues.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The rows are decided by the seed and made while they are loaded. After an interruption the same \
@@ -24,31 +24,31 @@ use serde_json::json;
                   hardmeter tpcc load --warehouses 100 --partitions 8 --connection 'host=/run/postgresql user=postgres'"
 )]
 pub(super) struct Load {
-    /// How many warehouses: about 110 MB each.
+    /// Number of warehouses: about 110 MB each.
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) warehouses: u32,
-    /// What decides over all random numbers.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Divide each table of the warehouses into this many parts, by warehouse.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(super) partitions: u32,
-    /// How warehouses are put into parts.
+    /// How warehouses are assigned to partitions.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = PartitionBy::Hash, requires = "partitions")]
     partition_by: PartitionBy,
     /// Spread the warehouses over this many servers behind one (MariaDB with Spider).
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(super) shards: u32,
-    /// Have Citus spread the warehouses over its nodes; its extension has to be in the database.
+    /// Distribute the warehouses over the nodes of Citus; its extension must be in the database.
     #[arg(long, conflicts_with = "partitions", conflicts_with = "shards")]
     pub(super) distribute: bool,
-    /// Fill pages only to this percentage [default: the server's].
+    /// Fill factor of pages in percent [default: the server's].
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(10..=100))]
     pub(super) fill: Option<u8>,
     /// Remove the tables of TPC-C that an earlier load of Hardmeter made.
     #[arg(long)]
     pub(super) replace: bool,
-    /// How many sessions load side by side [default: as many as processors, 4 at most].
+    /// Number of sessions that load in parallel [default: as many as processors, at most 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(super) jobs: Option<u8>,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(super) struct Load {
     pub(super) output: Output,
 }
 
-/// How warehouses are put into parts.
+/// How warehouses are assigned to partitions.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartitionBy {
     /// By the hash of a warehouse's number.
@@ -140,7 +140,7 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
     text + &checks_in_words(loaded)
 }
 
-/// One line where all is right, as it should be.
+/// One line if all checks pass.
 fn checks_in_words(loaded: &Loaded) -> String {
     let seconds = loaded.seconds.checks;
     let wrong: Vec<&Check> = loaded.checks.iter().filter(|check| !check.holds()).collect();
@@ -157,7 +157,7 @@ fn checks_in_words(loaded: &Loaded) -> String {
     text
 }
 
-/// Settings of a throwaway server: a workload of transactions on it shall wait for the disk as on a real one, but not for
+/// Settings of a throwaway server: transactions wait for the disk as on a production server, but not for
 /// checkpoints of a small log.
 pub(super) fn settings_for(warehouses: u32) -> Vec<(&'static str, String)> {
     let wanted = 256 + 120 * u64::from(warehouses);

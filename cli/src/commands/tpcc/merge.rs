@@ -17,10 +17,10 @@ pub(super) struct Merge {
     /// The results, in any order.
     #[arg(required = true, num_args = 2.., value_name = "RESULT")]
     results: Vec<PathBuf>,
-    /// Where the sum goes.
+    /// The file of the sum.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Seconds that the drivers may have begun apart, by their calendars.
+    /// Maximum start skew between drivers in seconds, by their calendars.
     #[arg(long, value_name = "SECONDS", default_value_t = TOLERANCE_SECONDS)]
     tolerance: f64,
 }

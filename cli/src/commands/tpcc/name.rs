@@ -1,4 +1,4 @@
-//! Whose commands these are.
+//! The workload of these commands.
 
 use crate::commands::place::Workload;
 

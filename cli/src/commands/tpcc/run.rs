@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use system::System;
 
-/// Run TPC-C: load if need be, ramp up, measure, check, and write a report.
+/// Run TPC-C: load if needed, ramp up, measure, check, and write a report.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Without more: 10 warehouses and their 100 terminals with the specification's keying and think times on a \
@@ -43,16 +43,16 @@ use system::System;
                   hardmeter tpcc run --stub 2ms --warehouses 10000 --interval 1m"
 )]
 pub(super) struct Run {
-    /// How many warehouses [default: those that are loaded, or 10]. A database without any is loaded first.
+    /// Number of warehouses [default: those that are loaded, or 10]. An empty database is loaded first.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     warehouses: Option<u32>,
     #[command(flatten)]
     what: What,
-    /// Which CPUs the server's daemons, its backends of this run and the driver may use: 'daemons=0 backends=1-3/4-7
-    /// driver=0' (connection k belongs to group k mod 2), or auto. Put back afterwards.
+    /// CPUs of the server's daemons, of this run's backends and of the driver: 'daemons=0 backends=1-3/4-7
+    /// driver=0' (connection k belongs to group k mod 2), or auto. Restored afterwards.
     #[arg(long, value_name = "PLAN", value_parser = planned, help_heading = "Transactions")]
     cpu_plan: Option<Planned>,
-    /// No server at all: answers come after so long. What is measured is the driver.
+    /// No server: answers come after this time, to measure the driver.
     #[arg(long, value_name = "TIME", value_parser = times::duration, help_heading = "Where",
           conflicts_with_all = ["server", "connection", "database", "checkpoint_every"])]
     stub: Option<Duration>,
@@ -71,7 +71,7 @@ pub(super) struct Run {
     /// Write a line for each acknowledged New-Order into this file (clause 3.5.3).
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     successes: Option<PathBuf>,
-    /// A price sheet (TOML, see hardmeter tpcc show --help): what the system costs, and so a New-Order a minute.
+    /// A price sheet (TOML, see hardmeter tpcc show --help): the cost of the system, and per New-Order.
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     prices: Option<PathBuf>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub(super) struct Run {
     format: Output,
 }
 
-/// A CPU plan as it was said.
+/// A CPU plan as given by the user.
 #[derive(Clone, Debug)]
 enum Planned {
     Auto,
@@ -118,7 +118,7 @@ impl Run {
         announce(&order, &backends.description(), self.stub.is_some(), globals);
         let mut result = self.measure(&system, &order, backends.as_ref(), &stop, globals)?;
         result.environment.remarks.extend(found);
-        // What was measured is told even if it cannot be kept.
+        // Print the result even if it cannot be saved.
         let written = write(&files, &result, prices);
         self.format.print("tpcc", || text::render(&result), || text::json(&result))?;
         written?;
@@ -135,7 +135,7 @@ impl Run {
         stop: &Stop,
         globals: &Globals,
     ) -> Result<RunResult, CommandError> {
-        // The observer's own: it looks on until the end even if the run is told to stop.
+        // A separate stop: observation continues to the end even if the run is stopped.
         let observing = Stop::new();
         let mut server = system.observer(&observing)?;
         let mut environment = environment(server.as_deref_mut());
@@ -150,7 +150,7 @@ impl Run {
         let driven = drive(order, bound.as_deref().unwrap_or(backends), &logs, stop, &bar);
         drop(bar);
         let mut result = driven?;
-        // They know their version now.
+        // The backends know the version now.
         environment.system = backends.description();
         if let Some(watch) = watch {
             let begin = interval(order).start;
@@ -177,7 +177,7 @@ impl Run {
         Ok(Some(Arc::new(Pins::begin(plan, server)?)))
     }
 
-    /// What the run left: the database's size, and whether it is consistent.
+    /// The state after the run: size of the database, and consistency.
     fn look_afterwards(
         &self,
         system: &System,
@@ -216,10 +216,10 @@ impl Run {
     }
 }
 
-/// What there is to say of a driver whose calendar was stepped: its times are right, since they are by another clock, but
-/// log files and other drivers' times are not.
+/// A warning for a driver whose wall clock was stepped: its times use another clock and are right, but log files
+/// and start times of other drivers are affected.
 fn clock_step(driver: &DriverPart) -> Option<String> {
-    // What a clock that is kept right is slewed by in an hour.
+    // The slew of a disciplined clock within an hour, in seconds.
     const SLEWED: f64 = 0.1;
     let step = driver.clock_step_seconds;
     (step.abs() > SLEWED).then(|| {
@@ -232,7 +232,7 @@ fn clock_step(driver: &DriverPart) -> Option<String> {
     })
 }
 
-/// The order with the number of connections that trying found best, and how it was found, in words.
+/// The order with the best number of connections, and how it was found, in words.
 fn best_connections(
     system: &System,
     order: RunOrder,
@@ -270,7 +270,7 @@ fn announce(order: &RunOrder, system: &str, is_stub: bool, globals: &Globals) {
     }
 }
 
-/// What runs and for how long, in words.
+/// The run and its duration, in words.
 fn what_runs(order: &RunOrder) -> String {
     let who = match order.mode {
         Mode::Terminals { .. } => format!("{} terminals", HumanCount(u64::from(order.warehouses) * 10)),

@@ -10,7 +10,7 @@ use hardmeter_tpcc::report::verdicts::{is_short, verdicts};
 use hardmeter_tpcc::report::{merge, text};
 use std::path::PathBuf;
 
-/// Show what a run measured: its figures, and a verdict on each clause; as text, JSON, or one HTML file.
+/// Show the results of a run: figures, and a verdict on each clause; as text, JSON, or one HTML file.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exit status 1 if a verdict is short. Several results of one run (a driver each) are merged first.\n\n\
@@ -22,7 +22,7 @@ use std::path::PathBuf;
                   hardmeter tpcc show run.json --format json | jq .summary.new_orders_a_minute"
 )]
 pub(super) struct Show {
-    /// The result, as `hardmeter tpcc run --output` wrote it.
+    /// The result, written by `hardmeter tpcc run --output`.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
     /// Write the report as one HTML file that needs nothing else, and print no text.
@@ -34,7 +34,7 @@ pub(super) struct Show {
     /// A price sheet (TOML): what the system costs, and so a New-Order a minute.
     #[arg(long, value_name = "FILE", requires = "html")]
     prices: Option<PathBuf>,
-    /// Set published records beside it: as context, not as a claim.
+    /// Include published records for context.
     #[arg(long, requires = "html")]
     context: bool,
     #[command(flatten)]

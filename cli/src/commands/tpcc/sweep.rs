@@ -15,7 +15,7 @@ use hardmeter_tpcc::TpccError;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Find out how many connections serve best: throughput and CPU over 1 to 64 of them.
+/// Find the best number of connections: throughput and CPU over 1 to 64 of them.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Clients without think times, one a connection, over each number of connections in turn, in several \
@@ -26,17 +26,17 @@ use std::path::PathBuf;
                   hardmeter tpcc sweep --style client --connections 4,8,12,16,24,32 --rounds 5"
 )]
 pub(super) struct Sweep {
-    /// How many warehouses [default: those that are loaded, or 10]. A database without any is loaded first.
+    /// Number of warehouses [default: those that are loaded, or 10]. An empty database is loaded first.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     warehouses: Option<u32>,
-    /// Numbers of connections to try, beside those that auto tries.
+    /// Numbers of connections to try, in addition to those of auto.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: Vec<u32>,
-    /// How often each is tried.
+    /// Number of rounds.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How many seconds each time, after it has warmed up.
+    /// Measured seconds of each number in a round, after the ramp.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     leg: f64,
     /// One call of a stored procedure for a transaction, or SQL from the client.
@@ -45,10 +45,10 @@ pub(super) struct Sweep {
     /// Send a warehouse's transactions over its own connection, even if another one is free.
     #[arg(long)]
     affinity: bool,
-    /// How many threads the driver has.
+    /// Number of driver threads.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
-    /// What decides over all that is drawn.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Draw throughput and CPU over the number of connections into this SVG file.
@@ -92,7 +92,7 @@ impl Sweep {
         };
         let draw =
             |path: &PathBuf| -> Result<(), TpccError> { write_whole(path, swept.to_svg()?.as_bytes()) };
-        // What was measured is told even if it cannot be kept.
+        // Print the result even if it cannot be saved.
         let drawn = self.output.as_ref().map(draw);
         self.format.print("tpcc-sweep", || swept.in_words(), || json!(swept))?;
         drawn.transpose()?;

@@ -1,11 +1,11 @@
-//! What the commands share: whose they are, and how their arguments are read.
+//! Shared by the commands: their workload, and parsing of arguments.
 
 use crate::commands::place::Workload;
 use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::TpchError;
 use std::str::FromStr;
 
-/// Whose commands these are.
+/// The workload of these commands.
 pub(super) const TPCH: Workload = Workload { name: "tpch", title: "TPC-H" };
 
 /// A list of queries on the command line.
@@ -20,7 +20,7 @@ impl FromStr for Queries {
     }
 }
 
-/// Reads an argument; says what would be right when it is not.
+/// Parses an argument; an error says what was expected.
 pub(super) fn argument<T: FromStr<Err = TpchError>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error| with_remedy(&error))
 }

@@ -29,7 +29,7 @@ pub(super) struct Check {
     /// Settings of the session: NAME=SETTINGS, as for run.
     #[arg(long, value_name = "VARIANT", default_value = "server=", value_parser = argument::<Variant>)]
     variant: Variant,
-    /// How many seconds a query may take.
+    /// Time limit of a query in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     #[command(flatten)]

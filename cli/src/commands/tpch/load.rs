@@ -19,13 +19,13 @@ use serde_json::json;
                   hardmeter tpch load --scale 1 --connection 'host=/run/postgresql user=postgres' --database tpch"
 )]
 pub(super) struct Load {
-    /// How much: 1 is 1 GB of raw rows, 1.7 GB in PostgreSQL with indexes; from 0.01 to 300.
+    /// Size of the data: 1 is 1 GB of raw rows, 1.7 GB in PostgreSQL with indexes; from 0.01 to 300.
     #[arg(long, value_name = "SF", default_value = "1", value_parser = argument::<Scale>)]
     scale: Scale,
     /// Throw the tables of TPC-H away that are there already.
     #[arg(long)]
     replace: bool,
-    /// How many sessions load side by side [default: as many as processors, 4 at most].
+    /// Number of sessions that load in parallel [default: as many as processors, at most 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: Option<u8>,
     #[command(flatten)]
@@ -70,9 +70,9 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
     text
 }
 
-/// Settings of a throwaway server for data of a scale: all of them fit into its buffers where the machine has memory
-/// for that, a load writes no log, and nothing runs beside the queries. It is made to be thrown away: should the machine
-/// stop all at once, its data are to be loaded anew (`fsync` is off).
+/// Settings of a throwaway server for a scale: all data fit into its buffers if the machine has enough memory, a
+/// load writes no log, and nothing runs beside the queries. `fsync` is off: after a crash of the machine the data
+/// must be loaded again.
 fn settings_for(scale: Scale) -> Vec<(&'static str, String)> {
     let wanted = 256 + (2000.0 * scale.factor()) as u64;
     let buffers = wanted.min(memory_mb() / 3).max(128);

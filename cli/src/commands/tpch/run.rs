@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run the queries by one or more variants of a session, in turn; compare times and answers.
+/// Run the queries with one or more variants of a session, in turn; compare times and answers.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "A variant is NAME=SETTINGS, settings separated by semicolons: load:LIBRARY or parameter=value. Each is a \
@@ -26,7 +26,7 @@ use std::time::Duration;
                   hardmeter tpch run --settings default --variant stock= --variant 'ccopt=load:ccopt; ccopt.enabled=on'"
 )]
 pub(super) struct Run {
-    /// A variant, NAME=SETTINGS; several times. [default: one, the session as it is]
+    /// A variant, NAME=SETTINGS; may be repeated. [default: one, the session as it is]
     #[arg(long = "variant", value_name = "VARIANT", value_parser = argument::<Variant>)]
     variants: Vec<Variant>,
     /// Which queries, in which order.
@@ -36,13 +36,13 @@ pub(super) struct Run {
     /// server's own (docs/tpch.md lists them).
     #[arg(long, value_enum, default_value_t = Settings::IndexFriendly)]
     settings: Settings,
-    /// What times are of; of parallel query only wall time tells.
+    /// The clock of the times; parallel queries need wall time.
     #[arg(long, value_enum, default_value_t = ClockName::Cpu)]
     clock: ClockName,
-    /// How many blocks: passes in which every variant runs each query twice.
+    /// Number of blocks: passes in which every variant runs each query twice.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..))]
     blocks: u16,
-    /// How many passes to run before, unmeasured.
+    /// Number of unmeasured passes before.
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm_up: u8,
     /// Draw the parameters by the specification's rules from this seed [default: validation values].
@@ -51,10 +51,10 @@ pub(super) struct Run {
     /// Run the refresh functions RF1 and RF2 at the end of each block. They change the data.
     #[arg(long)]
     refresh: bool,
-    /// How many seconds a query may take.
+    /// Time limit of a query in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Write all that was measured to this file, as JSON.
+    /// Write all measurements to this file, as JSON.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output_file: Option<PathBuf>,
     #[command(flatten)]
@@ -189,7 +189,7 @@ fn alone(report: &Report, name: &str) -> String {
     format!("\n{}", table.text())
 }
 
-/// The table of a variant beside the first.
+/// The table that compares a variant with the first one.
 fn beside(report: &Report, variant: usize, base: &str) -> String {
     let name = &report.order.variants[variant].name;
     let titles = ["query", base, name, "ratio", "95 % interval"];

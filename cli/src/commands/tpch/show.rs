@@ -8,7 +8,7 @@ use hardmeter_tpch::queries::Query;
 use hardmeter_tpch::Scale;
 use serde_json::json;
 
-/// Print the queries, with their parameters in place.
+/// Print the queries with their parameters.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter tpch show --queries 6 | psql\n  hardmeter tpch show --seed 42")]
 pub(super) struct Show {

@@ -1,9 +1,9 @@
 //! Arm's Statistical Profiling Extension: from the bytes a processor writes to records of sampled operations.
 //!
-//! The processor picks every n-th operation, follows it through the pipeline and writes what became of it into a
-//! buffer: a *record*, made of *packets*. The kernel hands the buffer over as it is, so that the reader of the file
-//! decodes it. The format is that of the Arm Architecture Reference Manual (ARM DDI 0487), chapter "Statistical
-//! Profiling Extension Sample Record Specification".
+//! The processor picks every n-th operation, follows it through the pipeline and writes the result into a buffer: a
+//! *record*, made of *packets*. The kernel copies the buffer unchanged, so the reader of the file must decode it.
+//! The format is that of the Arm Architecture Reference Manual (ARM DDI 0487), chapter "Statistical Profiling
+//! Extension Sample Record Specification".
 //!
 //! ```text
 //! byte 0                    payload, little-endian
@@ -22,12 +22,11 @@
 //! +---------------+                   an address or a counter has jj in front of its index
 //! ```
 //!
-//! * [`packet`] cuts one packet off the bytes;
-//! * [`record`] collects packets into a [`Record`], and finds the way back when bytes are damaged;
-//! * [`source`] says what a record was to the memory, in the data-source word that perf_event uses for every
-//!   processor.
+//! * [`packet`] decodes one packet;
+//! * [`record`] collects packets into a [`Record`], and resynchronizes after damaged bytes;
+//! * [`source`] converts a record to the data-source word that perf_event uses for every processor.
 //!
-//! Where the bytes come from (`AUXTRACE` records), whose they are and when, is `perf_data`'s business.
+//! `perf_data` locates the bytes (`AUXTRACE` records) and adds thread and time.
 
 pub mod packet;
 pub mod record;

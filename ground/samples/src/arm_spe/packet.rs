@@ -1,6 +1,6 @@
 //! Cutting one packet off a trace.
 
-/// One packet, its payload as it stands in the trace. What a number means within a record is [`super::record`]'s.
+/// One packet with its undecoded payload; [`super::record`] interprets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
     /// Bytes that fill a gap.
@@ -9,9 +9,9 @@ pub enum Packet {
     End,
     /// The end of a record, and its time in ticks of the system counter.
     Timestamp(u64),
-    /// What happened to the operation: bits of [`super::Events`].
+    /// Event flags of the operation: bits of [`super::Events`].
     Events(u64),
-    /// Who served the load, in the processor's own numbers.
+    /// The source that served the load, in the processor's own numbering.
     DataSource(u16),
     /// `CONTEXTIDR` of an exception level.
     Context {
@@ -20,14 +20,14 @@ pub enum Packet {
         /// The register.
         id: u32,
     },
-    /// What the operation was.
+    /// The kind of operation.
     Operation {
         /// 0 other, 1 load, store or atomic, 2 branch or exception return.
         class: u8,
         /// Bits that depend on the class.
         detail: u8,
     },
-    /// An address, with what its top byte tells.
+    /// An address, with the attributes of its top byte.
     Address {
         /// 0 instruction, 1 branch target, 2 data (virtual), 3 data (physical), 4 target of the branch before.
         index: u8,
@@ -38,7 +38,7 @@ pub enum Packet {
     Counter {
         /// 0 in total, 1 until issue, 2 for translation.
         index: u8,
-        /// How many; processors stop counting at their maximum.
+        /// Number of cycles; processors saturate at their maximum.
         cycles: u16,
     },
 }
@@ -46,7 +46,7 @@ pub enum Packet {
 /// Why there is no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPacket {
-    /// It begins here and ends behind the bytes given.
+    /// The packet continues beyond the given bytes.
     Incomplete,
     /// No packet of the architecture begins like this.
     Reserved,
@@ -88,7 +88,7 @@ impl Packet {
         let size = 1usize << (header >> 4 & 3);
         match header & 0xcf {
             EVENTS => return with_payload(bytes, 1, size, Packet::Events),
-            // Sizes of four and eight bytes are reserved; the numbers in use have one.
+            // Sizes of four and eight bytes are reserved; used data-source packets have one or two.
             DATA_SOURCE if size <= 2 => {
                 return with_payload(bytes, 1, size, |source| Packet::DataSource(source as u16))
             }
@@ -115,7 +115,7 @@ impl Packet {
     }
 }
 
-/// An address or a counter, whose header is the same in the short and the extended form.
+/// An address or a counter; the short and the extended form have the same header.
 fn indexed(bytes: &[u8], start: usize, header: u8, high: u8) -> Result<(Packet, usize), NoPacket> {
     let index = high | header & 7;
     match header & 0xf8 {
@@ -167,7 +167,7 @@ mod tests {
         ];
         for (bytes, packet) in cases {
             assert_eq!(Packet::read(bytes, 0), Ok((packet, bytes.len())), "{bytes:02x?}");
-            // One byte more changes nothing; one less is too few.
+            // An additional byte changes nothing; with one less it is incomplete.
             assert_eq!(Packet::read(&[bytes, &[0xff]].concat(), 0), Ok((packet, bytes.len())));
             assert_eq!(Packet::read(&bytes[..bytes.len() - 1], 0), Err(NoPacket::Incomplete));
             assert!(bytes.len() <= LONGEST);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_the_architecture_reserves_is_no_packet() {
-        // Of the 256 first bytes these begin a packet; 0x20 to 0x23 need a second byte to tell.
+        // These of the 256 first bytes begin a packet; 0x20 to 0x23 need a second byte.
         let mut known: Vec<u8> = vec![0x00, 0x01, 0x71];
         known.extend([0x42, 0x52, 0x62, 0x72, 0x43, 0x53, 0x64, 0x65]);
         known.extend([0x48, 0x49, 0x4a, 0x4b]);

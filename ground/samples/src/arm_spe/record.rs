@@ -4,14 +4,14 @@
 //!  address(0) counter(0..) operation events source address(2,3) context | timestamp or end | padding | address(0) ...
 //!  └───────────────────────────── one record ────────────────────────────────────────────┘
 //! ```
-//! Packets may come in any order but for the last. A record is only handed out if every packet of it was understood
-//! and one of them was the instruction's address: a profile with a few records less is right, one with made-up
-//! records is not. After a byte that begins no packet nothing is believed until a packet that ends a record.
+//! Packets may come in any order, except for the last. A record is returned only if all its packets were valid and
+//! one was the instruction's address: missing records do not bias a profile, invented ones do. After an invalid
+//! byte, all packets up to the next end of a record are skipped.
 
 use super::packet::{NoPacket, Packet};
 use crate::model::{CpuMode, PhysicalAddress, VirtualAddress};
 
-/// What happened to an operation (`PMSEVFR_EL1` names the same bits).
+/// Event flags of an operation (`PMSEVFR_EL1` names the same bits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Events(pub u64);
 
@@ -46,34 +46,34 @@ impl std::ops::BitOr for Events {
     }
 }
 
-/// What an operation was.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Neither memory nor branch.
     Other {
         /// A vector operation of SVE.
         sve: bool,
-        /// It depended on a condition.
+        /// Whether it was conditional.
         conditional: bool,
     },
     /// A load or store.
     Memory {
-        /// It wrote.
+        /// Whether it was a store.
         store: bool,
         /// A read-modify-write in one.
         atomic: bool,
-        /// Of a pair of load-exclusive and store-exclusive.
+        /// Part of a pair of load-exclusive and store-exclusive.
         exclusive: bool,
         /// Acquire or release.
         ordered: bool,
-        /// What registers took part.
+        /// The registers involved.
         registers: RegisterFile,
     },
     /// A branch or a return from an exception.
     Branch {
-        /// It depended on a condition.
+        /// Whether it was conditional.
         conditional: bool,
-        /// Its target came from a register.
+        /// Whether its target came from a register.
         indirect: bool,
     },
     /// A class that the architecture reserves.
@@ -138,35 +138,35 @@ impl Operation {
     }
 }
 
-/// Where an instruction ran.
+/// The exception level in which an instruction ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExceptionLevel {
-    /// 0 a program, 1 a kernel, 2 a hypervisor or a kernel that is its own, 3 the firmware.
+    /// 0 program, 1 kernel, 2 hypervisor or a kernel that is its own hypervisor, 3 firmware.
     pub level: u8,
-    /// Not of the secure world.
+    /// Whether it ran in the non-secure state.
     pub non_secure: bool,
 }
 
-/// One sampled operation. What the processor did not tell is `None`.
+/// One sampled operation. Fields that the processor did not record are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The instruction.
     pub instruction: Option<VirtualAddress>,
-    /// Where it ran.
+    /// The exception level.
     pub level: Option<ExceptionLevel>,
-    /// Where a taken branch went.
+    /// The target of a taken branch.
     pub branch_target: Option<VirtualAddress>,
-    /// Where the branch before went (since the extension's version 1.2).
+    /// The target of the previous branch (since version 1.2 of the extension).
     pub last_target: Option<VirtualAddress>,
     /// The data address, without its tag.
     pub data_address: Option<VirtualAddress>,
     /// The top byte of the data address, which programs may use for themselves.
     pub tag: u8,
-    /// The data address as the bus sees it.
+    /// The physical data address.
     pub physical_address: Option<PhysicalAddress>,
-    /// What happened.
+    /// Its event flags.
     pub events: Events,
-    /// What it was.
+    /// Its kind.
     pub operation: Option<Operation>,
     /// Cycles from dispatch to the end.
     pub total_latency: Option<u16>,
@@ -174,18 +174,18 @@ pub struct Record {
     pub issue_latency: Option<u16>,
     /// Cycles for the translation of the data address.
     pub translation_latency: Option<u16>,
-    /// `CONTEXTIDR`: the thread id, where the kernel puts it there and the recorder may know.
+    /// `CONTEXTIDR`: the thread id, if the kernel writes it there and the recorder is allowed to see it.
     pub context: Option<u32>,
-    /// Who served the load, in the processor's own numbers: see [`super::source`].
+    /// The source that served the load, in the processor's own numbering: see [`super::source`].
     pub data_source: Option<u16>,
     /// When, in ticks of the system counter.
     pub timestamp: Option<u64>,
 }
 
-/// Bits of an address payload that are address; the top byte is something else.
+/// Number of address bits in an address payload; the top byte has attributes.
 const ADDRESS_BITS: u32 = 56;
 
-/// An address of 64 bits from its lower 56: bit 55 chooses between a program's and the kernel's half.
+/// A 64-bit address from its lower 56 bits: bit 55 selects user or kernel space.
 fn virtual_address(payload: u64) -> VirtualAddress {
     let unused = 64 - ADDRESS_BITS;
     VirtualAddress(((payload << unused) as i64 >> unused) as u64)
@@ -232,7 +232,7 @@ impl Record {
         let high = self.instruction.is_some_and(|address| address.0 >> 63 != 0);
         match self.level.map(|level| level.level) {
             Some(0) => CpuMode::User,
-            // Linux runs in EL2 where it is its own hypervisor, and there as elsewhere in the upper half.
+            // Linux runs in EL2 where it is its own hypervisor, always in the upper half of the addresses.
             Some(1) => CpuMode::Kernel,
             Some(2) if high => CpuMode::Kernel,
             Some(2) => CpuMode::Hypervisor,
@@ -246,10 +246,10 @@ impl Record {
     }
 }
 
-/// What of a trace did not become records.
+/// The parts of a trace that could not be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Bytes of records that were begun and not understood, or not ended, and of what lay between.
+    /// Bytes of records that were invalid or incomplete, and of gaps between records.
     pub bytes: u64,
     /// Places where this happened.
     pub places: u64,
@@ -261,26 +261,26 @@ pub struct Decoder {
     record: Record,
     /// Bytes of the record so far.
     record_length: u64,
-    /// Damage was found: no packet is believed before the next record.
+    /// After damage: packets are skipped until the end of a record.
     lost: bool,
-    /// Bytes of padding that lie behind what was given last.
+    /// Bytes of padding beyond the end of the last input.
     to_skip: u64,
     losses: Losses,
 }
 
-/// What a piece of a trace had at its front.
+/// The result of decoding the front of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A record ends after this many bytes.
     Record(Record, usize),
-    /// No record ends in it; this number of bytes was consumed, and the rest begins a packet.
+    /// No record ends in it; this number of bytes was consumed, and the rest begins an incomplete packet.
     Rest(usize),
 }
 
 impl Decoder {
     /// Decodes up to the end of a record. `at`: where the first byte lies in the trace buffer.
     ///
-    /// What was not taken is to be given again, with more bytes behind it. A [`Step::Rest`] leaves fewer than
+    /// Pass bytes that were not consumed again, followed by more. A [`Step::Rest`] leaves fewer than
     /// [`super::packet::LONGEST`] bytes.
     pub fn step(&mut self, bytes: &[u8], at: u64) -> Step {
         let mut taken = usize::try_from(self.to_skip).unwrap_or(usize::MAX).min(bytes.len());
@@ -300,7 +300,7 @@ impl Decoder {
             self.to_skip = (length - inside) as u64;
             taken += inside;
             if self.lost {
-                // The end of a record belongs to what was damaged; padding belongs to no record.
+                // The end of a damaged record is part of the damage; padding belongs to no record.
                 if packet != Packet::Padding {
                     self.losses.bytes += length as u64;
                 }
@@ -310,7 +310,7 @@ impl Decoder {
             if packet == Packet::Padding {
                 continue;
             }
-            // A record has one instruction: this one began before the last had ended.
+            // A record has one instruction: a second one means that the end of the previous record is missing.
             if self.record.instruction.is_some() && matches!(packet, Packet::Address { index: 0, .. }) {
                 self.give_up_record();
                 self.lost = false;
@@ -330,8 +330,8 @@ impl Decoder {
         Step::Rest(taken)
     }
 
-    /// Ends a trace whose last `left` bytes could not be decoded; returns the losses of the whole trace. A record that
-    /// was begun is lost: the following packets are of another place and time.
+    /// Ends a trace whose last `left` bytes could not be decoded; returns the losses of the whole trace. An
+    /// incomplete record is lost: later packets belong to another place and time.
     pub fn finish(&mut self, left: usize) -> Losses {
         if self.record_length > 0 || left > 0 {
             self.give_up_record();

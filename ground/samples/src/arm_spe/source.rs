@@ -1,7 +1,7 @@
-//! What a record was to the memory: perf_event's data-source word, as perf makes it of Arm's records.
+//! Converts Arm's records to perf_event's data-source word, as perf does.
 //!
-//! The architecture defines that there is a data source and leaves its numbers to each processor. Arm's own cores from
-//! Neoverse N1 on share one table:
+//! The architecture defines that there is a data source and leaves its numbers to each processor. Arm's own cores
+//! from Neoverse N1 on share one table:
 //!
 //! | number | served by | level | snoop |
 //! |---|---|---|---|
@@ -13,7 +13,8 @@
 //! | 13 | the other socket | remote | from a peer |
 //! | 14 | memory | DRAM | none |
 //!
-//! Ampere's AmpereOne says the same in other numbers. Elsewhere the events tell which caches missed, and no more.
+//! Ampere's AmpereOne uses other numbers for the same sources. Other processors report only which caches missed, by
+//! events.
 
 use super::record::{Events, Operation, Record};
 use crate::model::DataSource;
@@ -22,7 +23,7 @@ use crate::model::DataSource;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Midr(pub u64);
 
-/// Who numbers data sources how.
+/// Processor families by their numbering of data sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbering {
     Arm,
@@ -83,7 +84,7 @@ impl Record {
     pub fn data_source_word(&self, processor: Midr) -> Option<DataSource> {
         let Some(Operation::Memory { store, .. }) = self.operation else { return None };
         let numbered = processor.numbering().and_then(|numbering| match store {
-            // These processors do not say what served a store, though their events say more of it.
+            // These processors do not report the source of a store, though their events have more.
             true => Some(LVL_NA | NUMBER_NA | SNOOP_NA),
             false => served_by(numbering, self.data_source?),
         });
@@ -93,7 +94,7 @@ impl Record {
     }
 }
 
-/// The level of a numbered source; `None` for a number that stands in no table.
+/// The level of a numbered source; `None` for an unknown number.
 fn served_by(numbering: Numbering, source: u16) -> Option<u64> {
     let source = match numbering {
         Numbering::Arm => source,
@@ -119,7 +120,7 @@ fn served_by(numbering: Numbering, source: u16) -> Option<u64> {
     })
 }
 
-/// The level that the events tell of: the last one that was asked.
+/// The level from the event flags: the last one that was accessed.
 fn level_by_events(events: Events) -> u64 {
     let outcome = |missed| if events.has(missed) { LVL_MISS } else { LVL_HIT };
     let mut level = 0;
@@ -184,8 +185,8 @@ mod tests {
                 assert_eq!(access(0, Some(ampere), 0x02).data_source_word(AMPERE_ONE), Some(source));
             }
         }
-        // The word that perf 6.1 has for a load from DRAM that needed no walk: op 2, HIT and LOC_RAM, snoop NONE,
-        // TLB WK and HIT, number 0xd.
+        // perf 6.1's word for a load from DRAM without a page walk: op 2, HIT and LOC_RAM, snoop NONE, TLB WK and
+        // HIT, number 0xd.
         let word = access(0, Some(14), 0x12).data_source_word(N1).expect("a load");
         assert_eq!(word.0, 0x2 | 0x82 << 5 | 0x2 << 19 | 0x22 << 26 | 0xd << 33);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The data-source word: what a memory access was and who served it (`union perf_mem_data_src`).
+//! The data-source word: the kind of a memory access and what served it (`union perf_mem_data_src`).
 //!
 //! ```text
 //! bits  0..4  5..18  19..23  24..25  26..32  33..36   37      38..39  40..42  43..45
@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the instruction did to memory.
+/// The memory operation of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOperation {
@@ -21,7 +21,7 @@ pub enum MemoryOperation {
     Prefetch,
     /// An instruction fetch.
     Execute,
-    /// The source does not tell.
+    /// Unknown.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ pub enum MemoryOperation {
 pub enum MemoryLevel {
     /// First-level cache.
     L1,
-    /// Line-fill buffer: already on its way.
+    /// Line-fill buffer: a fill of the line was already outstanding.
     LineFillBuffer,
     /// Second-level cache.
     L2,
@@ -47,11 +47,11 @@ pub enum MemoryLevel {
     PersistentMemory,
     /// I/O or uncached memory.
     Uncached,
-    /// The source does not tell.
+    /// Unknown.
     Unknown,
 }
 
-/// What snooping other caches found.
+/// The result of snooping other caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Snoop {
@@ -67,11 +67,11 @@ pub enum Snoop {
     Forward,
     /// Served from a peer.
     Peer,
-    /// The source does not tell.
+    /// Unknown.
     Unknown,
 }
 
-/// Where the address translation was found.
+/// How the address translation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlbOutcome {
@@ -81,7 +81,7 @@ pub enum TlbOutcome {
     L2Hit,
     /// A page walk (by hardware, or by the operating system).
     Walk,
-    /// The source does not tell.
+    /// Unknown.
     Unknown,
 }
 
@@ -105,10 +105,10 @@ impl DataSource {
         (self.0 >> shift) & ((1 << width) - 1)
     }
 
-    /// What the instruction did.
+    /// The memory operation.
     pub fn operation(self) -> MemoryOperation {
         let op = self.bits(OP_SHIFT, 5);
-        // The kernel sets one bit; a word with several (load + prefetch) is named by the strongest meaning.
+        // The kernel sets one bit; a word with several (load + prefetch) gets the strongest one.
         if op & 0x04 != 0 {
             MemoryOperation::Store
         } else if op & 0x08 != 0 {
@@ -122,7 +122,7 @@ impl DataSource {
         }
     }
 
-    /// The level that served the access: `mem_lvl_num` where the kernel gives it, else the older `mem_lvl` bits.
+    /// The level that served the access: `mem_lvl_num` if the kernel sets it, else the older `mem_lvl` bits.
     pub fn level(self) -> MemoryLevel {
         let remote = self.bits(REMOTE_SHIFT, 1) != 0;
         match self.bits(LVL_NUM_SHIFT, 4) {
@@ -130,7 +130,7 @@ impl DataSource {
             1 => return MemoryLevel::L1,
             2 => return MemoryLevel::L2,
             3 => return MemoryLevel::L3,
-            4 => return MemoryLevel::L3, // an L4 is a memory-side cache; nothing below the cores tells it apart
+            4 => return MemoryLevel::L3, // an L4 is a memory-side cache; the model has no level for it
             0xa => return MemoryLevel::Uncached,
             0xb => return MemoryLevel::OtherCore,
             0xc => return MemoryLevel::LineFillBuffer,
@@ -141,8 +141,8 @@ impl DataSource {
         let level = self.bits(LVL_SHIFT, 14);
         let (hit, miss) = (level & 0x02 != 0, level & 0x04 != 0);
         if miss && !hit {
-            // The level that was asked and did not have it (a store of Intel, an access of Arm without a data
-            // source). Who did is known only behind the last level.
+            // The level that missed (a store on Intel, an access on Arm without a data source). What served it is
+            // known only after the last level.
             return match level {
                 _ if level & 0xf00 != 0 => MemoryLevel::Remote,
                 _ if level & 0x40 != 0 => MemoryLevel::LocalDram,
@@ -168,7 +168,7 @@ impl DataSource {
         }
     }
 
-    /// What snooping found.
+    /// The result of snooping.
     pub fn snoop(self) -> Snoop {
         let extended = self.bits(SNOOPX_SHIFT, 2);
         let snoop = self.bits(SNOOP_SHIFT, 5);
@@ -194,12 +194,12 @@ impl DataSource {
         self.bits(LOCK_SHIFT, 2) & 0x2 != 0
     }
 
-    /// Where the translation was found.
+    /// How the translation was found.
     pub fn tlb(self) -> TlbOutcome {
         let tlb = self.bits(TLB_SHIFT, 7);
         let (hit, miss) = (tlb & 0x02 != 0, tlb & 0x04 != 0);
         let (l1, l2, walker) = (tlb & 0x08 != 0, tlb & 0x10 != 0, tlb & 0x60 != 0);
-        // Intel sets "hit" with both L1 and L2 when it only knows that no walk was needed.
+        // Intel sets "hit" with both L1 and L2 if it only knows that no walk was needed.
         if miss || (walker && !hit) {
             TlbOutcome::Walk
         } else if hit && l1 {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(DataSource(0x400 << 5).level(), MemoryLevel::Remote);
     }
 
-    /// The six words of `perf.data.weight_struct`, with what `perf script` says of them.
+    /// The six words of `perf.data.weight_struct`, with the texts of `perf script`.
     #[test]
     fn words_of_a_recorded_skylake_capture() {
         let cases = [

@@ -1,4 +1,4 @@
-//! What was counted: the events of a capture, and the names under which users ask for them.
+//! The events of a capture, and the names by which users request them.
 
 use super::units::Period;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct EventIndex(pub usize);
 
-/// Where a capture's samples came from.
+/// The source of a capture's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventSource {
@@ -16,15 +16,15 @@ pub enum EventSource {
     Hardware,
     /// The software PMU: a simulated memory hierarchy under Valgrind.
     Simulated,
-    /// The kernel's timer (`cpu-clock`): where time goes, with no data address.
+    /// The kernel's timer (`cpu-clock`): CPU time, without data addresses.
     Timer,
-    /// The kernel's timer with registers: the load that was waited for, and its data address.
+    /// The kernel's timer with registers: loads that a thread waited for, and their data addresses.
     Live,
     /// A perf.data file of another recorder.
     Imported,
 }
 
-/// The events that Hardmeter knows by name, with one meaning on every source.
+/// The events with a Hardmeter name, which have the same meaning for every source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -37,11 +37,11 @@ pub enum MemoryEvent {
     L2Miss = 2,
     /// Accesses that the last level did not hold.
     L3Miss = 3,
-    /// Data accesses whose page the first-level data TLB did not hold.
+    /// Data accesses that missed the first-level data TLB.
     DtlbMiss = 4,
-    /// Instruction fetches whose page the first-level instruction TLB did not hold.
+    /// Instruction fetches that missed the first-level instruction TLB.
     ItlbMiss = 5,
-    /// Translations that the second-level TLB did not hold: page walks.
+    /// Translations that missed the second-level TLB: page walks.
     StlbMiss = 6,
     /// Load accesses, missing or not.
     Loads = 7,
@@ -49,11 +49,11 @@ pub enum MemoryEvent {
     Stores = 8,
     /// Instructions executed.
     Instructions = 9,
-    /// Branches whose direction or target was predicted wrongly.
+    /// Branches whose direction or target was mispredicted.
     BranchesMispredicted = 10,
     /// Accesses to a line that this core had, and lost to another core's write.
     CoherenceMiss = 11,
-    /// Stores that took a line away from other cores.
+    /// Stores that invalidated a line in other cores.
     Invalidation = 12,
 }
 
@@ -119,7 +119,7 @@ impl MemoryEvent {
     }
 }
 
-/// One event of a capture, as the file describes it.
+/// One event of a capture, as described in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDescription {
     /// The name as recorded: Hardmeter's (`l1d-miss`) or perf's.

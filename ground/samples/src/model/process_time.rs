@@ -1,4 +1,4 @@
-//! What a process did with its time while it was recorded.
+//! How a process spent its time during the recording.
 
 use super::units::Pid;
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ pub struct ProcessTime {
     pub running_ns: u64,
     /// Nanoseconds that it could have run, and had no CPU.
     pub run_queue_ns: u64,
-    /// How often it was looked at.
+    /// Number of polls of its state.
     pub looks: u64,
-    /// How often it waited for a disk then.
+    /// Number of polls at which it waited for a disk.
     pub looks_on_disk: u64,
 }
 
 impl ProcessTime {
-    /// Whether it did anything worth a word: it ran at least a hundredth of the time.
+    /// Whether it ran at least a hundredth of the time.
     pub fn is_busy(&self) -> bool {
         self.running_ns.saturating_mul(100) >= self.wall_ns.max(1)
     }

@@ -1,4 +1,4 @@
-//! Everything a capture tells besides its samples: processes, mappings, losses.
+//! All records of a capture other than samples: processes, mappings, losses.
 
 use super::sample::Sample;
 use super::statement_mark::StatementMark;
@@ -7,7 +7,7 @@ use super::units::{CpuId, FileOffset, Pid, Tid, Timestamp, VirtualAddress};
 /// The processor's mode, from a record header's `misc` field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CpuMode {
-    /// Not reported.
+    /// Unknown.
     #[default]
     Unknown,
     /// The operating system's kernel.
@@ -59,14 +59,14 @@ pub struct Mmap {
     pub flags: Option<u32>,
     /// Build id, when recorded.
     pub build_id: Option<Vec<u8>>,
-    /// The file, or a bracketed name such as `[heap]` or `[kernel.kallsyms]_text`. Bytes that are no UTF-8 are
+    /// The file, or a bracketed name such as `[heap]` or `[kernel.kallsyms]_text`. Bytes that are not UTF-8 are
     /// replaced.
     pub path: String,
     /// When.
     pub time: Option<Timestamp>,
 }
 
-/// A thread took a name, by exec or by its own call.
+/// A thread set its name, by exec or explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comm {
     /// The process.
@@ -75,7 +75,7 @@ pub struct Comm {
     pub tid: Tid,
     /// The name, at most 15 bytes from a kernel.
     pub name: String,
-    /// Whether it came with an exec: all older mappings of the process are gone.
+    /// Whether it came with an exec, which removes all older mappings of the process.
     pub exec: bool,
     /// When.
     pub time: Option<Timestamp>,
@@ -110,7 +110,7 @@ pub struct Exit {
 /// The kernel dropped records or samples because a buffer was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostRecords {
-    /// How many.
+    /// Number of lost records.
     pub count: u64,
     /// Whether only samples were lost (`LOST_SAMPLES`), rather than any record.
     pub samples_only: bool,
@@ -130,8 +130,7 @@ pub struct Throttle {
 }
 
 /// One record of a capture.
-// Samples are nearly all there is, are handed out by value and never stored: boxing them would cost an
-// allocation each.
+// Nearly all records are samples, which are passed by value and never stored: boxing would cost an allocation each.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record<'a> {
@@ -149,7 +148,7 @@ pub enum Record<'a> {
     Lost(LostRecords),
     /// A throttling.
     Throttle(Throttle),
-    /// A statement began or ended: a sample of a server's own probe, which stands for no event of memory.
+    /// A statement began or ended: a sample of a server's own probe, not of a memory event.
     Statement(StatementMark<'a>),
     /// Anything else, by its type number: counted, not decoded.
     Other {

@@ -1,4 +1,4 @@
-//! One sample: an event that happened at an instruction, with what was known of it.
+//! One sample: an event at an instruction, with the recorded data.
 
 use super::data_source::DataSource;
 use super::event::EventIndex;
@@ -14,14 +14,14 @@ pub struct Weight {
     pub latency: Cycles,
     /// Latency of the whole instruction (`var2_w`), 0 where unknown.
     pub instruction_latency: Cycles,
-    /// The third field (`var3_w`), whose meaning depends on the processor; kept raw.
+    /// The third field (`var3_w`), whose meaning depends on the processor; raw.
     pub third: u16,
 }
 
 /// One frame of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
-    /// The return address (for the first frame: the sampled instruction).
+    /// The return address (of the first frame: the sampled instruction).
     pub address: VirtualAddress,
     /// The mode the frame ran in.
     pub mode: CpuMode,
@@ -87,7 +87,7 @@ pub struct ReadValue {
     pub lost: Option<u64>,
 }
 
-/// One sample, as decoded from its record. Fields that the event did not record are `None` or empty.
+/// One sample, decoded from its record. Fields that the event did not record are `None` or empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
     /// Which event of the capture.
@@ -104,11 +104,11 @@ pub struct Sample<'a> {
     pub tid: Option<Tid>,
     /// When.
     pub time: Option<Timestamp>,
-    /// The data address; `None` when the event records none or the hardware had none (0).
+    /// The data address; `None` if the event does not record it or the hardware had none (0).
     pub address: Option<VirtualAddress>,
     /// The processor.
     pub cpu: Option<CpuId>,
-    /// Events this sample stands for: the record's own, or the event's fixed period.
+    /// Number of events that this sample stands for: from the record, or the event's fixed period.
     pub period: Period,
     /// The call chain.
     pub callchain: Callchain<'a>,
@@ -126,7 +126,7 @@ pub struct Sample<'a> {
     pub user_stack: Option<&'a [u8]>,
     /// The cost.
     pub weight: Option<Weight>,
-    /// What the access was and who served it.
+    /// The kind of the access and what served it.
     pub data_source: Option<DataSource>,
     /// Transactional-memory status, raw.
     pub transaction: Option<u64>,
@@ -143,12 +143,12 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// What only a simulated sample knows.
+    /// The additional data of a simulated sample.
     pub fn simulated(&self) -> Option<SimulatedDetail> {
         SimulatedDetail::decode(self.raw?)
     }
 
-    /// What the server process executed, where the sample says so itself.
+    /// The state of the server process, if the sample contains it.
     pub fn server_state(&self) -> Option<ServerState> {
         ServerState::decode(self.raw?)
     }

@@ -1,5 +1,5 @@
-//! What only the software PMU knows about an access. It travels in `PERF_SAMPLE_RAW`, which perf skips for
-//! events that are not tracepoints, so the detail stays with its sample through `perf script`, copies and merges.
+//! Additional data of the software PMU about an access. They are stored in `PERF_SAMPLE_RAW`, which perf skips for
+//! events that are not tracepoints, so they stay with their sample through `perf script`, copies and merges.
 //!
 //! ```text
 //! byte  0      4        5       6       7       8            12                       20
@@ -15,10 +15,10 @@
 //! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was asked for (u64) |
 //! ```
 //!
-//! Unknown kinds are skipped; a section cut short ends the list.
+//! Unknown kinds are skipped; a truncated section ends the list.
 //!
-//! Samples of source `live` carry the same field under another magic: bytes 4 to 11 are zero, and only sections of kind
-//! 2 and 3 follow, [what the server executed](ServerState) when the sample was taken.
+//! Samples of source `live` carry the same field under another magic: bytes 4 to 11 are zero, and only sections of
+//! kind 2 and 3 follow, [what the server executed](ServerState) when the sample was taken.
 
 use super::data_source::MemoryOperation;
 use super::state::StateId;
@@ -35,33 +35,34 @@ pub enum MissCause {
     Capacity,
     /// A fully associative cache of the same size would have hit.
     Conflict,
-    /// Another core's write took the line away.
+    /// Another core's write invalidated the line.
     Coherence,
 }
 
-/// What two cores that pass a line to and fro have in common (Torrellas, Lam & Hennessy 1994: by the word that missed).
+/// Whether two cores use the same words of a line that both access (Torrellas, Lam & Hennessy 1994: by the word
+/// that missed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharingVerdict {
-    /// The word accessed was written by another core since this one lost the line.
+    /// Another core wrote the accessed word since this core lost the line.
     True,
-    /// Only other words of the line were.
+    /// Other cores wrote only other words of the line.
     False,
 }
 
 /// The other side of a coherence miss, or of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
-    /// True or false; `None` for an invalidation, where nothing is known yet of what the others will read.
+    /// True or false; `None` for an invalidation, since the later reads are not known yet.
     pub verdict: Option<SharingVerdict>,
     /// The other's process.
     pub pid: Pid,
-    /// The other's instruction: that of the latest write that took the line away (for a coherence miss), or of the
-    /// latest access by the core that loses it (for an invalidation).
+    /// The instruction of the other core: for a coherence miss the latest write that invalidated the line, for an
+    /// invalidation the latest access by the core that loses it.
     pub ip: VirtualAddress,
-    /// Where on the line the other accessed it, in bytes from its start.
+    /// Offset of the other core's access on the line in bytes.
     pub offset: u8,
-    /// How many bytes.
+    /// Its size in bytes.
     pub size: AccessSize,
     /// Whether the other loaded or stored.
     pub operation: MemoryOperation,
@@ -74,35 +75,35 @@ pub use hardmeter_statement::StatementId;
 pub struct HeapBlock {
     /// Its first byte.
     pub start: VirtualAddress,
-    /// Its size as asked for.
+    /// Its requested size.
     pub size: ByteCount,
-    /// Where the program asked for it: the return address of the call of `malloc`.
+    /// Where the program allocated it: the return address of the call of `malloc`.
     pub site: VirtualAddress,
 }
 
-/// What a server process executed at a sample.
+/// The state of a server process at a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerState {
     /// The statement that the process executed, or, if that is over, had executed last.
     pub statement: Option<StatementId>,
-    /// Whether the statement was over: the process was cleaning up after it, or waiting for the next one.
+    /// Whether the statement had ended: the process was cleaning up, or waiting for the next one.
     pub statement_over: bool,
 }
 
-/// The part of a simulated sample that has no place in a hardware sample.
+/// The part of a simulated sample that hardware samples do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedDetail {
     /// Bytes touched by the access.
     pub access_size: AccessSize,
-    /// Why it missed; `None` when causes were not simulated or the event is no cache miss.
+    /// The cause of the miss; `None` if causes were not simulated or the event is not a cache miss.
     pub cause: Option<MissCause>,
     /// The set of the missing cache, in the level of the event.
     pub set: u32,
     /// Wall-clock time (`CLOCK_MONOTONIC`), since the sample's own time is simulated.
     pub wall_time: Timestamp,
-    /// Who else uses the line, for the events of sharing and for misses by coherence.
+    /// The other core that uses the line, for sharing events and coherence misses.
     pub sharing: Option<Sharing>,
-    /// What the process executed.
+    /// The state of the server process.
     pub server: ServerState,
     /// The heap block, where allocations were recorded.
     pub heap_block: Option<HeapBlock>,
@@ -153,8 +154,7 @@ impl SimulatedDetail {
         Some(detail)
     }
 
-    /// What was read of the server's own state at the sample, by the number of the rule; nothing if the raw field
-    /// has another format.
+    /// The bytes of the server's state at the sample, by state rule; none if the raw field has another format.
     pub fn states(raw: &[u8]) -> impl Iterator<Item = (StateId, &[u8])> {
         let raw = if has_sections(raw) { raw } else { &[] };
         sections(raw).filter(|(kind, _)| *kind == STATE).filter_map(|(_, payload)| {
@@ -169,7 +169,7 @@ impl ServerState {
     /// The first four bytes of a live sample's raw field.
     pub const LIVE_MAGIC: [u8; 4] = *b"HMl1";
 
-    /// Reads it from the raw field of a simulated or live sample; `None` if the field has another format, or names no
+    /// Decodes it from the raw field of a simulated or live sample; `None` if the field has another format or no
     /// statement.
     pub fn decode(raw: &[u8]) -> Option<ServerState> {
         let ours = if has_sections(raw) { raw } else { &[] };

@@ -1,13 +1,13 @@
-//! Samples of time at loads (source `live`): what the recorder found out about itself, and what it counted.
+//! Timer samples at loads (source `live`): self-test and counts of the recorder.
 
 use serde::{Deserialize, Serialize};
 
-/// The event of samples that waited for a load: CPU time right behind it.
+/// The event of samples that waited for a load: CPU time at the instruction after it.
 pub const STALL_EVENT: &str = "stall";
 /// The event of all other samples of a live recording.
 pub const OTHER_CPU_EVENT: &str = "other-cpu";
 
-/// Where the instruction pointer of a sample of time is, seen from the load that was waited for.
+/// Position of a timer sample's instruction pointer relative to the load that was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Landing {
@@ -26,28 +26,28 @@ pub struct SkidCount {
     pub samples: u64,
 }
 
-/// What came of the samples of a live recording.
+/// Counts of a live recording's samples by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallCounts {
-    /// Taken in the kernel.
+    /// In the kernel.
     pub kernel: u64,
-    /// Behind a load whose address was computed.
+    /// After a load whose address was computed.
     pub with_address: u64,
-    /// Behind a load whose address register was overwritten.
+    /// After a load whose address register was overwritten.
     pub overwritten: u64,
     /// Behind a load relative to `%fs` or `%gs`.
     pub segment: u64,
     /// Behind a load of several addresses.
     pub several: u64,
-    /// Behind something that is no load.
+    /// After an instruction that is not a load.
     pub no_load: u64,
-    /// In code that is not at hand.
+    /// In code whose image is missing.
     pub no_code: u64,
     /// Outside all functions, or not at an instruction.
     pub no_function: u64,
-    /// Where a function was entered, or a call returned, or a jump table leads.
+    /// At the start of a function, after a return, or at the target of a jump table.
     pub entry: u64,
-    /// Where control arrives from several loads.
+    /// At a place with several possible preceding loads.
     pub join: u64,
 }
 
@@ -73,18 +73,18 @@ impl StallCounts {
     }
 }
 
-/// How a live recording was made.
+/// The parameters and the quality of a live recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallNotes {
-    /// Nanoseconds of CPU time that a sample stands for.
+    /// CPU time per sample in nanoseconds.
     pub period_ns: u64,
-    /// What a sample costs the sampled process, as measured at the start, in nanoseconds.
+    /// Cost of a sample to the sampled process in nanoseconds, measured at the start.
     pub sample_cost_ns: u64,
-    /// Where samples land.
+    /// Where samples land relative to the load.
     pub landing: Landing,
-    /// The self-test at the start: samples by their distance from the load, nearest first.
+    /// The self-test at the start: samples by distance from the load, nearest first.
     pub skid: Vec<SkidCount>,
-    /// What came of the samples.
+    /// Counts of samples by result.
     pub counts: StallCounts,
 }
 

@@ -1,9 +1,9 @@
-//! What the software PMU shall read of a profiled server at the moment of a sample: which statement it executes,
-//! which block a buffer holds. The rules are plain data, made by the crate that knows the server (`measure/objects`) and
-//! executed by the source of the samples; neither depends on the other.
+//! State rules: what the software PMU reads from a profiled server's memory at each sample, such as the statement,
+//! or the block in a buffer. The rules are plain data, made by the crate that knows the server (`measure/objects`)
+//! and executed by the source of the samples; neither depends on the other.
 //!
 //! Addresses are those of the server's first process. Processes forked from it share them; in a process where a
-//! rule's memory is not mapped, the rule is silent.
+//! rule's memory is not mapped, the rule returns nothing.
 
 use super::units::{ByteCount, VirtualAddress};
 use serde::{Deserialize, Serialize};
@@ -14,49 +14,49 @@ use serde::{Deserialize, Serialize};
 pub struct StateId(pub u32);
 
 impl StateId {
-    /// The number by which the server itself knows the statement, eight bytes, 0 where it gives none: PostgreSQL's
-    /// query id, which `pg_stat_statements` lists too.
+    /// The server's own id of the statement, eight bytes, 0 if it has none: PostgreSQL's query id, as in
+    /// `pg_stat_statements`.
     pub const SERVERS_STATEMENT: StateId = StateId(0xffff_ff01);
-    /// When the server began the statement, eight bytes: microseconds since 2000-01-01 UTC by the wall clock, as
-    /// PostgreSQL counts. Source `live` reads it to know whether a statement is that of the sample, or a later one.
+    /// When the server began the statement, eight bytes: microseconds since 2000-01-01 UTC by the wall clock.
+    /// Source `live` uses it to tell whether a statement is the sample's or a later one.
     pub const STATEMENT_START: StateId = StateId(0xffff_ff02);
 }
 
-/// Where a server keeps the text of the statement that it executed last: `*(*base + offset)` is its address.
+/// The place of the text of the latest statement: `*(*base + offset)` is its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LastStatement {
-    /// Where the pointer to what contains it lies.
+    /// Address of the pointer to the containing structure.
     pub base: VirtualAddress,
     /// Offset of the text's address from there.
     pub offset: ByteCount,
 }
 
-/// One thing to read at a sample.
+/// The statement being executed: `*pointer` is the address of its text (NUL-terminated), or null. The text is
+/// normalised (`ground/statement`, PostgreSQL's dialect), and the sample gets its `StatementId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateRule {
-    /// The statement being executed: `*pointer` is the address of its text (NUL-terminated), or null.
-    /// The text is normalised (`ground/statement`, as PostgreSQL reads it), and its `StatementId` goes with the sample.
+    /// Address of the pointer.
     Statement {
-        /// Where the pointer lies.
+        /// The latest statement, used while that pointer is null.
         pointer: VirtualAddress,
         /// Where to look for the statement executed last, while that pointer is null.
         last: Option<LastStatement>,
     },
     /// A word of up to eight bytes: at `base`, or, with `offset`, at `*base + offset`.
     Word {
-        /// By which number the result is known.
+        /// The id of the result.
         id: StateId,
-        /// Where the word, or the pointer to what contains it, lies.
+        /// Address of the word, or of the pointer to its structure.
         base: VirtualAddress,
         /// Offset from what `base` points to.
         offset: Option<ByteCount>,
-        /// Bytes: 1, 2, 4 or 8.
+        /// Size in bytes: 1, 2, 4 or 8.
         length: u32,
     },
-    /// The entry of a table that belongs to the sampled data address: of `table[(address - region) / stride]`,
-    /// the first `length` bytes. Silent where the address lies outside the region.
+    /// The first `length` bytes of the table entry for the sampled data address: `table[(address - region) /
+    /// stride]`. Nothing if the address lies outside the region.
     Entry {
-        /// By which number the result is known.
+        /// The id of the result.
         id: StateId,
         /// First byte of the region.
         region: VirtualAddress,
@@ -74,6 +74,6 @@ pub enum StateRule {
 }
 
 impl StateRule {
-    /// How many rules a capture can have.
+    /// Maximum number of rules of a capture.
     pub const MOST: usize = 8;
 }

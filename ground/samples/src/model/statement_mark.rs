@@ -23,17 +23,17 @@ pub struct StatementMark<'a> {
     pub tid: Tid,
     /// When.
     pub time: Option<Timestamp>,
-    /// What happened.
+    /// The kind of mark.
     pub kind: StatementMarkKind<'a>,
 }
 
-/// What a mark says.
+/// The kind of a statement mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementMarkKind<'a> {
-    /// A statement begins, or goes on (PostgreSQL's extended protocol tells of parse, bind and execute).
+    /// A statement begins or continues (PostgreSQL's extended protocol has marks for parse, bind and execute).
     Begins {
-        /// Its text as the client sent it, constants included. `None` where the recorder could not have it: without
-        /// tracefs, and of a text longer than the 4 KiB that the kernel copies.
+        /// The client's text, constants included. `None` if the recorder could not read it: without tracefs, or if
+        /// the text is longer than the 4 KiB that the kernel copies.
         text: Option<&'a [u8]>,
     },
     /// The process waits for its client.
@@ -43,20 +43,20 @@ pub enum StatementMarkKind<'a> {
 /// Which of a server's probes an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatementProbe {
-    /// Reported at every change: a text begins, no text ends.
+    /// At every change of status: with a text a statement begins, without one it ends.
     Status,
     /// A statement begins.
     Start,
-    /// It ends.
+    /// A statement ends.
     Done,
 }
 
 impl StatementProbe {
-    /// What the group of a recorder's probes begins with; its process id follows.
+    /// Prefix of the group name of a recorder's probes; the process id follows.
     pub const GROUP_PREFIX: &'static str = "hardmeter_";
-    /// Where the text's address stands in the raw field.
+    /// Offset of the text's address in the raw field.
     pub const ADDRESS_AT: usize = 16;
-    /// Where the text's place (offset and length) stands.
+    /// Offset of the text's position (offset and length).
     pub const TEXT_AT: usize = 24;
 
     /// The name of the event within its group.
@@ -85,13 +85,13 @@ impl StatementProbe {
         })
     }
 
-    /// What a sample of this probe's event says. `None` if it does not say which process it is about.
+    /// The mark of a sample of this probe's event. `None` if the sample has no process.
     pub fn decode<'a>(self, sample: &Sample<'a>) -> Option<StatementMark<'a>> {
         let pid = sample.pid?;
         let begins = match self {
             StatementProbe::Done => false,
             StatementProbe::Start => true,
-            // No text: the statement has ended. Where nothing tells, it began: an end would lose samples.
+            // No text: the statement has ended. If unknown, take it as a begin: an end would lose samples.
             StatementProbe::Status => text_address(sample) != Some(0),
         };
         let kind = match begins {
@@ -117,7 +117,7 @@ fn text_address(sample: &Sample<'_>) -> Option<u64> {
 /// The text, without its zero. `None` where the kernel could not read it.
 fn text(raw: &[u8]) -> Option<&[u8]> {
     const AT: usize = StatementProbe::TEXT_AT;
-    /// What the kernel writes in place of memory that it cannot read.
+    /// The kernel's text for memory that it cannot read.
     const FAULT: &[u8] = b"(fault)";
     let place = u32::from_le_bytes(raw.get(AT..AT + 4)?.try_into().ok()?);
     let (offset, length) = ((place & 0xffff) as usize, (place >> 16) as usize);

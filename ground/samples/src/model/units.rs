@@ -1,4 +1,4 @@
-//! Newtypes for everything that would otherwise be a bare integer: an address space or a unit is part of the type.
+//! Newtypes for integers, so that the address space or the unit is part of the type.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,11 +19,11 @@ macro_rules! unit {
 }
 
 unit!(
-    /// An address as the profiled program sees it.
+    /// A virtual address of the profiled program.
     VirtualAddress(u64), "{:#x}"
 );
 unit!(
-    /// An address as the memory bus sees it; in simulated captures, of the simulated page frames.
+    /// A physical address; in simulated captures, within the simulated page frames.
     PhysicalAddress(u64), "{:#x}"
 );
 unit!(
@@ -43,7 +43,7 @@ unit!(
     Timestamp(u64), "{}"
 );
 unit!(
-    /// How many events one sample stands for.
+    /// Number of events that one sample stands for.
     Period(u64), "{}"
 );
 unit!(

@@ -1,4 +1,4 @@
-//! The numbers of the kernel's interface: record types, flag bits and `struct perf_event_attr`.
+//! Constants of the kernel's interface: record types, flag bits and `struct perf_event_attr`.
 //!
 //! Names and values are those of `include/uapi/linux/perf_event.h` (kernel 6.x) and, for record types from 64 up,
 //! of perf's own user-space records.
@@ -162,7 +162,7 @@ pub mod misc {
     pub const BUILD_ID_SIZE: u16 = 1 << 15;
 }
 
-/// Bits of the flag word of an `AUX` record: what happened to a piece of a trace.
+/// Bits of the flag word of an `AUX` record: losses in a piece of a trace.
 #[allow(missing_docs)] // PERF_AUX_FLAG_*
 pub mod aux_flag {
     pub const TRUNCATED: u64 = 1;
@@ -188,13 +188,13 @@ pub(super) const ATTR_SIZE_MINIMUM: usize = 64;
 
 /// `struct perf_event_attr`, field by field, for passing to `perf_event_open` and for the file.
 ///
-/// Plain words on purpose: this is the kernel's interface, not the model.
+/// The fields are plain integers: this is the kernel's interface, not the model.
 #[allow(missing_docs)] // the kernel's own names
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerfEventAttr {
     pub event_type: u32,
-    /// Bytes of this structure as the kernel shall see it; [`PerfEventAttr::SIZE`] when made here.
+    /// Size of this structure for the kernel; [`PerfEventAttr::SIZE`] if created here.
     pub size: u32,
     pub config: u64,
     /// A period, or a frequency in Hz if [`attr_flag::FREQ`] is set.
@@ -225,11 +225,11 @@ pub struct PerfEventAttr {
 }
 
 impl PerfEventAttr {
-    /// `PERF_ATTR_SIZE_VER7`: what kernel 6.1 and its perf know. A longer attribute makes that perf refuse the
-    /// file ("incompatible file format").
+    /// `PERF_ATTR_SIZE_VER7`, known to kernel 6.1 and its perf, which refuses files with longer attributes
+    /// ("incompatible file format").
     pub const SIZE: usize = 128;
 
-    /// An attribute of a type and configuration, everything else zero.
+    /// An attribute with a type and configuration; all else is zero.
     pub fn new(event_type: u32, config: u64) -> PerfEventAttr {
         PerfEventAttr { event_type, size: Self::SIZE as u32, config, ..PerfEventAttr::default() }
     }

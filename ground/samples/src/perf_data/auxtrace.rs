@@ -1,4 +1,4 @@
-//! The records around a trace: what perf says of it in advance (`AUXTRACE_INFO`, `TIME_CONV`), and where its bytes are
+//! The records about traces: perf's announcement (`AUXTRACE_INFO`, `TIME_CONV`), and the position of the bytes
 //! (`AUXTRACE`).
 
 use super::abi::{record_type, AUXTRACE_ARM_SPE};
@@ -9,24 +9,24 @@ use crate::model::Timestamp;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a capture says of its Arm SPE traces in advance.
+/// The announcement of a capture's Arm SPE traces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TraceHeader {
     /// The PMU whose event the traces belong to; `None` if there are no traces, or of another kind.
     pub(super) pmu_type: Option<u32>,
-    /// What the traces are of, whether they are decoded or not; 0 if nothing announces them.
+    /// The kind of traces, decoded or not; 0 without an announcement.
     pub(super) kind: u32,
-    /// Which processor each CPU is, where perf is new enough to say (6.14).
+    /// The processor of each CPU, recorded by perf 6.14 and later.
     pub(super) processors: HashMap<u32, Midr>,
     /// From ticks of the system counter to the capture's time.
     pub(super) clock: Option<CounterClock>,
 }
 
-/// The words of `AUXTRACE_INFO` in its first form: the PMU's type, and whether buffers are each CPU's.
+/// The words of `AUXTRACE_INFO` in its first form: the PMU's type, and whether there is a buffer per CPU.
 const FIRST_FORM_WORDS: usize = 2;
 
 impl TraceHeader {
-    /// Takes note of a record, if it is one of them.
+    /// Processes one of these records; ignores others.
     pub(super) fn take(&mut self, record: RawRecord<'_>) {
         match record.kind {
             record_type::AUXTRACE_INFO => {
@@ -49,7 +49,7 @@ impl TraceHeader {
             return Some(());
         }
         // The second form: version, words in this header, PMU type, number of CPUs; then, for each CPU, a magic
-        // number, its own number, how many words follow, and they: MIDR first.
+        // number, its own number, the number of words that follow, and these words: MIDR first.
         let (_version, header_words) = (fields.u64()?, fields.u64()?);
         let (pmu_type, cpus) = (fields.u64()?, fields.u64()?);
         self.pmu_type = Some(pmu_type as u32);
@@ -65,14 +65,14 @@ impl TraceHeader {
     }
 }
 
-/// How the kernel converts ticks of a counter to `perf_clock`, from the first page of a ring
-/// (`struct perf_event_mmap_page`), as perf copies it.
+/// Conversion of counter ticks to `perf_clock`, from the first page of a ring (`struct perf_event_mmap_page`), as
+/// copied by perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CounterClock {
     shift: u32,
     multiplier: u64,
     zero: u64,
-    /// Of a counter that overflows: a value of it, and its bits.
+    /// For a counter that overflows: a reference value, and its bits.
     short: Option<(u64, u64)>,
 }
 
@@ -81,9 +81,10 @@ impl CounterClock {
         let mut fields = Cursor::new(body);
         let (shift, multiplier, zero) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let mut short = None;
-        // perf before 5.10 ends here.
+        // Files of perf before 5.10 end here.
         if let (Some(cycles), Some(mask), Some(capable)) = (fields.u64(), fields.u64(), fields.u64()) {
-            // Two bytes: is `zero` valid, is the counter short. perf leaves the record out if the first is not.
+            // Two bytes: whether `zero` is valid, whether the counter is short. perf omits the record if the first
+            // is false.
             short = (capable >> 8 & 0xff != 0).then_some((cycles, mask));
         }
         let usable = shift < 64 && multiplier != 0;
@@ -105,14 +106,14 @@ impl CounterClock {
     }
 }
 
-/// One piece of a trace, as an `AUXTRACE` record announces it.
+/// One piece of a trace, announced by an `AUXTRACE` record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Where its bytes are in the file.
+    /// Position of its bytes in the file.
     pub(super) payload: Range<u64>,
-    /// Where its first byte was in the trace.
+    /// Offset of its first byte in the trace.
     pub(super) offset: u64,
-    /// Which buffer it came from.
+    /// The buffer it came from.
     pub(super) buffer: u32,
     /// The thread, where the buffer is one thread's.
     pub(super) tid: Option<i32>,
@@ -155,7 +156,7 @@ mod tests {
     fn both_forms_of_the_announcement() {
         let first = taken(record_type::AUXTRACE_INFO, &[4, 12, 1]);
         assert_eq!((first.pmu_type, first.processors.len()), (Some(12), 0));
-        // Two CPUs, of two kinds, with four and one words each.
+        // Two CPUs of different kinds, with four words and one word.
         let magic = 0x1010_1010_1010_1010;
         let second = [4, 2, 4, 12, 2, magic, 0, 4, 0x413f_d0c1, 12, 1024, 1, magic, 1, 1, 0x410f_d490];
         let second = taken(record_type::AUXTRACE_INFO, &second);
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(second.processors[&1], Midr(0x410f_d490));
         assert_eq!(taken(record_type::AUXTRACE_INFO, &[1, 12, 1]).pmu_type, None, "Intel PT");
         assert_eq!(taken(record_type::AUXTRACE_INFO, &[]).pmu_type, None);
-        // More CPUs than there are words for.
+        // More CPUs than words.
         assert_eq!(taken(record_type::AUXTRACE_INFO, &[4, 2, 4, 12, u64::MAX, magic]).pmu_type, Some(12));
     }
 
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(clock.time(1), Timestamp(1_040));
         assert_eq!(clock.time(25_000_000), Timestamp(1_000_001_000));
         assert_eq!(clock.time(25_000_000 * 3600 * 24 * 365), Timestamp(365 * 86_400 * 1_000_000_000 + 1_000));
-        // A counter of 56 bits that was at 2^56 - 1 and has gone on by two: it reads 1.
+        // A counter of 56 bits that was at 2^56 - 1 and advanced by two: it reads 1.
         let mask = (1u64 << 56) - 1;
         let short =
             taken(record_type::TIME_CONV, &[24, 671_088_640, 0, mask, mask, 0x101]).clock.expect("usable");

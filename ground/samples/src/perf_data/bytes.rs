@@ -11,7 +11,7 @@ impl<'a> Cursor<'a> {
         Cursor { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -30,14 +30,14 @@ impl<'a> Cursor<'a> {
         Some(u32::from_le_bytes(*word))
     }
 
-    /// Two 32-bit words: the shape of `pid, tid` and `cpu, reserved`.
+    /// Two 32-bit words, such as `pid, tid` or `cpu, reserved`.
     #[inline]
     pub(super) fn u32_pair(&mut self) -> Option<(u32, u32)> {
         let word = self.u64()?;
         Some((word as u32, (word >> 32) as u32))
     }
 
-    /// `count` bytes, with `count` straight from the file: checked against what is there.
+    /// `count` bytes, where `count` is from the file: checked against the available bytes.
     #[inline]
     pub(super) fn bytes(&mut self, count: u64) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(usize::try_from(count).ok()?)?;
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         Some(self.bytes(count.checked_mul(8)?)?.as_chunks::<8>().0)
     }
 
-    /// perf's string in a header: a length, then that many bytes with a zero inside.
+    /// perf's string in a header: a length, then that many bytes with a terminating zero.
     pub(super) fn header_string(&mut self) -> Option<String> {
         let length = self.u32()?;
         Some(text_until_zero(self.bytes(length.into())?))
@@ -60,12 +60,12 @@ impl<'a> Cursor<'a> {
     /// perf's list of strings: a count, then the strings.
     pub(super) fn header_strings(&mut self) -> Option<Vec<String>> {
         let count = self.u32()?;
-        // A string takes four bytes at least, so a false count runs out of bytes before it costs memory.
+        // A string takes at least four bytes, so an invalid count runs out of bytes before it costs memory.
         (0..count).map(|_| self.header_string()).collect()
     }
 }
 
-/// The text before the first zero byte; what is no UTF-8 is replaced.
+/// The text before the first zero byte; invalid UTF-8 is replaced.
 pub(super) fn text_until_zero(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,5 +1,5 @@
-//! Making records: what the kernel does not write for us (mappings and names of processes that already ran), and
-//! everything of a simulated capture.
+//! Encodes records that the kernel does not write (mappings and names of processes that already ran), and all
+//! records of simulated captures.
 
 use super::abi::{
     attr_flag, misc, record_type, sample_type, PerfEventAttr, EVENT_UPDATE_NAME, PROT_EXEC,
@@ -11,13 +11,13 @@ use crate::model::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Pid, Tid, Times
 const PROT_READ: u32 = 1;
 const MAP_PRIVATE: u32 = 2;
 
-/// A path in a record is cut to this length, like `PATH_MAX` in the kernel, so that a record fits its 16-bit size.
+/// Maximum length of a path in a record, as `PATH_MAX` in the kernel, so that a record fits its 16-bit size.
 const PATH_LIMIT: usize = 4095;
 
 /// One record under construction.
 ///
-/// Sample records are laid out by their caller (the fields depend on the event); the model's other records are
-/// encoded by the functions below.
+/// The caller lays out sample records, whose fields depend on the event; the functions below encode the model's
+/// other records.
 pub struct RecordBuilder {
     bytes: Vec<u8>,
 }
@@ -63,8 +63,8 @@ impl RecordBuilder {
     /// Fills in the size.
     ///
     /// # Panics
-    /// If the record is longer than the 65535 bytes of a record, or no multiple of eight: both are errors of the
-    /// program that lays it out, not of its data.
+    /// If the record is longer than the 65535 bytes of a record, or not a multiple of eight: both are programming
+    /// errors, independent of the data.
     pub fn finish(mut self) -> Vec<u8> {
         assert!(self.bytes.len().is_multiple_of(8), "records are multiples of eight bytes");
         let size = u16::try_from(self.bytes.len()).expect("a record fits its 16-bit size");
@@ -73,10 +73,9 @@ impl RecordBuilder {
     }
 }
 
-/// Makes the model's records in the layout of one event, whose trailer (`sample_id_all`) they carry.
+/// Encodes the model's records in the layout of one event, with its trailer (`sample_id_all`).
 ///
-/// A record without a time gets time 0, which readers hand out before everything that comes behind it: right for
-/// what was there before the recording began.
+/// A record without a time gets time 0, which readers sort first: right for state from before the recording.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordEncoder {
     attr: PerfEventAttr,
@@ -118,7 +117,7 @@ impl RecordEncoder {
 
     /// A COMM record.
     pub fn comm(&self, comm: &Comm) -> Vec<u8> {
-        // The kernel's names have 15 bytes and a zero; perf reads no more.
+        // The kernel's names have 15 bytes and a zero; perf reads no further.
         let mut name = [0u8; 16];
         let length = comm.name.len().min(15);
         name[..length].copy_from_slice(&comm.name.as_bytes()[..length]);
@@ -161,13 +160,13 @@ impl RecordEncoder {
     }
 }
 
-/// A FINISHED_ROUND record: what follows is no older than what stood before the previous one.
+/// A FINISHED_ROUND record: later records are not older than those before the previous one.
 pub fn finished_round() -> Vec<u8> {
     RecordBuilder::new(record_type::FINISHED_ROUND, 0).finish()
 }
 
-/// An EVENT_UPDATE record that names an event. A finished file has its names in a feature section; this record
-/// keeps them in a file whose recorder was killed.
+/// An EVENT_UPDATE record with an event's name. A finished file has the names in a feature section; this record
+/// preserves them if the recorder is killed.
 pub(super) fn event_name(event: &EventAttributes) -> Vec<u8> {
     RecordBuilder::new(record_type::EVENT_UPDATE, 0)
         .u64(EVENT_UPDATE_NAME)

@@ -1,10 +1,9 @@
-//! What can go wrong with a capture file, each with its cause and its remedy.
+//! Errors of capture files, each with its cause and its remedy.
 
 use crate::model::ByteCount;
 use std::path::PathBuf;
 
-/// Why a capture could not be read at all. A file that is merely cut off is no error: see
-/// [`ReadSummary`](super::ReadSummary).
+/// Why a capture could not be read. A truncated file is not an error: see [`ReadSummary`](super::ReadSummary).
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened or read.
@@ -63,7 +62,7 @@ pub enum ReadError {
     DamagedHeader {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }
@@ -92,7 +91,7 @@ pub enum WriteError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The capture was finished, but without its last records.
+    /// The capture was finished without its last records.
     #[error(
         "{path} is complete but shortened: {discarded} bytes of records found no room on the disk\n  remedy: \
          free some space and record again if the end matters"
@@ -100,7 +99,7 @@ pub enum WriteError {
     Shortened {
         /// The file.
         path: PathBuf,
-        /// How much is missing.
+        /// Size of the missing records.
         discarded: ByteCount,
     },
     /// A record given to the writer is not one.
@@ -108,13 +107,13 @@ pub enum WriteError {
     BadRecord {
         /// Its length.
         length: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
 }
 
 impl WriteError {
-    /// Sorts an I/O error: "no space" has another remedy than "not allowed".
+    /// Classifies an I/O error: a full disk has another remedy than missing permission.
     pub(crate) fn from_io(path: &std::path::Path, source: std::io::Error) -> WriteError {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let path = path.to_path_buf();

@@ -3,14 +3,14 @@
 use super::abi::{attr_flag, misc, record_type, sample_type, PerfEventAttr};
 use crate::model::{EventDescription, EventIndex, MemoryEvent, Period, StatementProbe, Timestamp};
 
-/// One event as it was opened: its name, its attribute, and the ids the kernel gave it (one per CPU or thread).
+/// One event: its name, its attribute, and the kernel's ids (one per CPU or thread).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventAttributes {
     /// The event's name, for example `l1d-miss`.
     pub name: String,
     /// The attribute it was opened with.
     pub attr: PerfEventAttr,
-    /// The ids by which its samples are known; may be empty when there is only one event.
+    /// The ids in its samples; may be empty if there is only one event.
     pub ids: Vec<u64>,
 }
 
@@ -18,7 +18,7 @@ impl EventAttributes {
     /// The same in the terms of the model.
     pub fn describe(&self) -> EventDescription {
         let frequency = self.attr.has(attr_flag::FREQ);
-        // perf appends modifiers (`:u`, `:ppp`) to the name; the event is known by what stands before them.
+        // perf appends modifiers (`:u`, `:ppp`) to the name; the part before them is the event.
         let base = self.name.split(':').next().unwrap_or_default();
         EventDescription {
             name: self.name.clone(),
@@ -33,7 +33,7 @@ impl EventAttributes {
     }
 }
 
-/// The name of an event whose file gives none, as perf would call it.
+/// perf's default name of an event without a name in the file.
 pub(super) fn default_name(attr: &PerfEventAttr) -> String {
     const HARDWARE: [&str; 10] = [
         "cycles",
@@ -77,11 +77,11 @@ pub(super) fn default_name(attr: &PerfEventAttr) -> String {
 pub(super) struct Trailer {
     /// Bytes at the record's end.
     pub(super) length: usize,
-    /// Where the time stands in them.
+    /// Position of the time in them.
     time_at: Option<usize>,
-    /// Where the CPU stands in them.
+    /// Position of the CPU in them.
     cpu_at: Option<usize>,
-    /// Where process and thread stand in them.
+    /// Position of process and thread in them.
     thread_at: Option<usize>,
 }
 
@@ -119,12 +119,12 @@ impl Trailer {
         Some(u64::from_le_bytes(body.get(start..start + 8)?.try_into().ok()?))
     }
 
-    /// The record's time; `None` also for records that perf made up at the start, whose trailer is zero.
+    /// The record's time; `None` also for records that perf synthesized at the start, whose trailer is zero.
     pub(super) fn time(&self, body: &[u8]) -> Option<Timestamp> {
         self.word(body, self.time_at).filter(|time| *time != 0).map(Timestamp)
     }
 
-    /// The process and thread that the record came about in.
+    /// The process and thread in the record's trailer.
     pub(super) fn thread(&self, body: &[u8]) -> Option<(i32, i32)> {
         self.word(body, self.thread_at).map(|word| (word as i32, (word >> 32) as i32))
     }
@@ -135,10 +135,10 @@ impl Trailer {
     }
 }
 
-/// Where to find the id of a record's event.
+/// Position of the event's id in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdPosition {
-    /// The file has one event, or no ids: everything belongs to the first.
+    /// The file has one event, or no ids: all records belong to the first.
     OnlyEvent,
     /// The `n`-th word of a sample; the `m`-th word from the end of any other record.
     Words { in_sample: usize, from_end: usize },
@@ -148,14 +148,14 @@ enum IdPosition {
 pub(super) struct EventTable {
     attrs: Vec<PerfEventAttr>,
     trailers: Vec<Trailer>,
-    /// Word of the time in a sample, per event.
+    /// Word index of the time in a sample, per event.
     sample_time_at: Vec<Option<usize>>,
-    /// The events that tell of statements. Empty in most captures.
+    /// The events of statement probes. Empty in most captures.
     probes: Vec<(EventIndex, StatementProbe)>,
     /// `(id, event)`, sorted by id.
     ids: Vec<(u64, u32)>,
     position: IdPosition,
-    /// Samples come in bursts of one id: the last answer is usually the next one.
+    /// Cache: consecutive samples usually have the same id.
     last: Option<(u64, u32)>,
 }
 
@@ -216,7 +216,7 @@ impl EventTable {
             }
         }
         if id == 0 {
-            return Some(EventIndex(0)); // what perf makes up itself (the first mappings, say) has id 0
+            return Some(EventIndex(0)); // perf's synthesized records (the first mappings, for example) have id 0
         }
         let found = self.ids.binary_search_by_key(&id, |entry| entry.0).ok()?;
         self.last = Some(self.ids[found]);
@@ -242,7 +242,7 @@ impl EventTable {
     }
 }
 
-/// How many words stand before the ID field of a sample.
+/// Number of words before the ID field of a sample.
 fn words_before_id(sample_type: u64) -> usize {
     let before =
         sample_type::IDENTIFIER | sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::ADDR;
@@ -254,7 +254,7 @@ fn sample_time_position(attr: &PerfEventAttr) -> Option<usize> {
     (attr.sample_type & sample_type::TIME != 0).then(|| (attr.sample_type & before).count_ones() as usize)
 }
 
-/// perf lets events of one file differ in their fields only if the id stands at one place in all of them.
+/// Events of one file may differ in their fields only if the id is at the same position in all of them.
 fn id_position(attrs: &[PerfEventAttr], no_ids: bool) -> IdPosition {
     let Some(first) = attrs.first() else { return IdPosition::OnlyEvent };
     if no_ids || attrs.len() == 1 {
@@ -273,7 +273,7 @@ fn id_position(attrs: &[PerfEventAttr], no_ids: bool) -> IdPosition {
     }
 }
 
-/// Whether a build id, not an inode, stands in an MMAP2 record.
+/// Whether an MMAP2 record has a build id instead of an inode.
 pub(super) fn has_build_id(misc_field: u16) -> bool {
     misc_field & misc::MMAP_BUILD_ID != 0
 }
@@ -298,7 +298,7 @@ mod tests {
         use sample_type::{ADDR, CPU, ID, IDENTIFIER, IP, TID, TIME};
         let mut table =
             EventTable::new(&[event("a", IDENTIFIER | IP, &[7, 8]), event("b", IDENTIFIER | TIME, &[9])]);
-        // Found by the fuzzer: no id is so odd that it may stand for "none yet".
+        // Found by the fuzzer: any id may occur, so none can be reserved for "none yet".
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[u64::MAX, 1])), None);
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[9, 1])), Some(EventIndex(1)));
         assert_eq!(table.event_of(record_type::SAMPLE, &words(&[8, 1])), Some(EventIndex(0)));

@@ -1,13 +1,13 @@
 //! Samples that read counters (`PERF_SAMPLE_READ`).
 //!
-//! Only the leader of a group interrupts, and its sample holds the values of all members. Readers hand out one sample
-//! for each member that has counted since the last time, with what it counted as the period, as `perf script` does.
+//! Only the leader of a group interrupts, and its sample holds the values of all members. Readers return one sample
+//! for each member that has counted since the last time, with the increment as its period, as `perf script` does.
 
 use super::abi::{attr_flag, read_format, sample_type, PerfEventAttr};
 use crate::model::{Period, Sample};
 use std::collections::HashMap;
 
-/// What each event had counted at its last sample. Where an event is inherited, each thread has a count of its own.
+/// The counter values at each event's last sample. For inherited events, per thread.
 #[derive(Default)]
 pub(super) struct GroupReads {
     last: HashMap<(u64, i32), u64>,
@@ -19,7 +19,7 @@ pub(super) fn reads_named_counters(attr: &PerfEventAttr) -> bool {
 }
 
 impl GroupReads {
-    /// The members of a sample's group that counted since their last sample: id and how much.
+    /// The members of a sample's group that have counted since their last sample: id and increment.
     pub(super) fn counted(&mut self, attr: &PerfEventAttr, sample: &Sample<'_>) -> Vec<(u64, Period)> {
         let thread = match attr.flags & attr_flag::INHERIT {
             0 => 0,

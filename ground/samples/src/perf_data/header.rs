@@ -1,7 +1,6 @@
-//! What a capture tells about the machine and the recording: perf's feature sections.
+//! Information about machine and recording: perf's feature sections.
 //!
-//! The same bytes stand in a section of a file, or in a `HEADER_FEATURE` record of a pipe, so this module knows
-//! nothing of where they come from.
+//! The same bytes are in a section of a file or in a `HEADER_FEATURE` record of a pipe; this module handles both.
 
 use super::abi::{misc, record_type, PerfEventAttr, ATTR_SIZE_MINIMUM, RECORD_HEADER_SIZE};
 use super::bytes::{text_until_zero, Cursor};
@@ -23,7 +22,7 @@ pub(super) mod feature {
     pub const CMDLINE: u32 = 11;
     pub const EVENT_DESC: u32 = 12;
     pub const NUMA_TOPOLOGY: u32 = 14;
-    /// Where the `AUXTRACE` records are.
+    /// Positions of the `AUXTRACE` records.
     pub const AUXTRACE: u32 = 18;
     pub const CACHE: u32 = 20;
     pub const SAMPLE_TIME: u32 = 21;
@@ -35,15 +34,15 @@ pub(super) mod feature {
 /// Byte order of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endianness {
-    /// x86-64, arm64, riscv64, ppc64le. The only one read; the other is refused with its own message.
+    /// x86-64, arm64, riscv64, ppc64le. The only supported order; the other one has its own error.
     #[default]
     Little,
 }
 
-/// How the capture is laid out.
+/// The form of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CaptureForm {
-    /// A seekable file: attributes in front, features behind.
+    /// A seekable file: attributes first, features last.
     #[default]
     File,
     /// A pipe's stream: attributes and features are records.
@@ -63,7 +62,7 @@ pub struct CacheDescription {
     pub ways: u32,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// As sysfs writes it, for example `32K`.
+    /// In the form of sysfs, for example `32K`.
     pub size: String,
     /// The logical processors that share it, for example `0-1`.
     pub cpus: String,
@@ -76,11 +75,11 @@ pub struct MemoryNode {
     pub number: u32,
     /// Its memory.
     pub total: ByteCount,
-    /// What of it was free at the time.
+    /// Free memory at the time.
     pub free: ByteCount,
     /// The logical processors on it, for example `0-1`.
     pub cpus: String,
-    /// Where in physical memory it lies (`HEADER_MEM_TOPOLOGY`): numbers of blocks of
+    /// Its position in physical memory (`HEADER_MEM_TOPOLOGY`): numbers of blocks of
     /// [`CaptureHeader::memory_block`] bytes.
     pub blocks: Vec<u64>,
 }
@@ -98,14 +97,14 @@ pub struct BuildId {
     pub path: String,
 }
 
-/// Everything a capture tells besides its records. Every field is optional: recorders write what they know.
+/// All data of a capture besides its records. Every field is optional: recorders differ in what they write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureHeader {
     /// File or pipe.
     pub form: CaptureForm,
     /// Byte order.
     pub endianness: Endianness,
-    /// The recorder did not come to its end: there are no features, and the last record may be cut.
+    /// The recorder did not finish: features are missing, and the last record may be truncated.
     pub unfinished: bool,
     /// Host name.
     pub hostname: Option<String>,
@@ -137,13 +136,13 @@ pub struct CaptureHeader {
     pub build_ids: Vec<BuildId>,
     /// Time of the first and the last sample.
     pub sample_time: Option<(Timestamp, Timestamp)>,
-    /// The layouts of tracepoints, in the form of `trace.dat` of 2009: perf refuses a file with tracepoints and
-    /// without them. Written as given, not read.
+    /// The layouts of tracepoints, in the form of `trace.dat` of 2009: perf refuses a file with tracepoints but
+    /// without them. Copied unread.
     pub tracing_data: Option<Vec<u8>>,
 }
 
 impl CaptureHeader {
-    /// Takes up one feature's bytes. `None` if they are damaged: the feature is then as if absent.
+    /// Decodes a feature. `None` if it is damaged, which then counts as absent.
     pub(super) fn decode_feature(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
         let mut cursor = Cursor::new(bytes);
         match number {
@@ -152,7 +151,7 @@ impl CaptureHeader {
             feature::VERSION => self.recorder_version = Some(cursor.header_string()?),
             feature::ARCH => self.architecture = Some(cursor.header_string()?),
             feature::NRCPUS => {
-                // perf's own document has the two the wrong way round; its code writes "available" first.
+                // perf's own document has the two in the wrong order; its code writes "available" first.
                 self.cpus_available = Some(cursor.u32()?);
                 self.cpus_online = Some(cursor.u32()?);
             }
@@ -165,7 +164,7 @@ impl CaptureHeader {
             // Behind the one before, for its number is larger.
             feature::MEM_TOPOLOGY => self.memory_block = Some(decode_blocks(cursor, &mut self.memory_nodes)?),
             feature::SAMPLE_TIME => {
-                // `perf record -z` does not look into its own samples and writes two zeros.
+                // `perf record -z` does not read its own samples and writes two zeros.
                 let times = (Timestamp(cursor.u64()?), Timestamp(cursor.u64()?));
                 self.sample_time = Some(times).filter(|times| times.1 .0 != 0);
             }
@@ -175,7 +174,7 @@ impl CaptureHeader {
         Some(())
     }
 
-    /// The features to write, by number, in ascending order as the file wants them.
+    /// The features to write, by number, in ascending order as the format requires.
     pub(super) fn encode_features(&self, events: &[EventAttributes]) -> Vec<(u32, Vec<u8>)> {
         let mut features = Vec::new();
         if let Some(layouts) = &self.tracing_data {
@@ -297,7 +296,7 @@ fn encode_nodes(nodes: &[MemoryNode]) -> Vec<u8> {
     bytes
 }
 
-/// Which node has which blocks: of each a bit map, its size in bits before it, and once more before that.
+/// The blocks of each node: a bit map, preceded by its size in bits, which is written twice.
 fn decode_blocks(mut cursor: Cursor<'_>, nodes: &mut [MemoryNode]) -> Option<ByteCount> {
     let _version = cursor.u64()?;
     let block = ByteCount(cursor.u64()?);
@@ -326,7 +325,7 @@ fn encode_blocks(block: ByteCount, nodes: &[MemoryNode]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Build ids stand one behind another as records; the first damaged one ends the list.
+/// Build ids are a sequence of records; the first damaged one ends the list.
 fn decode_build_ids(bytes: &[u8]) -> Vec<BuildId> {
     let mut entries = Vec::new();
     let mut rest = bytes;
@@ -349,7 +348,7 @@ pub(super) fn decode_build_id(misc_field: u16, body: &[u8]) -> Option<BuildId> {
     let mut cursor = Cursor::new(body);
     let pid = Pid(cursor.u32()? as i32);
     let id = cursor.bytes(24)?;
-    // Without the flag the length is unknown and 20 bytes are meant.
+    // Without the flag the length is unknown, and 20 bytes are assumed.
     let length = if misc_field & misc::BUILD_ID_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
     Some(BuildId {
         pid,
@@ -363,7 +362,7 @@ fn encode_build_ids(build_ids: &[BuildId]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in build_ids {
         let mode = if entry.mode == CpuMode::Kernel { misc::KERNEL } else { misc::USER };
-        // A path longer than a record can hold is cut, as the kernel cuts it.
+        // A path longer than a record can hold is truncated, as the kernel does.
         let path = &entry.path.as_bytes()[..entry.path.len().min(4095)];
         let path_length = (path.len() + 1).next_multiple_of(STRING_ALIGNMENT);
         let size = RECORD_HEADER_SIZE + 4 + 24 + path_length;

@@ -1,11 +1,11 @@
-//! Where the bytes of a capture come from: anything that can be read at an offset.
+//! The source of a capture's bytes, readable at any offset.
 
 use super::bytes::Cursor;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes readable at any offset, so that a capture can be read several times and through a shared reference.
+/// Bytes readable at any offset, through a shared reference and repeatedly.
 pub(super) enum Input {
     /// A regular file, or an unlinked temporary one into which a pipe was copied.
     File(File),
@@ -14,7 +14,8 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// Copies what cannot be read at an offset (a pipe, standard input) into a temporary file without a name.
+    /// Copies a stream that cannot be read at an offset (a pipe, standard input) into a temporary file without a
+    /// name.
     pub(super) fn spool(stream: &mut dyn io::Read) -> io::Result<Input> {
         let mut file = tempfile::tempfile()?;
         io::copy(stream, &mut file)?;
@@ -52,8 +53,8 @@ impl Input {
         }
     }
 
-    /// Reads a section whole. `None` if it does not lie inside the file, or is larger than `limit`: a length from
-    /// the file must never decide an allocation.
+    /// Reads a complete section. `None` if it lies outside the file or is larger than `limit`: a length from the
+    /// file must not determine an allocation.
     pub(super) fn section(&self, section: Section, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let Section { offset, size } = section;
         let inside =
@@ -78,7 +79,7 @@ pub(super) struct Section {
 impl Section {
     pub(super) const SIZE: usize = 16;
 
-    /// Reads a section; bytes that are missing count as zero.
+    /// Reads a section; missing bytes count as zero.
     pub(super) fn from_bytes(bytes: &[u8]) -> Section {
         let mut cursor = Cursor::new(bytes);
         Section { offset: cursor.u64().unwrap_or(0), size: cursor.u64().unwrap_or(0) }

@@ -1,6 +1,7 @@
 //! The container: Linux's `perf.data`, read and written.
 //!
-//! * [`CaptureReader`] opens files and pipes of any perf, compressed or not, and hands out records of the model.
+//! * [`CaptureReader`] opens files and pipes of any perf version, compressed or not, and returns records of the
+//!   model.
 //! * [`CaptureWriter`] writes the subset that perf 6.1 (Debian 12) reads.
 //!
 //! ```text
@@ -35,16 +36,18 @@
 //! ```
 //!
 //! # Memory
-//! A pass holds a window of 1 MiB. If the file is compressed, it holds a second one and zstd's own, whose size is in
-//! the file (128 MiB at most). In time order the waiting records come on top: two rounds of a file that has rounds,
-//! 64 MiB of one that has none. Samples borrow from the window: nothing is allocated per sample, save for branch
-//! stacks and counter readings. A trace of Arm SPE is read where it lies: 4 to 64 KiB for each buffer it came from,
+//! A pass holds a window of 1 MiB. If the file is compressed, it holds a second one and zstd's own, whose size is
+//! in
+//! the file (128 MiB at most). Time order adds the waiting records: two rounds of a file with rounds, else 64 MiB.
+//! Samples borrow from the window: only branch stacks and counter readings are allocated per sample. A trace of Arm
+//! SPE is read in place: 4 to 64 KiB for each buffer it came from,
 //! 64 MiB at most for all, and 40 bytes for each piece of it in the file.
 //!
 //! # Limits
-//! Big-endian captures are refused. Directories of `perf record --threads` are refused. Instruction traces (Intel PT,
-//! CoreSight) are passed over and counted. Arm SPE is decoded; in the order of the file its samples have no thread where
-//! neither the trace nor its record names one, for that takes the context switches before them.
+//! Big-endian captures are refused. Directories of `perf record --threads` are refused. Instruction traces (Intel
+//! PT,
+//! CoreSight) are skipped and counted. Arm SPE is decoded; in file order its samples have no thread if neither the
+//! trace nor its record has one, since that requires earlier context switches.
 
 pub mod abi;
 mod auxtrace;

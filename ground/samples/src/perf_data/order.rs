@@ -2,46 +2,46 @@
 //!
 //! perf writes the buffers of all CPUs in rounds. A record of round *n + 1* cannot be older than the newest record
 //! of round *n - 1*, since that buffer had been read before. So at the end of round *n* everything up to the newest
-//! time of round *n - 1* is final and goes out:
+//! time of round *n - 1* is final and is delivered:
 //!
 //! ```text
 //!   round 1: times  3  5 | 4  6    newest 6
 //!   round 2: times  7 10 | 6  8    newest 10   -> 3 4 5 6 6 go out, 7 8 10 stay
 //!   round 3: times 11    | 9       ...         -> 7 8 9 10 go out
 //! ```
-//! A file without rounds is sorted inside a sliding window of [`WINDOW_LIMIT`] bytes: whenever it is full, its older
-//! half goes out. A record that comes later than that is counted as out of order and goes out with the next flush.
-//! Rounds have a larger limit of the same kind, so that no file decides how much memory we use.
+//! A file without rounds is sorted inside a sliding window of [`WINDOW_LIMIT`] bytes: whenever it is full, its
+//! older half is delivered. A record that comes later than that is counted as out of order and delivered with the
+//! next flush. Rounds have a larger limit of the same kind, so that no file can demand unlimited memory.
 
 use super::stream::RawRecord;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Bytes of records kept waiting in a file that has shown no rounds.
+/// Maximum bytes of waiting records in a file without rounds.
 const WINDOW_LIMIT: usize = 64 << 20;
 
-/// The same once there are rounds: two of them, with perf's default buffers (512 KiB per processor), on a machine of
-/// 512 processors.
+/// The same with rounds: two of them, with perf's default buffers (512 KiB per processor), on a machine of 512
+/// processors.
 const ROUND_LIMIT: usize = 512 << 20;
 
-/// Bodies are kept in blocks of this size: when their last record has gone out, the block is used again. Nothing
-/// that waits is ever moved.
+/// Bodies are stored in blocks of this size, which are reused when their last record has been delivered. Waiting
+/// records are never moved.
 const BLOCK_SIZE: usize = 1 << 20;
 
 /// One waiting record.
 #[derive(Clone, Copy)]
 struct Waiting {
     time: u64,
-    /// Number of the block with its body, counted from the first one ever.
+    /// Number of the block with its body, counted from the first one.
     block: usize,
-    /// Where in the block, and how long.
+    /// Its offset in the block, and its length.
     start: u32,
     length: u32,
     kind: u32,
     misc: u16,
 }
 
-/// Records waiting for their turn.
+/// Records waiting to be delivered in order.
 #[derive(Default)]
 pub(super) struct TimeQueue {
     waiting: Vec<Waiting>,
@@ -50,16 +50,16 @@ pub(super) struct TimeQueue {
     oldest_block: usize,
     /// Blocks to use again.
     spare: Vec<Vec<u8>>,
-    /// Newest time seen.
+    /// The newest time so far.
     newest: u64,
-    /// Newest time seen at the end of the previous round: the limit of the next flush.
+    /// The newest time at the end of the previous round: the limit of the next flush.
     previous_round: u64,
-    /// Everything up to this time has gone out.
+    /// All records up to this time have been delivered.
     delivered: u64,
     limit: usize,
 }
 
-/// Who takes the records that are due.
+/// The receiver of records that are due.
 pub(super) type Outlet<'o> = &'o mut dyn FnMut(RawRecord<'_>) -> ControlFlow<()>;
 
 impl TimeQueue {
@@ -67,7 +67,7 @@ impl TimeQueue {
         TimeQueue { limit: WINDOW_LIMIT, ..TimeQueue::default() }
     }
 
-    /// Adds a record. Returns whether it came too late for its place.
+    /// Adds a record. Returns whether it came too late to be delivered in order.
     pub(super) fn push(&mut self, time: u64, record: RawRecord<'_>) -> bool {
         let length = record.body.len();
         if self.blocks.back().is_none_or(|block| block.len() + length > BLOCK_SIZE) {
@@ -75,7 +75,7 @@ impl TimeQueue {
         }
         let number = self.oldest_block + self.blocks.len() - 1;
         let block = self.blocks.back_mut().expect("pushed above if there was none");
-        // A record is shorter than 64 KiB: its header's size has 16 bits.
+        // A record is shorter than 64 KiB: its size field has 16 bits.
         let (start, length) = (block.len() as u32, length as u32);
         block.extend_from_slice(record.body);
         let (kind, misc) = (record.kind, record.misc);
@@ -98,19 +98,20 @@ impl TimeQueue {
         self.deliver(due, outlet)
     }
 
-    /// Lets the older half go.
+    /// Delivers the older half.
     pub(super) fn flush_half(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
         self.sort();
         self.deliver(self.waiting.len().div_ceil(2), outlet)
     }
 
-    /// Lets everything go.
+    /// Delivers everything.
     pub(super) fn flush_all(&mut self, outlet: Outlet<'_>) -> ControlFlow<()> {
         self.sort();
         self.deliver(self.waiting.len(), outlet)
     }
 
-    /// Stable, so that records of one time keep the file's order; cheap, since the input is a few sorted runs.
+    /// Stable, so that records of equal time keep the file's order; cheap, since the input consists of few sorted
+    /// runs.
     fn sort(&mut self) {
         self.waiting.sort_by_key(|waiting| waiting.time);
     }
@@ -129,7 +130,7 @@ impl TimeQueue {
         ControlFlow::Continue(())
     }
 
-    /// Takes back the blocks in which nothing waits any more.
+    /// Reclaims the blocks without waiting records.
     fn recycle(&mut self) {
         let end = self.oldest_block + self.blocks.len();
         let needed = self.waiting.iter().map(|waiting| waiting.block).min().unwrap_or(end);

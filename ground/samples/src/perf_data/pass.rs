@@ -1,4 +1,4 @@
-//! One pass over a capture: every raw record is put in order, decoded, counted and handed on.
+//! One pass over a capture: orders, decodes, counts and delivers every raw record.
 
 use super::abi::{aux_flag, record_type, sample_type};
 use super::auxtrace::Block;
@@ -74,7 +74,7 @@ impl<'r> Pass<'r> {
         while stream.advance(&mut self.summary)? {
             let record = stream.current();
             if let (Some(traces), record_type::AUXTRACE) = (&mut self.traces, record.kind) {
-                // It is read elsewhere; here only losses are reported.
+                // It is read elsewhere; only its losses are counted here.
                 if let Some(block) = Block::decode(record, stream.payload()) {
                     traces.admit(&block, &mut self.summary);
                 }
@@ -95,7 +95,7 @@ impl<'r> Pass<'r> {
         self.failure.take().map_or(Ok(flow), Err)
     }
 
-    /// Hands on the samples of traces that are older than a record.
+    /// Delivers the traces' samples that are older than a record.
     fn deliver_traced(&mut self, before: Option<u64>) -> ControlFlow<()> {
         let Some(traces) = &mut self.traces else { return ControlFlow::Continue(()) };
         loop {
@@ -113,7 +113,7 @@ impl<'r> Pass<'r> {
         }
     }
 
-    /// Hands on the samples of the trace that follows the current record.
+    /// Delivers the samples of the trace that follows the current record.
     fn deliver_in_place(&mut self, stream: &RecordStream<'_>) -> io::Result<ControlFlow<()>> {
         let Some(traces) = &mut self.traces else { return Ok(ControlFlow::Continue(())) };
         let receiver = &mut self.receiver;
@@ -126,7 +126,7 @@ impl<'r> Pass<'r> {
         Ok(flow)
     }
 
-    /// Records without a time (perf's own, and those made up at the start) go out at once, as in perf.
+    /// Records without a time (perf's own, and those synthesized at the start) are delivered at once, as in perf.
     fn enqueue(&mut self, queue: &mut TimeQueue, record: RawRecord<'_>) -> ControlFlow<()> {
         if record.kind == record_type::FINISHED_ROUND {
             queue.finish_round(&mut |due| self.deliver(due))?;
@@ -143,7 +143,7 @@ impl<'r> Pass<'r> {
         ControlFlow::Continue(())
     }
 
-    /// Decodes a record and hands it on.
+    /// Decodes a record and delivers it.
     fn deliver(&mut self, raw: RawRecord<'_>) -> ControlFlow<()> {
         if self.traces.is_some() && raw.kind < record_type::FIRST_USER {
             if let Some(time) = self.table.time_of(raw.kind, raw.body) {
@@ -207,7 +207,7 @@ impl<'r> Pass<'r> {
         (self.receiver)(record)
     }
 
-    /// Hands on a sample: as it stands, or one for each counter that it read.
+    /// Delivers a sample, or one for each counter that it read.
     fn deliver_sample(&mut self, sample: Sample<'_>) -> ControlFlow<()> {
         let attr = self.table.attr(sample.event);
         if !reads_named_counters(attr) {
@@ -227,7 +227,7 @@ impl<'r> Pass<'r> {
         ControlFlow::Continue(())
     }
 
-    /// The kernel's word on a piece of a trace that is decoded: a loss, if its buffer was full.
+    /// An `AUX` record of a decoded trace: a loss, if the buffer was full.
     fn piece_of_trace<'a>(&mut self, raw: RawRecord<'a>, time: Option<Timestamp>) -> Record<'a> {
         let mut fields = Cursor::new(raw.body);
         let (_offset, _size) = (fields.u64(), fields.u64());

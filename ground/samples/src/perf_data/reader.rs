@@ -19,10 +19,10 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In which order records are handed out.
+/// The order in which records are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordOrder {
-    /// As they stand in the file: fastest, and enough for counting.
+    /// File order: fastest, and sufficient for counting.
     File,
     /// By time, which attribution needs: a mapping comes before the samples in it.
     Time,
@@ -36,19 +36,19 @@ pub struct CaptureReader {
     attributes: Vec<EventAttributes>,
     events: Vec<EventDescription>,
     traces: TraceHeader,
-    /// Where the records are, cut to what the file has.
+    /// The range of the records, limited to the file's size.
     data: Range<u64>,
-    /// Bytes that the header promises beyond the file's end.
+    /// Bytes beyond the file's end according to the header.
     missing: u64,
-    /// How far the current pass has come in the file.
+    /// Position of the current pass in the file.
     position: AtomicU64,
     sidecar: Result<Option<Sidecar>, SidecarError>,
 }
 
-/// A section whose content is built in memory (a feature, ids) may not be larger than this.
+/// Maximum size of a section whose contents are built in memory (a feature, ids).
 const SECTION_LIMIT: u64 = 64 << 20;
 
-/// No recorder opens more events than this: each one costs a file descriptor per processor.
+/// Maximum number of events: each costs a recorder a file descriptor per processor.
 const EVENT_LIMIT: usize = 1 << 14;
 
 /// The kernel numbers the PMUs that drivers register from here on (`PERF_TYPE_MAX`).
@@ -118,7 +118,7 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// What the capture tells about machine and recording.
+    /// Information about machine and recording.
     pub fn header(&self) -> &CaptureHeader {
         &self.header
     }
@@ -148,13 +148,13 @@ impl CaptureReader {
         ByteCount(self.data.end - self.data.start)
     }
 
-    /// How many of them the pass that runs now has taken up, to the nearest megabyte: the bar's position.
+    /// Bytes processed by the current pass, to the nearest megabyte: the progress.
     pub fn data_position(&self) -> ByteCount {
         ByteCount(self.position.load(Ordering::Relaxed).saturating_sub(self.data.start))
     }
 
-    /// Passes every record to `receiver` until it breaks off. A damaged or truncated file yields its readable
-    /// records; the summary counts the lost ones.
+    /// Passes every record to `receiver` until it stops. A damaged or truncated file yields its readable records;
+    /// the summary counts the lost ones.
     ///
     /// # Errors
     ///
@@ -238,7 +238,8 @@ impl CaptureReader {
         if data.offset > length {
             return Err(self.damaged("the data section lies outside the file"));
         }
-        // A recorder fills in the size when it ends. One that was killed leaves 0, and records up to the end.
+        // The recorder fills in the size when it ends. If it was killed, the size is 0, and records extend to the
+        // end.
         self.header.unfinished = data.size == 0;
         if self.header.unfinished {
             self.data = data.offset..length;
@@ -250,7 +251,7 @@ impl CaptureReader {
         if !self.header.unfinished && self.missing == 0 && words[1] >= 104 {
             described = self.read_features(&words[9..13], end)?;
         }
-        // PMUs beyond the kernel's fixed ones may write traces, whose own header is among the first records.
+        // Other PMUs than the kernel's fixed ones may write traces, whose header is among the first records.
         let may_trace = self.attributes.iter().any(|event| event.attr.event_type >= FIRST_DYNAMIC_PMU);
         if !described || may_trace {
             self.read_leading_records(!described)?;
@@ -267,7 +268,7 @@ impl CaptureReader {
         for entry in bytes.chunks_exact(attr_size) {
             let (attr, section) = entry.split_at(attr_size - Section::SIZE);
             let ids = Section::from_bytes(section);
-            // Hostile entries may all point at one large section; honest ids lie in the file once.
+            // Malicious entries may all refer to one large section; valid ids are stored once.
             id_bytes = id_bytes.saturating_add(ids.size);
             if id_bytes > length {
                 return Err(self.damaged("the event ids overlap"));
@@ -280,7 +281,7 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// Reads the feature sections behind the data; returns whether the events were described there.
+    /// Reads the feature sections after the data; returns whether they described the events.
     fn read_features(&mut self, bitmap: &[u64], data_end: u64) -> Result<bool, ReadError> {
         let mut described = false;
         let present = (0..feature::COUNT).filter(|bit| bitmap[*bit as usize / 64] >> (bit % 64) & 1 != 0);
@@ -299,7 +300,7 @@ impl CaptureReader {
         Ok(described)
     }
 
-    /// Takes up a feature of a file or a pipe; returns whether it described the events.
+    /// Decodes a feature of a file or a pipe; returns whether it described the events.
     fn take_feature(&mut self, number: u32, bytes: &[u8]) -> bool {
         if number != feature::EVENT_DESC {
             self.header.decode_feature(number, bytes);
@@ -322,15 +323,15 @@ impl CaptureReader {
         true
     }
 
-    /// The pipe form: everything is a record, some of it (build ids) at the very end. One pass over the record
-    /// headers gathers it; compressed records hold none of it and are passed over.
+    /// The pipe form: all data are records, some of them (build ids) at the very end. One pass over the record
+    /// headers collects them; compressed records contain none and are skipped.
     fn read_pipe(&mut self, length: u64) -> Result<(), ReadError> {
         self.header.form = CaptureForm::Pipe;
         self.data = 16..length;
         self.read_header_records(usize::MAX, false, true)
     }
 
-    /// An unfinished file has no feature sections; our own writer names its events by records in front.
+    /// An unfinished file has no feature sections; Hardmeter's writer puts records with the events' names first.
     fn read_leading_records(&mut self, names: bool) -> Result<(), ReadError> {
         self.read_header_records(LEADING_RECORDS, true, names)
     }

@@ -8,8 +8,8 @@ use crate::model::{
     VirtualAddress,
 };
 
-/// Decodes one whole record that is no sample, as an event with this attribute writes it; `None` of a sample, and of what
-/// is shorter than its fields need.
+/// Decodes one complete record, except samples, in the layout of an event with this attribute; `None` for a sample,
+/// or if it is too short for its fields.
 pub fn decode_record<'a>(attr: &PerfEventAttr, record: &'a [u8]) -> Option<Record<'a>> {
     let (header, body) = record.split_first_chunk::<RECORD_HEADER_SIZE>()?;
     let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
@@ -17,11 +17,11 @@ pub fn decode_record<'a>(attr: &PerfEventAttr, record: &'a [u8]) -> Option<Recor
     (kind != record_type::SAMPLE).then(|| decode(kind, misc_field, body, Trailer::of(attr)))?
 }
 
-/// Decodes a record's body. `None` if it is shorter than its fields need; records of no interest to the model come
-/// back as [`Record::Other`].
+/// Decodes a record's body. `None` if it is too short for its fields; records that the model does not have become
+/// [`Record::Other`].
 pub(super) fn decode(kind: u32, misc_field: u16, body: &[u8], trailer: Trailer) -> Option<Record<'_>> {
     let time = trailer.time(body);
-    // What is left without the trailer; a record too short to hold one was made without.
+    // The body without the trailer; a record too short for one has none.
     let own = &body[..body.len().saturating_sub(trailer.length)];
     let fields = &mut Cursor::new(own);
     Some(match kind {
@@ -41,7 +41,7 @@ pub(super) fn decode(kind: u32, misc_field: u16, body: &[u8], trailer: Trailer) 
         record_type::FORK | record_type::EXIT => {
             let (pid, parent_pid) = fields.u32_pair()?;
             let (tid, parent_tid) = fields.u32_pair()?;
-            // The body has a time of its own, which also stands in files without trailers.
+            // The body contains a time of its own, also in files without trailers.
             let time = fields.u64().filter(|time| *time != 0).map(crate::model::Timestamp).or(time);
             let (pid, tid) = (Pid(pid as i32), Tid(tid as i32));
             if kind == record_type::FORK {
@@ -104,7 +104,7 @@ fn mmap(kind: u32, misc_field: u16, fields: &mut Cursor<'_>, trailer: Trailer, b
     })
 }
 
-/// Whether this crate knows what a record of the type means, even if it hands it on undecoded.
+/// Whether this crate knows the record type, even if it delivers it undecoded.
 pub(super) fn is_known(kind: u32) -> bool {
     (record_type::MMAP..=record_type::LAST_KERNEL).contains(&kind)
         || (record_type::FIRST_USER..=record_type::LAST_USER).contains(&kind)

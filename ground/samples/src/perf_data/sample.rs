@@ -8,7 +8,7 @@
 //! PHYS_ADDR CGROUP DATA_PAGE_SIZE CODE_PAGE_SIZE             one word each
 //! AUX                                                        counted
 //! ```
-//! Fields that the model has no place for are passed over: ids (they become the event), the times of a counter
+//! Fields that the model does not have are skipped: ids (they become the event), the times of a counter
 //! reading, the hardware index and the counters of a branch stack.
 
 use super::abi::{attr_flag, branch_sample_type, misc, read_format, sample_type, PerfEventAttr};
@@ -26,8 +26,8 @@ pub(super) fn decode<'a>(
     misc_field: u16,
     body: &'a [u8],
 ) -> Option<Sample<'a>> {
-    // A branch stack with a hardware index but no entries comes in two forms: with the index word, or, when the
-    // kernel had no stack at all, without it. Only the record's length tells which.
+    // A branch stack with a hardware index but no entries has two forms: with the index word, or, if the kernel had
+    // no stack, without it. Only the record's length distinguishes them.
     let ambiguous = attr.sample_type & sample_type::BRANCH_STACK != 0
         && attr.branch_sample_type & branch_sample_type::HW_INDEX != 0;
     match decode_as(attr, event, misc_field, body, true) {
@@ -43,7 +43,7 @@ pub(super) fn decode<'a>(
     }
 }
 
-/// Decodes under one reading of an empty branch stack; also returns how many bytes were left over.
+/// Decodes with one interpretation of an empty branch stack; also returns the number of bytes left over.
 #[inline]
 fn decode_as<'a>(
     attr: &PerfEventAttr,
@@ -98,7 +98,7 @@ fn decode_as<'a>(
         sample.time = Some(Timestamp(fields.u64()?));
     }
     if has(sample_type::ADDR) {
-        // The hardware says 0 when it had no address.
+        // The hardware reports 0 if it had no address.
         sample.address = Some(VirtualAddress(fields.u64()?)).filter(|address| address.0 != 0);
     }
     if has(sample_type::ID) {
@@ -198,7 +198,7 @@ fn counters(fields: &mut Cursor<'_>, format: u64) -> Option<Vec<ReadValue>> {
     if !group {
         return Some(vec![value(Some(first), fields)?]);
     }
-    // Eight bytes per value at least, so a false group size ends with the record.
+    // At least eight bytes per value, so an invalid group size ends with the record.
     (0..first).map(|_| value(None, fields)).collect()
 }
 
@@ -219,16 +219,16 @@ fn branch_stack(fields: &mut Cursor<'_>, flags: u64, index_when_empty: bool) -> 
     Some(words.as_chunks::<3>().0.iter().map(entry).collect())
 }
 
-/// Registers; the outer `None` is a record too short, the inner one a sample without registers.
+/// Registers; the outer `None` is a record that is too short, the inner one a sample without registers.
 fn registers<'a>(fields: &mut Cursor<'a>, mask: u64) -> Option<Option<Registers<'a>>> {
     let abi = fields.u64()?;
     if abi == 0 {
-        return Some(None); // a kernel thread asked for user registers
+        return Some(None); // user registers of a kernel thread
     }
     Some(Some(Registers { abi, mask, values: fields.words(mask.count_ones().into())? }))
 }
 
-/// The stack copy: its reserved size, the bytes, and how many of them are real.
+/// The stack copy: its reserved size, the bytes, and the number of valid ones.
 fn user_stack<'a>(fields: &mut Cursor<'a>) -> Option<Option<&'a [u8]>> {
     let size = fields.u64()?;
     if size == 0 {

@@ -1,11 +1,11 @@
-//! Cutting the data section into records, in bounded memory, compressed or not.
+//! Splits the data section into records, in bounded memory, compressed or not.
 //!
 //! ```text
 //!            read_at                       zstd
 //!   input ───────────> outer window ──┬──────────────> inner window ──> records
 //!                                     └──────────────────────────────> records
 //! ```
-//! Records are borrowed from the window they lie in. perf compresses all its buffers as *one* zstd stream cut into
+//! Records are borrowed from their window. perf compresses all its buffers as *one* zstd stream split into
 //! `COMPRESSED` records, so the decoder lives as long as the pass, and a record may begin in one of them and end in
 //! the next.
 
@@ -18,16 +18,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
-/// Bytes read at once. Large enough that system calls do not show in a profile, small beside any capture.
+/// Size of a read: large enough that system calls are negligible, small compared with any capture.
 const READ_WINDOW_SIZE: usize = 1 << 20;
 
-/// Bytes decompressed at once: a cut record (64 KiB at most) and a whole zstd block (128 KiB) side by side.
+/// Size of the decompressed window: an incomplete record (at most 64 KiB) plus a whole zstd block (128 KiB).
 const DECOMPRESSION_WINDOW_SIZE: usize = 256 << 10;
 
-/// The largest zstd window accepted, as a power of two: 128 MiB, which is what perf's highest level asks for.
+/// The largest accepted zstd window, as a power of two: 128 MiB, which perf's highest level uses.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// One record as it lies in the file.
+/// One undecoded record of the file.
 #[derive(Clone, Copy)]
 pub(super) struct RawRecord<'a> {
     pub(super) kind: u32,
@@ -37,7 +37,7 @@ pub(super) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads a whole record, header included, of exactly its own length.
+    /// Takes a complete record, header included, of exactly its length.
     fn new(bytes: &'a [u8]) -> RawRecord<'a> {
         RawRecord {
             kind: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
@@ -47,7 +47,7 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// What stands at the front of a window.
+/// The front of a window.
 enum Front {
     /// A whole record, here.
     Record(Range<usize>),
@@ -57,9 +57,9 @@ enum Front {
     Damaged,
 }
 
-/// Bytes that slide by: filled at the end, taken from the front.
+/// A sliding window: filled at the end, consumed from the front.
 struct Window {
-    /// Empty until it is needed.
+    /// Allocated at the first use.
     buffer: Vec<u8>,
     capacity: usize,
     start: usize,
@@ -89,7 +89,7 @@ impl Window {
         &mut self.buffer[self.end..]
     }
 
-    /// Takes a whole record from the front, if one is there.
+    /// Takes a complete record from the front, if there is one.
     #[inline]
     fn take_record(&mut self) -> Front {
         let Some(header) = self.buffer[self.start..self.end].first_chunk::<RECORD_HEADER_SIZE>() else {
@@ -108,7 +108,7 @@ impl Window {
     }
 }
 
-/// Which window the current record lies in.
+/// The window that contains the current record.
 #[derive(Clone, Copy)]
 enum Side {
     Outer,
@@ -118,30 +118,30 @@ enum Side {
 /// The records of a data section, one after another.
 pub(super) struct RecordStream<'a> {
     input: &'a Input,
-    /// Where the next bytes are read.
+    /// The file position of the next read.
     position: u64,
     /// The end of the data.
     end: u64,
     outer: Window,
     inner: Window,
-    /// What has not been decompressed of the current `COMPRESSED` record, in the outer window.
+    /// The part of the current `COMPRESSED` record that is not decompressed yet, in the outer window.
     compressed: Range<usize>,
     /// The decoder filled the inner window and may have more to give.
     more_output: bool,
     /// `None` before the first compressed record.
     decoder: Option<Decoder<'static>>,
-    /// The compressed stream cannot be continued.
+    /// Whether the compressed stream is damaged.
     broken: bool,
-    /// Whether to look into compressed records, or to hand them on as they are.
+    /// Whether to decompress records, or to return compressed ones as they are.
     inflate: bool,
-    /// Whether another reader takes the payloads of traces, so that skipping them loses nothing.
+    /// Whether another reader takes the payloads of traces, so that skipping them is not a loss.
     traces_are_read: bool,
-    /// What the file's traces are of.
+    /// The kind of the file's traces.
     trace_kind: TraceKind,
     /// Receives the position, for a progress bar.
     progress: Option<&'a AtomicU64>,
     current: (Side, Range<usize>),
-    /// Where in the file the bytes are that follow the current record without being one.
+    /// The file range of the current record's payload, which follows the record.
     payload: Range<u64>,
 }
 
@@ -177,12 +177,12 @@ impl<'a> RecordStream<'a> {
         RecordStream { trace_kind, ..self }
     }
 
-    /// Keeps `progress` at the position in the file.
+    /// Writes the file position to `progress`.
     pub(super) fn reporting_to(self, progress: &'a AtomicU64) -> RecordStream<'a> {
         RecordStream { progress: Some(progress), ..self }
     }
 
-    /// Goes to the next record; `false` at the end. What cannot be read is entered in the summary.
+    /// Advances to the next record; `false` at the end. Unreadable parts are added to the summary.
     pub(super) fn advance(&mut self, summary: &mut ReadSummary) -> io::Result<bool> {
         self.payload = 0..0;
         loop {
@@ -244,12 +244,12 @@ impl<'a> RecordStream<'a> {
         RawRecord::new(&window.buffer[range.clone()])
     }
 
-    /// Where the bytes lie that follow the current record without being one, cut to what the file has.
+    /// The file range of the current record's payload, limited to the file's size.
     pub(super) fn payload(&self) -> Range<u64> {
         self.payload.clone()
     }
 
-    /// Reads more of the file; `false` if there is no more.
+    /// Reads more of the file; `false` at the end.
     fn fill(&mut self) -> io::Result<bool> {
         let left = self.end - self.position;
         let room = self.outer.room();
@@ -270,7 +270,7 @@ impl<'a> RecordStream<'a> {
         summary.skip(SkipReason::MissingData, self.end - self.position);
         self.outer.clear();
         self.inner.clear();
-        self.position = self.end; // a second call finds the end again
+        self.position = self.end; // another call finds the end again
         false
     }
 
@@ -282,7 +282,7 @@ impl<'a> RecordStream<'a> {
         let start = self.position - buffered;
         self.payload = start..start + skipped;
         if skipped <= buffered {
-            // The record itself stays where `current` points: `fill` runs only in the next `advance`.
+            // `current` stays valid: `fill` runs only in the next `advance`.
             self.outer.start += skipped as usize;
         } else {
             self.position += skipped - buffered;
@@ -290,7 +290,7 @@ impl<'a> RecordStream<'a> {
         }
         let read = self.traces_are_read && kind == record_type::AUXTRACE;
         match size > left {
-            // What there is of it is read: missing is the rest.
+            // The available part is read; the rest is missing.
             true if read => summary.skip(SkipReason::TruncatedTail, size - left),
             true => summary.skip(SkipReason::TruncatedTail, skipped),
             false if read => {}
@@ -305,7 +305,7 @@ impl<'a> RecordStream<'a> {
         let kind = self.current().kind;
         let mut payload = record.start + RECORD_HEADER_SIZE..record.end;
         if kind == record_type::COMPRESSED2 {
-            // The newer form pads its payload to eight bytes and tells the true length first.
+            // The newer form pads its payload to eight bytes and stores the real length first.
             let mut cursor = Cursor::new(&self.outer.buffer[payload.clone()]);
             let size = cursor.u64().unwrap_or(0).min(cursor.rest().len() as u64) as usize;
             let start = payload.end - cursor.rest().len();
@@ -318,7 +318,7 @@ impl<'a> RecordStream<'a> {
         self.compressed = payload;
     }
 
-    /// Decompresses as much as the inner window takes.
+    /// Decompresses as much as the inner window can hold.
     fn decompress(&mut self, summary: &mut ReadSummary) {
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
@@ -337,7 +337,7 @@ impl<'a> RecordStream<'a> {
                 self.more_output = status.bytes_written == capacity;
             }
             Ok(_) if self.compressed.is_empty() => self.more_output = false,
-            // No progress, or damage: going on would loop, or invent records.
+            // No progress, or damage: continuing would loop or return invalid records.
             Ok(_) | Err(_) => self.give_up_compressed(summary),
         }
     }
@@ -358,7 +358,7 @@ fn new_decoder() -> io::Result<Decoder<'static>> {
     Ok(decoder)
 }
 
-/// Bytes that follow an `AUXTRACE` or tracing-data record outside of its own size.
+/// Bytes that follow an `AUXTRACE` or tracing-data record and are not part of its size.
 fn payload_size(record: RawRecord<'_>) -> u64 {
     let mut cursor = Cursor::new(record.body);
     match record.kind {

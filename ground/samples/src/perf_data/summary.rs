@@ -1,4 +1,4 @@
-//! What became of a capture's bytes: nothing is silently lost.
+//! Accounts for all bytes of a capture: no loss is silent.
 
 use super::abi::AUXTRACE_ARM_SPE;
 use crate::model::ByteCount;
@@ -8,30 +8,31 @@ use std::fmt;
 /// Why bytes of a capture could not be read as records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
-    /// The file ends inside a record: the recorder was killed, or the copy is incomplete.
+    /// The file ends within a record: the recorder was killed, or the copy is incomplete.
     TruncatedTail,
-    /// The header promises more data than the file has.
+    /// The header claims more data than the file has.
     MissingData,
-    /// A record's length is impossible; what follows cannot be found.
+    /// A record's length is impossible; later records cannot be located.
     DamagedRecord,
-    /// The compressed stream is damaged; what follows in it cannot be read.
+    /// The compressed stream is damaged; the rest of it cannot be read.
     DamagedCompression,
     /// Descriptions of tracepoints (tracing data): not samples, passed over on purpose.
     TracepointFormats,
     /// The payload of a trace (`AUXTRACE`) of a kind that is not decoded.
     UndecodedTrace(TraceKind),
-    /// Bytes of an Arm SPE trace that are no whole record: damaged, cut, or in more pieces than are kept account of.
+    /// Bytes of an Arm SPE trace that form no complete record: damaged, truncated, or beyond the supported number
+    /// of pieces.
     DamagedTrace,
 }
 
 impl SkipReason {
-    /// Whether the bytes should have been readable: the file is damaged, or not whole.
+    /// Whether it is damage: the bytes should have been readable.
     pub fn is_damage(&self) -> bool {
         !matches!(self, SkipReason::TracepointFormats | SkipReason::UndecodedTrace(_))
     }
 }
 
-/// What wrote a trace, by the number in its `AUXTRACE_INFO` record (`enum auxtrace_type`).
+/// The kind of a trace, by the number in its `AUXTRACE_INFO` record (`enum auxtrace_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceKind(pub u32);
 
@@ -73,7 +74,7 @@ impl fmt::Display for SkipReason {
 /// The account of one pass over a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSummary {
-    /// Records seen, samples included.
+    /// Number of records, samples included.
     pub records: u64,
     /// Samples, by event in the order of [`CaptureReader::events`](super::CaptureReader::events).
     pub samples: Vec<u64>,
@@ -83,13 +84,13 @@ pub struct ReadSummary {
     pub lost_samples: u64,
     /// How often the kernel throttled an event.
     pub throttled: u64,
-    /// How often the buffer of a decoded trace was full, and an unknown number of samples lost.
+    /// How often the buffer of a decoded trace was full, which lost an unknown number of samples.
     pub traces_cut: u64,
-    /// How often a sample of a decoded trace came due while another was under way, and was dropped.
+    /// How often a sample of a decoded trace was dropped because another was in progress.
     pub collisions: u64,
     /// Records of types newer than this program, by type number.
     pub unknown_records: BTreeMap<u32, u64>,
-    /// Bits of `sample_type` newer than this program, of all events: fields that were not read.
+    /// Bits of `sample_type` that this version does not know, over all events: fields that were not read.
     pub unknown_fields: u64,
     /// Samples and records too short for their fields, or of an event the file does not describe.
     pub unparsable: u64,
@@ -117,7 +118,7 @@ impl ReadSummary {
             && !self.stopped
     }
 
-    /// The traces that were passed over, with their sizes: one sentence each.
+    /// The skipped traces with their sizes: one sentence each.
     pub fn undecoded_traces(&self) -> Vec<String> {
         let traces =
             self.skipped.iter().filter(|(reason, _)| matches!(reason, SkipReason::UndecodedTrace(_)));
@@ -131,7 +132,7 @@ impl ReadSummary {
         }
     }
 
-    /// One sentence per loss, for the user; empty when nothing was lost.
+    /// One sentence per loss, for the user; empty without losses.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (reason, bytes) in &self.skipped {

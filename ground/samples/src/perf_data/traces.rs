@@ -1,16 +1,16 @@
-//! Samples out of Arm SPE traces, put among the other records.
+//! Merges samples of Arm SPE traces with the other records.
 //!
-//! perf appends what a CPU's trace buffer holds whenever it comes by, and that may be long after the records of the
-//! same time: rounds do not hold for traces. So they are found first (one pass over the records' headers, the
-//! payloads stay unread) and then read where they lie, all buffers side by side, the oldest sample next:
+//! perf appends the contents of a CPU's trace buffer at intervals, possibly long after the records of the same
+//! time: rounds do not apply to traces. So they are located first (one pass over the records' headers, without the
+//! payloads) and then read in place, merging all buffers by time:
 //!
 //! ```text
 //!  file:     mmap ... [CPU 0: 1 4 9] switch ... [CPU 1: 2 3] exit [CPU 0: 11 12] [CPU 1: 10]
 //!  buffer 0: 1 4 9 11 12 ─┐
 //!  buffer 1: 2 3 10 ──────┴─ 1 2 3 4 9 10 11 12, each before the first record that is younger
 //! ```
-//! A trace without times, or a capture without the clock's conversion, has no better place than the file's: its
-//! samples come behind the records that stand before them.
+//! A trace without times, or a capture without the clock's conversion, keeps the order of the file: its samples
+//! follow the records before them.
 
 use super::abi::{attr_flag, misc, record_type};
 use super::auxtrace::{Block, CounterClock, TraceHeader};
@@ -35,10 +35,10 @@ use std::ops::Range;
 const WINDOWS_LIMIT: usize = 64 << 20;
 const WINDOW_SIZES: std::ops::RangeInclusive<usize> = 4096..=65536;
 
-/// No machine has more CPUs: as many buffers get their own place in the order of time.
+/// Maximum number of buffers with their own queue: no machine has more CPUs.
 const BUFFER_LIMIT: usize = 1 << 14;
 
-/// Pieces that are kept track of: perf writes one per CPU and round. 40 MiB.
+/// Maximum number of pieces: perf writes one per CPU and round. They take 40 MiB.
 const BLOCK_LIMIT: usize = 1 << 20;
 
 /// The traces of one pass.
@@ -46,13 +46,13 @@ pub(super) struct Traces<'a> {
     input: &'a Input,
     clock: Option<CounterClock>,
     processors: &'a HashMap<u32, Midr>,
-    /// Of CPUs that have none of their own.
+    /// Of CPUs without an entry of their own.
     processor: Midr,
     event: EventIndex,
     period: Period,
     contexts: Contexts,
     admitted: Admitted,
-    /// By time: every buffer, and the place of each by its number.
+    /// In time order: every buffer, and the index of each by its number.
     queues: Vec<Queue>,
     places: HashMap<u32, usize>,
     /// `(time, queue)` of the next sample of each.
@@ -68,7 +68,7 @@ impl<'a> Traces<'a> {
         events: &[EventAttributes],
     ) -> Option<Traces<'a>> {
         let pmu_type = announced.pmu_type?;
-        // A machine of unlike cores has a PMU for each kind; their events are alike.
+        // A machine with different kinds of cores has a PMU for each; their events are alike.
         let event = events
             .iter()
             .position(|event| event.attr.event_type == pmu_type)
@@ -90,9 +90,9 @@ impl<'a> Traces<'a> {
         })
     }
 
-    /// Finds all traces, for reading them in the order of time.
+    /// Locates all traces, for reading them in time order.
     pub(super) fn find(&mut self, stream: &mut RecordStream<'_>, table: &mut EventTable) -> io::Result<()> {
-        // The pass itself will say what is wrong with the file.
+        // The pass itself reports damage of the file.
         let mut unused = ReadSummary::default();
         let mut newest = 0;
         while stream.advance(&mut unused)? {
@@ -120,13 +120,13 @@ impl<'a> Traces<'a> {
         (0..self.queues.len()).try_for_each(|place| self.advance(place, summary))
     }
 
-    /// Reads the next record of a buffer and puts it into the order.
+    /// Reads the next record of a buffer and inserts it into the order.
     fn advance(&mut self, place: usize, summary: &mut ReadSummary) -> io::Result<()> {
         let window = (WINDOWS_LIMIT / self.queues.len()).clamp(*WINDOW_SIZES.start(), *WINDOW_SIZES.end());
         let queue = &mut self.queues[place];
         if let Some(record) = queue.read(self.input, window, summary)? {
             let told = record.timestamp.zip(self.clock).map(|(ticks, clock)| clock.time(ticks).0);
-            // Never before what came before it: a buffer is written in the order of time.
+            // Never earlier than its predecessor: a buffer is written in time order.
             queue.time = queue.time.max(told.unwrap_or(queue.not_before));
             self.next.push(Reverse((queue.time, place)));
             queue.record = Some(record);
@@ -134,7 +134,7 @@ impl<'a> Traces<'a> {
         Ok(())
     }
 
-    /// The next sample, if it is older than `time`; `None` for the end of everything asks for any.
+    /// The next sample, if it is older than `time`; `None` for `time`: any sample.
     pub(super) fn due(
         &mut self,
         time: Option<u64>,
@@ -152,7 +152,7 @@ impl<'a> Traces<'a> {
         Ok(Some(self.sample(&record, tid, cpu)))
     }
 
-    /// Hands out the samples of one record's payload, where it stands in the file.
+    /// Delivers the samples of one record's payload in file order.
     pub(super) fn in_place(
         &mut self,
         record: RawRecord<'_>,
@@ -175,7 +175,7 @@ impl<'a> Traces<'a> {
         Ok(())
     }
 
-    /// Whether a block is read; what is not is entered in the summary.
+    /// Whether a block is read; skipped ones are added to the summary.
     pub(super) fn admit(&mut self, block: &Block, summary: &mut ReadSummary) -> bool {
         let admitted = self.admitted.admit(block);
         if !admitted {
@@ -184,7 +184,7 @@ impl<'a> Traces<'a> {
         admitted
     }
 
-    /// Takes note of who runs where.
+    /// Processes a context switch.
     pub(super) fn observe(&mut self, raw: RawRecord<'_>, trailer: Trailer) {
         self.contexts.switch(raw, trailer);
     }
@@ -200,7 +200,7 @@ impl<'a> Traces<'a> {
         let branch = record.branch_target.map(|to| BranchEntry {
             from: record.instruction.unwrap_or_default(),
             to,
-            // The first two bits of perf_event's: predicted wrongly, predicted.
+            // The first two bits of perf_event's flags: mispredicted, predicted.
             flags: if record.events.has(Events::MISPREDICTED) { 1 } else { 2 },
         });
         let latency = record.total_latency.map(|cycles| Cycles(cycles.into()));
@@ -234,7 +234,7 @@ impl<'a> Traces<'a> {
     }
 }
 
-/// Which blocks are read. Both orders of reading ask, and so read the same.
+/// Which blocks are read; shared by both orders, so that both read the same.
 #[derive(Default)]
 struct Admitted {
     blocks: usize,
@@ -260,13 +260,13 @@ impl Admitted {
 /// One trace buffer, in the order of time.
 #[derive(Default)]
 struct Queue {
-    /// What is left of it, each with the time of the newest record before it.
+    /// The remaining blocks, each with the time of the newest record before it.
     blocks: VecDeque<(Block, u64)>,
     reading: Option<Reading>,
     not_before: u64,
     tid: Option<i32>,
     cpu: Option<u32>,
-    /// The next record, and where it stands in time.
+    /// The next record, and its time.
     record: Option<arm_spe::Record>,
     time: u64,
 }
@@ -295,10 +295,10 @@ impl Queue {
 
 /// One block, in a window that slides over it.
 struct Reading {
-    /// What has not been read of it.
+    /// The unread part of it.
     unread: Range<u64>,
     window: Vec<u8>,
-    /// How much of the window is decoded, and where in the trace that is.
+    /// The decoded part of the window, and its position in the trace.
     start: usize,
     at: u64,
     decoder: Decoder,
@@ -329,7 +329,7 @@ impl Reading {
         }
     }
 
-    /// Reads on; `false` at the end.
+    /// Reads more; `false` at the end.
     fn fill(&mut self, input: &Input, window: usize) -> io::Result<bool> {
         self.window.drain(..self.start);
         self.start = 0;
@@ -348,7 +348,7 @@ impl Reading {
     }
 }
 
-/// Who ran, where a trace does not say.
+/// The thread on each CPU, for traces without thread ids.
 #[derive(Default)]
 struct Contexts {
     processes: HashMap<i32, i32>,
@@ -366,7 +366,7 @@ impl Contexts {
         };
     }
 
-    /// The kernel's word on who runs on a CPU from now on.
+    /// A context switch record: the thread that runs on a CPU from now on.
     fn switch(&mut self, raw: RawRecord<'_>, trailer: Trailer) {
         let Some(cpu) = trailer.cpu(raw.body) else { return };
         let own = &raw.body[..raw.body.len().saturating_sub(trailer.length)];
@@ -385,7 +385,7 @@ impl Contexts {
         };
     }
 
-    /// Process and thread of a sample: the trace's own word, the kernel's, the recorder's.
+    /// Process and thread of a sample: from the trace, else from context switches, else from the recorder.
     fn of(&self, context: Option<u32>, cpu: Option<u32>, tid: Option<i32>) -> (Option<i32>, Option<i32>) {
         let running = || cpu.and_then(|cpu| self.running.get(&cpu)).copied();
         match (context, running()) {

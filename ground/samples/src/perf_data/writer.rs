@@ -7,9 +7,9 @@
 //!        | data: records as they come
 //!        | feature table, features
 //! ```
-//! The file grows under a temporary name in the same folder and takes its final name when it is complete. Killed
-//! before that, the temporary file is still readable: its header says "size 0", and readers take records up to the
-//! end.
+//! The file grows under a temporary name in the same folder and takes its final name when it is complete. If the
+//! recorder is killed before that, the temporary file is readable: its header has size 0, and readers take records
+//! up to the end.
 
 use super::abi::{record_type, PerfEventAttr, RECORD_HEADER_SIZE};
 use super::encode::{self, RecordEncoder};
@@ -27,7 +27,7 @@ const BUFFER_SIZE: usize = 256 << 10;
 /// Bytes of the file's header.
 const HEADER_SIZE: u64 = 104;
 
-/// Bytes of one entry of the attribute table: the attribute, and where its ids are.
+/// Size of an entry of the attribute table: the attribute, and the position of its ids.
 const ATTR_ENTRY_SIZE: u64 = PerfEventAttr::SIZE as u64 + 16;
 
 /// A capture being written.
@@ -42,15 +42,15 @@ pub struct CaptureWriter {
     encoder: RecordEncoder,
     attrs_at: u64,
     data_at: u64,
-    /// Whole records not yet in the file.
+    /// Complete records that are not written yet.
     buffer: Vec<u8>,
     /// End of what is in the file.
     written: u64,
-    /// End of what was in the file one write earlier: where we go back to when the disk is full, so that the
-    /// features fit.
+    /// End of the file before the last write: it is truncated to this if the disk is full, so that the features
+    /// fit.
     retreat: u64,
     discarded: u64,
-    /// Where the file has `AUXTRACE` records, and their sizes: perf decodes no trace without this list.
+    /// Positions and sizes of `AUXTRACE` records: perf decodes no trace without this list.
     traces: Vec<(u64, u64)>,
     finished: bool,
 }
@@ -112,13 +112,13 @@ impl CaptureWriter {
         &mut self.header
     }
 
-    /// Where the capture grows until it is finished.
+    /// The temporary path of the capture until it is finished.
     pub fn temporary_path(&self) -> &Path {
         &self.temporary
     }
 
-    /// Appends one or several whole records, as they come out of a kernel's ring buffer. An `AUXTRACE` record comes
-    /// with the bytes of the trace that it announces.
+    /// Appends complete records from a kernel ring buffer. An `AUXTRACE` record must be followed by the bytes of
+    /// the trace that it announces.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl CaptureWriter {
 
     /// Writes collected records, so that a killed recorder loses only later ones.
     ///
-    /// When the disk is full, the file returns to its last safe end and the rest is discarded; the capture can
-    /// still be finished with what it has.
+    /// If the disk is full, the file is truncated to its last safe end and the rest is discarded; the capture can
+    /// still be finished.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl CaptureWriter {
                 self.discarded += buffer.len() as u64 + (self.written - self.retreat);
                 self.written = self.retreat;
                 self.traces.retain(|(at, _)| *at < self.retreat);
-                // Failing here leaves a cut record, which readers report.
+                // A failure leaves an incomplete record, which readers report.
                 let _ = self.file.set_len(self.written);
                 Err(error)
             }
@@ -226,7 +226,7 @@ impl CaptureWriter {
         ByteCount(self.discarded)
     }
 
-    /// Bytes of records taken so far.
+    /// Total bytes of records so far.
     pub fn length(&self) -> ByteCount {
         ByteCount(self.written - self.data_at + self.buffer.len() as u64)
     }
@@ -238,7 +238,7 @@ impl CaptureWriter {
     /// [`WriteError`] if the file cannot be completed, synchronised or renamed; a full disk is no error here:
     /// what was safely written is kept.
     pub fn finish(mut self) -> Result<(), WriteError> {
-        // A full disk here costs the last buffer, as it does while recording; the features may still fit.
+        // A full disk costs the last buffer here, as it does while recording; the features may still fit.
         match self.flush() {
             Ok(()) | Err(WriteError::DiskFull { .. }) => {}
             Err(error) => return Err(error),
@@ -264,8 +264,7 @@ impl CaptureWriter {
         self.put(&table, self.written)?;
         let header = self.header_bytes(self.written - self.data_at, bitmap);
         self.put(&header, 0)?;
-        // Errors that the system found only while writing back come out here, before the final name promises a
-        // whole file.
+        // Write-back errors are reported here, before the file gets its final name.
         self.file.sync_data().map_err(|source| WriteError::from_io(&self.path, source))?;
         std::fs::rename(&self.temporary, &self.path)
             .map_err(|source| WriteError::from_io(&self.path, source))?;
@@ -326,8 +325,8 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes sure that the bytes are whole records: one bad length would make everything behind it unreadable. Returns
-/// where there are `AUXTRACE` records among them, and their sizes.
+/// Checks that the bytes are complete records: one wrong length would make all later ones unreadable. Returns
+/// position and size of the `AUXTRACE` records.
 fn check_records(records: &[u8]) -> Result<Vec<(u64, u64)>, WriteError> {
     let mut traces = Vec::new();
     let bad = |what| Err(WriteError::BadRecord { length: records.len(), what });
@@ -358,7 +357,7 @@ fn check_records(records: &[u8]) -> Result<Vec<(u64, u64)>, WriteError> {
     Ok(traces)
 }
 
-/// How many bytes of a trace follow a record, if it is one that announces some.
+/// Number of trace bytes that follow a record that announces some.
 fn trace_size(record: &[u8]) -> Option<usize> {
     let kind = u32::from_le_bytes([record[0], record[1], record[2], record[3]]);
     let size = record[RECORD_HEADER_SIZE..].first_chunk::<8>().filter(|_| kind == record_type::AUXTRACE)?;

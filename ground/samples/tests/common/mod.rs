@@ -1,4 +1,4 @@
-//! What the tests of the container share: fixtures, perf, and a capture with everything in it.
+//! Shared by the tests of the container: fixtures, perf, and a capture with every record type.
 #![allow(dead_code)] // each test file uses its part
 
 use hardmeter_samples::model::{Record, Sample};
@@ -19,7 +19,7 @@ pub fn fixture(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Runs perf; `None` (with a message) where it is not installed.
+/// Runs perf; `None` (with a message) if it is not installed.
 pub fn perf(arguments: &[&str]) -> Option<std::process::Output> {
     match Command::new("perf").args(arguments).output() {
         Ok(output) => Some(output),
@@ -30,7 +30,7 @@ pub fn perf(arguments: &[&str]) -> Option<std::process::Output> {
     }
 }
 
-/// perf's standard output as lines, if perf is there and took the file.
+/// perf's standard output as lines, if perf is installed and accepted the file.
 pub fn perf_lines(arguments: &[&str]) -> Option<Vec<String>> {
     let output = perf(arguments)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

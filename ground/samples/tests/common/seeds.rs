@@ -1,4 +1,4 @@
-//! Small captures of every form, whole: what the mutation test and the fuzzer start from.
+//! Small complete captures of every form: the start of the mutation test and the fuzzer.
 
 use hardmeter_samples::model::{
     Comm, CpuMode, Exit, FileOffset, Fork, LostRecords, Mmap, Pid, Tid, Timestamp, VirtualAddress,
@@ -25,7 +25,7 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Two events, one of them with every field there is.
+/// Two events, one of them with every supported field.
 fn events() -> [EventAttributes; 2] {
     let mut attr = PerfEventAttr::new(4, 0x1d1);
     attr.sample_type = sample_type::KNOWN & !sample_type::WEIGHT;
@@ -62,7 +62,7 @@ fn full_sample(time: u64) -> Vec<u8> {
     words.concat().iter().fold(start, |record, word| record.u64(*word)).finish()
 }
 
-/// The file form, as our writer makes it.
+/// The file form, from Hardmeter's writer.
 fn file() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("seed.data");
@@ -137,7 +137,7 @@ fn compressed(file: &[u8], second_form: bool) -> Vec<u8> {
     let mut encoder = Encoder::new(1).expect("zstd");
     let mut stream = vec![0; 1 << 16];
     let mut output = OutBuffer::around(&mut stream[..]);
-    // perf flushes after each buffer, so that a killed recorder leaves all but the last readable.
+    // perf flushes after each buffer, so that a killed recorder leaves all but the last one readable.
     for piece in data(file).chunks(data(file).len() / 3) {
         let mut input = InBuffer::around(piece);
         while input.pos() < piece.len() {
@@ -148,7 +148,7 @@ fn compressed(file: &[u8], second_form: bool) -> Vec<u8> {
     let length = output.pos();
     stream.truncate(length);
     let mut records = Vec::new();
-    // Parts of no multiple of eight: the first form is as long as it is, the second is padded.
+    // Parts that are not a multiple of eight: the first form keeps the length, the second pads it.
     for part in stream.chunks(50) {
         if second_form {
             let padded = [part, &vec![0; part.len().next_multiple_of(8) - part.len()]].concat();
@@ -161,7 +161,7 @@ fn compressed(file: &[u8], second_form: bool) -> Vec<u8> {
             records.extend(part);
         }
     }
-    // No features: the data is the last section, and its size is known.
+    // Without features: the data section is the last one, and its size is known.
     let mut bytes = file[..word(file, 5)].to_vec();
     bytes[48..56].copy_from_slice(&(records.len() as u64).to_le_bytes());
     bytes[72..104].fill(0);

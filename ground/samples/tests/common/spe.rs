@@ -15,17 +15,17 @@ use std::path::Path;
 pub const PMU_TYPE: u32 = 12;
 /// Operations between two samples.
 pub const PERIOD: u64 = 1024;
-/// The event's name, as perf writes it.
+/// The event's name in perf's form.
 pub const EVENT: &str = "arm_spe_0/ts_enable=1,pa_enable=1/";
 /// Nanoseconds of a tick of the system counter: 25 MHz.
 pub const TICK: u64 = 40;
 
 /// The process of these captures.
 pub const SERVER: (Pid, Tid) = (Pid(100), Tid(101));
-/// Where its program lies.
+/// Load address of its program.
 pub const PROGRAM: u64 = 0xaaaa_0000_0000;
 
-/// One sampled operation. `None` and 0 leave the packet out.
+/// One sampled operation. `None` and 0 omit the packet.
 #[derive(Clone, Copy, Default)]
 pub struct Operation {
     pub instruction: u64,
@@ -69,7 +69,7 @@ impl Operation {
             bytes.push(header);
             bytes.extend_from_slice(payload);
         };
-        // An address has 56 bits; the top byte tells the world and the exception level.
+        // An address has 56 bits; the top byte has the security state and the exception level.
         let place = |address: u64| (address & (u64::MAX >> 8) | NON_SECURE | self.level << 61).to_le_bytes();
         packet(0xb0, &place(self.instruction));
         if let Some(target) = self.target {
@@ -109,7 +109,7 @@ pub fn trace(operations: &[Operation]) -> Vec<u8> {
 pub struct SpeCapture {
     writer: CaptureWriter,
     encoder: RecordEncoder,
-    /// Where the trace of each CPU is.
+    /// The trace offset of each CPU.
     offsets: [u64; 4],
 }
 
@@ -140,7 +140,7 @@ fn events() -> [EventAttributes; 2] {
 }
 
 impl SpeCapture {
-    /// Begins a capture: the announcement of the traces, the clock, a process with a program.
+    /// Starts a capture: announcement of the traces, clock, a process with a program.
     pub fn create(path: &Path) -> SpeCapture {
         SpeCapture::create_on(path, "0x00000000413fd0c1")
     }
@@ -159,7 +159,7 @@ impl SpeCapture {
         let writer = CaptureWriter::create(path, &events, &header).expect("created");
         let encoder = RecordEncoder::new(&events[1]);
         let mut capture = SpeCapture { writer, encoder, offsets: [0; 4] };
-        // 40 ns a tick: 40 << 24 / 2^24. Then: no short counter, the zero is valid.
+        // 40 ns per tick: 40 << 24 / 2^24. Then: no short counter, zero is valid.
         let clock = RecordBuilder::new(record_type::TIME_CONV, 0).u64(24).u64(TICK << 24).u64(0);
         capture.append(&clock.u64(0).u64(0).u64(1).finish());
         let info = RecordBuilder::new(record_type::AUXTRACE_INFO, 0).u32(AUXTRACE_ARM_SPE).u32(0);
@@ -210,20 +210,20 @@ impl SpeCapture {
         record.u32(thread.0).u32(thread.1).u64(time).u32(cpu).u32(0).u64(6).finish()
     }
 
-    /// The kernel's word that a thread got a CPU.
+    /// A context switch record: a thread gets a CPU.
     pub fn switch_in(&mut self, (pid, tid): (u32, u32), time: u64, cpu: u32) {
         let record = RecordBuilder::new(record_type::SWITCH_CPU_WIDE, 0).u32(0).u32(0);
         self.append(&Self::trailer(record, (pid, tid), time, cpu));
     }
 
-    /// The kernel's word that a thread leaves a CPU to another.
+    /// A context switch record: a thread leaves a CPU to another.
     pub fn switch_out(&mut self, (pid, tid): (u32, u32), next: (u32, u32), time: u64, cpu: u32) {
         let record =
             RecordBuilder::new(record_type::SWITCH_CPU_WIDE, misc::SWITCH_OUT).u32(next.0).u32(next.1);
         self.append(&Self::trailer(record, (pid, tid), time, cpu));
     }
 
-    /// The kernel's word on a piece of a trace.
+    /// An `AUX` record for a piece of a trace.
     pub fn piece(&mut self, size: u64, flags: u64, time: u64, cpu: u32) {
         let record =
             RecordBuilder::new(record_type::AUX, 0).u64(self.offsets[cpu as usize]).u64(size).u64(flags);

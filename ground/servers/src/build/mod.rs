@@ -1,7 +1,7 @@
 //! Servers compiled from Debian's own source package, with line numbers, types and frame pointers.
 //!
-//! Distribution binaries are stripped; a profile of them names routines, not lines. Here the same source with the
-//! same patches is compiled as Debian does (`-O2`), plus `-g -fno-omit-frame-pointer`.
+//! Distribution binaries are stripped: a profile of them has routines but no lines. This module compiles the same
+//! source with the same patches as Debian does (`-O2`), plus `-g -fno-omit-frame-pointer`.
 //!
 //! ```text
 //! CACHE/builds/postgres-15-debug/{bin,lib,share}   what was installed
@@ -10,7 +10,7 @@
 //! CACHE/builds/postgres-15-debug.unfinished/       while it is being made
 //! ```
 //!
-//! apt works in a private folder: the machine's package lists and its sources stay as they are.
+//! apt works in a private folder: the machine's package lists and sources are not changed.
 
 mod sources;
 
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to build.
+/// What to build, and how.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The kind of server.
@@ -37,11 +37,11 @@ pub struct Order {
     pub version: String,
     /// With line numbers, types and frame pointers.
     pub debug: bool,
-    /// How many compilers run at once; by default one for each processor.
+    /// Number of parallel compilers; by default one per processor.
     pub jobs: Option<u32>,
 }
 
-/// Programs that a build needs, and the packages that bring them.
+/// Programs that a build needs, with their packages.
 const TOOLS: [(&str, &str); 6] = [
     ("apt-get", "apt"),
     ("dpkg-source", "dpkg-dev"),
@@ -51,7 +51,7 @@ const TOOLS: [(&str, &str); 6] = [
     ("patch", "patch"),
 ];
 
-/// Builds the ordered programs, unless they were built before; returns them. Takes some minutes.
+/// Builds the ordered programs, unless an earlier build exists; returns them. Takes some minutes.
 ///
 /// # Errors
 ///
@@ -87,11 +87,11 @@ pub fn build(order: &Order, progress: Progress) -> Result<Programs, ServerError>
     let make = |what: &str, arguments: &[&OsStr]| {
         let mut make = Command::new("make");
         make.arg("--silent").arg(format!("--jobs={jobs}")).args(arguments).current_dir(&source);
-        // Our caller's make would hand down its own flags and job slots.
+        // The caller's make would pass on its flags and job slots.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
         steps.run(what, &mut make)
     };
-    // contrib too: pg_buffercache and pageinspect tell what an address in the buffer pool is.
+    // contrib too: pg_buffercache and pageinspect identify addresses in the buffer pool.
     for folder in [".", "contrib"].map(OsStr::new) {
         make("compiling", &[OsStr::new("-C"), folder, OsStr::new("all")])?;
     }
@@ -170,7 +170,7 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
         ] {
             command.arg("-o").arg(joined(&format!("{name}="), value));
         }
-        // apt's own account may not enter our folder.
+        // apt's sandbox account cannot enter this folder.
         command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-q"]);
         command.current_dir(steps.work);
         command
@@ -186,7 +186,7 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
             remedy: "name a version that it has (15 for Debian 12)".into(),
         });
     }
-    // Newest first. A mirror may list a version whose files it does not have (any more, or yet).
+    // Newest first. A mirror may list a version without having its files.
     first_success(versions.iter().map(|version| {
         let wanted = format!("{package}={version}");
         let what = format!("fetching the source of {wanted}");
@@ -207,19 +207,19 @@ fn fetch(steps: &Steps, version: &str) -> Result<(), ServerError> {
     fs::rename(&source, &target).map_err(io_error("write", &target))?;
     for entry in fs::read_dir(steps.work).map_err(io_error("read", steps.work))?.flatten() {
         if entry.path().is_file() {
-            let _ = fs::remove_file(entry.path()); // the archives; one left behind does no harm
+            let _ = fs::remove_file(entry.path()); // an archive; a remaining one is harmless
         }
     }
     Ok(())
 }
 
-/// The first attempt that succeeds; when none does, what the very first one failed of. There is at least one.
+/// The first successful attempt; if all fail, the first error. There is at least one attempt.
 fn first_success<T, E>(mut attempts: impl Iterator<Item = Result<T, E>>) -> Result<T, E> {
     let first = attempts.next().expect("at least one attempt");
     first.or_else(|error| attempts.find_map(Result::ok).ok_or(error))
 }
 
-/// Writes source lists made of the machine's own into `parts`; tells how many.
+/// Writes source lists derived from the machine's own into `parts`; returns their number.
 fn write_source_lists(parts: &Path) -> Result<usize, ServerError> {
     let dropped_in =
         fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -256,7 +256,7 @@ fn require_tools(path: &OsStr) -> Result<(), ServerError> {
     })
 }
 
-/// The steps of one build: they write into its log, and tell how long they have been at it.
+/// The steps of a build: they share its log and report their duration.
 struct Steps<'a> {
     log: Log,
     work: &'a Path,
@@ -297,13 +297,13 @@ fn empty(folder: &Path) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Removes what the compiler left between source and program: half a gigabyte that is not needed any more.
+/// Removes object files after the build: half a gigabyte.
 fn remove_objects(folder: &Path) {
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if path.is_dir() && !path.is_symlink() {
             remove_objects(&path);
         } else if path.extension().is_some_and(|end| end == "o" || end == "a") {
-            let _ = fs::remove_file(path); // one that stays does no harm
+            let _ = fs::remove_file(path); // a remaining file is harmless
         }
     }
 }

@@ -1,7 +1,7 @@
-//! From the package lists that a machine uses to the source lists beside them, without touching the former.
+//! Derives source lists from the machine's package lists, without changing these.
 //!
 //! Debian writes its lists in two ways, one line an entry (`deb URI SUITE COMPONENT...`) and as stanzas of fields
-//! (deb822). Both say "binary packages" in one word; we write a copy that says "source packages" there.
+//! (deb822). Both have one word for "binary packages"; the copy has that for "source packages".
 
 /// One-line entries for source packages, of each entry for binary ones.
 pub(super) fn of_lines(text: &str) -> String {

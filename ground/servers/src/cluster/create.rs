@@ -16,8 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 impl Cluster {
-    /// Makes a server in a new or empty folder and leaves it stopped. A folder left by an interrupted attempt is
-    /// made again from the start; if this attempt fails, its files are removed.
+    /// Creates a server in a new or empty folder and leaves it stopped. A folder left by an interrupted attempt is
+    /// created anew; if this attempt fails, its files are removed.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Cluster {
         progress(&format!("making a {} {} server", programs.engine.title(), programs.version));
         let made = fill(folder, programs, account);
         if made.is_err() {
-            // The first error is the one to tell; what cannot be removed now is found by the next attempt.
+            // Report the first error; files that remain are removed by the next attempt.
             let _ = remove_contents(folder);
             if !was_there {
                 let _ = fs::remove_dir(path);
@@ -92,7 +92,7 @@ impl Cluster {
         open_to_all(fresh.path())?;
         copy(&file, &fresh.path().join(name))?;
         let target = lent.join(name);
-        // A running server may still hold the earlier copy open; removing its name does not disturb it.
+        // A running server may still have the earlier copy open; unlinking it does no harm.
         remove(&target)?;
         fs::rename(fresh.path().join(name), &target).map_err(io_error("write", &target))?;
         self.account.require_reach(&target)?;
@@ -173,7 +173,7 @@ fn fill(folder: &ServerFolder, programs: &Programs, account: Account) -> Result<
     Ok(cluster)
 }
 
-/// Removes Hardmeter's files, the state last: until then the folder is still recognised.
+/// Removes Hardmeter's files, the state last: until then the folder is recognised.
 fn remove_contents(folder: &ServerFolder) -> Result<(), ServerError> {
     let lent = folder.path().join("lent");
     let written = [folder.log(), folder.client_options(), folder.unfinished(), folder.state()];
@@ -183,7 +183,7 @@ fn remove_contents(folder: &ServerFolder) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Removes a file or a folder with all that is in it; what is gone already is no error.
+/// Removes a file or folder recursively; a missing one is not an error.
 fn remove(path: &Path) -> Result<(), ServerError> {
     let kind = match fs::symlink_metadata(path) {
         Ok(data) => data.file_type(),
@@ -208,7 +208,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Lets all users read a file or enter a folder; a file that its owner may run, all may run.
+/// Makes a file readable, and a folder enterable, for all users; executable files become executable for all.
 fn open_to_all(path: &Path) -> Result<(), ServerError> {
     let change = || {
         let data = fs::metadata(path)?;

@@ -1,4 +1,4 @@
-//! MariaDB's ways.
+//! The methods of [`Ways`] for MariaDB.
 
 use super::{joined, words, Site, StopOutcome, StopStep, Ways};
 use crate::error::ServerError;
@@ -57,7 +57,7 @@ impl Ways for Mariadb {
         ]
     }
 
-    /// No password is safe here: the socket's folder is closed to all but the server's account and root.
+    /// Safe without a password: only the server's account and root can enter the socket's folder.
     fn initialize(&self, site: &Site) -> Vec<OsString> {
         words![
             site.programs.path("mariadb-install-db"),
@@ -76,7 +76,7 @@ impl Ways for Mariadb {
                 return Err(format!("data/{file} is missing"));
             }
         }
-        // The data folder names no version that a start could be refused by; the state remembers who made it.
+        // The data folder has no version for a start to check; the state recorded it.
         Ok(site.state.version.split('.').take(2).collect::<Vec<_>>().join("."))
     }
 
@@ -85,12 +85,12 @@ impl Ways for Mariadb {
             site.programs.path("mariadbd"),
             "--no-defaults",
             joined("--datadir=", site.folder.data()),
-            // A MariaDB that starts deletes all temporary tables that lie in its folder for them, which by default is /tmp:
-            // those of another server that is just being made, too.
+            // At its start MariaDB deletes all temporary tables in its temporary folder, by default /tmp: also
+            // those of another server that is being created.
             joined("--tmpdir=", site.folder.data()),
             joined("--pid-file=", site.folder.data().join("hardmeter.pid")),
-            // By default it reserves 8 TiB of addresses for a pool that might grow; Valgrind has 128 GiB for everything.
-            // "loose": versions before 10.11.12 have no such option and need none.
+            // By default it reserves 8 TiB of addresses for a growing pool; Valgrind has 128 GiB in total. "loose":
+            // versions before 10.11.12 lack the option and do not need it.
             "--loose-innodb-buffer-pool-size-max=16G",
         ];
         let settings = site.state.settings.iter();
@@ -104,7 +104,7 @@ impl Ways for Mariadb {
         command
     }
 
-    /// MariaDB greets each client: the fifth byte of its first packet is the protocol's version, 10.
+    /// MariaDB greets each client: the fifth byte of its first packet is the protocol version, 10.
     fn is_ready(&self, site: &Site, pid: Pid) -> bool {
         let number = fs::read_to_string(site.folder.data().join("hardmeter.pid"));
         if !number.is_ok_and(|text| text.trim() == pid.to_string()) {
@@ -150,8 +150,8 @@ impl Ways for Mariadb {
         ]
     }
 
-    /// Debian's own options file names the system's socket, and a file goes before the environment; `MYSQL_HOME`'s goes
-    /// before Debian's.
+    /// Debian's own options file names the system's socket, and options files override environment variables; the
+    /// file in `MYSQL_HOME` overrides Debian's.
     fn client_options(&self, site: &Site) -> Option<String> {
         let socket = site.state.socket_folder.join(self.socket_name(site.state));
         Some(format!("[client]\nsocket = \"{}\"\nuser = {}\n", socket.display(), site.state.user))

@@ -1,4 +1,4 @@
-//! The kinds of servers, and what differs between them: programs, arguments, signs of life, ways to stop.
+//! The kinds of servers with their differences: programs, arguments, readiness, stop signals.
 
 mod kind;
 mod mariadb;
@@ -28,7 +28,7 @@ impl Engine {
     }
 }
 
-/// Settings that a fresh server starts from: the servers' own defaults, but small enough for any machine.
+/// Settings of a new server: the servers' defaults, reduced to fit any machine.
 pub(crate) fn default_settings(engine: Engine) -> Vec<Setting> {
     match engine {
         Engine::Postgres => vec![

@@ -1,4 +1,4 @@
-//! PostgreSQL's ways.
+//! The methods of [`Ways`] for PostgreSQL.
 
 use super::{joined, words, Site, StopOutcome, StopStep, Ways};
 use crate::error::ServerError;
@@ -64,7 +64,7 @@ impl Ways for Postgres {
         ]
     }
 
-    /// Trust is safe here: the socket's folder is closed to all but the server's account and root.
+    /// Trust is safe here: only the server's account and root can enter the socket's folder.
     fn initialize(&self, site: &Site) -> Vec<OsString> {
         words![
             site.programs.path("initdb"),
@@ -107,14 +107,14 @@ impl Ways for Postgres {
         command
     }
 
-    /// A postmaster.pid of a dead server stops a new one when another process has come to that number.
+    /// The postmaster.pid of a dead server blocks a start if another process has its number now.
     fn leftovers(&self, site: &Site) -> Vec<PathBuf> {
         let lock = site.state.socket_folder.join(self.socket_name(site.state) + ".lock");
         vec![site.folder.data().join("postmaster.pid"), lock]
     }
 
-    /// The eighth line of postmaster.pid, as `pg_ctl --wait` reads it. Connecting would tell the same, but under a
-    /// simulator each connection forks a process that takes a second to start.
+    /// The eighth line of postmaster.pid, as `pg_ctl --wait` reads it. A connection would show the same, but under
+    /// a simulator it forks a process that takes a second to start.
     fn is_ready(&self, site: &Site, pid: Pid) -> bool {
         let Ok(text) = fs::read_to_string(site.folder.data().join("postmaster.pid")) else { return false };
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -190,7 +190,7 @@ impl Ways for Postgres {
     }
 }
 
-/// A path in a setting that lists paths: in double quotes, so that a comma or a blank in it ends nothing.
+/// A path in a setting with a list of paths: in double quotes because of commas and blanks.
 fn quoted_in_list(path: &Path) -> OsString {
     let mut bytes = vec![b'"'];
     for &byte in path.as_os_str().as_bytes() {

@@ -1,4 +1,4 @@
-//! Commands, word by word.
+//! Builds commands from words.
 
 use std::ffi::OsString;
 

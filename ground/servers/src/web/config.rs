@@ -1,4 +1,4 @@
-//! The configuration files of a throwaway web server, as text. Pure: nothing is read or written here.
+//! The configuration files of a throwaway web server, as text. No I/O in this module.
 
 use super::programs::WebPrograms;
 use super::setup::{Mpm, Php, WebSetup};
@@ -6,11 +6,11 @@ use crate::error::ServerError;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Where the parts of one server are.
+/// The folders of one server.
 pub(super) struct Places {
     /// The server's folder.
     pub folder: PathBuf,
-    /// What the account may write: process ids, logs of its own, PHP's socket.
+    /// Writable for the account: process ids, logs, PHP's socket.
     pub run: PathBuf,
 }
 
@@ -46,10 +46,10 @@ impl Places {
 
 /// Threads of one process, where processes have threads.
 const THREADS: u32 = 16;
-/// Clients of a closed loop may all come at once.
+/// All clients of a closed loop may connect at once.
 const BACKLOG: u32 = 4096;
 
-/// Apache's configuration: what these pages need, and no more.
+/// Apache's configuration, restricted to what the pages need.
 pub(super) fn httpd(
     setup: &WebSetup,
     programs: &WebPrograms,
@@ -70,7 +70,7 @@ pub(super) fn httpd(
     line(format!("PidFile {}", quoted(&places.apache_pid())?));
     line(format!("ErrorLog {}", quoted(&places.error_log())?));
     line("LogLevel warn".into());
-    // Nothing that reveals versions; a client may send any number of requests on one connection.
+    // Do not reveal versions; allow any number of requests on one connection.
     for words in ["ServerTokens Prod", "ServerSignature Off", "TraceEnable Off", "Timeout 300"] {
         line(words.into());
     }
@@ -137,7 +137,7 @@ pub(super) fn process_count(mpm: Mpm, workers: u32) -> usize {
     workers.div_ceil(each) as usize
 }
 
-/// As many workers as asked for, all from the beginning and to the end: none is made or ended while something is measured.
+/// A fixed number of workers from the start to the end, so that none starts or ends during a measurement.
 fn processes(mpm: Mpm, workers: u32) -> Vec<String> {
     if mpm == Mpm::Prefork {
         return vec![
@@ -164,7 +164,7 @@ fn processes(mpm: Mpm, workers: u32) -> Vec<String> {
     ]
 }
 
-/// PHP's settings. No file of the system's is read beside.
+/// PHP's settings; the system's files are not read.
 pub(super) fn php_ini(setup: &WebSetup) -> Result<String, ServerError> {
     let mut text = String::from("; Made by hardmeter for one throwaway server.\n");
     for fixed in [
@@ -202,7 +202,7 @@ pub(super) fn php_ini(setup: &WebSetup) -> Result<String, ServerError> {
     Ok(text)
 }
 
-/// PHP-FPM's configuration: one pool, as many processes as Apache has workers.
+/// PHP-FPM's configuration: one pool, with as many processes as Apache has workers.
 pub(super) fn fpm(setup: &WebSetup, places: &Places) -> Result<String, ServerError> {
     let (log, socket) = (plain(&places.fpm_log())?, plain(&places.fpm_socket())?);
     Ok(format!(
@@ -214,7 +214,8 @@ pub(super) fn fpm(setup: &WebSetup, places: &Places) -> Result<String, ServerErr
     ))
 }
 
-/// A path between quotation marks. Apache knows escapes and variables in them, PHP others: a path that would need one is refused.
+/// A path in quotation marks. Apache and PHP have different escapes and variables in quotes: a path that needs them
+/// is refused.
 fn quoted(path: &Path) -> Result<String, ServerError> {
     Ok(format!("\"{}\"", plain(path)?))
 }

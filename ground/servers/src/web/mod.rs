@@ -1,5 +1,5 @@
-//! Throwaway web servers: Apache 2.4, with PHP as its module or by PHP-FPM. Made, started, stopped, thrown away; no service and
-//! no configuration of the system's is touched.
+//! Throwaway web servers: Apache 2.4, with PHP as its module or by PHP-FPM. They do not affect services or
+//! configuration of the system.
 //!
 //! ```text
 //! DIR/web.json     what runs, and where it listens                                         (Hardmeter's)
@@ -8,7 +8,7 @@
 //! DIR/run/         process ids, Apache's and PHP's logs, PHP's socket      (of the server's account)
 //! ```
 //!
-//! Unlike a database server it opens a network port, for that is how it is asked: a free one, on 127.0.0.1 only.
+//! Unlike a database server it opens a network port, since HTTP clients need one: a free one, on 127.0.0.1 only.
 
 mod config;
 mod programs;
@@ -37,14 +37,14 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// How long a start may take.
+/// Time limit of a start.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an orderly end may take: Apache does not wait for clients, PHP-FPM finishes its current page.
+/// Time limit of an orderly end: Apache does not wait for clients, PHP-FPM finishes its current page.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// Another program may take the port between our looking for a free one and Apache's listening.
+/// Another program may take the port between the search for a free one and Apache's bind.
 const PORTS_TRIED: usize = 3;
 
-/// What is kept of a server.
+/// The recorded state of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WebState {
     format: u32,
@@ -140,7 +140,7 @@ impl WebServer {
         Ok(WebServer { folder: folder.clone(), account: current, state })
     }
 
-    /// Where it listens.
+    /// Its listening address.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.state.port))
     }
@@ -177,7 +177,7 @@ impl WebServer {
         family(self.state.fpm.as_ref())
     }
 
-    /// The last lines of its logs: what the programs printed, then Apache's and PHP's own.
+    /// The last lines of its logs: output of the programs, then Apache's and PHP's own logs.
     pub fn log_tail(&self) -> String {
         log_tail(&self.folder.log(), 0, &places(&self.folder))
     }
@@ -265,7 +265,7 @@ impl WebServer {
         let all = config::process_count(setup.mpm, setup.workers);
         self.await_ready("Apache", &mut child, &log, || {
             let written = fs::read_to_string(places.apache_pid());
-            // Its own process id: another server on the port is not mistaken for it. All of its processes: none starts
+            // Compare process ids, in case another server has the port. Wait for all processes: none may start
             // later, during a measurement.
             written.is_ok_and(|text| text.trim() == pid.to_string())
                 && children(pid).len() >= all
@@ -314,7 +314,7 @@ impl WebServer {
         Ok(())
     }
 
-    /// Ends Apache, then PHP: in the other order the last requests would fail.
+    /// Ends Apache before PHP: in the other order the last requests would fail.
     fn end_all(&mut self, signal: libc::c_int) -> StopOutcome {
         let outcomes = [self.state.apache.take(), self.state.fpm.take()].map(|process| end(process, signal));
         let killed = outcomes.contains(&StopOutcome::Killed);
@@ -346,7 +346,7 @@ const LONGEST_SOCKET: usize = 107;
 fn end(process: Option<ProcessIdentity>, signal: libc::c_int) -> StopOutcome {
     let Some(process) = process else { return StopOutcome::NotRunning };
     if process.wait_until_gone(Duration::ZERO) {
-        // It was killed: its children go on without it, and keep the port.
+        // It was killed: its children continue and keep the port.
         let orphans: Vec<_> = process.orphans().into_iter().filter_map(ProcessIdentity::of).collect();
         orphans.iter().for_each(|orphan| orphan.signal(libc::SIGKILL));
         for orphan in &orphans {
@@ -359,7 +359,7 @@ fn end(process: Option<ProcessIdentity>, signal: libc::c_int) -> StopOutcome {
     let mut outcome = StopOutcome::Killed;
     if signal != libc::SIGKILL {
         process.signal(signal);
-        // One that was stopped (SIGSTOP) hears nothing until it goes on.
+        // A process stopped by SIGSTOP handles no signal until it continues.
         process.signal(libc::SIGCONT);
         if process.wait_until_gone(STOP_PATIENCE) {
             outcome = StopOutcome::Clean;
@@ -437,7 +437,7 @@ fn free_port() -> Result<u16, ServerError> {
     listener.map(|address| address.port()).map_err(io_error("find a free port of", "127.0.0.1"))
 }
 
-/// What the programs printed since byte `from`, then what stands last in logs of their own.
+/// The output of the programs after byte `from`, then the end of their own logs.
 fn log_tail(path: &Path, from: u64, places: &Places) -> String {
     let parts = [log::tail(path, from), log::tail(&places.error_log(), 0), log::tail(&places.fpm_log(), 0)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")

@@ -1,11 +1,11 @@
-//! Where Apache and PHP are on this machine.
+//! Locates Apache and PHP on this machine.
 
 use super::setup::{Mpm, Php};
 use crate::error::ServerError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders in which distributions put Apache's modules, best first.
+/// Folders where distributions install Apache's modules, best first.
 const MODULE_FOLDERS: [&str; 3] =
     ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/local/apache2/modules"];
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/apache2/bin"];
@@ -24,7 +24,7 @@ pub struct WebPrograms {
 }
 
 impl WebPrograms {
-    /// Finds Apache, and PHP where it is installed.
+    /// Finds Apache, and PHP if it is installed.
     ///
     /// # Errors
     ///
@@ -86,10 +86,10 @@ impl WebPrograms {
     }
 }
 
-/// PHP finds its extensions itself; we check first, because its own error appears only in the log.
+/// PHP loads its extensions itself; check first, because its own error appears only in the log.
 fn require_mysqli() -> Result<(), ServerError> {
     let folder = Path::new("/usr/lib/php");
-    // Another distribution's folder: PHP's own complaint has to do.
+    // Another distribution's folder: rely on PHP's own error.
     let unknown = !folder.is_dir();
     let found = entries(folder, |_| true).iter().any(|folder| folder.join("mysqli.so").exists());
     match unknown || found {

@@ -1,20 +1,20 @@
-//! What a throwaway web server shall be.
+//! Parameters of a throwaway web server.
 
 use crate::account::Account;
 use crate::settings::Setting;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How Apache divides its work among processes and threads.
+/// How Apache distributes work over processes and threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mpm {
-    /// A process for each connection: the only one that PHP as a module works in.
+    /// A process for each connection: required by PHP as a module.
     #[default]
     Prefork,
     /// Processes of many threads, a thread for each connection.
     Worker,
-    /// The same, but connections without a request cost no thread.
+    /// As worker, but idle connections occupy no thread.
     Event,
 }
 
@@ -29,7 +29,7 @@ impl Mpm {
     }
 }
 
-/// How PHP's pages are run.
+/// How PHP's pages are executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Php {
@@ -42,18 +42,18 @@ pub enum Php {
     Fpm,
 }
 
-/// What a web server shall be. The default serves files, by 8 processes.
+/// Parameters of a web server. The default serves files with 8 processes.
 #[derive(Clone, Debug)]
 pub struct WebSetup {
-    /// How Apache divides its work.
+    /// How Apache distributes work.
     pub mpm: Mpm,
-    /// How PHP is run.
+    /// How PHP is executed.
     pub php: Php,
-    /// The folder that is served; the account must be able to read it.
+    /// The document root; the account must be able to read it.
     pub documents: PathBuf,
-    /// How many requests are worked on at once: processes or threads of Apache, and processes of PHP-FPM.
+    /// Number of concurrent requests: processes or threads of Apache, and processes of PHP-FPM.
     pub workers: u32,
-    /// Modules of Apache beside those that the pages need: name (`split_module`) and file.
+    /// Additional modules of Apache: name (`split_module`) and file.
     pub modules: Vec<(String, PathBuf)>,
     /// Lines for Apache's configuration, after all others.
     pub directives: Vec<String>,
@@ -63,13 +63,15 @@ pub struct WebSetup {
     pub extensions: Vec<PathBuf>,
     /// Environment of Apache and of PHP-FPM.
     pub environment: Vec<(String, String)>,
-    /// The account that it runs as; `None`: `www-data` or `nobody` for root, else the current user. To be named where the server must
-    /// reach what is another server's: the socket of a throwaway MariaDB is closed to all but its own account.
+    /// The account of the server; `None`: `www-data` or `nobody` for root, else the current user. Set it if the web
+    /// server must reach another server's files: only MariaDB's own account can use the socket of a throwaway
+    /// MariaDB.
     pub account: Option<Account>,
 }
 
 impl WebSetup {
-    /// A server of plain files, or of PHP's pages too, in the way that fits: prefork with the module, event with FPM.
+    /// A server of plain files, or also of PHP's pages, in the suitable form: prefork with the module, event with
+    /// FPM.
     pub fn of(documents: impl Into<PathBuf>, php: Php) -> WebSetup {
         WebSetup {
             mpm: if php == Php::Fpm { Mpm::Event } else { Mpm::Prefork },

@@ -19,12 +19,12 @@ use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
-/// What to show of which routine.
+/// The routine to show, and how.
 #[derive(Clone, Debug)]
 pub struct AnnotateQuestion {
     /// The routine, by name or address.
     pub wanted: RoutineWanted,
-    /// How instructions are written.
+    /// Assembler syntax of the instructions.
     pub syntax: Syntax,
     /// Where source files are.
     pub sources: SourceOptions,
@@ -42,7 +42,7 @@ impl AnnotateQuestion {
 /// A routine, instruction by instruction.
 #[derive(Clone, Debug, Serialize)]
 pub struct AnnotateAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The names of the annotation's events.
     pub events: Vec<String>,
@@ -51,11 +51,11 @@ pub struct AnnotateAnswer {
     /// Source text by line, where the files were found.
     #[serde(serialize_with = "as_list")]
     pub sources: HashMap<SourceLine, String>,
-    /// Records with registers, where asked for.
+    /// Records with registers, if requested.
     pub registers: Option<RegisterRecords>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
@@ -165,7 +165,7 @@ fn instruction_text(
     }
 }
 
-/// The text of every source line of the routine, and a remark where files are missing.
+/// The text of every source line of the routine, and a warning where source files are missing.
 fn source_texts(body: &RoutineBody, files: &mut SourceFiles) -> (HashMap<SourceLine, String>, Vec<Remark>) {
     let mut problems = Problems::default();
     let mut texts = HashMap::new();
@@ -179,7 +179,7 @@ fn source_texts(body: &RoutineBody, files: &mut SourceFiles) -> (HashMap<SourceL
     (texts, names_missing(problems.iter()))
 }
 
-/// The first records of a routine, by a second walk: the first could not know yet where the routine lies.
+/// The first records of a routine. Needs a second walk: the routine's range is known only after the first.
 fn records(
     scope: &Scope<'_>,
     image: attribution::ImageId,

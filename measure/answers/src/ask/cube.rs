@@ -1,4 +1,4 @@
-//! All samples, by everything that a reader may filter by.
+//! All samples, grouped by every dimension that a reader can filter by.
 
 use super::inquiry::{Inquiry, Needs, Scope};
 use crate::capture::Walk;
@@ -13,36 +13,36 @@ use hardmeter_samples::model::Sample;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// How much to keep.
+/// Limits of a cube.
 #[derive(Clone, Copy, Debug)]
 pub struct CubeQuestion {
-    /// Rows at most; more are merged ([`CubeRows::coarsened`]).
+    /// Maximum number of rows; more are merged ([`CubeRows::coarsened`]).
     pub limit: usize,
 }
 
 impl Default for CubeQuestion {
-    /// What a page of some hundred kilobytes holds.
+    /// As many rows as fit into a page of a few hundred kilobytes.
     fn default() -> Self {
         CubeQuestion { limit: 50_000 }
     }
 }
 
-/// All samples, by everything that a reader may filter by.
+/// All samples, grouped by every dimension that a reader can filter by.
 #[derive(Clone, Debug, Serialize)]
 pub struct CubeAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// What each event of the heading counts.
+    /// The kind of each event of the heading.
     pub kinds: Vec<EventKind>,
     /// The texts of the rows' statements.
     pub statements: Vec<Arc<str>>,
     /// The rows.
     pub cube: CubeRows,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! What a question is to a walk: which names it needs, what it counts, what it makes of it.
+//! The interface between a question and a walk: the names that the question needs, what it counts, its
+//! answer.
 
 use crate::capture::{Capture, Walk, WalkOptions};
 use crate::error::AnswersError;
@@ -9,7 +10,7 @@ use crate::symbols::SymbolNames;
 use hardmeter_samples::model::{EventIndex, Sample};
 use hardmeter_symbols::SymbolizerOptions;
 
-/// What a question needs of a walk. One walk for several questions gives what any of them needs.
+/// The names that a question needs. A walk for several questions provides the union.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Names of code.
@@ -27,7 +28,7 @@ impl Needs {
     }
 }
 
-/// The capture that is asked, and which of its samples.
+/// The capture to read, and the filter for its samples.
 pub(crate) struct Scope<'a> {
     pub(crate) capture: &'a Capture,
     pub(crate) filter: &'a Filter,
@@ -36,7 +37,7 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// A walk over the samples asked for, with or without names of code.
+    /// A walk over the samples that pass the filter, with or without names of code.
     pub(crate) fn walk(&self, places: bool) -> WalkOptions<'a> {
         WalkOptions {
             filter: self.filter.clone(),
@@ -45,12 +46,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether the filter lets an event pass.
+    /// Whether the filter admits an event.
     pub(crate) fn wants(&self, event: EventIndex) -> bool {
         self.filter.events.is_empty() || self.filter.events.contains(&event)
     }
 
-    /// The events that an answer is about: those that pass the filter, and had samples or were meant to.
+    /// The events of an answer: those that pass the filter and either have samples or were configured to
+    /// sample.
     pub(crate) fn events_shown(&self, walk: &Walk) -> Vec<EventIndex> {
         let sampled = |event: &EventIndex| {
             walk.pass.totals().event(*event).samples > 0 || !self.capture.is_carrier(*event)
@@ -62,10 +64,10 @@ impl<'a> Scope<'a> {
 
 /// A question while a walk collects what answers it.
 pub(crate) trait Inquiry: Sized {
-    /// What comes out.
+    /// The type of the answer.
     type Answer;
 
-    /// What it needs of the walk.
+    /// The names that this question needs from the walk.
     fn needs(&self) -> Needs;
 
     /// Takes a sample that passes the filter.
@@ -75,14 +77,14 @@ pub(crate) trait Inquiry: Sized {
     fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<Self::Answer, AnswersError>;
 }
 
-/// What is missing without the side file on the server's objects.
+/// The warning that the side file on the server's objects is missing, and what the answer lacks without it.
 pub(crate) fn no_notes(capture: &Capture) -> Option<Remark> {
     let text = "no notes on a server's objects lie beside this capture, so names come from symbols and mappings \
                 alone; hardmeter record writes them when it records a PostgreSQL server (--server DIR or -p PID)";
     capture.object_notes().is_none().then(|| Remark::Limit { text: text.into() })
 }
 
-/// What the side file on objects says of itself, unless the heading says it already.
+/// Warnings from the side file on objects, except those that the heading already shows.
 pub(crate) fn remarks_of_notes(capture: &Capture) -> Vec<Remark> {
     let in_heading = capture.sidecar().map(|notes| notes.notes.as_slice()).unwrap_or_default();
     let notes = capture.object_notes().map(|notes| notes.remarks.as_slice()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A contended cache line with names: what lies on it, who accesses it, who waits for whom.
+//! A contended cache line with names: its objects, the routines that access it, the pairs that wait for each
+//! other.
 
 use crate::code::{CodeMap, ImageAddress, Place, SourceLine};
 use crate::pass::Pass;
@@ -14,13 +15,13 @@ use serde::Serialize;
 /// Code as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct CodeName {
-    /// The routine, or the honest phrase in its place.
+    /// The routine's name, or why it has none: see [`crate::Routine::text`].
     pub routine: String,
     /// The source line.
     pub line: Option<SourceLine>,
 }
 
-/// What one instruction did to some bytes of a line, with names.
+/// The accesses of one instruction to some bytes of a line, with names.
 #[derive(Clone, Debug, Serialize)]
 pub struct AccessReport {
     /// The counts.
@@ -29,20 +30,20 @@ pub struct AccessReport {
     pub code: Option<CodeName>,
     /// The instruction, in its image's own numbering.
     pub instruction: Option<ImageAddress>,
-    /// What lies at these bytes.
+    /// The object at these bytes.
     pub object: String,
 }
 
-/// Who waits for whom, with names.
+/// A pair of routines of which one missed because the other wrote, with names.
 #[derive(Clone, Debug, Serialize)]
 pub struct FightReport {
-    /// Who missed.
+    /// The routine that missed.
     pub waiting: Option<CodeName>,
-    /// Who wrote.
+    /// The routine that wrote.
     pub writing: Option<CodeName>,
     /// Misses.
     pub misses: u64,
-    /// Those of them by false sharing.
+    /// Number of these misses that are false sharing.
     pub false_sharing: u64,
 }
 
@@ -51,7 +52,7 @@ pub struct FightReport {
 pub struct GroupReport {
     /// The bytes, and who uses them.
     pub group: LayoutGroup,
-    /// What lies there.
+    /// The objects at the bytes in question.
     pub objects: Vec<String>,
 }
 
@@ -60,29 +61,29 @@ pub struct GroupReport {
 pub struct LineReport {
     /// Which line.
     pub line: LineId,
-    /// An address on it, as one of its processes sees it: of the line's first byte.
+    /// The virtual address of the line's first byte in one of the processes that map it.
     pub address: Option<(Pid, VirtualAddress)>,
     /// Its counts.
     pub counts: LineCounts,
     /// True or false sharing.
     pub verdict: LineVerdict,
-    /// What lies on it, the commonest first.
+    /// The objects on the line, by number of samples, largest first.
     pub objects: Vec<String>,
     /// The class and the name of the commonest.
     pub owner: Option<(String, String)>,
     /// Its accesses.
     pub accesses: Vec<AccessReport>,
-    /// Who waits for whom.
+    /// Pairs of a waiting and a writing routine.
     pub fights: Vec<FightReport>,
-    /// Whether that was recorded; otherwise it is inferred from shares of stores.
+    /// Whether the pairs were recorded; otherwise they are inferred from shares of stores.
     pub fights_exact: bool,
     /// Bytes that belong together, where more than one group was found.
     pub groups: Vec<GroupReport>,
-    /// What a line for each group would bring.
+    /// The predicted effect of a separate line for each group of bytes.
     pub effect: Option<Effect>,
 }
 
-/// What lies on the bytes of a line: how often each object was seen at an offset.
+/// Samples by object and by offset in a line.
 pub(crate) type ObjectCounts = FxHashMap<(LineId, u16), FxHashMap<ObjectPath, u64>>;
 
 /// Gives names to what was counted.
@@ -159,7 +160,7 @@ impl Named<'_> {
         Some(CodeName { routine: map.routine(place).to_string(), line: map.line(place) })
     }
 
-    /// The class and the name of what was seen most on a line.
+    /// The class and the name of the object with most samples on a line.
     fn owner(&mut self, line: LineId, whole: ByteRange) -> Option<(String, String)> {
         let seen = self.counts_on(line, &[whole]);
         let names = self.pass.objects();
@@ -183,7 +184,7 @@ impl Named<'_> {
         counts
     }
 
-    /// What lies at accessed bytes of these ranges, the commonest first.
+    /// The objects at these ranges of accessed bytes, by number of samples, largest first.
     fn objects_on(&mut self, line: LineId, ranges: &[ByteRange]) -> Vec<String> {
         let counts = self.counts_on(line, ranges);
         let names = self.pass.objects();

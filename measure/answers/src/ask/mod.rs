@@ -334,8 +334,8 @@ impl Answers {
         self.each_answer(questions)?.into_iter().collect()
     }
 
-    /// As [`walk`](Answers::walk), but a question without an answer does not keep the others from theirs: a routine
-    /// whose code is not at hand, a relation that was not recorded.
+    /// As [`walk`](Answers::walk), but a question that fails does not affect the others: for example a
+    /// routine whose code is missing, or a relation that was not recorded.
     ///
     /// # Errors
     /// If the capture cannot be read.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What to count, and what to show of it.
+/// Columns, formulas and limits of the tables by object.
 #[derive(Clone, Debug)]
 pub struct ObjectsQuestion {
     /// The columns.
@@ -35,23 +35,23 @@ impl Default for ObjectsQuestion {
 /// Samples by the object of their data address.
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectsAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// What was looked into while recording, if there is a side file on objects.
+    /// The server whose memory the recorder observed, if there is a side file on objects.
     pub server: Option<String>,
     /// The names of the user's formulas.
     pub defined: Vec<String>,
     /// One table per event with samples.
     pub tables: Vec<ObjectTable>,
-    /// How well samples could be named, over all events.
+    /// How many samples could be named, over all events.
     pub coverage: ObjectCoverage,
     /// The texts of the statements that findings name.
     pub statements: BTreeMap<StatementId, Arc<str>>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Inquiry for ObjectsInquiry {
     }
 }
 
-/// What a reader of an answer by object must know of how the names came to be.
+/// Warnings about how the names of objects were obtained.
 fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
     let mut remarks = Vec::new();
     if coverage.with_address == 0 {
@@ -130,7 +130,7 @@ fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
     remarks
 }
 
-/// No sample has a data address: no answer by data can say anything.
+/// The warning that no sample has a data address, so that no table by data is possible.
 fn no_addresses() -> Remark {
     let text = "no sample carries a data address, so nothing can be said of data; record a memory event \
                 (hardmeter events), for example with hardmeter record -e l1d-miss,l2-miss";

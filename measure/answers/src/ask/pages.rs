@@ -11,7 +11,7 @@ use crate::symbols::SymbolNames;
 use hardmeter_samples::model::Sample;
 use serde::Serialize;
 
-/// Whose pages to fold.
+/// The relation whose pages are folded.
 #[derive(Clone, Debug)]
 pub struct PagesQuestion {
     /// The table or index, with or without its schema.
@@ -21,22 +21,22 @@ pub struct PagesQuestion {
 /// The pages of a relation, folded, event by event.
 #[derive(Clone, Debug, Serialize)]
 pub struct PagesAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// The relation; `None` where the capture knows of none.
+    /// The relation; `None` if the capture has no relations.
     pub relation: Option<Relation>,
     /// One page per event with samples on it.
     pub pages: Vec<FoldedPage>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
-/// Collects what answers a [`PagesQuestion`]. Without relations there is no page to draw: how the capture came to be
-/// is answered, and what is missing.
+/// Collects the answer to a [`PagesQuestion`]. Without relations the answer holds the heading and a warning,
+/// and no page.
 pub(crate) struct PagesInquiry {
     relation: Option<(Relation, PageFold)>,
 }

@@ -18,15 +18,15 @@ use serde::Serialize;
 /// The grade of a capture's samples.
 #[derive(Clone, Debug, Serialize)]
 pub struct QualityAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
     /// The events, by name.
     pub events: Vec<(String, EventQuality)>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Inquiry for QualityInquiry {
     }
 }
 
-/// By our names, and by those of perf and the manufacturers.
+/// Whether the event counts executions of instructions, by Hardmeter's, perf's and the manufacturers' names.
 fn counted_at_each_execution(event: &EventDescription) -> Option<Executed> {
     match event.known {
         Some(MemoryEvent::Loads) => return Some(Executed::Loads),

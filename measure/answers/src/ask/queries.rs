@@ -13,14 +13,14 @@ use crate::workload::Workload;
 use hardmeter_samples::model::Sample;
 use serde::Serialize;
 
-/// What to count, and what to show of it.
+/// Columns and limits of the tables by query.
 #[derive(Clone, Debug)]
 pub struct QueriesQuestion {
-    /// The columns; a column that is named twice counts once.
+    /// The columns; duplicates are dropped.
     pub columns: Vec<QueryColumn>,
     /// Rows per table; `None` for all.
     pub limit: Option<usize>,
-    /// Whether the events stand side by side in one table.
+    /// Whether one table shows all events side by side.
     pub side_by_side: bool,
 }
 
@@ -34,23 +34,23 @@ impl Default for QueriesQuestion {
 /// Samples by whom they were for.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueriesAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// What was looked into while recording, if there is a side file on objects.
+    /// The server whose memory the recorder observed, if there is a side file on objects.
     pub server: Option<String>,
     /// One table per event with samples.
     pub tables: Vec<QueryTable>,
-    /// The same events in one table, where that was asked for.
+    /// The same events in one table, if requested.
     pub side_by_side: Option<SideBySide>,
-    /// Of how many samples it is known for whom they were.
+    /// How many samples have a known statement, role or process.
     pub coverage: QueryCoverage,
-    /// What the server counted while it was recorded.
+    /// The server's own counts during the recording.
     pub workload: Workload,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Inquiry for QueriesInquiry {
     }
 }
 
-/// What the capture lacks for the columns asked for, and how to have it.
+/// The data that the requested columns need and the capture lacks, and how to record it.
 fn missing(
     capture: &Capture,
     coverage: QueryCoverage,

@@ -23,12 +23,12 @@ use std::ops::ControlFlow;
 /// Lines looked at for what they have in common, however few are shown.
 const STUDIED: usize = 300;
 
-/// What to show of a capture's shared lines.
+/// Which shared lines of a capture to show.
 #[derive(Clone, Debug)]
 pub struct SharingQuestion {
     /// How many lines to show; `None`: all.
     pub lines: Option<usize>,
-    /// Whether to infer verdicts from where samples fell, even where the simulator knows.
+    /// Whether to infer verdicts from the samples' places even if the simulator recorded the causes.
     pub judge_by_samples: bool,
 }
 
@@ -42,7 +42,7 @@ impl Default for SharingQuestion {
 /// The cache lines that cores fight for.
 #[derive(Clone, Debug, Serialize)]
 pub struct SharingAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
@@ -50,24 +50,24 @@ pub struct SharingAnswer {
     pub samples: u64,
     /// The sum over all contended lines.
     pub total: LineCounts,
-    /// How many lines are contended.
+    /// Number of contended lines.
     pub contended: u64,
-    /// One event of sharing in so many was recorded; 0 where the capture does not tell.
+    /// Sampling ratio of sharing events: one in `one_in` was recorded; 0 if unknown.
     pub one_in: u64,
-    /// The lines under study, those with most misses first: those to show, and up to 300 for what they have in common.
+    /// The lines with most misses: those to show, and up to 300 more to find what they have in common.
     pub studied: Vec<LineReport>,
-    /// How many of them were asked for.
+    /// How many of `studied` to show.
     pub shown: usize,
-    /// What is missing for an answer, and how to record it.
+    /// Data that the answer lacks, and how to record it.
     pub missing: Vec<String>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
 impl SharingAnswer {
-    /// The lines asked for.
+    /// The lines to show.
     pub fn lines(&self) -> &[LineReport] {
         &self.studied[..self.shown.min(self.studied.len())]
     }
@@ -86,7 +86,7 @@ pub(crate) struct SharingInquiry {
 }
 
 impl SharingInquiry {
-    /// Counts all lines, by a walk of its own.
+    /// Counts all lines in a separate walk.
     pub(crate) fn new(question: &SharingQuestion, scope: &Scope<'_>) -> Result<SharingInquiry, AnswersError> {
         let line_size = scope.capture.line_size();
         let roles = Roles::new(scope.capture.events());
@@ -161,7 +161,7 @@ impl Inquiry for SharingInquiry {
     }
 }
 
-/// The place of a sample's data address in memory that processes share, if it lies in such.
+/// The physical place of a sample's data address, if that lies in memory that processes share.
 fn shared_place(names: &mut SymbolNames, sample: &Sample<'_>) -> Option<Place> {
     let (pid, address) = (sample.pid?, sample.address?);
     if !matches!(names.data(Some(pid), address), DataArea::SharedMemory { .. }) {
@@ -193,7 +193,7 @@ fn other_side(pass: &mut Pass<SymbolNames>, sample: &Sample<'_>) -> Option<Other
     Some(OtherSide { place, process: pass.name_of(sharing.pid) })
 }
 
-/// What keeps the answer from being whole, and the remedy.
+/// The data that a complete answer lacks, with the remedy.
 fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
     const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \
         coherence-miss,invalidation\", or on hardware with \"perf c2c record\"";

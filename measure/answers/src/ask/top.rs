@@ -13,12 +13,12 @@ use crate::totals::NamedShare;
 use hardmeter_samples::model::Sample;
 use serde::Serialize;
 
-/// What to count by, and what to show.
+/// Columns, limits and order of the table.
 #[derive(Clone, Debug)]
 pub struct TopQuestion {
-    /// Columns to group by. A single one brings along what is usually shown beside it.
+    /// Columns to group by. A single one adds its usual companions ([`Dimension::with_companions`]).
     pub by: Vec<Dimension>,
-    /// Columns to show, in this order; those that are no figures are grouped by, too. Empty: the usual ones.
+    /// Columns to show, in this order; dimensions among them are grouped by, too. Empty: the defaults.
     pub columns: Vec<Shown>,
     /// Rows per table; `None` for all.
     pub limit: Option<usize>,
@@ -37,7 +37,7 @@ impl Default for TopQuestion {
 /// Samples by the columns asked for.
 #[derive(Clone, Debug, Serialize)]
 pub struct TopAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
@@ -45,11 +45,11 @@ pub struct TopAnswer {
     pub shown: Vec<Shown>,
     /// The tables.
     pub tables: Vec<Table>,
-    /// How well user code could be named, when it was to be named.
+    /// Share of user code that has a name, if names were requested.
     pub names: Option<NamedShare>,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Inquiry for TopInquiry {
     fn finish(self, scope: &Scope<'_>, walk: &mut Walk) -> Result<TopAnswer, AnswersError> {
         let capture = scope.capture;
         let mut tables = self.top.tables(&mut walk.pass, &capture.event_names());
-        // An event that was filtered out, or never meant to have samples, is not shown as one without.
+        // Leave out events that the filter excludes or that were not configured to sample.
         tables.retain(|table| {
             table
                 .event
@@ -123,7 +123,7 @@ impl Inquiry for TopInquiry {
     }
 }
 
-/// The columns to group by: those of `by` with what is usually shown beside them, and those of `columns`.
+/// The columns to group by: those of `by` with their companions, and those of `columns`.
 fn grouping(question: &TopQuestion) -> Vec<Dimension> {
     let mut by = match question.by.as_slice() {
         [single] if !names_dimensions(question) => single.with_companions(),
@@ -139,7 +139,7 @@ fn grouping(question: &TopQuestion) -> Vec<Dimension> {
     by
 }
 
-/// By time where it is known, unless the figures chosen would not show it.
+/// By time where it is known, unless the chosen figures do not show it.
 fn default_order(question: &TopQuestion, capture: &Capture) -> SortBy {
     let measures = || question.columns.iter().filter(|shown| matches!(shown, Shown::Measure(_)));
     let shows_time = |shown: &Shown| {
@@ -152,13 +152,13 @@ fn default_order(question: &TopQuestion, capture: &Capture) -> SortBy {
     }
 }
 
-/// Whether `columns` says which grouping columns to show; figures alone leave them as usual.
+/// Whether `columns` names grouping columns; with figures alone, the default grouping columns are shown.
 fn names_dimensions(question: &TopQuestion) -> bool {
     question.columns.iter().any(|shown| matches!(shown, Shown::Dimension(_)))
 }
 
-/// The columns to show. A column that is empty throughout says so in a remark; it takes no room unless it was asked
-/// for by name.
+/// The columns to show. A column without any value is left out with a warning, unless it was requested by
+/// name.
 fn columns(
     question: &TopQuestion,
     sort: SortBy,
@@ -175,7 +175,7 @@ fn columns(
         })
     };
     let empty: Vec<Dimension> = by.iter().copied().filter(is_empty).collect();
-    // What the symbols lack is told, with its remedy, by the remarks on names.
+    // Missing symbols have warnings of their own, with a remedy.
     let told = |dimension: &Dimension| matches!(dimension, Dimension::Line | Dimension::File);
     let untold = empty.iter().filter(|dimension| !told(dimension));
     remarks.extend(untold.map(|column| Remark::EmptyColumn { column: *column }));
@@ -184,7 +184,7 @@ fn columns(
     }
     let mut shown = question.columns.clone();
     if shown.is_empty() {
-        // By time because the capture has it: time comes first.
+        // Show time first if the rows are ordered by it.
         shown.extend(
             (question.sort.is_none() && sort == SortBy::TotalLatency)
                 .then_some(Shown::Measure(Measure::Stall)),
@@ -202,7 +202,7 @@ fn columns(
     shown
 }
 
-/// What the rows are ordered by is seen.
+/// The figure that the rows are ordered by: it must be shown.
 fn sorting_measure(sort: SortBy) -> Option<Shown> {
     let measure = match sort {
         SortBy::Count | SortBy::Key => return None,

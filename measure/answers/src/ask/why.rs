@@ -17,10 +17,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What to explain.
+/// Options of `why`.
 #[derive(Clone, Debug)]
 pub struct WhyQuestion {
-    /// The machine whose caches were used, where the capture does not describe them.
+    /// The machine whose caches were used, if the capture does not describe them.
     pub machine: Option<Machine>,
     /// Infer causes even where the software PMU recorded them, and compare the two.
     pub infer: bool,
@@ -37,7 +37,7 @@ impl Default for WhyQuestion {
 /// Why the misses of a capture happened.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhyAnswer {
-    /// How the capture came to be.
+    /// Conditions of the recording.
     pub heading: Heading,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
@@ -45,15 +45,15 @@ pub struct WhyAnswer {
     pub hierarchy: Option<Hierarchy>,
     /// The answers, event by event.
     pub events: Vec<EventAnswer>,
-    /// What other sizes of the second level would miss, where reuse was measured.
+    /// Predicted misses of other L2 sizes, if reuse was measured.
     pub reuse: Option<MissRatioCurve>,
-    /// What huge pages would save, where it was simulated.
+    /// Predicted effect of huge pages, if page walks were simulated.
     pub page_walks: Option<PageWalks>,
     /// Samples that pass the filter.
     pub passing: u64,
-    /// What a reader must know besides.
+    /// Warnings about this answer.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read, one sentence each.
     pub unread: Vec<String>,
     /// The texts of the statements that causes name.
     pub statements: BTreeMap<StatementId, Arc<str>>,
@@ -117,7 +117,7 @@ impl Inquiry for WhyInquiry {
     }
 }
 
-/// The caches: of the machine that the user names, that was simulated, or that the header describes.
+/// The caches: those of the machine that the user names, else the simulated ones, else those of the header.
 fn hierarchy_of(capture: &Capture, named: Option<&Machine>) -> Option<Hierarchy> {
     if let Some(machine) = named {
         return Some(Hierarchy::of_machine(machine, format!("{}, as given by --machine", machine.name)));
@@ -132,7 +132,7 @@ fn hierarchy_of(capture: &Capture, named: Option<&Machine>) -> Option<Hierarchy>
     Hierarchy::of_header(capture.caches())
 }
 
-/// What lies at the sample's data address; the texts are made once for each object.
+/// Names of the objects at the samples' data addresses; each text is made once.
 fn data_names(
     pass: &mut Pass<SymbolNames>,
     sample: &Sample<'_>,

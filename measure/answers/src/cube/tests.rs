@@ -16,7 +16,8 @@ fn at(ip: u64, time: u64) -> Sample<'static> {
     sample
 }
 
-/// Two samples of one statement in LWLockAcquire, one of none in hash_search; latency 10, period 1.
+/// Two samples of one statement in LWLockAcquire, one without a statement in hash_search; latency 10, period
+/// 1.
 #[test]
 fn rows_add_up_to_the_samples() {
     let mut pass = Pass::new(FakeMap::default(), Filter::default());
@@ -42,7 +43,7 @@ fn rows_add_up_to_the_samples() {
 fn call_paths_are_of_routines() {
     let mut pass = Pass::new(FakeMap::default(), Filter::default());
     let mut cube = Cube::default();
-    // Two instructions of LWLockAcquire, called from two places of hash_search: one path.
+    // Two instructions of LWLockAcquire, each called from its own place of hash_search: one path.
     for (ip, back) in [(0x10, 0x311), (0x20, 0x321)] {
         let entries = [USER, BASE + ip, BASE + back].map(u64::to_ne_bytes);
         let mut sample = at(ip, 1);
@@ -74,7 +75,7 @@ fn merging_keeps_every_sample_and_says_what_it_merged() {
     let mut pass = Pass::new(FakeMap::default(), Filter::default());
     let mut cube = Cube::default();
     for turn in 0..1000 {
-        // One instruction in ten samples; the others once each.
+        // Every tenth sample is at one instruction; each of the others at its own.
         let ip = if turn % 10 == 0 { 0x10 } else { 0x100 + turn };
         add(&mut cube, &mut pass, at(ip, turn << 20), Some(turn % 2));
     }

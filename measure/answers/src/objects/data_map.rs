@@ -1,10 +1,11 @@
-//! What an address is by symbols and mappings alone: the questions this room asks of `attribution`.
+//! What lies at a data address, by symbols and mappings alone: the interface that answers need of
+//! `measure/symbols`.
 
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a data address lies in, as far as the capture's mappings and the symbol tables tell.
+/// What a data address lies in, by the capture's mappings and the symbol tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataArea {
     /// A variable with a symbol.
@@ -17,7 +18,7 @@ pub enum DataArea {
         offset: u64,
         /// Its size in bytes; 0 where not known.
         size: u64,
-        /// The field of its type, where debug information tells.
+        /// The field of its type, if debug information has it.
         field: Option<Arc<str>>,
     },
     /// A section of a program, where no symbol covers the address.
@@ -33,7 +34,7 @@ pub enum DataArea {
     Heap,
     /// Memory shared between processes, without a file.
     SharedMemory {
-        /// As the kernel calls it: "/dev/zero (deleted)".
+        /// The kernel's name: "/dev/zero (deleted)".
         name: Arc<str>,
     },
     /// A mapped file, or a program whose symbols cannot be read.
@@ -45,19 +46,19 @@ pub enum DataArea {
     Anonymous,
     /// The kernel's memory.
     Kernel {
-        /// The variable, where the kernel's symbols tell.
+        /// The variable, if the kernel's symbols have it.
         name: Option<Arc<str>>,
     },
     /// No mapping is known there.
     Unknown,
 }
 
-/// What an instruction's memory operand means, by debug information: "struct node", "next".
+/// The type and field of an instruction's memory operand, from debug information: "struct node", "next".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandField {
     /// The type pointed to, or the variable.
     pub owner: Arc<str>,
-    /// The field of it; empty where it is no struct.
+    /// The field; empty if the type is not a struct.
     pub field: Arc<str>,
 }
 
@@ -70,14 +71,14 @@ impl fmt::Display for OperandField {
     }
 }
 
-/// Knows what lies at data addresses without knowing the server.
+/// Names data addresses without knowledge of the server.
 pub trait DataMap {
-    /// What lies at an address of a process, now.
+    /// What a process has mapped at an address at this point of the walk.
     fn data(&mut self, pid: Option<Pid>, address: VirtualAddress) -> DataArea;
-    /// What to call the call that returns to `site`, where a heap block was asked for: routine, and line where known.
+    /// The routine, and line if known, of the call that returns to `site`, where a heap block was allocated.
     fn allocation_site(&mut self, pid: Option<Pid>, site: VirtualAddress) -> Arc<str>;
-    /// What the memory operand of an instruction means.
+    /// The type and field of an instruction's memory operand.
     fn operand(&mut self, pid: Option<Pid>, ip: VirtualAddress) -> Option<OperandField>;
-    /// What to call the code at an address: for fetches of instructions.
+    /// The routine at an address, for instruction fetches.
     fn code(&mut self, pid: Option<Pid>, address: VirtualAddress) -> Arc<str>;
 }

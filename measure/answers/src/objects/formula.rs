@@ -5,9 +5,9 @@
 //! bank=phys >> 13 & 7                             which DRAM bank
 //! ```
 //!
-//! Whole numbers only, as in C: `+ - * / %`, `<< >>`, `& ^ |`, `~ -`, parentheses; decimal and `0x` hexadecimal.
-//! Arithmetic is of 128 bits, so that no difference of two addresses wraps. Where a sample lacks a variable, and of a
-//! division by zero, there is no value.
+//! Whole numbers only, as in C: `+ - * / %`, `<< >>`, `& ^ |`, `~ -`, parentheses; decimal and `0x`
+//! hexadecimal. Arithmetic is of 128 bits, so that no difference of two addresses wraps. A formula has no
+//! value if the sample lacks a variable, or after a division by zero.
 
 use hardmeter_samples::model::Sample;
 use std::fmt;
@@ -65,7 +65,7 @@ const OPERATORS: [(&str, Operator, u8); 10] = [
     ("%", Operator::Remainder, 6),
 ];
 
-/// A formula in postfix order: a stack evaluates it without recursion.
+/// A step of a formula in postfix order: evaluation needs a stack but no recursion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Number(i128),
@@ -93,7 +93,7 @@ pub struct FormulaError {
     reason: String,
 }
 
-/// A longer formula is a mistake, and a deeper one would need a deeper stack than ours.
+/// Maximum length of a formula, which also bounds the evaluation stack.
 const LONGEST: usize = 1000;
 const DEEPEST: usize = 100;
 
@@ -150,7 +150,7 @@ fn binary(operator: Operator, left: i128, right: i128) -> Option<i128> {
         Operator::Add => left.checked_add(right),
         Operator::Subtract => left.checked_sub(right),
         Operator::Multiply => left.checked_mul(right),
-        // Rounded down, so that slots below a base do not share number 0 with the first one above it.
+        // Round down, so that slots below a base do not share number 0 with the first slot above it.
         Operator::Divide => (right != 0).then(|| left.div_euclid(right)),
         Operator::Remainder => (right != 0).then(|| left.rem_euclid(right)),
     }
@@ -198,7 +198,7 @@ impl<'t> Parser<'t> {
         self.rest
     }
 
-    /// Takes a text if it comes next.
+    /// Consumes a text if it comes next.
     fn take(&mut self, text: &str) -> bool {
         match self.peek().strip_prefix(text) {
             Some(rest) => {

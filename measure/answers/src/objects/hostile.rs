@@ -1,4 +1,4 @@
-//! Notes that nobody should have written: whatever they say, questions are answered, and only by what they do say.
+//! Malformed side files: questions are still answered, and only from facts that the file contains.
 
 use super::*;
 use crate::code::ImageAddress;
@@ -17,7 +17,7 @@ impl Dice {
         (self.0 >> 33) % below
     }
 
-    /// Small numbers, which meet one another, and those at which arithmetic fails.
+    /// Small numbers, which collide often, and numbers at the limits of arithmetic.
     fn number(&mut self) -> u64 {
         match self.next(4) {
             0 => [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, u64::from(u32::MAX)]
@@ -71,13 +71,13 @@ impl Dice {
     }
 }
 
-/// Whether a fact may be told of an address: it lies in its range, and is of that process or shared.
+/// Whether a fact applies to an address: in its range, and in that process or shared.
 fn holds(fact: &ObjectFact, pid: Pid, address: u64) -> bool {
     let begins = fact.start.0 <= address && fact.pid.is_none_or(|of| of == pid);
     begins && address < fact.start.0.saturating_add(fact.length.0)
 }
 
-/// Asks an index over the notes everything; what it answers is one of the facts that hold there.
+/// Queries an index over the side file at random; each answer must be a fact that applies there.
 fn ask(notes: &ObjectNotes, dice: &mut Dice) {
     let mut index = ObjectIndex::new(Some(notes));
     for _ in 0..30 {
@@ -109,7 +109,7 @@ fn whatever_notes_say_is_answered_by_what_they_say() {
     }
 }
 
-/// The bytes of good notes, some of them changed: what can still be read is answered like any other.
+/// Valid side files with some bytes changed: facts that can still be read are answered as usual.
 #[test]
 fn changed_bytes_are_refused_or_answered() {
     let mut dice = Dice(2);

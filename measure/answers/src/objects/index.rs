@@ -1,4 +1,4 @@
-//! Facts of the notes, found by address, state and time; and what to say where there is none.
+//! Facts of the side file, found by address, state and time; and the fallback without a fact.
 
 use super::data_map::{DataArea, DataMap, OperandField};
 use super::processes::ServerProcesses;
@@ -29,7 +29,7 @@ impl Fact {
     }
 }
 
-/// What tells that a fact held.
+/// The evidence that a fact held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToldBy {
     /// The server's state, read with the sample.
@@ -38,18 +38,18 @@ enum ToldBy {
     Time,
 }
 
-/// How a fact stands to the moment of a sample.
+/// How a fact relates to the time of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// The server's state, read with the sample, is another.
     Refuted,
-    /// It held.
+    /// It held at that time.
     Holds(ToldBy),
-    /// It was seen so many nanoseconds before or after.
+    /// It was observed this many nanoseconds before or after.
     Apart(u64),
 }
 
-/// So many answers are remembered before the memory is emptied: more addresses than a capture is hot on.
+/// Capacity of the cache of answers, which is cleared when full: more than the hot addresses of a capture.
 const REMEMBERED: usize = 1 << 18;
 
 /// Leaf functions use this much below the stack pointer (System V ABI, AMD64: the red zone).
@@ -57,16 +57,17 @@ const RED_ZONE: u64 = 128;
 /// A stack is not larger than this, the usual `ulimit -s`.
 const STACK_AT_MOST: u64 = 8 << 20;
 
-/// Without debug information, an offset in a variable up to this size is taken for a field; in a larger one, for an
-/// element of an array.
+/// Maximum size of a variable whose offsets are taken for fields if there is no debug information; in larger
+/// ones they are taken for array elements.
 const STRUCT_AT_MOST: u64 = 1024;
 
-/// Classes that say how memory was mapped and no more. A name in them ("heap", "outside memory contexts") says where it
-/// lies, not what it is.
+/// Classes that describe only how memory was mapped. A name in them ("heap", "outside memory contexts") is a
+/// place, not an object.
 const UNSPECIFIC: [&str; 6] =
     ["shared memory", "heap", "anonymous memory", "private memory", "memory", "unknown"];
 
-/// Names the objects of a capture. Feed it all records in order; ask between them.
+/// Names the objects of a capture. Call [`ObjectIndex::observe`] with all records in order, and query between
+/// them.
 #[derive(Clone, Debug)]
 pub struct ObjectIndex {
     texts: Texts,
@@ -80,7 +81,7 @@ pub struct ObjectIndex {
 }
 
 impl ObjectIndex {
-    /// An index over notes; without them, symbols and mappings answer.
+    /// An index over a side file on objects; without one, symbols and mappings answer.
     pub fn new(notes: Option<&ObjectNotes>) -> Self {
         let mut index = ObjectIndex {
             texts: Texts::new(),
@@ -99,7 +100,7 @@ impl ObjectIndex {
 
     fn take(&mut self, notes: &ObjectNotes) {
         let numbers: Vec<TextId> = notes.texts.iter().map(|text| self.texts.number(text)).collect();
-        // Notes are foreign: a number beyond the texts is the empty text.
+        // The file is untrusted: a number beyond the texts is the empty text.
         let number = |id: TextId| numbers.get(id.0 as usize).copied().unwrap_or(TextId(0));
         let mut shared = Vec::new();
         let mut private: FxHashMap<Pid, Vec<Range>> = FxHashMap::default();
@@ -134,12 +135,12 @@ impl ObjectIndex {
         }
     }
 
-    /// Whether somebody who knew the server looked while recording.
+    /// Whether a server's memory was observed during the recording.
     pub fn has_notes(&self) -> bool {
         self.has_notes
     }
 
-    /// Takes note of a record: which processes are of the server.
+    /// Processes a record: tracks which processes belong to the server.
     pub fn observe(&mut self, record: &Record<'_>) {
         self.processes.observe(record);
     }
@@ -149,17 +150,17 @@ impl ObjectIndex {
         self.texts.text(id)
     }
 
-    /// The number of a text, if any object was ever called so.
+    /// The number of a text, if an object has this name.
     pub fn find_text(&self, text: &str) -> Option<TextId> {
         self.texts.find(text)
     }
 
-    /// Whether a process is of the server; without notes, every process may be.
+    /// Whether a process belongs to the server; without a side file, every process may.
     pub fn is_of_server(&self, pid: Pid) -> bool {
         self.processes.contains(pid)
     }
 
-    /// What a process was to the server: "client backend", "checkpointer".
+    /// The role of a process in the server: "client backend", "checkpointer".
     pub fn role(&self, pid: Pid) -> Option<&Arc<str>> {
         self.processes.role(pid).map(|id| self.texts.text(id))
     }
@@ -174,26 +175,26 @@ impl ObjectIndex {
         self.texts.number(text)
     }
 
-    /// An object in one line: class, name, instance, part.
+    /// The text of an object: class, name, instance, part.
     pub fn describe(&self, path: ObjectPath) -> String {
         let levels = [path.class, path.name, path.instance, path.part];
         let texts = levels.iter().map(|id| &**self.text(*id)).filter(|text| !text.is_empty());
         texts.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether an object says more than "shared memory", "heap" and the like.
+    /// Whether an object's name is more than a kind of memory such as "shared memory" or "heap".
     pub fn is_specific(&self, path: ObjectPath) -> bool {
         !UNSPECIFIC.contains(&&**self.text(path.class))
     }
 
-    /// What the data address of a sample was; `None` if it has none.
+    /// The object at a sample's data address; `None` if it has no address.
     ///
-    /// `map` is asked for what the notes do not know.
+    /// `map` answers where the side file has no fact.
     pub fn of_sample<M: DataMap>(&mut self, sample: &Sample<'_>, map: &mut M) -> Option<Object> {
         let address = sample.address?;
         let raw = sample.raw.unwrap_or_default();
         let detail = SimulatedDetail::decode(raw);
-        // A simulated sample's own time is simulated; facts are told by the wall clock.
+        // A simulated sample's own time is simulated; facts use the wall clock.
         let time = detail.map(|detail| detail.wall_time).or(sample.time);
         let fact = sample.pid.and_then(|pid| {
             let state = |wanted| SimulatedDetail::states(raw).find(|(id, _)| *id == wanted).map(|(_, b)| b);
@@ -220,14 +221,14 @@ impl ObjectIndex {
             return Some(Object { path, origin: address, source: ObjectSource::Symbols, stable: true });
         }
         let area = match map.data(sample.pid, address) {
-            // The software PMU records the mappings of files and of shared memory: what is in none of them is private.
+            // The software PMU records mappings of files and of shared memory: all other memory is private.
             DataArea::Unknown if detail.is_some() => DataArea::Anonymous,
             area => area,
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
         let area = if nameless && near_stack(sample, address) { DataArea::Stack } else { area };
         let by_mapping = match area {
-            // The notes knew it as well, and at the time.
+            // The side file had the same information, at the right time.
             DataArea::Anonymous | DataArea::Unknown | DataArea::Heap | DataArea::SharedMemory { .. }
                 if fact.is_some() =>
             {
@@ -238,7 +239,7 @@ impl ObjectIndex {
         if self.is_specific(by_mapping.path) && by_mapping.path.class != self.number("stack") {
             return Some(by_mapping);
         }
-        // What kind of memory it is, is all that is known of the place; the instruction may know its type.
+        // Only the kind of memory is known; the instruction may give the type.
         Some(match operand(sample, map) {
             Some(OperandField { owner, field }) => {
                 let mapped = by_mapping.path;
@@ -257,7 +258,8 @@ impl ObjectIndex {
         })
     }
 
-    /// What an address was by the notes alone: `state` gives what a rule read at the sample.
+    /// The object at an address by the side file alone: `state` returns the bytes that a state rule read at
+    /// the sample.
     pub fn lookup(
         &mut self,
         pid: Pid,
@@ -269,14 +271,16 @@ impl ObjectIndex {
         self.find(pid, address, time, state)
     }
 
-    /// The shortest range that holds. One that was seen only at another time still names the address, but not
-    /// against a longer one that was seen at the time, if the two were never seen together:
+    /// The shortest range with a fact that held. A fact observed at another time still names the address,
+    /// unless a longer range held at the time and the two were never observed together:
     ///
     /// ```text
     ///   time      5 ... 9            100 .. 150 .. 200
-    ///   [chunk A ........]                              sample at 150: B. The block was freed, and is another's
+    ///   [chunk A ........]                              sample at 150: B. The block was freed, and is
+    /// another's
     ///   [              chunk B        ................]
-    ///   [..............  buffer pool  ................] would not decide against A: it held A, and holds it still
+    ///   [..............  buffer pool  ................] would not decide against A: it held A, and holds it
+    /// still
     /// ```
     fn find<'s>(
         &mut self,
@@ -297,7 +301,7 @@ impl ObjectIndex {
                 Standing::Refuted => {}
                 Standing::Holds(_) if nearest.is_some_and(|(near, _)| names_better(near, fact)) => break,
                 Standing::Holds(told_by) => {
-                    // Two names for one range at one time, and no state to decide between them.
+                    // Two names for one range at one time, and no state to choose between them.
                     let mut rivals = facts.by_ref().take_while(|rival| rival.length == fact.length);
                     let disputed = told_by == ToldBy::Time
                         && rivals.any(|rival| {
@@ -317,7 +321,7 @@ impl ObjectIndex {
         nearest.map(|(fact, _)| fact.object(false))
     }
 
-    /// Makes sure that the facts about an address are remembered, shortest first.
+    /// Loads the facts about an address into the cache, shortest first.
     fn remember(&mut self, pid: Pid, address: VirtualAddress) {
         if self.remembered.contains_key(&(pid, address.0)) {
             return;
@@ -405,20 +409,20 @@ fn standing<'s>(
     }
 }
 
-/// Whether a fact seen at another time still names an address better than a longer one that holds: the two were seen
-/// together once, so the longer one only says it less exactly.
+/// Whether a fact observed at another time names an address better than a longer range that held: true if the
+/// two were once observed together, since the longer one is then only less exact.
 fn names_better(near: &Fact, holding: &Fact) -> bool {
     let together = near.seen.0 <= holding.seen.1 && holding.seen.0 <= near.seen.1;
     near.length < holding.length && together
 }
 
-/// What the memory operand of the sampled instruction means, where the sample is exact enough to ask.
+/// The type and field of the sampled instruction's memory operand, if the sample is precise enough.
 fn operand<M: DataMap>(sample: &Sample<'_>, map: &mut M) -> Option<OperandField> {
     let user = matches!(sample.mode, CpuMode::User | CpuMode::GuestUser);
     map.operand(sample.pid, sample.ip.filter(|_| user && sample.exact_ip)?)
 }
 
-/// Whether an address lies on the stack of the sample's thread, by its stack pointer.
+/// Whether an address lies near the stack pointer of the sample's thread.
 fn near_stack(sample: &Sample<'_>, address: VirtualAddress) -> bool {
     let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
     let pointer = registers.and_then(|registers| registers.get(Register::Rsp));
@@ -435,7 +439,8 @@ fn plus(offset: u64) -> String {
     }
 }
 
-/// A way to a field without the indices of arrays, and those: `counters[3].hits` is `counters[].hits` and `[3]`.
+/// Splits a field path into the path without array indices and the indices: `counters[3].hits` gives
+/// `counters[].hits` and `[3]`.
 fn without_indices(way: &str) -> (String, String) {
     let (mut folded, mut indices, mut inside) = (String::new(), String::new(), false);
     for c in way.chars() {

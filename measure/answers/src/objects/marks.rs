@@ -1,4 +1,4 @@
-//! What code says of the work it is part of: operators of plans, phases of transactions.
+//! The role of code in a server's work: operators of plans, phases of transactions.
 
 use super::range_tree::{Range, RangeTree};
 use super::ObjectIndex;

@@ -1,4 +1,4 @@
-//! What a sampled data address was: which relation and block, which lock, which variable.
+//! The object at a sampled data address: relation and block, lock, or variable.
 //!
 //! ```text
 //!                    ┌─ facts of the notes beside the capture (ObjectNotes), by address, state and time
@@ -7,11 +7,11 @@
 //!                    └─ the mapping: stack, heap, shared memory, a file
 //! ```
 //!
-//! The first that knows more than "heap" or "shared memory" answers. Each answer says where it comes from, and
-//! whether it was surely so at the moment of the sample ([`Object::stable`]).
+//! The first source with a more specific name than "heap" or "shared memory" answers. Each answer has its
+//! source, and whether the object was certainly there at the time of the sample ([`Object::stable`]).
 //!
-//! What this module is *not* for: it reads no server's memory (that is the room `objects`, while recording) and knows
-//! no server: everything is classes, names and ranges.
+//! What this module is *not* for: it does not read a server's memory (`measure/objects` does, while
+//! recording) and is independent of the server: it has only classes, names and ranges.
 
 mod data_map;
 mod formula;
@@ -37,30 +37,30 @@ use hardmeter_samples::model::VirtualAddress;
 use hardmeter_samples::object_notes::ObjectPath;
 use serde::Serialize;
 
-/// Who told what an address is.
+/// The source of an object's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectSource {
-    /// The notes beside the capture: somebody who knew the server looked at the time.
+    /// The side file on objects: the recorder observed the server's memory at the time.
     Notes,
-    /// The software PMU saw the heap block being allocated.
+    /// The software PMU recorded the allocation of the heap block.
     Allocation,
     /// A symbol table.
     Symbols,
-    /// The kind of memory that was mapped there; or nobody.
+    /// The kind of memory that was mapped there, or nothing known.
     Mapping,
 }
 
-/// What a sampled data address was.
+/// The object at a sampled data address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// Its names, in the numbering of the [`ObjectIndex`] that answered.
     pub path: ObjectPath,
-    /// Where the whole object begins of which this is a part.
+    /// The start of the whole object that contains this part.
     pub origin: VirtualAddress,
-    /// Who told.
+    /// The source of the name.
     pub source: ObjectSource,
-    /// Whether it was surely so at the moment of the sample: the server's state read with the sample says so, or it
-    /// was seen to be so before and after. An address without any name is never stable.
+    /// Whether the object was certainly there at the time of the sample: by the server's state in the sample,
+    /// or observed before and after. False for an address without a name.
     pub stable: bool,
 }

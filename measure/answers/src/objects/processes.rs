@@ -4,18 +4,18 @@ use hardmeter_samples::model::{Pid, Record};
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The server's processes: those that the notes name, and what they fork while recording. A process that starts
-/// another program (`archive_command`) leaves the server.
+/// The server's processes: those in the side file, and the children they fork while recording. A child that
+/// executes another program (`archive_command`) is removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerProcesses {
     named: FxHashSet<Pid>,
     roles: FxHashMap<Pid, TextId>,
-    /// Children seen to be forked by a member, until they start another program.
+    /// Forked children of members that have not executed another program.
     children: FxHashSet<Pid>,
 }
 
 impl ServerProcesses {
-    /// Takes in a process that the notes name.
+    /// Adds a process that the side file names.
     pub(super) fn name(&mut self, pid: Pid, role: Option<TextId>) {
         self.named.insert(pid);
         if let Some(role) = role {
@@ -23,7 +23,7 @@ impl ServerProcesses {
         }
     }
 
-    /// Takes note of a fork, or of a new program.
+    /// Processes a fork or exec.
     pub(super) fn observe(&mut self, record: &Record<'_>) {
         match record {
             Record::Fork(fork) if fork.pid != fork.parent_pid => {
@@ -46,7 +46,7 @@ impl ServerProcesses {
         self.named.is_empty() || self.named.contains(&pid) || self.children.contains(&pid)
     }
 
-    /// What a process is to the server.
+    /// The role of a process in the server.
     pub(super) fn role(&self, pid: Pid) -> Option<TextId> {
         self.roles.get(&pid).copied()
     }

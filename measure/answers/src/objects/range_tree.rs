@@ -1,4 +1,4 @@
-//! Which ranges contain an address: sorted by start, with the furthest end of every subtree.
+//! An interval tree: ranges sorted by start, each node with the furthest end in its subtree.
 //!
 //! ```text
 //!   ranges by start    [0,9)   [2,4)   [3,4)   [7,8)        query 7: the right half may hold it,
@@ -6,8 +6,8 @@
 //!                              `------- 9 -----'            only [0,9)
 //! ```
 //!
-//! Ranges may nest and overlap at will: a page lies in the buffer pool, which lies in the shared segment. A query
-//! costs log n plus what it finds.
+//! Ranges may nest and overlap: a page lies in the buffer pool, which lies in the shared segment. A query
+//! costs O(log n + results).
 
 /// First address, first address after it, the caller's number.
 pub(super) type Range = (u64, u64, u32);

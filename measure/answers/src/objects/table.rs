@@ -18,13 +18,14 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectLevel {
-    /// What kind of thing.
+    /// The class.
     Class,
-    /// Which one; stands beside its class.
+    /// The object's name; requires its class.
     Name,
-    /// Which of several of that name; stands beside its name.
+    /// The instance, where several objects have the name; requires its name.
     Instance,
-    /// Which part; stands beside its name, of all instances together unless they are asked for.
+    /// The part; requires its name. Parts are summed over all instances unless [`ObjectLevel::Instance`] is
+    /// requested.
     Part,
 }
 
@@ -42,7 +43,7 @@ impl ObjectLevel {
         ObjectLevel::ALL[self as usize].1
     }
 
-    /// The levels that make sense of those asked for: a name needs its class beside it.
+    /// The requested levels, completed with those that they require.
     pub fn complete(wanted: &[ObjectLevel]) -> Vec<ObjectLevel> {
         let most = wanted.iter().copied().max().unwrap_or(ObjectLevel::Part);
         let levels = ObjectLevel::ALL.iter().map(|(level, _)| *level);
@@ -59,9 +60,9 @@ pub struct ObjectCoverage {
     pub with_address: u64,
     /// Samples without one.
     pub without_address: u64,
-    /// Of those with an address, named by the notes.
+    /// Samples with an address that the side file names.
     pub noted: u64,
-    /// Of those named by the notes, surely so at the moment of the sample.
+    /// Those named by the side file that were certainly there at the time of the sample.
     pub stable: u64,
     /// Samples of data (not of code) in user mode.
     pub user_data: u64,
@@ -70,50 +71,50 @@ pub struct ObjectCoverage {
 }
 
 impl ObjectCoverage {
-    /// Samples named by the notes whose name was surely so at their moment.
+    /// Share of the samples named by the side file whose object was certainly there at the time.
     pub fn stable_share(&self) -> Share {
         Share { count: self.stable, total: self.noted }
     }
 
-    /// User-mode samples of data with a name that says more than the kind of memory.
+    /// Share of user-mode data samples with a name more specific than the kind of memory.
     pub fn specific_share(&self) -> Share {
         Share { count: self.specific, total: self.user_data }
     }
 }
 
-/// One row: the samples of an object, or of all objects that are alike in the columns chosen.
+/// One row: the samples of all objects with equal values in the chosen columns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectRow {
-    /// Its name at each of the table's levels; empty where a level says nothing.
+    /// Its name at each of the table's levels; empty if it has none.
     pub names: Vec<Arc<str>>,
     /// The value of each formula of the user.
     pub defined: Vec<Option<i64>>,
     /// Its samples, of all with an address.
     pub share: Share,
-    /// Of them, those that surely were of it.
+    /// Share of them whose object was certainly there.
     pub stable: Share,
-    /// Events they stand for.
+    /// Events that the samples stand for (sum of periods).
     pub events: Period,
     /// Their latencies.
     pub latency: LatencySummary,
 }
 
-/// What is to be said of one of the objects with most samples.
+/// Details about one of the objects with most samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectFinding {
-    /// What kind of thing.
+    /// The class.
     pub class: Arc<str>,
     /// Which one.
     pub name: Arc<str>,
     /// Its samples, of all with an address.
     pub share: Share,
-    /// Its part of the exposed latency of all with an address, in percent; `None` where that is not known.
+    /// Its share of the exposed latency of all samples with an address, in percent; `None` if unknown.
     pub stall: Option<f64>,
     /// The part with most of them.
     pub part: Option<(Arc<str>, Share)>,
-    /// The cause of most of them, where a simulator told.
+    /// The most frequent cause, with its share, if it was simulated.
     pub cause: Option<(MissCause, Share)>,
-    /// The statement that took most of them.
+    /// The statement with the most of these samples, and its share.
     pub statement: Option<(StatementId, Share)>,
 }
 
@@ -124,7 +125,7 @@ pub struct ObjectTable {
     pub event: EventIndex,
     /// The columns.
     pub levels: Vec<ObjectLevel>,
-    /// How well its samples could be named.
+    /// How many of its samples could be named.
     pub coverage: ObjectCoverage,
     /// The latencies of all with an address.
     pub latency: LatencySummary,
@@ -132,9 +133,9 @@ pub struct ObjectTable {
     pub ranking: Ranking,
     /// The rows, in that order.
     pub rows: Vec<ObjectRow>,
-    /// Rows not kept.
+    /// Number of rows beyond the limit.
     pub more_rows: u64,
-    /// Samples in rows not kept.
+    /// Samples in rows beyond the limit.
     pub more_samples: u64,
     /// The objects with most samples, class and name, whatever the columns.
     pub findings: Vec<ObjectFinding>,
@@ -191,7 +192,7 @@ impl ObjectCount {
         }
     }
 
-    /// Counts one sample: `object` is that of its data address, `statement` what its process executed.
+    /// Counts one sample; `object` is at its data address, `statement` was executed by its process.
     pub fn add(
         &mut self,
         sample: &Sample<'_>,
@@ -240,7 +241,7 @@ impl ObjectCount {
         }
     }
 
-    /// How well the samples of all events could be named.
+    /// How many samples of all events could be named.
     pub fn coverage(&self) -> ObjectCoverage {
         self.coverage.iter().fold(ObjectCoverage::default(), |a, b| ObjectCoverage {
             with_address: a.with_address + b.with_address,
@@ -252,7 +253,7 @@ impl ObjectCount {
         })
     }
 
-    /// The table of an event, by `levels` and the formulas; at most `limit` rows, in the order of `ranking`.
+    /// The table of an event, by `levels` and the formulas: at most `limit` rows in the order of `ranking`.
     pub fn table(
         &self,
         event: EventIndex,
@@ -267,7 +268,7 @@ impl ObjectCount {
             let key = self.keys.key(row);
             let mut group: Vec<u64> = levels.iter().map(|level| key[NAMES + *level as usize]).collect();
             group.extend(&key[FORMULAS..]);
-            group.push(0); // a key has a word even where there is no column
+            group.push(0); // a key needs at least one word
             let number = groups.number(&group);
             if number == tallies.len() {
                 tallies.push(ObjectTally::default());
@@ -281,7 +282,7 @@ impl ObjectCount {
         };
         let mut order: Vec<(usize, Vec<Arc<str>>)> =
             (0..groups.len()).map(|group| (group, texts(group))).collect();
-        // Ties by name, so that the order never changes between runs.
+        // Ties by name, so that the order is the same in every run.
         order.sort_by(|(a, names), (b, others)| {
             let (x, y) = (&tallies[*a], &tallies[*b]);
             ranking
@@ -326,7 +327,7 @@ impl ObjectCount {
         (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
     }
 
-    /// The three largest objects, if they have 5 % at least: less is rarely worth a sentence.
+    /// The three largest objects with at least 5 % each.
     fn findings(
         &self,
         event: EventIndex,
@@ -415,8 +416,8 @@ mod tests {
     fn counted(formulas: &[&str]) -> (ObjectCount, ObjectIndex) {
         let formulas = formulas.iter().map(|text| text.parse().expect("a formula")).collect();
         let (mut count, mut index) = (ObjectCount::new(formulas, 64), index());
-        // Three on part p (two blocks), one on q, two on the heap, the last of them after the last look; one without
-        // an address.
+        // Three on part p (two blocks), one on q, two on the heap, the last one after the last observation;
+        // one without an address.
         let samples = [(0x1000, 1), (0x1008, 1), (0x1200, 1), (0x1100, 1), (0x2000, 1), (0x2040, 20), (0, 1)];
         for (address, time) in samples {
             let mut sample = sample(0, 10, 0x400);

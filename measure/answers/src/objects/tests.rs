@@ -49,7 +49,7 @@ fn notes() -> ObjectNotes {
     notes
 }
 
-/// What an address was, and "?" behind it where that is not sure.
+/// The text of the object at an address, followed by "?" if it is not certain.
 fn told(index: &mut ObjectIndex, pid: Pid, address: u64, time: u64, state: Option<&[u8]>) -> String {
     let states: Vec<_> = state.map(|bytes| (StateId(1), bytes)).into_iter().collect();
     let found = index.lookup(pid, VirtualAddress(address), Some(Timestamp(time)), &states);
@@ -217,7 +217,7 @@ fn the_stack_pointer_tells_a_stack_that_has_no_name() {
 
 #[test]
 fn a_heap_block_is_named_by_its_allocation_unless_the_notes_know_more() {
-    // 20 bytes of detail, then section 4: first byte 0x6000, 64 bytes, asked for by 0x401000.
+    // 20 bytes of detail, then section 4: a block of 64 bytes at 0x6000, allocated from 0x401000.
     let mut raw = b"HMs1\x08\0\0\0\0\0\0\0".to_vec();
     raw.extend(15u64.to_le_bytes());
     raw.extend([4, 0, 24, 0, 0, 0, 0, 0]);

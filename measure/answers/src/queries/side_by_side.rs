@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// Samples, and the events that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventSum {
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
-    /// How many events: each sample counts as its period.
+    /// Number of events: each sample counts as its period.
     pub events: Period,
 }
 
@@ -30,10 +30,10 @@ impl EventSum {
     }
 }
 
-/// One row: what is alike in the columns, of every event.
+/// One row: the samples of every event with equal values in the columns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideBySideRow {
-    /// Its value in each of the columns; `None` where the samples do not tell.
+    /// Its value in each of the columns; `None` if unknown.
     pub values: Vec<Option<Arc<str>>>,
     /// The number of its statement, where that is a column.
     pub statement: Option<StatementId>,
@@ -50,9 +50,9 @@ pub struct SideBySide {
     pub columns: Vec<QueryColumn>,
     /// The events, in the order of the capture.
     pub events: Vec<EventIndex>,
-    /// The rows that are kept. Rows of one statement (in general: alike in the first column) stand together.
+    /// At most `limit` rows. Rows of one statement (in general: with the same first column) are adjacent.
     pub rows: Vec<SideBySideRow>,
-    /// How many rows are not kept.
+    /// Number of rows beyond the limit.
     pub more_rows: u64,
     /// Their sums.
     pub more: Vec<EventSum>,
@@ -61,7 +61,7 @@ pub struct SideBySide {
 }
 
 impl SideBySide {
-    /// Joins tables of the same columns that have all their rows; keeps `limit` of them at most.
+    /// Joins tables with the same columns and all their rows; keeps at most `limit` rows.
     pub fn of(tables: &[QueryTable], limit: Option<usize>) -> SideBySide {
         debug_assert!(tables.iter().all(|table| table.more_rows == 0));
         let none = vec![EventSum::default(); tables.len()];
@@ -84,7 +84,7 @@ impl SideBySide {
                 totals[event].add(sum);
             }
         }
-        // Events differ in scale: a row weighs as much as its largest part of any of them.
+        // Events differ in scale: the weight of a row is its largest share of any event.
         let weight = |sums: &[EventSum]| {
             let parts = sums.iter().zip(&totals);
             parts.map(|(sum, total)| part(*sum, *total).fraction()).fold(0.0, f64::max)
@@ -126,7 +126,7 @@ fn part(sum: EventSum, total: EventSum) -> Share {
     Share { count: sum.samples, total: total.samples }
 }
 
-/// What keeps rows together: the value of the first of several columns.
+/// The value that groups adjacent rows: the first of several columns.
 fn head(row: &SideBySideRow) -> Option<Arc<str>> {
     if row.values.len() > 1 {
         row.values[0].clone()

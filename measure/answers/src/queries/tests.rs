@@ -50,7 +50,7 @@ fn notes() -> ObjectNotes {
     notes
 }
 
-/// A raw field of ours that names a statement.
+/// The raw field of a simulated sample with a statement.
 fn raw(statement: u64) -> Vec<u8> {
     let mut raw = b"HMs1\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     raw.extend([2, 0, 8, 0, 0, 0, 0, 0]);
@@ -58,7 +58,7 @@ fn raw(statement: u64) -> Vec<u8> {
     raw
 }
 
-/// Process, statement (0: none), data page, call chain from the inside; addresses in the server.
+/// Process, statement (0: none), data page, call chain from the innermost frame; addresses in the server.
 type Given = (i32, u64, u64, &'static [u64]);
 
 fn count(given: &[Given]) -> (QueryCount, Pass<FakeMap>) {
@@ -99,7 +99,7 @@ const GIVEN: [Given; 6] = [
     (10, 7, 5, &[0x10, 0x110, 0x310, 0x410]),
     (10, 7, 5, &[0x120, 0x310, 0x410]),
     (10, 7, 6, &[0x10, 0x310, 0x410]),
-    // A commit inside of executing: the outermost phase is executing.
+    // A commit within execution: the outermost phase is execution.
     (10, 8, 6, &[0x10, 0x510, 0x410]),
     // A return address at the end of a marked range belongs to the call before it.
     (10, 0, 6, &[0x10, 0x600]),

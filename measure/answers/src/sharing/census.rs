@@ -1,4 +1,4 @@
-//! Every contended line with its counts: the table at the top.
+//! Counts of every contended line, for the table of lines.
 
 use super::line::LineId;
 use super::role::{Role, Roles};
@@ -7,17 +7,17 @@ use hardmeter_samples::model::{DataSource, MemoryOperation, Sample, SharingVerdi
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// What happened to a line, or to all lines.
+/// Counts of a line, or of all lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LineCounts {
     /// Accesses that waited because another core had written the line.
     pub misses: u64,
-    /// Those of them that were loads served by another core of this node, which had the line modified: what perf calls a
-    /// local HITM. (The first reader after a write is; a second one finds the line in the shared level.)
+    /// Those that were loads served by another core of this node, which had the line modified: perf's local HITM.
+    /// (Only the first reader after a write is counted; a second one finds the line in the shared level.)
     pub local_hitm: u64,
-    /// Those of them that were such loads served from another node: a remote HITM.
+    /// Those that were such loads served from another node: perf's remote HITM.
     pub remote_hitm: u64,
-    /// Stores that took the line away from others.
+    /// Stores that invalidated the line in other cores.
     pub invalidations: u64,
     /// Misses on bytes that another core had written (simulated captures).
     pub true_sharing: u64,
@@ -35,7 +35,7 @@ impl LineCounts {
         (self.latency_samples > 0).then(|| self.latency_sum as f64 / self.latency_samples as f64)
     }
 
-    /// Takes note of a sample in its role.
+    /// Adds a sample with its role.
     pub(super) fn see(&mut self, sample: &Sample<'_>, role: Role, verdict: Option<SharingVerdict>) {
         match role {
             Role::Miss { remote } => {
@@ -59,7 +59,7 @@ impl LineCounts {
     }
 }
 
-/// A load that another core answered, which had the line modified. (Arm's cores say "peer" for it.)
+/// Whether another core that had the line modified served the load. (Arm's cores report "peer".)
 pub(super) fn is_hitm_load(source: DataSource) -> bool {
     source.operation() == MemoryOperation::Load && matches!(source.snoop(), Snoop::HitModified | Snoop::Peer)
 }
@@ -91,8 +91,7 @@ impl LineCensus {
         }
     }
 
-    /// Takes note of a sample. `shared` is asked for the place of its data address in a shared mapping, only where it
-    /// matters.
+    /// Adds a sample. `shared` returns the place of its data address in a shared mapping; called only if needed.
     pub fn add(&mut self, sample: &Sample<'_>, shared: impl FnOnce() -> Option<Place>) {
         self.samples += 1;
         self.with_address += u64::from(sample.address.is_some());
@@ -125,7 +124,7 @@ impl LineCensus {
         self.total
     }
 
-    /// Samples seen.
+    /// Number of samples.
     pub fn samples(&self) -> u64 {
         self.samples
     }

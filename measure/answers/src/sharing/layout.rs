@@ -1,4 +1,4 @@
-//! Which bytes of a line belong together, judged by who uses them: the layout that ends false sharing.
+//! Groups the bytes of a line by the threads that use them: a layout without false sharing.
 //!
 //! ```text
 //!   bytes   0..8    8..16     16..24     24..32
@@ -7,7 +7,7 @@
 //!   lines   [A's]   [B's]     [its own]  [with all else that is only read]
 //! ```
 //!
-//! Fields that several threads write get a line each: what they have in common cannot be seen from outside.
+//! Fields that several threads write get a line each: samples do not show which of them belong together.
 
 use hardmeter_samples::model::Tid;
 use rustc_hash::FxHashSet;
@@ -43,13 +43,13 @@ impl Serialize for ByteRange {
     }
 }
 
-/// Who uses the bytes of a group.
+/// The threads that use the bytes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupKind {
-    /// Nobody was seen to write them.
+    /// No write was sampled.
     ReadOnly,
-    /// One thread, and nobody else.
+    /// Only one thread.
     OneThread,
     /// One thread writes, others read.
     OneWriter,
@@ -58,7 +58,7 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// In words.
+    /// The kind in words.
     pub fn describe(self) -> &'static str {
         match self {
             GroupKind::ReadOnly => "only read",
@@ -72,7 +72,7 @@ impl GroupKind {
 /// Bytes that may stay on one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayoutGroup {
-    /// Who uses them.
+    /// The threads that use them.
     pub kind: GroupKind,
     /// The bytes.
     pub ranges: Vec<ByteRange>,

@@ -1,23 +1,23 @@
-//! Which line is meant: the same one in every process that shares it.
+//! Identity of a cache line, the same in every process that shares it.
 
 use crate::code::{ImageId, Place};
 use hardmeter_samples::model::{CacheLine, Pid, Sample};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// A cache line, told apart as well as the capture allows.
+/// A cache line, identified as exactly as the capture allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LineId {
-    /// By its physical address: exact, whoever maps it wherever.
+    /// By its physical address: exact, independent of mappings.
     Physical(CacheLine),
-    /// A line of a shared mapping, by its position there: processes may map it at different addresses.
+    /// A line of a shared mapping, by its offset: processes may map it at different addresses.
     Mapped {
         /// The mapping.
         image: ImageId,
         /// The position in it, in lines.
         line: CacheLine,
     },
-    /// A line of one process: only its threads are seen to share it.
+    /// A line of one process: sharing with other processes cannot be detected.
     Private {
         /// The process.
         pid: Pid,
@@ -27,8 +27,8 @@ pub enum LineId {
 }
 
 impl LineId {
-    /// The line that a sample touched; `None` of a sample without a data address. `shared` is the place of the data
-    /// address in a shared mapping, if it lies in one.
+    /// The line of a sample's data address; `None` without an address. `shared` is the place of the data address in
+    /// a shared mapping, if it lies in one.
     pub fn of(sample: &Sample<'_>, line_size: u32, shared: Option<Place>) -> Option<LineId> {
         let shift = line_size.trailing_zeros();
         let address = sample.address?;
@@ -41,7 +41,7 @@ impl LineId {
         Some(LineId::Private { pid: sample.pid.unwrap_or(Pid(-1)), line: address.cache_line(line_size) })
     }
 
-    /// How the line is told apart from others, in a word or two.
+    /// How the line was identified, in a word or two.
     pub fn identified_by(self) -> &'static str {
         match self {
             LineId::Physical(_) => "physical address",

@@ -1,4 +1,4 @@
-//! Cache lines that several cores fight for: which, by whom, over which bytes, and what another layout would bring.
+//! Contended cache lines: the cores and bytes involved, and the predicted effect of another layout.
 //!
 //! ```text
 //!  samples ──> LineCensus   every contended line with its counts           (first walk: small, all lines)
@@ -8,10 +8,10 @@
 //!                  └─> layout    bytes that belong together; replay: the misses that another layout leaves
 //! ```
 //!
-//! Two walks, because a busy capture touches millions of lines and only a handful are worth a page: memory grows
-//! with the contended lines, not with the samples.
+//! Two walks, because a capture may touch millions of lines, of which only a few are studied in detail: memory
+//! grows with the contended lines, not with the samples.
 //!
-//! What this is *not* for: naming lines and routines (`report` asks `attribution`), and misses that no other core
+//! What this module is *not* for: naming lines and routines (`measure/symbols`), and misses that no other core
 //! caused (`why`).
 
 mod census;

@@ -1,8 +1,7 @@
-//! The misses that another layout would leave: the line's own trace, played again with each group of bytes on a line
-//! of its own.
+//! Predicts the misses of another layout: replays the line's trace with each group of bytes on a separate line.
 //!
 //! Each group has the states of the MESI protocol as far as they cause misses: a core holds the line, or lost it to
-//! another core's write, or never had it. Caches are unbounded: a line that is fought for does not leave by age.
+//! another core's write, or never had it. Caches are unbounded: a contended line is not evicted by age.
 //!
 //! ```text
 //!   trace      core 0 writes x   core 1 writes y   core 0 writes x
@@ -27,8 +26,8 @@ use serde::Serialize;
 /// An access of a line's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TraceAccess {
-    /// When, on a clock that all cores share. Of simulated samples that is the wall clock: simulated cores have clocks of
-    /// their own.
+    /// Time on a clock that all cores share. Simulated samples use the wall clock: simulated cores have separate
+    /// clocks.
     pub when: Timestamp,
     /// The core.
     pub core: u32,
@@ -42,7 +41,7 @@ pub(super) struct TraceAccess {
     pub verdict: Option<SharingVerdict>,
 }
 
-/// What a prediction was computed from.
+/// The data that a prediction is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -50,30 +49,30 @@ pub enum Basis {
     AllAccesses,
     /// Every coherence miss and invalidation of the line.
     AllMisses,
-    /// One coherence miss in so many.
+    /// One coherence miss in this number was sampled.
     OneMissIn(u64),
-    /// Some coherence misses, and the capture does not say which share of all.
+    /// Some coherence misses; the sampling ratio is unknown.
     SomeMisses,
-    /// Who was sampled on which bytes; nothing was played again.
+    /// Samples by thread and bytes; no trace was replayed.
     Samples,
 }
 
-/// What another layout does to a line's coherence misses.
+/// The effect of another layout on a line's coherence misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
     /// Misses as it is.
     pub before: u64,
     /// Misses afterwards.
     pub after: u64,
-    /// Those of them by accesses that do not miss as it is: what another access fetched for them is on a line of its own
-    /// then.
+    /// Those of them by accesses that hit now: the access that fetched the line for them would then fetch another
+    /// line.
     pub new: u64,
-    /// What this was computed from.
+    /// The data that this is based on.
     pub basis: Basis,
 }
 
 impl Effect {
-    /// Misses that vanish; 0 where the layout makes it worse.
+    /// Misses that the layout avoids; 0 if it adds misses.
     pub fn vanishing(&self) -> u64 {
         self.before.saturating_sub(self.after)
     }
@@ -87,7 +86,7 @@ pub(super) struct Replayed {
     pub new: u64,
 }
 
-/// Plays a trace again with each group on its own line.
+/// Replays a trace with each group on a separate line.
 ///
 /// With `all_accesses` the misses before are computed as well, from the trace with all bytes on one line; otherwise
 /// they are those recorded.
@@ -102,7 +101,7 @@ pub(super) fn replay(trace: &[TraceAccess], groups: &[LayoutGroup], all_accesses
     for access in in_order {
         let missed_in_trace = misses(&mut as_it_is, &[&whole], access);
         let would_miss = misses(&mut apart, &parts, access);
-        // The very bytes were written by another core: no layout parts them.
+        // Another core wrote the same bytes: no layout separates them.
         let stays = access.miss && access.verdict == Some(SharingVerdict::True);
         let before = if all_accesses { missed_in_trace } else { access.miss };
         let after = would_miss || (stays && !all_accesses);
@@ -180,7 +179,8 @@ mod tests {
         }
     }
 
-    /// Two cores write a word each, in turns: on one line each write but the first two misses; on two, none.
+    /// Two cores alternately write a word each: on one line each write but the first two misses; on two lines,
+    /// none.
     #[test]
     fn false_sharing_vanishes_when_each_word_has_its_line() {
         let trace: Vec<_> = (0..10).map(|i| access(i % 2, (i % 2) as u16 * 8, "w")).collect();
@@ -189,16 +189,16 @@ mod tests {
         assert_eq!(played(&trace, &[group(&[(0, 16)])], true), (8, 8, 0), "together they fight on");
     }
 
-    /// One core writes a word, the other reads it: each reading after a write misses. The writer loses nothing to a
-    /// reader.
+    /// One core writes a word, the other reads it: each read after a write misses. A reader does not take the line
+    /// away from the writer.
     #[test]
     fn true_sharing_stays_and_readers_take_nothing_away() {
         let trace: Vec<_> = (0..10).map(|i| access(i % 2, 0, if i % 2 == 0 { "w" } else { "r" })).collect();
-        // The reader's first touch is no coherence miss; its four others are.
+        // The reader's first access is not a coherence miss; its four others are.
         assert_eq!(played(&trace, &[group(&[(0, 8)])], true), (4, 4, 0));
     }
 
-    /// Core 1 reads word 0, which core 0 writes, and then word 8, which core 0 writes as well: one miss brought both.
+    /// Core 1 reads word 0, then word 8, both written by core 0: one miss fetched both.
     #[test]
     fn parting_what_is_used_together_costs_misses_which_only_the_full_trace_shows() {
         let round = [access(0, 0, "w"), access(0, 8, "w"), access(1, 0, "r"), access(1, 8, "r")];
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(played(&trace, &apart, true), (4, 8, 4), "rounds two to five");
     }
 
-    /// What was recorded of ten turns of two writers on two words: a miss at each turn but the first two, each judged
-    /// false, and the first write of each turn took the line away.
+    /// The recorded events of ten rounds of two writers on two words: each write but the first two misses with
+    /// verdict false, and each but the first invalidates the line.
     #[test]
     fn recorded_misses_alone_give_the_same_answer_where_each_word_has_one_writer() {
         let trace: Vec<_> =
@@ -218,15 +218,15 @@ mod tests {
         assert_eq!(played(&shared, &[group(&[(0, 8)])], false), (8, 8, 0));
     }
 
-    /// The writer's first write was a hit and left no trace, but the simulator knows that the word was written.
+    /// The writer's first write hit and was not recorded, but the simulator knows that the word was written.
     #[test]
     fn a_miss_by_true_sharing_stays_though_the_write_is_not_in_the_trace() {
         let trace = [access(1, 0, "rmt"), access(1, 8, "rmf"), access(1, 0, "rmt")];
         assert_eq!(played(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (3, 2, 0));
     }
 
-    /// A lock word beside a word that is only read, as in PostgreSQL's buffer descriptors: each turn reads the constant,
-    /// which misses, and then takes the lock, which is there with it. Apart, the lock's line is missed instead.
+    /// A lock word next to a constant word, as in PostgreSQL's buffer descriptors: each round reads the constant,
+    /// which misses, and then takes the lock, which hits. On separate lines, the lock misses instead.
     #[test]
     fn a_false_miss_may_have_fetched_what_is_needed_next() {
         let turn = |core| {
@@ -234,7 +234,7 @@ mod tests {
             [access(core, 0, constant), access(core, 8, lock)]
         };
         let trace: Vec<_> = [turn(0), turn(1), turn(0), turn(1)].into_iter().flatten().collect();
-        // The locks of turns three and four miss; those of the first two are first touches.
+        // The locks of rounds three and four miss; those of the first two are first accesses.
         assert_eq!(played(&trace, &[group(&[(0, 8)]), group(&[(8, 16)])], false), (4, 2, 2));
     }
 }

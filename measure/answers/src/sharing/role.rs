@@ -1,4 +1,4 @@
-//! What a sample says about sharing: did the access wait for another core's line, take one away, or neither?
+//! The role of a sample in sharing: its access waited for another core's line, invalidated one, or neither.
 
 use super::census::is_hitm_load;
 use hardmeter_samples::model::{
@@ -8,19 +8,19 @@ use hardmeter_samples::model::{
 /// The part that an access played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It missed because another core had written the line: a coherence miss, or a load that hit another core's
+    /// A miss because another core had written the line: a coherence miss, or a load that hit another core's
     /// modified line (HITM).
     Miss {
         /// Whether the other core was on another node.
         remote: bool,
     },
-    /// It took the line away from other cores.
+    /// It invalidated the line in other cores.
     Invalidation,
-    /// It only touched the line.
+    /// It accessed the line without a miss or an invalidation.
     Access,
 }
 
-/// Tells roles by the events of a capture.
+/// Derives roles from the events of a capture.
 #[derive(Clone, Debug)]
 pub struct Roles {
     known: Vec<Option<MemoryEvent>>,
@@ -55,12 +55,12 @@ impl Roles {
         self.misses_recorded
     }
 
-    /// Whether it has the stores that took lines away.
+    /// Whether stores that invalidated lines were recorded.
     pub fn invalidations_recorded(&self) -> bool {
         self.invalidations_recorded
     }
 
-    /// One event of sharing in so many was recorded; 0 where the capture does not tell.
+    /// Sampling ratio of sharing events: one in this number was recorded; 0 if unknown.
     pub fn one_in(&self) -> u64 {
         self.one_in
     }
@@ -70,8 +70,8 @@ impl Roles {
         self.all_accesses
     }
 
-    /// The role of a sample. An access that misses may be sampled by several events: where coherence misses are an
-    /// event of their own, only they count as misses.
+    /// The role of a sample. Several events may sample the same miss: if coherence misses are an event of their
+    /// own, only that one counts.
     pub fn of(&self, sample: &Sample<'_>, detail: Option<&SimulatedDetail>) -> Role {
         let remote = sample.data_source.is_some_and(|source| source.level() == MemoryLevel::Remote);
         match self.known.get(sample.event.0).copied().flatten() {

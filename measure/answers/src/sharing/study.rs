@@ -1,4 +1,4 @@
-//! The lines worth a page, access by access: the second walk.
+//! Details of the most contended lines, access by access: the second walk.
 
 use super::census::LineCounts;
 use super::layout::{groups, ByteRange, LayoutGroup, Use};
@@ -16,32 +16,32 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What the instruction at a place does to memory, where its code is at hand.
+/// The memory access of the instruction at a place, if its code is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionAccess {
     /// Whether it reads.
     pub reads: bool,
     /// Whether it writes.
     pub writes: bool,
-    /// How many bytes.
+    /// Its width in bytes.
     pub size: AccessSize,
 }
 
-/// The code on the other side of a miss, as its process names it.
+/// The code on the other side of a miss, with its process's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherSide {
-    /// Where its instruction lies.
+    /// The place of its instruction.
     pub place: Option<Place>,
-    /// What its process is called.
+    /// The name of its process.
     pub process: Option<Arc<str>>,
 }
 
-/// What one instruction did to some bytes of a line.
+/// The accesses of one instruction to some bytes of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LineAccess {
     /// The bytes.
     pub range: Option<ByteRange>,
-    /// Whether the width of the access is known; otherwise the aligned word of four bytes is shown.
+    /// Whether the width of the access is known; otherwise `bytes` is the aligned word of four bytes.
     pub size_known: bool,
     /// The instruction.
     #[serde(skip)]
@@ -52,11 +52,11 @@ pub struct LineAccess {
     pub reads: bool,
     /// Whether it writes.
     pub writes: bool,
-    /// Its own misses and invalidations.
+    /// Misses and invalidations of this access.
     pub counts: LineCounts,
     /// Misses of others that name it as the latest write of another core.
     pub blamed: u64,
-    /// Other samples of it, of whatever event.
+    /// Other samples of it, of any event.
     pub accesses: u64,
     /// The processes.
     pub pids: BTreeSet<Pid>,
@@ -76,17 +76,17 @@ struct ThreadCounts {
 /// A routine's instruction that waits, and one that makes it wait.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fight {
-    /// Who missed.
+    /// The routine that missed.
     pub waiting: Option<Place>,
-    /// Who wrote.
+    /// The routine that wrote.
     pub writing: Option<Place>,
-    /// How many misses.
+    /// Number of misses.
     pub misses: u64,
-    /// Those of them on bytes that the other had not written.
+    /// Those of them on bytes that the other side had not written.
     pub false_sharing: u64,
 }
 
-/// What tells two samples of one access from samples of two.
+/// Identifies an access: two samples with the same values are one access sampled by two events.
 struct Latest {
     thread: Option<Tid>,
     instruction: Option<VirtualAddress>,
@@ -105,7 +105,7 @@ struct AccessKey {
 pub struct LineDetail {
     /// Which.
     pub line: LineId,
-    /// Its counts, as the census has them.
+    /// Its counts from the census.
     pub counts: LineCounts,
     rows: FxHashMap<AccessKey, LineAccess>,
     fights: FxHashMap<(Option<Place>, Option<Place>), (u64, u64)>,
@@ -116,9 +116,9 @@ pub struct LineDetail {
     cores: FxHashMap<Pid, u32>,
 }
 
-/// Accesses kept per line for the replay; a longer trace is cut, and the prediction says so by its count.
+/// Maximum accesses per line for the replay; a longer trace is cut, which shows in the prediction's count.
 const TRACE_LIMIT: usize = 1 << 18;
-/// A word where the width of an access is not known.
+/// The assumed width in bytes if an access's width is unknown.
 const WORD: u16 = 4;
 
 /// The second walk.
@@ -131,8 +131,8 @@ pub struct LineStudy {
 }
 
 impl LineStudy {
-    /// Studies these lines. With `judge_by_samples` verdicts are inferred as if the capture came from hardware, even
-    /// where the simulator knows better: to see how far the inference can be trusted.
+    /// Studies these lines. With `judge_by_samples`, verdicts are inferred as for a hardware capture even if the
+    /// simulator recorded them: to test the inference.
     pub fn new(
         roles: Roles,
         line_size: u32,
@@ -149,7 +149,7 @@ impl LineStudy {
         self.wanted.contains_key(&line)
     }
 
-    /// Takes note of an access to a studied line.
+    /// Adds an access to a studied line.
     pub fn add(
         &mut self,
         line: LineId,
@@ -206,7 +206,7 @@ impl LineStudy {
             row.blamed += 1;
             row.pids.insert(sharing.pid);
             if !self.roles.invalidations_recorded() {
-                // The writer itself is in no sample: what is known of it is known from here.
+                // The writer itself may have no sample: this is all that is known of it.
                 row.threads.entry(Tid(sharing.pid.0)).or_default().stores += 1;
                 let core = detail.cores.get(&sharing.pid).copied();
                 let core = core.unwrap_or(0x8000_0000 | sharing.pid.0 as u32);
@@ -221,7 +221,7 @@ impl LineStudy {
         );
     }
 
-    /// The lines with all that was seen of them.
+    /// The lines with all their details.
     pub fn lines(&self) -> &[LineDetail] {
         &self.lines
     }
@@ -236,7 +236,7 @@ impl LineStudy {
         LineVerdict::sampled(loads, stores)
     }
 
-    /// What the layout of [`LineDetail::groups`] would bring; `None` where there is nothing to part.
+    /// The effect of the layout in [`LineDetail::groups`]; `None` if there is only one group.
     pub fn effect(&self, detail: &LineDetail, groups: &[LayoutGroup]) -> Option<Effect> {
         if groups.len() < 2 || detail.counts.misses == 0 {
             return None;
@@ -290,10 +290,10 @@ impl LineDetail {
         }
     }
 
-    /// Adds a sample to the trace. An atomic addition to a lost line is a miss and then an invalidation: two samples of
-    /// one access.
+    /// Adds a sample to the trace. An atomic addition to a lost line is a miss and then an invalidation: two
+    /// samples of one access.
     fn trace_sample(&mut self, sample: &Sample<'_>, role: Role, roles: &Roles, access: TraceAccess) {
-        // Either every load and store is a sample of its own, or the events of sharing are all there is.
+        // Either every load and store is sampled, or only the sharing events.
         if roles.all_accesses_recorded() != (role == Role::Access) {
             return;
         }
@@ -319,8 +319,8 @@ impl LineDetail {
         rows
     }
 
-    /// Who waits for whom, the commonest first. Where the capture does not tell (hardware), misses are dealt out by
-    /// the other threads' shares of the stores, and `exact` is false.
+    /// Pairs of waiting and writing code, by number of misses. If the capture does not have the writer (hardware),
+    /// misses are distributed by the other threads' shares of the stores, and `exact` is false.
     pub fn fights(&self) -> (Vec<Fight>, bool) {
         let exact = !self.fights.is_empty();
         let counts = if exact { self.fights.clone() } else { self.likely_fights() };
@@ -356,8 +356,8 @@ impl LineDetail {
         shares.into_iter().map(|(pair, part)| (pair, (part.round() as u64, 0))).collect()
     }
 
-    /// Of the misses, those on bytes that another thread stores; of the stores, those on bytes that another thread
-    /// misses on.
+    /// The share of misses on bytes that another thread stores to, and the share of stores to bytes that another
+    /// thread misses on.
     fn common_bytes(&self) -> (Share, Share) {
         let mut loads = Share { count: 0, total: 0 };
         let mut stores = Share { count: 0, total: 0 };
@@ -393,7 +393,7 @@ impl LineDetail {
         groups(&uses)
     }
 
-    /// Misses, and those of them that stay: on a group that another thread stores to.
+    /// All misses, and those that another layout keeps: on a group that another thread stores to.
     fn left_by_samples(&self, groups: &[LayoutGroup]) -> (u64, u64) {
         let (mut before, mut after) = (0, 0);
         for row in self.rows.values() {
@@ -416,7 +416,7 @@ impl LineDetail {
         (before, after)
     }
 
-    /// Whether the line was used more often than the replay kept.
+    /// Whether the line had more accesses than the replay keeps.
     pub fn trace_was_cut(&self) -> bool {
         self.trace_cut
     }
@@ -426,7 +426,7 @@ fn thread_of(sample: &Sample<'_>) -> Option<Tid> {
     sample.tid.or(sample.pid.map(|pid| Tid(pid.0)))
 }
 
-/// The bytes of an access, cut at the line's end; of unknown width, the aligned word around its first.
+/// The bytes of an access, cut at the line's end; if the width is unknown, the aligned word around the first byte.
 fn bytes(offset: u16, size: Option<AccessSize>, line_size: u16) -> ByteRange {
     match size {
         Some(size) => ByteRange { start: offset, end: (offset + u16::from(size.0).max(1)).min(line_size) },

@@ -1,4 +1,4 @@
-//! Hand-made captures of two processes on one line, walked over twice as a view does.
+//! Synthetic captures of two processes on one line, walked twice as a view does.
 
 use super::*;
 use crate::code::{ImageId, Place};
@@ -30,8 +30,8 @@ fn events(names: &[(&str, u64)]) -> Vec<EventDescription> {
     names.iter().map(event).collect()
 }
 
-/// The raw field of a simulated access of eight bytes; with the other side, if there is one: verdict (1 true, 2
-/// false, 0 none), its offset on the line, its process.
+/// The raw field of a simulated access of eight bytes; `other`: verdict (1 true, 2 false, 0 none), offset on the
+/// line, process.
 fn raw(other: Option<(u8, u8, u32)>) -> &'static [u8] {
     let mut raw = b"HMs1\x08\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     if let Some((verdict, offset, pid)) = other {
@@ -60,7 +60,7 @@ fn place(pid: i32) -> Option<Place> {
     Some(Place { image: ImageId(0), offset: FileOffset(0x100 * pid as u64) })
 }
 
-/// Walks twice, and hands over the census and the study of all its lines.
+/// Walks twice; returns the census and the details of all lines.
 fn studied(
     events: &[EventDescription],
     samples: &[Sample<'static>],
@@ -82,8 +82,8 @@ fn studied(
     (census, study)
 }
 
-/// Two processes write a word each in turns. Of ten turns, each but the first two begins with a miss, which takes the
-/// line away: two samples of one store.
+/// Two processes alternately write a word each. Of ten rounds, each but the first two begins with a miss that also
+/// invalidates the line: two samples of one store.
 fn turns(offsets: [u64; 2], verdict: u8) -> Vec<Sample<'static>> {
     let mut samples = Vec::new();
     for turn in 0..10 {
@@ -121,7 +121,7 @@ fn false_sharing_of_two_processes() {
     assert_eq!(verdict.evidence, Evidence::Simulated { false_sharing: Share { count: 8, total: 8 } });
     let rows = detail.accesses();
     assert_eq!(rows.len(), 2);
-    // Each missed four times, and each was the cause of the other's four. The second took the line once more.
+    // Each missed four times because of the other. The second invalidated the line once more.
     for (row, pid) in rows.iter().zip([2, 1]) {
         let start = (pid as u16 - 1) * 8;
         assert_eq!(row.range, Some(ByteRange { start, end: start + 8 }));
@@ -174,7 +174,7 @@ fn without_invalidations_the_writers_are_known_from_the_misses() {
 
 #[test]
 fn misses_of_an_unknown_share_are_no_share_of_zero() {
-    // The simulator's verdict is in samples of another event, as in a capture of -e l2-miss alone.
+    // The simulator's verdict is in samples of another event, as in a capture with only -e l2-miss.
     let misses: Vec<_> =
         turns([0, 8], 2).into_iter().filter(|sample| sample.event == EventIndex(MISS)).collect();
     let (_, study) = studied(&events(&[("l2-miss", 3)]), &misses, false);

@@ -1,9 +1,10 @@
-//! True or false sharing, and how far that is known.
+//! True or false sharing, with the certainty of the verdict.
 //!
-//! *Simulated* captures know of every miss whether the bytes accessed were written by another core since this one
+//! *Simulated* captures record for every miss whether the bytes accessed were written by another core since this
+//! one
 //! lost the line (Torrellas, Lam & Hennessy 1994): the verdict is a count.
 //!
-//! *Sampled* captures know only where the samples fell. Two shares are looked at:
+//! *Sampled* captures have only the samples' addresses. Two shares decide:
 //!
 //! ```text
 //!   loads:  of the HITM loads, those on bytes that another thread was seen to store
@@ -18,22 +19,22 @@
 use crate::estimate::Share;
 use serde::Serialize;
 
-/// What cores have in common on a line.
+/// How the accesses of cores to a line overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SharingKind {
     /// The same bytes: another layout does not help, another algorithm may.
     True,
-    /// Other bytes of one line: another layout helps.
+    /// Different bytes of one line: another layout helps.
     False,
     /// Both, each at least one miss in twenty.
     Mixed,
-    /// It cannot be told.
+    /// The samples do not decide.
     Unknown,
 }
 
 impl SharingKind {
-    /// In a word.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             SharingKind::True => "true",
@@ -44,7 +45,7 @@ impl SharingKind {
     }
 }
 
-/// What a verdict rests on.
+/// The evidence for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Evidence {
@@ -67,15 +68,15 @@ pub enum Evidence {
 /// A verdict on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LineVerdict {
-    /// What it is.
+    /// The verdict.
     pub kind: SharingKind,
-    /// How that is known.
+    /// The evidence for it.
     pub evidence: Evidence,
 }
 
-/// A share below this, or above one minus this, is taken for none or all.
+/// A share below this, or above one minus this, counts as none or all.
 const SLIGHT: f64 = 0.10;
-/// Of exact counts, less than one in twenty is not worth the word "mixed".
+/// For exact counts: a share below one in twenty does not make a verdict "mixed".
 const EXACT_SLIGHT: f64 = 0.05;
 /// The level of the tests.
 const LEVEL: f64 = 0.05;
@@ -93,7 +94,8 @@ impl LineVerdict {
         LineVerdict { kind, evidence: Evidence::Simulated { false_sharing: share } }
     }
 
-    /// The verdict of sampled loads and stores; each share counts the samples on bytes that the other side uses too.
+    /// The verdict from sampled loads and stores; each share counts the samples on bytes that the other side also
+    /// uses.
     pub fn sampled(loads: Share, stores: Share) -> LineVerdict {
         let (load, load_p) = judge(loads);
         let (store, store_p) = judge(stores);
@@ -109,16 +111,16 @@ impl LineVerdict {
     }
 }
 
-/// None, all, or between: whichever can be told of a share, with its p-value.
+/// None, all, or between: the verdict that a share supports, with its p-value.
 fn judge(share: Share) -> (SharingKind, f64) {
     if share.total == 0 {
         return (SharingKind::Unknown, 1.0);
     }
     let missed = share.total - share.count;
-    // P of so few shared samples if one in ten were shared; of so few others if one in ten were not.
+    // P of at most this many shared samples at a true share of 10 %; of at most this many others at 90 %.
     let none = binomial_at_most(share.count, share.total, SLIGHT);
     let all = binomial_at_most(missed, share.total, SLIGHT);
-    // Between: so many of both, if less than one in ten were of the rarer kind. (More than k-1: the upper tail.)
+    // Between: P of at least this many of both if the rarer kind were below 10 % (upper tail, more than k-1).
     let rarer = share.count.min(missed);
     let between = if rarer == 0 { 1.0 } else { 1.0 - binomial_at_most(rarer - 1, share.total, SLIGHT) };
     if none < LEVEL {
@@ -162,7 +164,7 @@ mod tests {
         assert!((binomial_at_most(0, 10, 0.1) - 0.348_678_440_1).abs() < 1e-9);
         assert!((binomial_at_most(1, 10, 0.1) - 0.736_098_929_1).abs() < 1e-9);
         assert_eq!(binomial_at_most(10, 10, 0.1), 1.0);
-        // Half of the distribution lies at or below the mean of a large sample, as good as.
+        // Close to half of the distribution lies at or below the mean of a large sample.
         assert!((binomial_at_most(100_000, 1_000_000, 0.1) - 0.5).abs() < 0.001);
     }
 
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!(kind(0, 0), SharingKind::Unknown);
     }
 
-    /// 0.9^28 = 0.0523, 0.9^29 = 0.0471: twenty-nine samples of one kind are the least that tell.
+    /// 0.9^28 = 0.0523, 0.9^29 = 0.0471: the verdict needs at least twenty-nine samples of one kind.
     #[test]
     fn twenty_nine_samples_tell_and_twenty_eight_do_not() {
         assert_eq!(LineVerdict::sampled(share(0, 28), share(0, 28)).kind, SharingKind::Unknown);

@@ -1,8 +1,8 @@
 //! Which code misses most: samples counted by any combination of columns.
 //!
-//! Counting and naming are apart. While samples stream in, they are counted under packed keys: event, mode, place
-//! and the columns that a sample itself tells. Only when all are in are the distinct places named, and the groups
-//! merged by name.
+//! Counting and naming are separate. While samples stream in, they are counted under packed keys: event, mode,
+//! place and the columns that need only the sample. At the end the distinct places are named, and the groups merged
+//! by name.
 
 mod value;
 
@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use value::{pack, unpack, ABSENT};
 
-/// What to count by, and what to keep.
+/// Columns, limits and order of the tables.
 #[derive(Clone, Debug)]
 pub struct TopOptions {
     /// The grouping columns, in the order they are shown.
@@ -34,14 +34,14 @@ pub struct TopOptions {
     pub limit: Option<usize>,
     /// Order of the rows.
     pub sort: SortBy,
-    /// Whether medians are wanted: they cost memory for each distinct latency of each group.
+    /// Whether to compute medians: they need memory for each distinct latency of each group.
     pub medians: bool,
     /// Bytes of a cache line, a power of two.
     pub line_size: u32,
 }
 
 impl Default for TopOptions {
-    /// The paper's tables 5 and 6: ten addresses with their routines.
+    /// The defaults of the paper's tables 5 and 6: ten addresses with their routines.
     fn default() -> Self {
         TopOptions {
             by: Dimension::Address.with_companions(),
@@ -60,7 +60,7 @@ pub struct Row {
     pub values: Vec<Value>,
     /// Its samples, of all in the table.
     pub share: Share,
-    /// Events they stand for.
+    /// Events that the samples stand for (sum of periods).
     pub events: Period,
     /// Their latencies.
     pub latency: LatencySummary,
@@ -73,17 +73,17 @@ pub struct Table {
     pub event: Option<EventIndex>,
     /// The grouping columns.
     pub columns: Vec<Dimension>,
-    /// Samples in the table, those of rows not kept included: the n of every share.
+    /// Samples in the table, including rows beyond the limit: the n of every share.
     pub total: u64,
-    /// Events they stand for.
+    /// Events that the samples stand for (sum of periods).
     pub events: Period,
     /// The latencies of all its samples.
     pub latency: LatencySummary,
-    /// The rows kept.
+    /// The rows, at most `limit`.
     pub rows: Vec<Row>,
-    /// Rows not kept.
+    /// Number of rows beyond the limit.
     pub more_rows: u64,
-    /// Samples in rows not kept.
+    /// Samples in rows beyond the limit.
     pub more_samples: u64,
 }
 
@@ -96,12 +96,12 @@ const PLACE: usize = 2;
 /// Counts samples by columns.
 pub struct Top {
     options: TopOptions,
-    /// The columns that a sample tells without its place, in the order of their words.
+    /// The columns that need only the sample, in the order of their words.
     own: Vec<Dimension>,
     has_place: bool,
     keys: KeyTable,
     tallies: Vec<Tally>,
-    /// (row, latency) to samples, kept only for medians.
+    /// (row, latency) to samples; empty without medians.
     latencies: FxHashMap<(u32, u64), u64>,
     scratch: Vec<u64>,
 }
@@ -124,7 +124,7 @@ impl Top {
         }
     }
 
-    /// Counts one sample. `pass` is asked for statements and roles; of objects `located` has to tell.
+    /// Counts one sample. `pass` provides statements and roles, `located` the object.
     pub fn add_with<M: CodeMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) {
         let statement = self.own.contains(&Dimension::Statement).then(|| pass.statements().of_sample(sample));
         let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
@@ -183,7 +183,7 @@ impl Top {
             .collect()
     }
 
-    /// How many of the user-mode samples lie in an identified routine; `None` when no column needed the places.
+    /// Share of user-mode samples in an identified routine; `None` if no column needed places.
     pub fn named_share<M: CodeMap>(&self, pass: &mut Pass<M>) -> Option<NamedShare> {
         if !self.has_place {
             return None;
@@ -206,14 +206,14 @@ impl Top {
     }
 }
 
-/// What a sample's process was doing, where a column needs it.
+/// The statement and role of a sample's process, if a column needs them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     statement: Option<StatementId>,
     role: Option<TextId>,
 }
 
-/// Packs what a column of the object shows: one number of a text, of the object itself two.
+/// Packs the value of an object's column: one number of a text, for the object itself two.
 fn pack_object(dimension: Dimension, path: ObjectPath) -> u64 {
     match dimension {
         Dimension::Class => path.class.0.into(),
@@ -245,7 +245,7 @@ struct Names {
     routines: FxHashMap<Place, Routine>,
     lines: FxHashMap<Place, Option<SourceLine>>,
     images: FxHashMap<ImageId, Option<Arc<str>>>,
-    /// Numbers for texts, so that names can be words of a merged key.
+    /// Numbers of texts, so that names can be words of a merged key.
     numbers: FxHashMap<Arc<str>, u64>,
 }
 
@@ -297,7 +297,7 @@ struct Groups<'t> {
     event_is_column: bool,
     keys: KeyTable,
     tallies: Vec<Tally>,
-    /// The lowest place of each group: decides ties, and names the columns that follow from it.
+    /// The lowest place of each group: breaks ties, and names the columns that follow from it.
     places: Vec<Place>,
     latencies: Vec<Latencies>,
     /// Group of each counted row.
@@ -331,7 +331,7 @@ impl<'t> Groups<'t> {
             match dimension {
                 Dimension::Event => merged.push(key[EVENT]),
                 Dimension::Address => merged.extend([u64::from(place.image.0), place.offset.0]),
-                // The address decides it: no need to look the name up before the row is known to be shown.
+                // The address determines it: look the name up only if the row is shown.
                 follows if follows.follows_from_address() && by_address => merged.push(0),
                 follows if follows.follows_from_address() => {
                     let text = names.text(*follows, pass, place);
@@ -431,7 +431,7 @@ impl<'t> Groups<'t> {
                     Value::Text(pass.statements().text(StatementId(word)))
                 }
                 Dimension::Address => {
-                    next(); // the key has two words for a place
+                    next(); // a place has two words in the key
                     if place == NO_PLACE {
                         Value::Absent
                     } else {

@@ -85,7 +85,7 @@ fn routines_merge_their_addresses() {
             (1, "[no mapping]".to_string()),
         ]
     );
-    // 5, 10, 20, 90: the lower middle value.
+    // 5, 10, 20, 90: the lower of the middle values.
     assert_eq!(tables[0].rows[0].latency.median, Some(Cycles(10)));
     // Of the 11 user samples, 8 are named, 2 are in a static function, 1 has no mapping.
     assert_eq!(named, Some(NamedShare { named: 8, nameless: 2, user_samples: 11 }));
@@ -127,7 +127,7 @@ fn rows_sort_by_what_was_asked() {
 #[test]
 fn names_are_looked_up_only_for_the_rows_shown() {
     let (mut pass, _, _) = count(TopOptions { limit: Some(1), ..by(&[Dimension::Address]) });
-    // named_share asks for the five distinct places; the address column alone asks for none.
+    // named_share looks up the five distinct places; the address column alone looks up none.
     assert_eq!(pass.map().routine_calls, 5);
 }
 

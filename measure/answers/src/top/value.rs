@@ -1,4 +1,4 @@
-//! The value of one sample in one column: packed into a word while counting, shown as text afterwards.
+//! The value of a sample in a column: packed into a word while counting, text in the output.
 
 use crate::column::Dimension;
 use hardmeter_samples::model::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A value shown in a grouping column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
-    /// The samples do not tell.
+    /// The sample does not have the value.
     Absent,
     /// An address or line number of a cache line.
     Address(u64),
@@ -36,7 +36,7 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Value::Absent => serializer.serialize_none(),
-            // As text: JSON's numbers lose bits above 2^53.
+            // As text: JSON numbers lose bits above 2^53.
             Value::Address(_) => serializer.collect_str(self),
             Value::Number(number) => serializer.serialize_i64(*number),
             Value::Text(text) => serializer.serialize_str(text),
@@ -44,7 +44,7 @@ impl Serialize for Value {
     }
 }
 
-/// The packed form of "the sample does not tell". No column has this value of its own: addresses end below it.
+/// The packed form of "unknown". No column has this value: addresses are lower.
 pub(super) const ABSENT: u64 = u64::MAX;
 
 /// Packs the sample's value in a column that does not need the code map.
@@ -116,7 +116,7 @@ fn bucket_text(bucket: u64) -> String {
     format!("{low}-{}", (2u128 << bucket) - 1)
 }
 
-// An enum packed by its discriminant is found again by it, so that no table can fall out of step.
+// An enum is packed as its discriminant and found by it, so that no separate table can go out of date.
 fn is<T: Copy>(word: u64, all: &[(T, &'static str)], number: impl Fn(T) -> u64) -> &'static str {
     all.iter().find(|(value, _)| number(*value) == word).map_or("unknown", |(_, text)| text)
 }
@@ -184,7 +184,7 @@ fn cause_text(word: u64) -> &'static str {
     is(word, &all, |cause| cause as u64)
 }
 
-/// The texts that samples are described with outside a table: in a list of records.
+/// Texts of a sample's values outside a table, in a list of records.
 impl Value {
     /// A sample's value in a column that needs neither names of code nor of processes.
     pub fn of(dimension: Dimension, sample: &Sample<'_>, line_size: u32) -> Value {

@@ -1,4 +1,4 @@
-//! From samples to the answer per event: causes with their places and objects, sets, page walks, what is missing.
+//! From samples to the answer per event: causes with their places and objects, sets, page walks, missing data.
 
 use super::finding::{
     CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed,
@@ -18,18 +18,18 @@ use hardmeter_samples::model::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::Hash;
 
-/// What to answer.
+/// Options of the analysis.
 #[derive(Clone, Debug)]
 pub struct WhyOptions {
-    /// What each event of the capture is, by its index.
+    /// The kind of each event of the capture, by its index.
     pub events: Vec<EventKind>,
     /// The machine's caches, where known.
     pub hierarchy: Option<Hierarchy>,
-    /// One cache line in so many was simulated; 1: all.
+    /// One cache line in this number was simulated; 1: all.
     pub one_line_in: u32,
-    /// Leave aside what the software PMU told of causes and sets: infer them.
+    /// Ignore the causes and sets that the software PMU recorded, and infer them.
     pub ignore_told: bool,
-    /// Places, objects and statements to keep per cause.
+    /// Maximum number of places, objects and statements per cause.
     pub limit: usize,
 }
 
@@ -70,7 +70,7 @@ impl Why {
         Why { options, events }
     }
 
-    /// Takes up a sample, in order of time, with what lies at its data address and what its process executed.
+    /// Adds a sample, in order of time, with the object at its data address and the statement of its process.
     pub fn add(
         &mut self,
         sample: &Sample<'_>,
@@ -91,7 +91,7 @@ impl Why {
             return;
         }
         let detail = sample.simulated();
-        // What an instruction fetch misses is where the instruction is.
+        // An instruction fetch misses at the instruction's own address.
         let fetches = kind == EventKind::Miss(CacheLevel::L1i)
             || source.is_some_and(|source| source.operation() == MemoryOperation::Execute);
         let address = sample.address.or(sample.ip.filter(|_| fetches));
@@ -177,7 +177,7 @@ impl Why {
         match (kind, kind.level()) {
             (EventKind::Other | EventKind::OtherTime | EventKind::Invalidation, _) => {}
             (EventKind::CoherenceMiss, _) => {
-                // Hardware counts loads that hit a line modified elsewhere: its own word, but no verdict on words.
+                // Hardware counts loads that hit a line modified in another core, without a verdict on words.
                 let by_snoop = Verdict { cause: Cause::Coherence, basis: Basis::Snoop, p: f64::NAN };
                 answer.how = if tally.told > 0 { How::Exact } else { How::Inferred };
                 let verdict = |miss: &Miss| miss.told.map_or(by_snoop, told);
@@ -253,7 +253,7 @@ impl Why {
                 continue;
             }
             let inferred = mine.iter().any(|index| verdicts[*index].basis != Basis::Told);
-            // Not a number: not known.
+            // NaN stands for unknown.
             let mut p_of_each = mine.iter().map(|index| verdicts[*index].p);
             let largest = p_of_each.try_fold(0.0, |largest: f64, p| (!p.is_nan()).then(|| largest.max(p)));
             let bases = mine.iter().map(|index| verdicts[*index].basis).filter(|basis| *basis != Basis::Told);
@@ -334,7 +334,7 @@ impl Why {
             }
         };
         if kind == EventKind::Stall {
-            return missing; // the heading says how many have an address, and no cause rests on them
+            return missing; // the heading shows how many have an address, and no cause depends on them
         }
         add(tally.without_address, misses, &|without| Missing::DataAddress { without });
         let of = if kind == EventKind::Accesses { tally.samples } else { misses };
@@ -382,7 +382,7 @@ fn set_of_miss(log: &MissLog, miss: &Miss, geometry: LevelGeometry, ignore_told:
     super::infer::set_of(geometry, log.lines.get(miss.line as usize)?.indexed_by)
 }
 
-/// Values by how often they occur, most first; ties by the value, so that the order never changes between runs.
+/// Values by frequency, most frequent first; ties by value, so that the order is the same in every run.
 fn ranked<T: Hash + Eq + Ord>(values: impl Iterator<Item = T>, limit: usize) -> Vec<(T, u64)> {
     let mut counts: FxHashMap<T, u64> = FxHashMap::default();
     for value in values {

@@ -1,4 +1,4 @@
-//! What an answer consists of.
+//! The parts of an answer.
 
 use super::kind::{Cause, EventKind};
 use super::score::Score;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Told by the software PMU.
+    /// Recorded by the software PMU.
     Exact,
     /// Inferred from samples.
     Inferred,
@@ -21,12 +21,12 @@ pub enum How {
     None,
 }
 
-/// What lies at a data address.
+/// Names of the object at a data address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataNames {
-    /// By what samples are summed up: "index t_pkey".
+    /// The name that samples are summed by: "index t_pkey".
     pub general: Arc<str>,
-    /// What a single line is called: "index t_pkey main block 7 line pointers".
+    /// The name of a single line: "index t_pkey main block 7 line pointers".
     pub particular: Arc<str>,
 }
 
@@ -57,17 +57,17 @@ pub struct CauseAnswer {
     pub cause: Cause,
     /// Its misses, of all of the event.
     pub share: Share,
-    /// For inferred causes: the largest p of the verdicts counted here, where that is known.
+    /// For inferred causes: the largest p of the verdicts counted here; `None` if unknown.
     pub p: Option<f64>,
-    /// For inferred causes: verdicts by what they rest on, most first: "reuse", "set" ...
+    /// For inferred causes: verdicts by evidence, most frequent first: "reuse", "set" ...
     pub basis: Vec<NamedCount>,
-    /// Where.
+    /// Code places with most misses.
     pub places: Vec<PlaceCountNamed>,
     /// On what.
     pub objects: Vec<NamedCount>,
     /// In which statements.
     pub statements: Vec<(StatementId, u64)>,
-    /// Those in sets that stand out, of all of this cause.
+    /// Share of this cause in sets that stand out.
     pub in_standing_sets: Option<Share>,
 }
 
@@ -80,28 +80,28 @@ pub struct PagesTouched {
     pub huge_pages: u64,
 }
 
-/// Something that samples lack, and how many of them.
+/// Data that samples lack, with the number of such samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "field", rename_all = "kebab-case")]
 pub enum Missing {
     /// Samples without a data address.
     DataAddress {
-        /// How many, of all.
+        /// Samples without it.
         without: Share,
     },
     /// Samples without a data source (level, snoop, TLB).
     DataSource {
-        /// How many, of all.
+        /// Samples without it.
         without: Share,
     },
     /// Samples without a physical address, where the set is chosen by it.
     PhysicalAddress {
-        /// How many, of all.
+        /// Samples without it.
         without: Share,
     },
     /// The caches' geometry.
     Geometry,
-    /// The software PMU was told not to simulate causes.
+    /// The software PMU was configured not to simulate causes.
     Causes,
 }
 
@@ -110,21 +110,21 @@ pub enum Missing {
 pub struct EventAnswer {
     /// The event.
     pub event: EventIndex,
-    /// What it counts.
+    /// The kind of event.
     pub kind: EventKind,
     /// Samples that pass the filter.
     pub samples: u64,
-    /// Those that are misses.
+    /// Samples that are misses.
     pub misses: u64,
     /// How causes were found.
     pub how: How,
     /// The causes, most misses first.
     pub causes: Vec<CauseAnswer>,
-    /// Misses that walked the page table, too, of those whose translation is known.
+    /// Share of misses with a page walk, of those whose translation is known.
     pub walked: Share,
-    /// Misses whose line another core held modified, of those whose snoop is known.
+    /// Share of misses whose line another core had modified, of those whose snoop is known.
     pub hit_modified: Share,
-    /// Where, of an event without causes.
+    /// Code places of an event without causes.
     pub places: Vec<PlaceCountNamed>,
     /// On what, of an event without causes.
     pub objects: Vec<NamedCount>,
@@ -134,6 +134,6 @@ pub struct EventAnswer {
     pub sets: Result<SetMap, SetsUnknown>,
     /// The inference against the exact causes, where both are known.
     pub score: Option<Score>,
-    /// What samples lack.
+    /// Data that samples lack.
     pub missing: Vec<Missing>,
 }

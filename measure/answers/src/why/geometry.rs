@@ -1,4 +1,4 @@
-//! Which set of which level a line belongs to: the paper's address bits, for the machine at hand.
+//! The cache set of a line on each level: the paper's address bits, for a given machine.
 //!
 //! ```text
 //!   63                    11 10      6 5      0
@@ -35,22 +35,22 @@ impl CacheLevel {
         }
     }
 
-    /// Whether each core has its own.
+    /// Whether each core has a cache of its own on this level.
     pub fn is_private(self) -> bool {
         self != CacheLevel::L3
     }
 }
 
-/// By which address a level finds its set.
+/// The address that selects the set of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetIndexing {
-    /// By the virtual address: first levels, whose set bits lie inside a page or are the same in both (which holds
-    /// as long as sets x line size is at most a page; larger first levels are treated the same).
+    /// The virtual address: first levels, whose set bits lie inside a page or are equal in both addresses (true
+    /// while sets x line size is at most a page; larger first levels are treated the same).
     Virtual,
-    /// By the physical address.
+    /// The physical address.
     Physical,
-    /// By a hash of the physical address that its maker does not publish: the slices of last levels.
+    /// An unpublished hash of the physical address: the slices of last levels.
     Hashed,
 }
 
@@ -63,7 +63,7 @@ pub struct LevelGeometry {
     pub ways: u32,
     /// Bytes per line.
     pub line_size: u32,
-    /// How the set is found.
+    /// How the set is selected.
     pub indexing: SetIndexing,
 }
 
@@ -78,13 +78,13 @@ impl LevelGeometry {
         ByteCount(self.lines() * u64::from(self.line_size))
     }
 
-    /// Bytes after which addresses fall into the same set again: the paper's 2 KB.
+    /// Distance in bytes between addresses of the same set: the paper's 2 KB.
     pub fn stride(&self) -> ByteCount {
         ByteCount(u64::from(self.sets) * u64::from(self.line_size))
     }
 
-    /// The address bits that choose the set, high and low: the paper's 10..6. `None` where no bits do, because the
-    /// number of sets is no power of two, or because there is one set only.
+    /// The highest and lowest address bit that select the set: the paper's 10..6. `None` if the number of sets is
+    /// not a power of two, or 1.
     pub fn address_bits(&self) -> Option<(u32, u32)> {
         let simple = self.sets.is_power_of_two() && self.sets > 1 && self.line_size.is_power_of_two();
         simple.then(|| {
@@ -93,7 +93,7 @@ impl LevelGeometry {
         })
     }
 
-    /// The set of an address (virtual or physical, as [`Self::indexing`] has it).
+    /// The set of an address (virtual or physical, according to [`Self::indexing`]).
     pub(super) fn set_of(&self, address: u64) -> u32 {
         (address / u64::from(self.line_size) % u64::from(self.sets)) as u32
     }
@@ -102,7 +102,7 @@ impl LevelGeometry {
 /// The caches of the machine of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hierarchy {
-    /// Where this is known from, in words.
+    /// The origin of the geometry, in words.
     pub origin: String,
     /// First level, data.
     pub l1d: Option<LevelGeometry>,
@@ -115,7 +115,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// That of a machine model.
+    /// The geometry of a machine model.
     pub fn of_machine(machine: &Machine, origin: String) -> Hierarchy {
         let level = |cache: CacheGeometry, indexing| LevelGeometry {
             sets: cache.sets(),
@@ -132,7 +132,7 @@ impl Hierarchy {
         }
     }
 
-    /// That of a capture's header, where the recorder wrote it (perf does); `None` if it says nothing usable.
+    /// The geometry from a capture's header, if the recorder wrote it (perf does); `None` if it has no usable one.
     pub fn of_header(caches: &[CacheDescription]) -> Option<Hierarchy> {
         let find = |number: u32, kinds: &[&str], indexing| {
             let usable = |cache: &&CacheDescription| {

@@ -1,36 +1,39 @@
-//! Causes inferred from samples alone: what a hardware PMU's capture allows, and how far to trust it.
+//! Infers causes from samples alone, as for a hardware PMU's capture, with the certainty of each verdict.
 //!
-//! The verdict on a sampled miss is the first of these that holds. n and p go with it. One sample stands for P misses.
+//! The verdict on a sampled miss is the first of these that holds. n and p go with it. One sample stands for P
+//! misses.
 //!
-//! 1. **cold**: the sample is the first of its line, and lies in the first burst of its page (or 64 KiB, or 1 MiB): less
-//!    than C lines came in since the region was sampled first. Had an earlier pass gone over the region as densely as
-//!    this burst of b lines, it would have left no sample with chance `p = e^-b`; and had this line missed once before,
-//!    that would have gone unsampled with chance `p = 1 - 1/P`. The smaller p, if at most 5 %. Not where 3 holds of the
-//!    line's next sample: who misses often was hardly sampled the very first time.
-//!    Weak: the cache may have held the line before the recording began.
-//! 2. **coherence**: the snoop found the line modified in another cache (HITM). Of a first level this counts only if the
-//!    line is near as in 3, for a line that the core's second level does not hold either was mostly lost long before.
-//!    Below it counts always, and p is not known: the core may have lost the line for lack of room, before the other
-//!    core wrote it.
-//! 3. **conflict by reuse**: the line was sampled twice while fewer than R = C / 2 lines came in (see [`super::log`]). A
-//!    fully associative cache of C lines would have kept it, so its set is to blame, unless C - R other lines hit
-//!    meanwhile. Those are not seen, so p is not known: in pgbench's L1d such a verdict was wrong every second time.
-//!    The line's other samples follow if at least 75 % of them all are near.
-//! 4. **conflict by set**: the line's set stands out of the null model (see [`super::sets`]), and of the samples counted
-//!    there at most 25 % are those that any set has. p is that share, or the rate of false discovery if larger. Not if 5
-//!    shows that reuse in the set is long, and at most 25 % of the set's samples are near.
-//! 5. **capacity**: the line was not seen to come again so soon, and the samples suffice to say that it would have been.
-//!    Of n samples left, these may be something else:
-//!    * hidden conflicts. Within R misses after a sample lie `k = floor((R - 1) / P)` further samples; a line that misses
-//!      once more within them is found with chance k / R. So behind each line seen as a single pair stand R / k - 1 that
-//!      were not, `u(d) (R / k - 1)` at most, with d the lines seen as a single pair and u the upper 95 % limit of a
-//!      Poisson mean. With k = 0, samples too far apart for this cache, nothing can be said.
-//!    * cold misses. There are as many as lines. Chao's estimate (1984) from the lines sampled once and twice:
-//!      `M = D + (1 - 1/P) f1 (f1 - 1) / (2 (f2 + 1))`, so M / P of the samples are expected to be cold.
+//! 1. **cold**: the sample is the first of its line, and lies in the first burst of its page (or 64 KiB, or 1 MiB):
+//!    less than C lines came in since the region was sampled first. Had an earlier pass gone over the region as
+//!    densely as this burst of b lines, it would have left no sample with chance `p = e^-b`; and had this line
+//!    missed once before, that would have gone unsampled with chance `p = 1 - 1/P`. The smaller p, if at most 5 %.
+//!    Not if rule 3 applies to the line's next sample: a line that misses often was probably not sampled at its
+//!    very first miss. Weak: the cache may have held the line before the recording began.
+//! 2. **coherence**: the snoop found the line modified in another cache (HITM). Of a first level this counts only
+//!    if the line is near as in 3, for a line that the core's second level does not hold either was mostly lost
+//!    long before. Below it counts always, and p is not known: the core may have lost the line for lack of room,
+//!    before the other core wrote it.
+//! 3. **conflict by reuse**: the line was sampled twice while fewer than R = C / 2 lines came in (see
+//!    [`super::log`]). A fully associative cache of C lines would have kept it, so its set caused the miss, unless
+//!    C - R other lines hit meanwhile. Those are not seen, so p is not known: in pgbench's L1d such a verdict was
+//!    wrong every second time. The line's other samples follow if at least 75 % of them all are near.
+//! 4. **conflict by set**: the line's set is significant under the null model (see [`super::sets`]), and of the
+//!    samples counted there at most 25 % are those that any set has. p is that share, or the rate of false
+//!    discovery if larger. Not if 5 shows that reuse in the set is long, and at most 25 % of the set's samples are
+//!    near.
+//! 5. **capacity**: no early reuse of the line was sampled, and there are enough samples to have found one. Of n
+//!    samples left, these may be something else: * hidden conflicts. Within R misses after a sample lie `k =
+//!    floor((R - 1) / P)` further samples; a line that misses once more within them is found with chance k / R. So
+//!    each line sampled as a single pair represents R / k - 1 unsampled pairs, `u(d) (R / k - 1)` at most, with d
+//!    the lines seen as a single pair and u the upper 95 % limit of a Poisson mean. With k = 0, the samples are too
+//!    far apart for a verdict on this cache. * cold misses. There are as many as lines. Chao's estimate (1984) from
+//!    the lines sampled once and twice: `M = D + (1 - 1/P) f1 (f1 - 1) / (2 (f2 + 1))`, so M / P of the samples are
+//!    expected to be cold.
 //!
-//!    p is their sum over n, an estimate and no bound: what comes again after R to C lines is in neither. Capacity if at
+//!    p is their sum over n, an estimate, not a bound: reuse after R to C lines is in neither term. Capacity if at
 //!    most 25 %. With every miss sampled both terms are 0 and only that third one is left, so p is not known.
-//! 6. **cold by number**: the other way round, if cold misses make up at least 75 % of what is left; p is the rest.
+//! 6. **cold by number**: conversely, if cold misses are at least 75 % of the remaining samples; p is the
+//!    remainder.
 //! 7. **unknown**.
 
 use super::geometry::{CacheLevel, LevelGeometry, SetIndexing};
@@ -45,14 +48,14 @@ const COLD_P: f64 = 0.05;
 /// A verdict on what is left after the evidence needs this p.
 const REST_P: f64 = 0.25;
 
-/// A set whose samples are near more often than this fights, whatever its other samples are.
+/// Threshold for a set's share of near samples: above it, the set has conflicts regardless of its other samples.
 const FEW_NEAR: f64 = 0.25;
 
-/// What a verdict rests on.
+/// The evidence for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(super) enum Basis {
-    /// Told by the source.
+    /// Recorded by the source.
     Told,
     /// The snoop result.
     Snoop,
@@ -83,7 +86,7 @@ pub(super) fn set_of(geometry: LevelGeometry, indexed_by: Option<u64>) -> Option
     Some(geometry.set_of(indexed_by?))
 }
 
-/// The map of a log's misses by the sets that addresses tell. `is_cold` says which misses the test leaves out.
+/// The map of a log's misses by cache set. `is_cold` selects the misses that the test leaves out.
 pub(super) fn map_of(
     log: &MissLog,
     level: CacheLevel,
@@ -163,7 +166,7 @@ pub(super) fn infer(
     (verdicts, map)
 }
 
-/// What one sample shows by itself: cold by burst, coherence.
+/// The verdict that needs only one sample: cold by burst, or coherence.
 fn early_verdict(log: &MissLog, level: CacheLevel, miss: &Miss, period: f64) -> Verdict {
     let cold = cold_by_burst(log, miss, period);
     if cold != UNKNOWN || miss.flags & flag::HIT_MODIFIED == 0 {
@@ -196,14 +199,15 @@ fn cold_by_burst(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
     }
 }
 
-/// How often lines came back within C / 2 ticks.
+/// How often lines were sampled again within C / 2 ticks.
 struct Returns {
     period: f64,
-    /// 1 over the chance that a further miss within R misses is sampled: R / k; infinite if samples are too far apart.
+    /// Inverse probability that a further miss within R misses is sampled: R / k; infinite if samples are too far
+    /// apart.
     per_pair: f64,
-    /// By line: samples that had one of the same line before them.
+    /// By line: samples with an earlier near sample of the same line.
     pairs: Vec<u64>,
-    /// By line: samples that had one before or after them.
+    /// By line: samples with an earlier or later near sample.
     near: Vec<u64>,
     /// By line: all samples.
     samples: Vec<u64>,
@@ -223,8 +227,8 @@ impl Returns {
         Returns { period, per_pair, pairs, near, samples }
     }
 
-    /// Whether the line was sampled again soon. What comes after tells something only where samples are missing: with
-    /// every miss sampled, it is the next miss that it explains.
+    /// Whether the line was sampled again soon. A later near sample counts only if samples are missing: with every
+    /// miss sampled, it is itself the miss that the pair explains.
     fn verdict(&self, miss: &Miss) -> Option<Verdict> {
         let conflict = Verdict { cause: Cause::Conflict, basis: Basis::Reuse, p: f64::NAN };
         let sampled = self.period > 1.0;
@@ -236,25 +240,25 @@ impl Returns {
     }
 }
 
-/// What is known of a group of samples: a set that stands out, or all others together.
+/// A group of samples: those of a set that stands out, or all others.
 #[derive(Clone, Copy, Default)]
 struct Group {
     /// Samples without evidence of their own.
     left: u64,
     /// Samples that are near.
     near: u64,
-    /// Lines that were seen as a single pair.
+    /// Lines sampled as a single pair.
     pairs: u64,
 }
 
-/// Samples left without evidence of their own, by group: each set that stands out, and all others together.
+/// Samples without evidence of their own, by group: each set that stands out, and all others together.
 struct Groups {
     groups: FxHashMap<Option<u32>, Group>,
     /// Samples left, in all groups.
     left: u64,
-    /// Samples that are expected to be cold and have no verdict yet.
+    /// Expected cold misses that have no verdict yet.
     cold_expected: f64,
-    /// Lines not seen to come back behind each that was.
+    /// Unsampled pairs for each sampled one.
     hidden_per_pair: f64,
 }
 
@@ -296,7 +300,7 @@ impl Groups {
         let cold = (self.cold_expected / self.left as f64).min(1.0);
         let other = (hidden + cold).min(1.0);
         let few_near = group.near as f64 <= FEW_NEAR * (group.near + group.left) as f64;
-        // With every miss sampled, each was judged by itself, and the others of its set say nothing.
+        // With every miss sampled, each has its own verdict, and the other samples of its set add nothing.
         let long = standing_p.is_none() || few_near || self.hidden_per_pair == 0.0;
         if other <= REST_P && long {
             let p = if self.hidden_per_pair == 0.0 { f64::NAN } else { other };
@@ -345,7 +349,7 @@ mod tests {
         verdicts.iter().filter(|verdict| verdict.cause == cause).count() as f64 / verdicts.len() as f64
     }
 
-    /// A loop over five lines of one set: five first touches, then conflicts, by reuse, in a set that stands out.
+    /// A loop over five lines of one set: five first accesses, then conflicts by reuse, in a set that stands out.
     #[test]
     fn five_lines_in_one_set_are_a_conflict() {
         let (verdicts, map) = verdicts(1, (0..500).map(|k| k % 5 * 16 + 3));
@@ -354,7 +358,7 @@ mod tests {
         assert_eq!(map.standing_out.iter().map(|set| set.set).collect::<Vec<_>>(), [3]);
     }
 
-    /// A loop over 128 lines, twice the cache: first touches, then capacity, and no set stands out.
+    /// A loop over 128 lines, twice the cache: first accesses, then capacity misses; no set stands out.
     #[test]
     fn twice_the_cache_is_capacity() {
         let (verdicts, map) = verdicts(1, (0..1280).map(|k| k % 128));
@@ -363,8 +367,8 @@ mod tests {
         assert_eq!(map.standing_out, []);
     }
 
-    /// The same with one miss in seven sampled (7 and 128 have no common factor): enough samples make capacity sure,
-    /// few leave it unknown. Cold misses are 128 of 128,000.
+    /// The same with one miss in seven sampled (7 and 128 are coprime): many samples give the verdict capacity, few
+    /// give unknown. Cold misses are 128 of 128,000.
     #[test]
     fn few_samples_leave_capacity_unknown() {
         let (many, _) = verdicts(7, (0..128_000).map(|k| k % 128));
@@ -374,7 +378,7 @@ mod tests {
         assert_eq!(share(&few, Cause::Capacity), 0.0, "two rounds only: half of them are first touches");
     }
 
-    /// A fight of five lines with one miss in three sampled: five samples are 15 of 32 lines.
+    /// Conflicts of five lines with one miss in three sampled: five samples are 15 of 32 lines.
     #[test]
     fn a_sampled_fight_is_a_conflict() {
         let (verdicts, map) = verdicts(3, (0..1500).map(|k| k % 5 * 16 + 3));
@@ -382,8 +386,8 @@ mod tests {
         assert_eq!(map.standing_out.len(), 1);
     }
 
-    /// Samples further apart than the cache has lines: no reuse can be seen. The set still tells of a fight, and of
-    /// a loop over twice the cache nothing can be said.
+    /// Samples further apart than the cache has lines: no reuse can be detected. The test of sets still finds
+    /// conflicts; a loop over twice the cache stays unknown.
     #[test]
     fn samples_too_far_apart_leave_only_the_set() {
         let (fight, _) = verdicts(67, (0..67_000).map(|k| k % 5 * 16 + 3));
@@ -393,7 +397,8 @@ mod tests {
         assert_eq!(map.standing_out, []);
     }
 
-    /// First touches only, with one miss in seven sampled: pages of 64 lines have nine samples in their first burst.
+    /// Only first accesses, with one miss in seven sampled: pages of 64 lines have nine samples in their first
+    /// burst.
     #[test]
     fn first_touches_are_cold() {
         let (verdicts, map) = verdicts(7, 0..10_000);
@@ -401,7 +406,7 @@ mod tests {
         assert_eq!(map.standing_out, []);
     }
 
-    /// A hundred lines lost to other cores, and no geometry: snoops tell, the rest is unknown.
+    /// A hundred lines lost to other cores, without geometry: only snoops give a verdict.
     #[test]
     fn without_geometry_only_snoops_tell() {
         let mut log = MissLog::new(None, 6);

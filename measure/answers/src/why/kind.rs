@@ -1,4 +1,4 @@
-//! What an event is a miss of, and what a miss can be caused by.
+//! The kinds of events, and the causes of misses.
 
 use super::geometry::CacheLevel;
 use hardmeter_samples::model::{
@@ -17,13 +17,13 @@ pub enum Cause {
     Capacity,
     /// Too many lines of the working set belong to one set of the cache.
     Conflict,
-    /// Another core wrote the word that was accessed.
+    /// Another core wrote the accessed word.
     TrueSharing,
-    /// Another core wrote other words of the line only.
+    /// Another core wrote only other words of the line.
     FalseSharing,
-    /// Another core took the line; whether it wrote the same word is not known.
+    /// Another core took the line; it is unknown whether it wrote the same word.
     Coherence,
-    /// The samples do not tell.
+    /// The samples do not decide.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl Cause {
         }
     }
 
-    /// What the software PMU told of a miss.
+    /// The cause of a miss that the software PMU recorded.
     pub fn told(detail: &SimulatedDetail) -> Option<Cause> {
         Some(match detail.cause? {
             MissCause::Cold => Cause::Cold,
@@ -66,7 +66,7 @@ impl Cause {
         })
     }
 
-    /// Without the distinction that samples alone cannot make.
+    /// The cause without the distinction of true and false sharing, which samples alone cannot make.
     pub fn without_sharing_verdict(self) -> Cause {
         match self {
             Cause::TrueSharing | Cause::FalseSharing => Cause::Coherence,
@@ -75,7 +75,7 @@ impl Cause {
     }
 }
 
-/// What the samples of an event are.
+/// What an event samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
@@ -83,11 +83,11 @@ pub enum EventKind {
     Miss(CacheLevel),
     /// Misses because another core wrote the line.
     CoherenceMiss,
-    /// Stores that take a line away from other cores: the other side of coherence misses.
+    /// Stores that invalidate a line in other cores: the other side of coherence misses.
     Invalidation,
     /// Translations that a TLB did not hold.
     TlbMiss,
-    /// Accesses, hit or miss: the data source tells those that the first level did not serve.
+    /// Accesses, hits and misses: the data source identifies those that the first level did not serve.
     Accesses,
     /// Time right behind a load, missing or not.
     Stall,
@@ -107,7 +107,7 @@ impl EventKind {
         }
     }
 
-    /// What an event counts: by our name, or by what others usually call it.
+    /// The kind of an event, by Hardmeter's name or the usual ones.
     pub fn of(event: &EventDescription) -> EventKind {
         use EventKind::{Accesses, CoherenceMiss, Invalidation, Miss, Other, TlbMiss};
         if let Some(known) = event.known {

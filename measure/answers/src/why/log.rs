@@ -1,13 +1,13 @@
-//! The misses of one event, as the inference needs them: which line, how long after its last miss, and in which
-//! first burst of its surroundings.
+//! The misses of one event as the inference needs them: the line, the time since its last miss, and the first burst
+//! of its region.
 //!
 //! # The clock
 //!
-//! Time is counted in lines: the clock of a core advances by a sample's period (the misses that it stands for) when the
-//! sample's line was not sampled within the last C / 2 ticks, C being the lines that the cache holds. Repeated misses of
-//! the same few lines let it stand still, for they bring in nothing new. A line that comes again so soon was thrown out
-//! although fewer than C / 2 lines came in: lack of capacity is hardly the reason. Half of C, because lines that hit
-//! meanwhile count as well in a fully associative cache, and are not seen here.
+//! Time is counted in lines: the clock of a core advances by a sample's period (the misses that it stands for) when
+//! the sample's line was not sampled within the last C / 2 ticks, C being the lines that the cache holds. Repeated
+//! misses of the same few lines do not advance it. A line that is sampled again before that was evicted although
+//! fewer than C / 2 lines came in: capacity is probably not the cause. Half of C, because lines that hit meanwhile
+//! also take space in a fully associative cache, and are not sampled.
 
 use super::finding::DataNames;
 use super::kind::Cause;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 /// No line, no object.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Sizes of the surroundings in which a first burst is looked for: 4 KiB, 64 KiB, 1 MiB.
+/// Sizes of the regions whose first burst is detected: 4 KiB, 64 KiB, 1 MiB.
 pub(super) const REGION_BITS: [u32; 3] = [12, 16, 20];
 
-/// What is known of a sample besides its line.
+/// Properties of a sample besides its line.
 pub(super) mod flag {
     /// The line was in another cache, modified.
     pub const HIT_MODIFIED: u8 = 1 << 0;
@@ -53,7 +53,7 @@ pub(super) struct Miss {
 pub(super) struct Line {
     pub core: u32,
     pub address: VirtualAddress,
-    /// The address that chooses the set; `None` where it is not known.
+    /// The address that selects the set; `None` if unknown.
     pub indexed_by: Option<u64>,
     pub samples: u64,
     pub object: Option<Arc<str>>,
@@ -69,13 +69,13 @@ struct Region {
     burst: u64,
 }
 
-/// What the log is told of a sample.
+/// A sample, as it is added to the log.
 pub(super) struct Seen {
     pub place: Option<Place>,
     pub core: u32,
     pub pid: Pid,
     pub address: Option<VirtualAddress>,
-    /// Which line it is, the same for all processes: by physical address.
+    /// The line by physical address, equal in all processes.
     pub physical: Option<u64>,
     /// The address that chooses the set.
     pub indexed_by: Option<u64>,
@@ -87,7 +87,7 @@ pub(super) struct Seen {
     pub statement: Option<StatementId>,
 }
 
-/// Who a line is: its core, and its address in physical memory (pid -1) or in its process.
+/// Identity of a line: its core, and its address in physical memory (pid -1) or in its process.
 type LineKey = (u32, Pid, u64);
 
 /// The misses of one event.
@@ -113,7 +113,7 @@ impl MissLog {
         MissLog { capacity, line_bits, ..MissLog::default() }
     }
 
-    /// Takes up a sample, in order of time.
+    /// Adds a sample, in order of time.
     pub fn add(&mut self, seen: Seen) {
         let general = seen.data.as_ref().map(|data| data.general.clone());
         let object = general.map_or(NONE, |name| self.object_number(name));
@@ -175,14 +175,14 @@ impl MissLog {
             }
         }
         if fresh {
-            // The clock of a core; a hostile period must not turn it back.
+            // The clock of a core; an invalid period must not turn it back.
             let clock = self.clocks.entry(seen.core).or_default();
             *clock = clock.saturating_add(seen.period);
         }
     }
 
-    /// A page is told by its frame where that is known. Larger regions are contiguous in virtual memory only; there,
-    /// what another process of the core touched before counts as touched, which is on the safe side.
+    /// A page is identified by its frame if known. Larger regions are contiguous only in virtual memory; pages that
+    /// another process of the core accessed before count as accessed, which errs towards fewer cold verdicts.
     fn regions_of(
         &mut self,
         core: u32,
@@ -217,7 +217,7 @@ impl MissLog {
         self.capacity
     }
 
-    /// Ticks within which a line that comes again is near.
+    /// Maximum ticks between two near samples of a line.
     pub fn reach(&self) -> Option<u64> {
         Some(self.capacity? / 2)
     }
@@ -268,9 +268,8 @@ pub(super) mod tests {
         log.misses.iter().map(|miss| miss.flags & flag::NEAR_BEFORE != 0).collect()
     }
 
-    /// A cache of eight lines, so that four are near. A loop over six misses each time, six lines later: never near. A
-    /// loop over three is near
-    /// from the second round on, and the clock stands still meanwhile.
+    /// A cache of eight lines, so that up to four lines are near. A loop over six lines that misses each time is
+    /// never near. A loop over three is near from the second round on, and does not advance the clock.
     #[test]
     fn a_line_is_near_if_fewer_lines_came_in_between_than_the_cache_holds() {
         let mut log = MissLog::new(Some(8), 6);
@@ -279,7 +278,7 @@ pub(super) mod tests {
         let mut log = MissLog::new(Some(8), 6);
         (0..6).for_each(|k| log.add(seen(k % 3, 1)));
         assert_eq!(near(&log), [false, false, false, true, true, true]);
-        // A hundred more of the three, then line 9 and line 0: line 9 is the fourth line, line 0 still near.
+        // A hundred more rounds of the three, then line 9 and line 0: line 9 is the fourth line, line 0 still near.
         (0..100).for_each(|_| log.add(seen(1, 1)));
         log.add(seen(9, 1));
         log.add(seen(0, 1));
@@ -292,7 +291,7 @@ pub(super) mod tests {
     fn a_sample_stands_for_its_period() {
         let mut log = MissLog::new(Some(50), 6);
         [1, 2, 1, 3, 4, 5, 1].into_iter().for_each(|line| log.add(seen(line, 10)));
-        // The second 1 is 20 ticks after the first. Of what follows, 3, 4 and 5 are new: 30 ticks.
+        // The second access to 1 is 20 ticks after the first. Of the following, 3, 4 and 5 are new: 30 ticks.
         assert_eq!(near(&log), [false, false, true, false, false, false, false]);
         assert_eq!(log.period(), 10.0);
     }

@@ -1,4 +1,4 @@
-//! Why misses happen: cold, capacity, conflict, coherence, and what page walks add to them.
+//! The causes of misses: cold, capacity, conflict, coherence; and the page walks.
 //!
 //! ```text
 //!                                    ┌─ told by the software PMU ──> exact
@@ -10,14 +10,14 @@
 //!  notes ──> MissRatioCurve (reuse distances), huge pages
 //! ```
 //!
-//! What this module is *not* for: it does not simulate (that is `softpmu`), knows no database (objects come in as
-//! names), and sets no breakpoints: it looks only at the samples that are there.
+//! What this module is *not* for: it does not simulate (`measure/simulate` does), is independent of the database
+//! (objects are names), and needs only the samples.
 //!
 //! # Trust
 //!
-//! A cause that the software PMU told is exact for the simulated machine. An inferred one is a conclusion from few
-//! samples of many misses; [`infer`] says how each is drawn and how likely it is to be wrong, and it says "unknown"
-//! where samples cannot tell. [`Score`] holds the two against each other on the same capture.
+//! A cause that the software PMU recorded is exact for the simulated machine. An inferred one is a conclusion from
+//! few samples of many misses; [`infer`] documents each rule and its error probability, and returns "unknown" if
+//! samples do not decide. [`Score`] compares the two on the same capture.
 
 mod answer;
 mod finding;

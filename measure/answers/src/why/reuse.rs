@@ -1,8 +1,8 @@
-//! What a cache of another size would miss: the miss-ratio curve of a measured reuse histogram.
+//! Predicts the misses of other cache sizes: the miss-ratio curve of a measured reuse histogram.
 //!
-//! A use whose line was last used d other lines ago hits in a fully associative LRU cache of S lines exactly if d < S
-//! (Mattson and others 1970). So the misses of size S are the first uses, and all uses of distance S or more. Conflicts
-//! of a real cache's sets are not in it: compare sizes with each other, not with counted misses.
+//! A use whose line was last used d other lines ago hits in a fully associative LRU cache of S lines exactly if d <
+//! S (Mattson and others 1970). So the misses of size S are the first uses, and all uses of distance S or more.
+//! Conflict misses are not included: compare sizes with each other, not with counted misses.
 
 use hardmeter_samples::model::ByteCount;
 use hardmeter_samples::sidecar::ReuseHistogram;
@@ -15,18 +15,19 @@ pub struct SizeEffect {
     pub size: ByteCount,
     /// Misses per use that reaches this level.
     pub miss_ratio: f64,
-    /// Its standard error, had each followed line the same share: the lines followed are the sample.
+    /// Its standard error, treating the followed lines as a random sample with equal shares.
     pub standard_error: f64,
-    /// Misses relative to the size there is now: -0.38 is 38 % fewer. `None` if there are none now.
+    /// Relative change of misses against the present size: -0.38 is 38 % fewer. `None` if there are none at
+    /// present.
     pub change: Option<f64>,
 }
 
 /// Uses of one range of distances.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReuseDistance {
-    /// More than this many lines ago ...
+    /// Lower bound of the distance in lines, exclusive.
     pub above: u64,
-    /// ... and at most so many.
+    /// Upper bound of the distance in lines, inclusive.
     pub up_to: u64,
     /// Uses.
     pub uses: u64,
@@ -35,11 +36,11 @@ pub struct ReuseDistance {
 /// The curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MissRatioCurve {
-    /// Uses of followed lines that came to this level.
+    /// Uses of followed lines that reached this level.
     pub uses: u64,
-    /// First uses among them, by core: as many as lines followed.
+    /// First uses among them, by core: the number of followed lines.
     pub lines_followed: u64,
-    /// One line in so many was followed.
+    /// One line in this number was followed.
     pub one_line_in: u32,
     /// The size there is now.
     pub now: ByteCount,
@@ -53,7 +54,7 @@ pub struct MissRatioCurve {
 const QUARTERS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 impl MissRatioCurve {
-    /// The curve around a cache of `now` bytes; `None` of an empty histogram.
+    /// The curve around a cache of `now` bytes; `None` if the histogram is empty.
     pub fn new(histogram: &ReuseHistogram, now: ByteCount, line_size: u32) -> Option<MissRatioCurve> {
         let uses =
             histogram.buckets.iter().fold(histogram.cold, |sum, bucket| sum.saturating_add(bucket.count));
@@ -83,7 +84,7 @@ impl MissRatioCurve {
     }
 }
 
-/// Misses of a cache of so many lines. Within the bucket where the size lies, uses are taken as evenly spread.
+/// Misses of a cache of `lines` lines. Within the bucket that contains the size, uses are taken as evenly spread.
 fn misses_of(histogram: &ReuseHistogram, lines: u64) -> f64 {
     let mut misses = histogram.cold as f64;
     let mut below = 0u64; // first distance of the bucket
@@ -97,7 +98,7 @@ fn misses_of(histogram: &ReuseHistogram, lines: u64) -> f64 {
     misses
 }
 
-/// Buckets merged to powers of two, each shown where its largest distance lies.
+/// Buckets merged to powers of two, by their largest distance.
 fn in_powers_of_two(histogram: &ReuseHistogram) -> Vec<ReuseDistance> {
     let mut merged: Vec<ReuseDistance> = Vec::new();
     for bucket in &histogram.buckets {
@@ -126,9 +127,9 @@ mod tests {
         ReuseHistogram { one_line_in: 64, cold, buckets }
     }
 
-    /// 100 first uses, 300 uses up to 3 lines ago, 400 from 4 to 7, 200 from 8 to 15. A cache of 8 lines (512 bytes)
-    /// misses 100 + 200; of 4 lines 100 + 400 + 200; of 16 lines only the first uses; of 6 lines half of the middle
-    /// bucket.
+    /// 100 first uses, 300 uses at distances up to 3, 400 at 4 to 7, 200 at 8 to 15. A cache of 8 lines (512 bytes)
+    /// misses 100 + 200; of 4 lines 100 + 400 + 200; of 16 lines only the first uses; of 6 lines also half of the
+    /// middle bucket.
     #[test]
     fn a_curve_by_hand() {
         let histogram = histogram(100, &[(3, 300), (7, 400), (15, 200)]);

@@ -5,11 +5,11 @@ use crate::estimate::Share;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// The causes compared: what samples alone can tell apart, and "unknown".
+/// The causes that samples alone can distinguish, and "unknown".
 const COMPARED: [Cause; 5] =
     [Cause::Cold, Cause::Capacity, Cause::Conflict, Cause::Coherence, Cause::Unknown];
 
-/// How often which cause was inferred where which was exact.
+/// Counts of inferred causes by exact cause (a confusion matrix).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     /// `counts[inferred][exact]`, in the order of [`Score::inferred`] and [`Score::exact`].
@@ -17,17 +17,17 @@ pub struct Score {
 }
 
 impl Score {
-    /// The rows: what can be inferred.
+    /// The rows: inferred causes.
     pub fn inferred() -> [Cause; 5] {
         COMPARED
     }
 
-    /// The columns: what can be exact.
+    /// The columns: exact causes.
     pub fn exact() -> [Cause; 4] {
         [Cause::Cold, Cause::Capacity, Cause::Conflict, Cause::Coherence]
     }
 
-    /// Counts one miss; one whose exact cause is not known is no case.
+    /// Counts one miss; a miss without an exact cause is skipped.
     pub fn add(&mut self, inferred: Cause, exact: Cause) {
         let position =
             |cause: Cause| COMPARED.iter().position(|known| *known == cause.without_sharing_verdict());
@@ -37,7 +37,7 @@ impl Score {
         }
     }
 
-    /// How often `inferred` where `exact`.
+    /// Number of misses with this inferred and this exact cause.
     pub fn count(&self, inferred: Cause, exact: Cause) -> u64 {
         let position = |cause: Cause| COMPARED.iter().position(|known| *known == cause);
         match (position(inferred), position(exact)) {
@@ -51,7 +51,7 @@ impl Score {
         self.counts.iter().flatten().sum()
     }
 
-    /// Those that got a verdict, of all.
+    /// Share of the misses with a verdict other than unknown.
     pub fn decided(&self) -> Share {
         let decided: u64 = self.counts[..4].iter().flatten().sum();
         Share { count: decided, total: self.total() }
@@ -63,8 +63,8 @@ impl Score {
         Share { count: right, total: self.decided().count }
     }
 
-    /// Cohen's kappa of the verdicts given: 1 is full agreement, 0 is what chance would reach with the same numbers of
-    /// each cause. `None` where there is only one cause on both sides, and chance is always right.
+    /// Cohen's kappa of the verdicts: 1 is full agreement, 0 is agreement by chance with the same frequencies of
+    /// causes. `None` if both sides have only one cause, where chance always agrees.
     pub fn kappa(&self) -> Option<f64> {
         let n = self.decided().count as f64;
         let row = |k: usize| self.counts[k].iter().sum::<u64>() as f64;
@@ -93,8 +93,8 @@ impl Serialize for Score {
 mod tests {
     use super::*;
 
-    /// 20 + 15 right of 50 decided, by chance (25 * 30 + 25 * 20) / 2500 = 0.5: kappa is (0.7 - 0.5) / 0.5 = 0.4, the
-    /// textbook's example.
+    /// 20 + 15 of 50 verdicts agree, 0.7; by chance (25 * 30 + 25 * 20) / 2500 = 0.5: kappa is (0.7 - 0.5) / 0.5 =
+    /// 0.4, a textbook example.
     #[test]
     fn the_textbooks_kappa() {
         let mut score = Score::default();

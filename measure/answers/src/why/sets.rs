@@ -2,9 +2,9 @@
 //!
 //! # The null model
 //!
-//! "No set is special": every line lies in a set chosen at random, all S sets alike, and brings all its samples along.
-//! Samples of one line are not independent, so counting them as if they were would make every set with one hot line
-//! stand out. Therefore lines are the units, each with its weight:
+//! All sets are equal: every line lies in one of S sets, chosen at random, with all its samples. Samples of one
+//! line are not independent: a test that counts samples would report every set with one hot line. Therefore lines
+//! are the units, each with a weight:
 //!
 //! ```text
 //!   n(l)   samples of line l (its cold misses left out: they cannot be conflicts)
@@ -15,9 +15,9 @@
 //!   p(s) = P(X >= x(s) / phi),   X ~ Binomial(T / phi, 1 / S)
 //! ```
 //!
-//! The weights are cut because up to W lines of a set live side by side, however hot: only what W + 1 of them have in
-//! common can be a fight. A set stands out if it has more than W distinct lines on one core, and if its false discovery
-//! rate (Benjamini and Hochberg, over all S sets) is 1 % at most.
+//! The weights are capped because up to W lines of a set coexist however hot they are: only W + 1 lines can
+//! conflict. A set stands out if it has more than W distinct lines on one core, and if its false discovery rate
+//! (Benjamini and Hochberg, over all S sets) is 1 % at most.
 
 use super::geometry::{CacheLevel, LevelGeometry};
 use super::statistics::{binomial_upper_tail, false_discovery_rates};
@@ -28,17 +28,17 @@ use std::sync::Arc;
 
 /// Sets stand out at this false discovery rate.
 const DISCOVERY_RATE: f64 = 0.01;
-/// Lines listed of a set: at least these, and twice the ways.
+/// Minimum number of listed lines of a set; twice the ways if that is more.
 const LINES_LISTED: usize = 8;
 
 /// A line among those that fight for a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FightingLine {
-    /// Its address as the first sampled process saw it.
+    /// Its address in the first sampled process.
     pub address: VirtualAddress,
     /// Its samples.
     pub samples: u64,
-    /// What lies there, where known.
+    /// The object there, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<Arc<str>>,
 }
@@ -50,19 +50,19 @@ pub struct StandingSet {
     pub set: u32,
     /// Its samples.
     pub samples: u64,
-    /// At how many samples each line was cut: those of the first line too many (m).
+    /// The cap on samples of each line: those of the line at rank W + 1 (m).
     pub cut_at: u64,
     /// The samples counted after the cut (x).
     pub counted: u64,
-    /// How many the null model expects (T / S).
+    /// Expected number under the null model (T / S).
     pub expected: f64,
     /// Distinct lines sampled in it, on the core that has most of them.
     pub lines_on_one_core: u32,
     /// Distinct lines sampled in it, of all cores.
     pub distinct_lines: u32,
-    /// How many samples come in one piece (phi).
+    /// Overdispersion (phi): how many samples come together on average.
     pub overdispersion: f64,
-    /// The chance of so many under the null model.
+    /// The probability of at least this many under the null model.
     pub p: f64,
     /// The false discovery rate at which it counts as found.
     pub q: f64,
@@ -81,7 +81,7 @@ pub struct SetMap {
     pub counts: Vec<u64>,
     /// Samples in all sets.
     pub samples: u64,
-    /// Samples that the test looked at: all but cold misses.
+    /// Samples in the test: all except cold misses.
     pub tested: u64,
     /// Distinct lines.
     pub lines: u64,
@@ -93,7 +93,7 @@ pub struct SetMap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetsUnknown {
-    /// The machine's geometry is not told.
+    /// The machine's geometry is unknown.
     NoGeometry,
     /// The machine has no such level.
     NoSuchLevel,
@@ -107,19 +107,19 @@ pub enum SetsUnknown {
     NoLevel,
 }
 
-/// A line as the test sees it.
+/// A line with its counts for the test.
 pub(super) struct SetLine {
     pub set: u32,
     pub core: u32,
     pub address: VirtualAddress,
     /// All its samples.
     pub samples: u64,
-    /// Those that are no cold misses.
+    /// Samples that are not cold misses.
     pub tested: u64,
     pub object: Option<Arc<str>>,
 }
 
-/// Counts and tests. One line in `one_line_in` was seen: so many sets fewer can have samples.
+/// Counts and tests. One line in `one_line_in` was simulated: only as many sets can have samples.
 pub(super) fn set_map(
     level: CacheLevel,
     geometry: LevelGeometry,
@@ -138,7 +138,7 @@ pub(super) fn set_map(
     let sets_seen = (geometry.sets / one_line_in.max(1)).max(1);
     let samples: u64 = counts.iter().sum();
     let mut candidates: Vec<StandingSet> = Vec::new();
-    // With a single set there is nothing to stand out from.
+    // With a single set there is no comparison.
     for (set, members) in of_set.iter().filter(|_| sets_seen > 1) {
         let Some((lines_on_one_core, limit)) = fighters(members, lines, geometry.ways) else { continue };
         let weight: u64 = members.iter().map(|index| lines[*index].tested.min(limit)).sum();
@@ -179,7 +179,7 @@ pub(super) fn set_map(
     }
 }
 
-/// The lines' counts in ascending order with running sums, so that cutting them all at a limit costs a search.
+/// The lines' counts in ascending order with running sums, so that capping them all costs one search.
 struct RankedCounts {
     counts: Vec<u64>,
     /// Sums of the first k counts, and of their squares.
@@ -209,7 +209,8 @@ impl RankedCounts {
     }
 }
 
-/// If some core has more lines in the set than it has ways: how many at most, and m(s) of the module's documentation.
+/// If some core has more lines in the set than ways: the largest such number, and m(s) of the module's
+/// documentation.
 fn fighters(members: &[usize], lines: &[SetLine], ways: u32) -> Option<(u32, u64)> {
     let mut of_core: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
     for line in members.iter().map(|index| &lines[*index]) {
@@ -263,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Any spread will do, as long as it is the same each time (xorshift).
+    /// A fixed pseudo-random sequence (xorshift).
     fn random(state: &mut u64) -> u64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -271,8 +272,8 @@ mod tests {
         *state >> 11
     }
 
-    /// Five lines of 100 samples each in set 3 of 16 sets of four ways, and one line of one sample in every other:
-    /// T = 515, phi = 50,015 / 515 = 97.1, x = 500 / 97.1 = 5.1 of 5.3 units: about 16^-5.
+    /// Five lines of 100 samples each in set 3 of 16 sets of four ways, and one line of one sample in every other
+    /// set: T = 515, phi = 50,015 / 515 = 97.1, x = 500 / 97.1 = 5.1 of 5.3 units: about 16^-5.
     #[test]
     fn five_lines_in_a_four_way_set_stand_out() {
         let mut lines: Vec<SetLine> = (0..5).map(|k| line(3 + 16 * k, 16, 100)).collect();
@@ -289,16 +290,16 @@ mod tests {
         assert_eq!(standing.lines[0].address, VirtualAddress(3 * 64));
     }
 
-    /// As many lines as ways live side by side, however often they miss.
+    /// As many lines as ways coexist, however often they miss.
     #[test]
     fn four_hot_lines_in_a_four_way_set_do_not() {
         let mut lines: Vec<SetLine> = (0..4).map(|k| line(3 + 16 * k, 16, 100)).collect();
         lines.extend((0..16).map(|set| line(1600 + set, 16, 1)));
         let map = set_map(CacheLevel::L1d, geometry(16, 4), 1, &lines);
-        // Set 3 has five distinct lines, but no fifth that is hot.
+        // Set 3 has five distinct lines, but the fifth is not hot.
         assert_eq!(map.counts[3], 401);
         assert_eq!(map.standing_out, []);
-        // The same five lines on two cores: neither has more than four.
+        // The same five lines on two cores: neither core has more than four.
         for (position, line) in lines.iter_mut().enumerate() {
             line.core = position as u32 % 2;
         }
@@ -313,8 +314,8 @@ mod tests {
         assert_eq!(map.standing_out, []);
     }
 
-    /// Lines at random places, a few of them thousands of times hotter than most: no set stands out in any of 20 such
-    /// captures, though plain counts per set differ many times over.
+    /// Lines at random places, a few of them thousands of times hotter than most: no set stands out in any of 20
+    /// such captures, although plain counts per set differ many times over.
     #[test]
     fn hot_lines_at_random_places_give_no_verdict() {
         let mut state = 88_172_645_463_325_252;
@@ -324,7 +325,7 @@ mod tests {
                 (1..=3000).map(|rank| line(random(&mut state), 64, (3000 / rank) as u64)).collect();
             found += set_map(CacheLevel::L1d, geometry(64, 8), 1, &lines).standing_out.len();
         }
-        // 1,280 sets tested; the discovery rate bounds false ones among the found.
+        // 1,280 tested sets; the discovery rate limits the false positives.
         assert!(found <= 1, "{found} of 1,280 sets");
     }
 
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(map.standing_out.iter().map(|set| set.set).collect::<Vec<_>>(), [17]);
     }
 
-    /// One line in four was simulated: only every fourth set can have samples, and that is no discovery.
+    /// One line in four was simulated: only every fourth set can have samples, which must not count as a discovery.
     #[test]
     fn sets_that_were_not_simulated_are_not_expected_to_miss() {
         let lines: Vec<SetLine> = (0..1600).map(|number| line(number * 4, 64, 3)).collect();

@@ -1,5 +1,4 @@
-//! The distributions behind the verdicts. The functions of analysis come from `statrs`; what is ours is which tail
-//! of what is meant.
+//! The distributions behind the verdicts: tails of distributions from `statrs`.
 
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::checked_gamma_ur;
@@ -11,16 +10,16 @@ pub(super) fn binomial_upper_tail(x: f64, n: f64, p: f64) -> f64 {
         return 1.0;
     }
     if p <= 0.0 || x > n {
-        // Beyond the end of the distribution; the continued form is not defined there, the tail is p^n at most.
+        // Beyond the end of the distribution the continued form is undefined; the tail is at most p^n.
         return if p <= 0.0 { 0.0 } else { p.powf(n.max(0.0)) };
     }
     checked_beta_reg(x, n - x + 1.0, p).unwrap_or(1.0).clamp(0.0, 1.0)
 }
 
-/// The 95 % upper limit of the mean of a Poisson variable seen as `count` (one-sided): the mean of which a count this
-/// small has a chance of 5 %. `count` 0 gives ln 20 = 2.996.
+/// The one-sided upper 95 % limit of the mean of a Poisson variable with observed `count`: the mean at which a
+/// count this small has probability 5 %. `count` 0 gives ln 20 = 2.996.
 pub(super) fn poisson_upper_limit(count: u64) -> f64 {
-    // P(X <= count | mean) = Q(count + 1, mean), falling in the mean: found by halving.
+    // P(X <= count | mean) = Q(count + 1, mean) decreases in the mean: bisect.
     let tail = |mean: f64| checked_gamma_ur(count as f64 + 1.0, mean).unwrap_or(0.0);
     let (mut low, mut high) = (count as f64, count as f64 + 10.0 + 5.0 * (count as f64).sqrt());
     for _ in 0..60 {
@@ -35,7 +34,7 @@ pub(super) fn poisson_upper_limit(count: u64) -> f64 {
 }
 
 /// Benjamini and Hochberg 1995: for each p its q, the smallest false discovery rate at which it is a discovery.
-/// `tests` counts all hypotheses tested, those with a p of 1 that are not listed too.
+/// `tests` counts all tested hypotheses, including those with p = 1 that are not listed.
 pub(super) fn false_discovery_rates(p: &[f64], tests: usize) -> Vec<f64> {
     let tests = tests.max(p.len()) as f64;
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -70,7 +69,8 @@ mod tests {
         );
     }
 
-    /// One-sided 95 % limits of the Poisson mean, as in any table: 0 gives 2.996, 1 gives 4.744, 10 gives 16.96.
+    /// One-sided 95 % limits of the Poisson mean from published tables: 0 gives 2.996, 1 gives 4.744, 10 gives
+    /// 16.96.
     #[test]
     fn poisson_limits_by_the_tables() {
         assert!((poisson_upper_limit(0) - 2.9957).abs() < 1e-3);
@@ -79,7 +79,7 @@ mod tests {
         assert!((poisson_upper_limit(10_000) - 10_166.0).abs() < 2.0);
     }
 
-    /// Worked by hand: sorted 0.01, 0.02, 0.03, 0.5 times 4/1, 4/2, 4/3, 4/4, made monotone from the end.
+    /// By hand: sorted 0.01, 0.02, 0.03, 0.5 times 4/1, 4/2, 4/3, 4/4, made monotone from the end.
     #[test]
     fn discovery_rates_by_hand() {
         let rates = false_discovery_rates(&[0.5, 0.02, 0.01, 0.03], 4);

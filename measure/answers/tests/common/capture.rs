@@ -1,5 +1,5 @@
-// A capture made by hand: five lines fight for one set of four ways, ten are touched once. Tests and the examples of
-// the documentation include this file.
+// A synthetic capture: five lines compete for one set of four ways, ten are accessed once. Tests and the examples
+// of the documentation include this file.
 
 use hardmeter_samples::machine::Machine;
 use hardmeter_samples::model::{
@@ -16,7 +16,7 @@ const SHARED: u64 = 0x7f00_0000_0000;
 const RAW: u32 = 4;
 const COLD: u8 = 1;
 const CONFLICT: u8 = 3;
-/// A load that L2 served; found in the TLB, or by a walk.
+/// A load served by L2; translated by the TLB, or by a page walk.
 const L2_HIT: u64 = 0x2 | 0x22 << 5 | 0x2 << 19 | 0x0a << 26 | 2 << 33;
 const L2_HIT_WALKED: u64 = 0x2 | 0x22 << 5 | 0x2 << 19 | 0x14 << 26 | 2 << 33;
 
@@ -94,10 +94,10 @@ pub fn long_capture(path: &Path, samples: u64) {
     writer.finish().expect("finished");
 }
 
-/// Writes the capture, with the notes beside it.
+/// Writes the capture with its side file.
 pub fn capture(path: &Path) {
     let mut writer = begin(path);
-    // Ten first touches, in sets 0 to 9; then a hundred rounds over lines 3, 19, 35, 51 and 67, all of set 3.
+    // Ten first accesses, in sets 0 to 9; then a hundred rounds over lines 3, 19, 35, 51 and 67, all in set 3.
     for line in 0..10 {
         let source = if line < 2 { L2_HIT_WALKED } else { L2_HIT };
         writer.append(&load(1, 10 + line, 160 + line, COLD, source)).expect("written");
@@ -113,7 +113,7 @@ pub fn capture(path: &Path) {
     let machine = Machine::parse("small.toml", machine).expect("a machine");
     let mut notes = Sidecar::new(EventSource::Simulated);
     notes.machine = Some(serde_json::to_value(&machine).expect("JSON"));
-    // L2 holds 512 lines. 400 first uses, 100 up to 255 lines ago, 300 up to 511, 200 up to 1023: it misses 600.
+    // L2 holds 512 lines. 400 first uses, 100 at distances up to 255, 300 up to 511, 200 up to 1023: it misses 600.
     let bucket = |lines, count| ReuseBucket { lines, count };
     let buckets = vec![bucket(255, 100), bucket(511, 300), bucket(1023, 200)];
     notes.reuse = Some(ReuseHistogram { one_line_in: 64, cold: 400, buckets });

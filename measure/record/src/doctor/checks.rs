@@ -1,4 +1,4 @@
-//! The checks. Each takes what it judges as text or numbers, so that the judgement is tested without the machine.
+//! The checks. Each takes its input as text or numbers, so that it can be tested on any machine.
 
 use super::{Check, Diagnosis, SourceVerdict, State};
 use crate::events::catalogue::software_pmu;
@@ -16,7 +16,7 @@ use hardmeter_samples::model::{Landing, MemoryEvent, Period};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn examine() -> Diagnosis {
     let resolver = Resolver::this_machine();
     let privileged = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
@@ -117,7 +117,7 @@ fn capability(privileged: bool) -> Check {
 
 fn locked_memory(kilobytes: Option<&str>, privileged: bool) -> Check {
     const NAME: &str = "locked memory";
-    // Our ring: 512 KiB and its first page, on every CPU.
+    // The recorder's ring: 512 KiB and its first page, on every CPU.
     const WANTED: u64 = 516;
     match kilobytes.and_then(|text| text.parse::<u64>().ok()) {
         _ if privileged => fine(NAME, "no limit for a user with CAP_PERFMON"),
@@ -183,7 +183,7 @@ fn libpfm() -> Check {
     }
 }
 
-/// The first line that a program prints when asked for its version.
+/// The first line of a program's version output.
 fn version(program: &str, argument: &str) -> Option<String> {
     let output = std::process::Command::new(program).arg(argument).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -284,7 +284,7 @@ fn has_debug_symbols(program: &Path) -> bool {
             return true;
         }
     }
-    // Section names stand in the file's last part, next to the section table. 10 MB of postgres are read whole.
+    // Section names are at the end of the file, next to the section table: read all of it (10 MB for postgres).
     let contents = std::fs::read(program).unwrap_or_default();
     let name = b"\0.debug_info\0";
     contents.windows(name.len()).any(|window| window == name)
@@ -313,7 +313,7 @@ fn hardware(resolver: &Resolver) -> SourceVerdict {
     let any_address = working.iter().any(|(_, _, address, _)| *address);
     if working.is_empty() {
         let (evidence, remedy) = match refusal {
-            // The check of the PMU says what can be done about its absence.
+            // The check of the PMU has the remedy for its absence.
             Some(error) => (
                 format!("opening {}: {}", error.event, error.reason),
                 match pmu(&resolver.devices, &resolver.processor) {

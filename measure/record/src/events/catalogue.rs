@@ -14,9 +14,9 @@ use serde::Serialize;
 pub struct CatalogueEntry {
     /// The name to give to `-e`.
     pub event: &'static str,
-    /// What it answers.
+    /// The question that it answers.
     pub question: &'static str,
-    /// How this machine's hardware does it, if it does.
+    /// How this machine's hardware measures it, if it does.
     pub hardware: Option<HardwareAnswer>,
     /// Why the hardware does not.
     pub refusal: Option<String>,
@@ -26,7 +26,7 @@ pub struct CatalogueEntry {
     pub default_rate: Rate,
 }
 
-/// What the hardware offers for an event.
+/// The hardware's encoding of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HardwareAnswer {
     /// The processor's name of the event.
@@ -35,9 +35,9 @@ pub struct HardwareAnswer {
     pub data_address: bool,
     /// The precision that was granted, 0 to 3.
     pub precise_ip: u8,
-    /// What is left out.
+    /// What it does not count.
     pub caveat: &'static str,
-    /// What was given up for lack of rights.
+    /// Concessions because of missing rights.
     pub concessions: Vec<Concession>,
 }
 
@@ -82,7 +82,7 @@ fn try_hardware(event: MemoryEvent, candidates: &[Candidate]) -> Result<Hardware
         let encoding: &Encoding = &candidate.encoding;
         let rate = default_rate(event.name(), encoding);
         if encoding.aux {
-            // A trace needs its own buffers to be opened: that the device is there must do.
+            // A trace can only be opened with its own buffers: check only that the device exists.
             return Ok(HardwareAnswer {
                 name: candidate.name,
                 data_address: true,

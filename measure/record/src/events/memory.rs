@@ -1,4 +1,4 @@
-//! The memory events as each processor's own events.
+//! Each processor's own events for the memory events.
 //!
 //! | question | Intel | AMD | Arm |
 //! |---|---|---|---|
@@ -6,11 +6,11 @@
 //! | which code misses | FRONTEND_RETIRED (Skylake on) | generic L1I and ITLB events | generic |
 //! | who waits for another core | retired loads that hit a modified line of another core (HITM) | none | none |
 //!
-//! No processor tells which stores take lines away, so `invalidation` has no event here.
+//! No processor reports stores that invalidate lines, so `invalidation` has no event here.
 //!
 //! Codes are `umask << 8 | event` of the manufacturers' event lists; a test compares them with libpfm4's tables.
-//! Each event has several candidates, best first; the last resort is the kernel's generic cache event, which
-//! tells the place of a miss but not its address.
+//! Each event has several candidates, best first; the last resort is the kernel's generic cache event, which has
+//! the instruction of a miss but not its address.
 
 use super::processor::Microarchitecture;
 use super::EventRequest;
@@ -26,9 +26,9 @@ use std::collections::BTreeMap;
 pub struct Candidate {
     /// The processor's name for it.
     pub name: &'static str,
-    /// How to ask for it.
+    /// Its encoding.
     pub encoding: Encoding,
-    /// What its samples leave out; empty when they are just what the event's name says.
+    /// What its samples leave out; empty if they are exactly what the event's name says.
     pub caveat: &'static str,
     /// Whether its counter counts the event (not so where a filter chooses among samples).
     pub counts: bool,
@@ -65,7 +65,7 @@ const fn frontend(event: MemoryEvent, name: &'static str, config1: u64) -> Row {
 }
 
 const LOADS_ONLY: &str = "loads only";
-/// HITM: the other core's line was modified.
+/// HITM: another core had the line modified.
 const MODIFIED_NEARBY: &str = "loads only, of lines that another core of this package had modified";
 
 /// Alder Lake's big cores, Sapphire Rapids and later.
@@ -171,7 +171,7 @@ const IVY_BRIDGE: &[Row] = &[
     row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, ""),
 ];
 
-/// AMD Zen 1 to 5, core counters: for counting, and where IBS is missing.
+/// AMD Zen 1 to 5, core counters: for counting, and for machines without IBS.
 const ZEN: &[Row] = &[
     row(
         MemoryEvent::L2Miss,
@@ -207,7 +207,7 @@ fn table(architecture: Microarchitecture) -> &'static [Row] {
     }
 }
 
-/// The ways to measure an event on a processor with these PMUs, best first.
+/// The encodings of an event on a processor with these PMUs, best first.
 pub fn candidates(
     event: MemoryEvent,
     architecture: Microarchitecture,
@@ -216,9 +216,10 @@ pub fn candidates(
     let mut found: Vec<Candidate> = Vec::new();
     found.extend(by_ibs(event, devices));
     found.extend(by_spe(event, devices));
-    // A hybrid processor's big cores are a PMU of their own; its small ones have other codes and are left out.
+    // The performance cores of a hybrid processor have a PMU of their own; the efficiency cores have other codes
+    // and are left out.
     let core = devices.get("cpu_core").or_else(|| devices.get("cpu"));
-    // Best first: an address beats an exact instruction, which beats a count.
+    // Best first: with an address, then with an exact instruction, then a count.
     let mut rows: Vec<&Row> = table(architecture).iter().filter(|row| row.event == event).collect();
     rows.sort_by_key(|row| match row.kind {
         Kind::Memory => 0,
@@ -243,7 +244,7 @@ pub fn candidates(
     found
 }
 
-/// AMD's instruction-based sampling: every n-th operation is sampled; the wanted ones are kept.
+/// AMD's instruction-based sampling: every n-th operation is sampled, and a filter keeps the requested ones.
 fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Candidate> {
     let device = devices.get("ibs_op")?;
     let filter = match event {
@@ -256,7 +257,7 @@ fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
         MemoryEvent::Stores => SampleFilter::Stores,
         _ => return None,
     };
-    // cnt_ctl: count dispatched operations, not cycles, so that a period is in operations.
+    // cnt_ctl: count dispatched operations, not cycles, so that the period is in operations.
     let words = device.encode("cnt_ctl=1").ok()?;
     let encoding = Encoding { filter: Some(filter), ..device_encoding(device, words) };
     Some(Candidate {
@@ -267,7 +268,7 @@ fn by_ibs(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
     })
 }
 
-/// Arm's statistical profiling extension: a trace, which perf records and our reader decodes.
+/// Arm's statistical profiling extension: a trace, recorded by perf and decoded by Hardmeter's reader.
 fn by_spe(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Candidate> {
     let device = devices.values().find(|device| device.name.starts_with("arm_spe"))?;
     let words = device.encode(spe_terms(event)?).ok()?;
@@ -298,11 +299,11 @@ fn spe_terms(event: MemoryEvent) -> Option<&'static str> {
     })
 }
 
-/// Why what is asked for is not recorded where only Arm SPE has it, and how perf does it for us.
+/// Why an event that only Arm SPE has is not recorded here, and how to record it with perf.
 pub fn only_by_spe(request: &EventRequest) -> OpenError {
     let own = MemoryEvent::from_name(&request.name).and_then(spe_terms);
     let terms = own.or(request.terms.as_deref()).filter(|terms| !terms.is_empty());
-    // Loads and stores of all kinds, which is what most who name no terms want to see.
+    // Loads and stores of all kinds, a sensible default without terms.
     let terms = terms.unwrap_or("ts_enable=1,pa_enable=1,jitter=1,load_filter=1,store_filter=1");
     OpenError {
         event: request.name.clone(),
@@ -351,7 +352,7 @@ fn generic(event: MemoryEvent) -> Option<Candidate> {
         }),
         MemoryEvent::Instructions => hardware("instructions", 1, 2),
         MemoryEvent::BranchesMispredicted => hardware("branch-misses", 5, 2),
-        // No generic event stands between the first and the last level, or tells of other cores.
+        // No generic event is between the first and the last level, or concerns other cores.
         MemoryEvent::L2Miss | MemoryEvent::CoherenceMiss | MemoryEvent::Invalidation => None,
     }
 }
@@ -374,7 +375,7 @@ mod tests {
             ("amd64_fam17h_zen2", Microarchitecture::Zen),
             ("amd64_fam19h_zen3", Microarchitecture::Zen3),
         ];
-        // The library reads its environment once, when it starts: each processor needs a process of its own.
+        // The library reads its environment only at its start: each processor needs a process of its own.
         if let Ok(forced) = std::env::var("LIBPFM_FORCE_PMU") {
             let (_, architecture) = machines.iter().find(|(name, _)| *name == forced).expect("one of ours");
             let pfm = Pfm::load().expect("libpfm4 was there a moment ago");

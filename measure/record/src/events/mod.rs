@@ -1,4 +1,4 @@
-//! What users write for events, and what it means: `l1d-miss:u`, `l2-miss/period=1000/`, `cpu/event=0xd1/ppp`.
+//! The syntax of events on the command line: `l1d-miss:u`, `l2-miss/period=1000/`, `cpu/event=0xd1/ppp`.
 //!
 //! ```text
 //! event[,event...]        event = name [/ term[,term...] /] [: or nothing] [modifiers]
@@ -14,7 +14,7 @@ use crate::pmu::attributes::{Modes, Rate};
 use crate::pmu::sysfs::number;
 use hardmeter_samples::model::Period;
 
-/// One event as the user asked for it.
+/// One event as requested by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventRequest {
     /// The name without terms and modifiers; for `PMU/terms/`, the PMU.
@@ -37,7 +37,7 @@ impl EventRequest {
         EventRequest { name: name.to_string(), ..EventRequest::default() }
     }
 
-    /// The name that goes into the file: what was asked for, with the modes that were granted.
+    /// The name in the file: the requested one, with the modes that were granted.
     pub fn recorded_name(&self, modes: Modes) -> String {
         match &self.terms {
             Some(terms) => format!("{}/{terms}/{}", self.name, modes.suffix().trim_start_matches(':')),
@@ -46,7 +46,7 @@ impl EventRequest {
     }
 }
 
-/// Why a list of events cannot be read.
+/// Syntax errors in a list of events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventSyntaxError {
     /// Nothing between two commas, or before a slash.
@@ -60,12 +60,12 @@ pub enum EventSyntaxError {
     Value {
         /// The term.
         term: &'static str,
-        /// What was written.
+        /// The rejected text.
         value: String,
-        /// What it should be.
+        /// What was expected.
         wanted: &'static str,
     },
-    /// Letters after an event that mean nothing.
+    /// Unknown modifiers after an event.
     #[error("{0:?} are no modifiers: u, k, p, pp, ppp")]
     Modifiers(String),
 }
@@ -106,7 +106,7 @@ fn parse_event(event: &str, whole: &str) -> Result<EventRequest, EventSyntaxErro
             parse_terms(&event[open + 1..close], &mut request)?;
             (&event[..open], event[close + 1..].trim_start_matches(':'))
         }
-        // The last colon starts modifiers if only modifiers follow; libpfm4's names have colons of their own.
+        // The last colon starts modifiers if only modifiers follow; libpfm4's names contain colons.
         None => match event.rsplit_once(':') {
             Some((name, tail)) if is_modifiers(tail) => (name, tail),
             _ => (event, ""),
@@ -159,7 +159,7 @@ fn parse_terms(terms: &str, request: &mut EventRequest) -> Result<(), EventSynta
         }
     }
     if !foreign.is_empty() {
-        // The PMU knows its own ldlat, whichever word it is in.
+        // The PMU's ldlat applies, in whichever configuration word it is.
         if let Some(cycles) = request.load_latency {
             let spelled = format!("ldlat={cycles}");
             foreign.push(&spelled);

@@ -1,4 +1,4 @@
-//! Which processor this is, as far as its events differ.
+//! The processor's microarchitecture, to the extent that events depend on it.
 
 use serde::Serialize;
 

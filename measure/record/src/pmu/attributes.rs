@@ -1,5 +1,4 @@
-//! From a resolved event to the `perf_event_attr` that asks the kernel for it, and what to give up when the
-//! kernel says no.
+//! From a resolved event to its `perf_event_attr`, and the concessions to try if the kernel refuses it.
 
 use super::encoding::Encoding;
 use hardmeter_samples::model::Period;
@@ -8,7 +7,7 @@ use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type};
 use serde::Serialize;
 use std::fmt;
 
-/// How often an event is sampled.
+/// The sampling rate of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rate {
@@ -43,7 +42,7 @@ impl Modes {
     }
 }
 
-/// What all events of a recording have in common.
+/// The common parameters of all events of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Common {
     /// Record call chains.
@@ -52,13 +51,13 @@ pub struct Common {
     pub inherit: bool,
     /// Start counting when the (waiting) command is executed.
     pub enable_on_exec: bool,
-    /// Bytes in a ring before the recorder is woken; `None`: each sample wakes who waits.
+    /// Bytes in a ring before the recorder is woken; `None`: at each sample.
     pub wakeup_watermark: Option<u32>,
-    /// What this kernel knows.
+    /// Features of this kernel.
     pub kernel: KernelFeatures,
 }
 
-/// Attribute bits that not every kernel knows; a kernel refuses the whole attribute for one unknown bit.
+/// Attribute bits that not every kernel supports; a kernel refuses the whole attribute for one unknown bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelFeatures {
     /// Build ids in MMAP2 records (5.12).
@@ -70,7 +69,7 @@ pub struct KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// Everything that Hardmeter uses.
+    /// All features that Hardmeter uses.
     pub const ALL: KernelFeatures = KernelFeatures { build_id: true, weight_struct: true, clockid: true };
 }
 
@@ -86,7 +85,7 @@ pub fn register_mask() -> u64 {
     (1 << 33) - 1
 }
 
-/// The general registers: none on an architecture that Hardmeter does not know.
+/// The general registers; 0 on an unsupported architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn register_mask() -> u64 {
     0
@@ -115,8 +114,7 @@ pub fn sampling(encoding: &Encoding, rate: Rate, modes: Modes, common: &Common) 
     match rate {
         Rate::Period(period) => {
             attr.sample_period = period.0;
-            // Asked for this field, the kernel (perf_swevent_event) records every single software event and
-            // forgets the period.
+            // With this field, the kernel (perf_swevent_event) records every software event and ignores the period.
             if encoding.is_software() {
                 attr.sample_type &= !sample_type::PERIOD;
             }
@@ -127,8 +125,8 @@ pub fn sampling(encoding: &Encoding, rate: Rate, modes: Modes, common: &Common) 
         }
     }
     if common.kernel.clockid {
-        // Snapshots of a server and simulated samples carry CLOCK_MONOTONIC too. The price: PEBS records are
-        // taken one by one, since their own time stamps are of another clock.
+        // Observations of a server and simulated samples use CLOCK_MONOTONIC, too. Cost: PEBS records are processed
+        // one by one, since their own time stamps are of another clock.
         attr.flags |= attr_flag::USE_CLOCKID;
         attr.clockid = libc::CLOCK_MONOTONIC;
     }
@@ -192,7 +190,7 @@ pub fn track(attr: &mut PerfEventAttr, data_mappings: bool, kernel: KernelFeatur
     }
 }
 
-/// Something that was given up so that an event could be opened. A profile says so.
+/// A concession made to open an event. Reports show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concession {
@@ -200,7 +198,7 @@ pub enum Concession {
     PhysicalAddress,
     /// Only programs are sampled: the kernel needs CAP_PERFMON or perf_event_paranoid < 2.
     KernelMode,
-    /// The instruction pointer is less exact than asked for.
+    /// The instruction pointer is less exact than requested.
     Precision {
         /// `precise_ip` that was possible.
         granted: u8,
@@ -229,7 +227,7 @@ impl fmt::Display for Concession {
     }
 }
 
-/// The next weaker attribute to try after the kernel answered `errno`; `None` when nothing is left to give up.
+/// The next weaker attribute to try after `errno`; `None` if no concession remains.
 pub fn concede(attr: &PerfEventAttr, errno: i32) -> Option<(PerfEventAttr, Concession)> {
     let mut weaker = *attr;
     match errno {
@@ -244,7 +242,7 @@ pub fn concede(attr: &PerfEventAttr, errno: i32) -> Option<(PerfEventAttr, Conce
             }
             None
         }
-        // The same three that perf takes for "this PMU is not that precise".
+        // The three errors that perf, too, interprets as insufficient precision.
         libc::EINVAL | libc::EOPNOTSUPP | libc::ENOENT if attr.precise_ip() > 0 => {
             let granted = attr.precise_ip() - 1;
             weaker.flags &= !(3 << attr_flag::PRECISE_IP_SHIFT);

@@ -1,4 +1,4 @@
-//! The build id of a file: the note by which a binary and its symbols are known to belong together.
+//! The build id of a file: the note that links a binary to its symbols.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,12 +9,12 @@ use std::path::Path;
 const NOTE_BUILD_ID: u32 = 3;
 /// `PT_NOTE`.
 const SEGMENT_NOTE: u32 = 4;
-/// Longest note segment that is looked at; real ones have a few hundred bytes.
+/// Maximum length of a note segment; real ones have a few hundred bytes.
 const NOTES_LIMIT: u64 = 64 << 10;
 
-/// The build id of a 64- or 32-bit ELF file of this byte order; `None` if it has none or is no such file.
+/// The build id of a 64- or 32-bit ELF file of this byte order; `None` if the file is another kind or has none.
 pub fn of_file(path: &Path) -> Option<Vec<u8>> {
-    // A device or a pipe may be mapped; opening one could block or have effects.
+    // A device or a pipe may be mapped; opening it could block or have side effects.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The numbers by which the kernel is asked for an event.
+//! An event's encoding for the kernel.
 
 use super::filter::SampleFilter;
 use super::sysfs::Device;
@@ -17,7 +17,7 @@ pub mod event_type {
     pub const BREAKPOINT: u32 = 5;
 }
 
-/// What `perf_event_attr` needs to know of an event, and how its samples are to be read.
+/// The fields of `perf_event_attr` for an event, and how to read its samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoding {
     /// `perf_event_attr.type`.
@@ -32,11 +32,11 @@ pub struct Encoding {
     pub breakpoint_type: u32,
     /// Whether samples can carry a data address.
     pub data_address: bool,
-    /// The precision to ask for first.
+    /// The precision to try first.
     pub precise: u8,
     /// The PMU refuses `exclude_user` and `exclude_kernel` (AMD IBS): a filter has to do it.
     pub no_mode_bits: bool,
-    /// Which samples count, for a PMU that samples more than was asked for (AMD IBS).
+    /// The filter for samples of a PMU that samples more than requested (AMD IBS).
     pub filter: Option<SampleFilter>,
     /// The PMU writes into an AUX area (Arm SPE).
     pub aux: bool,
@@ -50,7 +50,7 @@ impl Encoding {
         self.event_type == event_type::RAW && self.config & 0xffff == 0x1cd
     }
 
-    /// Whether the kernel itself produces the event: it works on every machine.
+    /// Whether the kernel produces the event, so that it works on every machine.
     pub fn is_software(&self) -> bool {
         self.event_type == event_type::SOFTWARE || self.event_type == event_type::BREAKPOINT
     }

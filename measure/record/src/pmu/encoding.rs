@@ -1,4 +1,4 @@
-//! From an event's name to the numbers that the kernel wants.
+//! From an event's name to the kernel's encoding.
 //!
 //! Names are tried in this order, the most specific meaning first:
 //!
@@ -27,12 +27,12 @@ pub enum EncodingError {
     /// Its terms are wrong.
     #[error(transparent)]
     Terms(#[from] TermError),
-    /// Nothing knows the name.
+    /// The name is unknown.
     #[error("unknown event {name:?}: not one of Hardmeter, of the kernel or of this processor; {pfm}")]
     Unknown {
         /// The name.
         name: String,
-        /// What the last resort said.
+        /// The error of libpfm4, which is tried last.
         pfm: PfmError,
     },
     /// One of our events, and this processor has nothing for it.
@@ -53,7 +53,7 @@ impl EncodingError {
     }
 }
 
-/// Everything that resolving names needs to know of the machine.
+/// The machine's data for resolving names.
 pub struct Resolver {
     /// The PMUs in sysfs.
     pub devices: BTreeMap<String, Device>,
@@ -67,7 +67,7 @@ impl Resolver {
         Resolver { devices: super::sysfs::devices(), processor: Processor::this_machine() }
     }
 
-    /// The encodings to try for a request, best first. `sampling` is false when only a count is wanted.
+    /// The encodings to try for a request, best first. `sampling` is false for counting only.
     ///
     /// # Errors
     ///

@@ -1,20 +1,20 @@
-//! Choosing among samples that the hardware could not choose among.
+//! Filters samples in software where the hardware cannot.
 //!
-//! AMD's IBS samples every n-th operation of any kind, in any mode. Keeping only those whose data source is, say,
-//! beyond L2 gives every n-th operation that missed L2: each kept sample still stands for n of its own kind, so
-//! periods stay right.
+//! AMD's IBS samples every n-th operation of any kind, in any mode. Keeping only those whose data source is beyond
+//! L2, for example, gives every n-th operation that missed L2: each kept sample stands for n such operations, so
+//! periods remain correct.
 
 use super::attributes::Modes;
 use hardmeter_samples::model::{CpuMode, DataSource, MemoryLevel, MemoryOperation, TlbOutcome};
 use hardmeter_samples::perf_data::abi::sample_type;
 use hardmeter_samples::perf_data::abi::PerfEventAttr;
 
-/// Which samples are wanted.
+/// Which samples to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleFilter {
     /// Data accesses that L1 did not serve.
     MissedL1,
-    /// Data accesses that neither L1 nor L2 served.
+    /// Data accesses that missed both L1 and L2.
     MissedL2,
     /// Data accesses that no cache of this socket served.
     MissedL3,
@@ -26,12 +26,12 @@ pub enum SampleFilter {
     Loads,
     /// Stores.
     Stores,
-    /// All samples: only the mode is checked.
+    /// All samples; only the mode is checked.
     Everything,
 }
 
 impl SampleFilter {
-    /// Whether a data source is wanted.
+    /// Whether to keep a data source.
     pub fn accepts(self, source: DataSource) -> bool {
         use MemoryLevel::*;
         let operation = source.operation();
@@ -58,7 +58,7 @@ impl SampleFilter {
 pub struct RecordFilter {
     wanted: SampleFilter,
     modes: Modes,
-    /// Words between the record header and the call chain, or the weight where there is no call chain.
+    /// Words between the record header and the call chain, or the weight if there is no call chain.
     words_before_chain: usize,
     has_chain: bool,
     has_weight: bool,
@@ -82,8 +82,8 @@ impl RecordFilter {
         })
     }
 
-    /// Whether a sample record (header included) is wanted. A record too short to tell is kept: what it is, is
-    /// for the reader of the file to say.
+    /// Whether to keep a sample record (header included). A record that is too short is kept: the file's reader
+    /// reports it.
     pub fn accepts(&self, record: &[u8]) -> bool {
         let misc = u16::from_le_bytes([record[4], record[5]]);
         let in_mode = match CpuMode::from_misc(misc) {
@@ -111,7 +111,7 @@ impl RecordFilter {
 mod tests {
     use super::*;
 
-    // Words of a recorded capture, named in ground/samples/src/model/data_source.rs.
+    // Data-source words of a recorded capture, explained in ground/samples/src/model/data_source.rs.
     const LOAD_FROM_L1: u64 = 0x10268100142;
     const LOAD_FROM_L2: u64 = 0x10468100442;
     const LOAD_FROM_L3_WITH_WALK: u64 = 0x10650100842;
@@ -148,7 +148,7 @@ mod tests {
         let hit = sample(2, &[1, 0x401000, 0, 77, LOAD_FROM_L2, 0]);
         assert!(filter.accepts(&missed));
         assert!(!filter.accepts(&hit));
-        // The same in the kernel is not wanted, and a hostile chain length is no panic.
+        // Kernel samples are dropped, and an invalid chain length causes no panic.
         assert!(!filter.accepts(&sample(1, &[1, 0x401000, 0, 77, LOAD_FROM_L3_WITH_WALK, 0])));
         assert!(filter.accepts(&sample(2, &[1, 0x401000, u64::MAX])));
         attr.sample_type = IP;

@@ -1,5 +1,5 @@
-//! Members of a target whose start the kernel did not report: they were forked after the target's processes were
-//! listed and before the events ran. Their samples need a name and mappings like all others.
+//! Processes of a target whose fork the kernel did not report: they started after the target's processes were
+//! listed and before the events ran. Their samples need names and mappings, too.
 
 use super::synthesize::Synthesizer;
 use hardmeter_samples::model::Pid;
@@ -16,7 +16,7 @@ pub struct Latecomers {
 }
 
 impl Latecomers {
-    /// `known`: the processes whose records were made at the start.
+    /// `known`: the processes whose records were written at the start.
     pub fn new(
         encoder: RecordEncoder,
         data_mappings: bool,

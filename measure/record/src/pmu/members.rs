@@ -1,21 +1,21 @@
-//! Choosing a target's records out of a whole system's.
+//! Selects a target's records from those of the whole system.
 //!
 //! An event of a thread is set up and torn down at each context switch. For the timer that means programming a
 //! hardware timer each time; a server that switches twice per query then spends a quarter of its time on it
-//! (measured: pgbench -S on a virtual machine, 28 % more CPU time). An event of a CPU just goes on ticking. So the
-//! timer samples all CPUs where that is allowed, and what is not the target's is dropped here.
+//! (measured: pgbench -S on a virtual machine, 28 % more CPU time). An event of a CPU runs continuously. So the
+//! timer samples all CPUs where that is allowed, and this module drops the records of other processes.
 
 use hardmeter_samples::model::Pid;
 use hardmeter_samples::perf_data::abi::record_type;
 use std::collections::{HashMap, HashSet};
 
-/// The processes of a target: the initial ones, and those that they fork.
+/// The processes of a target: the initial ones, and their descendants.
 pub struct Members {
     known: HashMap<i32, bool>,
-    /// Neither in a fork read so far nor in the system any more. Samples come in bursts, and asking the system takes
-    /// longer than all else that is done for a record.
+    /// Cache of processes that are in no fork read so far and no longer exist. Samples come in bursts, and the
+    /// query costs more than all other work for a record.
     gone: HashSet<i32>,
-    /// Members that the system reported and no fork did, since the last [`Members::take_found`].
+    /// Members found by querying the system, not by a fork record, since the last [`Members::take_found`].
     found: Vec<Pid>,
     roots: Vec<Pid>,
 }
@@ -32,19 +32,19 @@ impl Members {
         }
     }
 
-    /// Whether a record is the target's; `None` of a process that has ended before its fork was read: another ring may
-    /// still tell. Forks widen the target.
+    /// Whether a record is the target's; `None` if its process has ended before its fork was read, which may still
+    /// be in another ring. Forks extend the target.
     pub fn accept(&mut self, record: &[u8]) -> Option<bool> {
         let half = |at: usize| {
             record.get(at..at + 4).map(|bytes| i32::from_ne_bytes(bytes.try_into().expect("four bytes")))
         };
         let process = match half(0).map(|kind| kind as u32) {
-            // After the header come IDENTIFIER and IP, then the process: the recorder's own layout.
+            // After the header come IDENTIFIER and IP, then the process: the layout of the recorder's attributes.
             Some(record_type::SAMPLE) => half(24),
             Some(record_type::MMAP | record_type::MMAP2 | record_type::COMM | record_type::EXIT) => half(8),
             Some(record_type::FORK) => {
                 if let (Some(child), Some(parent)) = (half(8), half(12)) {
-                    // A number may come back for a process that is not the target's.
+                    // A number may be reused for a process outside the target.
                     let member = self.is_member(parent).unwrap_or(false);
                     self.known.insert(child, member);
                     self.gone.remove(&child);
@@ -66,7 +66,7 @@ impl Members {
         if self.gone.contains(&pid) {
             return None;
         }
-        // Its fork may wait in another CPU's ring: the system knows its parent now, if it still runs.
+        // Its fork may be in another CPU's ring: query its parent, if it still runs.
         let Some(parent) = crate::target::parent(Pid(pid)) else {
             self.gone.insert(pid);
             return None;
@@ -79,7 +79,7 @@ impl Members {
         Some(member)
     }
 
-    /// Members that the system reported and no fork did: the kernel may never report their names and mappings.
+    /// Members found by querying the system: the kernel may never report their names and mappings.
     pub fn take_found(&mut self) -> Vec<Pid> {
         std::mem::take(&mut self.found)
     }
@@ -109,7 +109,7 @@ impl ProbeMembers {
         ProbeMembers { ids, members: Members::new(roots) }
     }
 
-    /// Whether a record is to be kept, as [`Members::accept`].
+    /// Whether to keep a record, as [`Members::accept`].
     pub fn accept(&mut self, record: &[u8]) -> Option<bool> {
         let kind = record.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind));
         let id = record.get(8..16).map(|id| u64::from_ne_bytes(id.try_into().expect("eight bytes")));
@@ -119,7 +119,7 @@ impl ProbeMembers {
             true => Some(true),
             false => match (self.members.accept(record), kind) {
                 (verdict, Some(record_type::SAMPLE)) => verdict,
-                _ => Some(true), // looked at for the forks it tells of
+                _ => Some(true), // kept for its forks
             },
         }
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn children_belong_to_the_target_and_strangers_do_not() {
-        // Numbers beyond pid_max, so that the running system has nothing to say of them.
+        // Numbers beyond pid_max, which do not exist in the running system.
         let (root, child, grandchild, stranger) = (1 << 28, (1 << 28) + 1, (1 << 28) + 2, (1 << 28) + 3);
         let mut members = Members::new([Pid(root)]);
         assert_eq!(members.accept(&sample(root)), Some(true));

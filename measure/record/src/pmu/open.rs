@@ -1,4 +1,4 @@
-//! Opening events in all the places where a target runs.
+//! Opens events for all threads and CPUs of a target.
 //!
 //! The kernel refuses a ring for an inherited event that follows its thread over all CPUs, so each event is opened
 //! once per thread *and* CPU:
@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 pub struct OpenError {
     /// The event's name.
     pub event: String,
-    /// The kernel's answer in words.
+    /// The kernel's error in words.
     pub reason: String,
     /// The remedy.
     pub remedy: String,
@@ -37,7 +37,7 @@ impl OpenError {
         matches!(self.errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO)
     }
 
-    /// Puts the kernel's answer into words.
+    /// Explains the kernel's error.
     pub fn explain(event: &str, attr: &PerfEventAttr, place: Place, errno: i32) -> OpenError {
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
             .map_or_else(|_| "unknown".to_string(), |level| level.trim().to_string());
@@ -96,12 +96,12 @@ impl OpenError {
     }
 }
 
-/// Finds out which attribute bits this kernel knows, with an event that does nothing.
+/// Determines which attribute bits this kernel supports, with a dummy event.
 pub fn kernel_features() -> KernelFeatures {
     use hardmeter_samples::perf_data::abi::sample_type;
     let own = Place { thread: Some(0), cpu: None };
     let accepts = |change: &dyn Fn(&mut PerfEventAttr)| {
-        // PERF_COUNT_SW_DUMMY in user mode: any user may open it, so that a refusal is about the bit.
+        // Any user may open PERF_COUNT_SW_DUMMY in user mode, so that a refusal concerns the bit.
         let mut attr = PerfEventAttr::new(1, 9);
         attr.flags = attr_flag::DISABLED | attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
         change(&mut attr);
@@ -117,18 +117,18 @@ pub fn kernel_features() -> KernelFeatures {
     }
 }
 
-/// An attribute that the kernel took, and what it cost.
+/// An accepted attribute, with the concessions made.
 #[derive(Debug)]
 pub struct Negotiated {
-    /// The event in its first place.
+    /// The first opened event.
     pub first: OwnedFd,
     /// The attribute it was opened with.
     pub attr: PerfEventAttr,
-    /// What was given up.
+    /// The concessions made.
     pub concessions: Vec<Concession>,
 }
 
-/// Opens an event in one place; drops one demand after the other until the kernel accepts it.
+/// Opens an event for one thread and CPU; makes one concession after the other until the kernel accepts it.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ fn negotiate_by<T>(
 ) -> Result<(T, PerfEventAttr, Vec<Concession>), i32> {
     let mut attr = *attr;
     let mut concessions: Vec<Concession> = Vec::new();
-    // The first refusal is the one to report: later ones may follow from what was given up.
+    // Report the first refusal: later ones may follow from concessions.
     let mut refused = None;
     loop {
         match open(&attr) {
@@ -155,7 +155,7 @@ fn negotiate_by<T>(
             Err(errno) => {
                 let first = *refused.get_or_insert(errno);
                 let (weaker, concession) = concede(&attr, errno).ok_or(first)?;
-                // Of several steps down in precision only the last one is worth a word.
+                // Of several reductions in precision, report only the last one.
                 concessions
                     .retain(|known| std::mem::discriminant(known) != std::mem::discriminant(&concession));
                 concessions.push(concession);
@@ -165,8 +165,8 @@ fn negotiate_by<T>(
     }
 }
 
-/// Lets this process have as many open files as its hard limit allows. The command it runs keeps the old limit,
-/// having been forked before.
+/// Raises the limit of open files of this process to its hard limit. The command was forked before and keeps the
+/// old limit.
 pub fn raise_file_limit() {
     // SAFETY: plain structures in and out.
     unsafe {

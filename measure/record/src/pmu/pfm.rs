@@ -1,13 +1,13 @@
 //! Event names by libpfm4, the library that knows the encodings of every processor's events.
 //!
-//! It is loaded when a name is asked for that nothing else knows, so that Hardmeter installs and runs without it.
+//! It is loaded only for names that no other source knows, so that Hardmeter runs without it.
 
 use super::encoding::Encoding;
 use hardmeter_samples::perf_data::abi::PerfEventAttr;
 use libloading::Library;
 use std::ffi::{c_char, c_int, CStr, CString};
 
-/// Why libpfm4 gave no encoding.
+/// Why libpfm4 returned no encoding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PfmError {
     /// The library is not there.
@@ -16,7 +16,7 @@ pub enum PfmError {
     /// The library does not work.
     #[error("libpfm4 cannot start: {0}")]
     Initialise(String),
-    /// The name means nothing on this processor.
+    /// The name is unknown on this processor.
     #[error("libpfm4 says: {0}")]
     Name(String),
 }
@@ -48,7 +48,7 @@ pub struct Pfm {
 }
 
 impl Pfm {
-    /// The library's name at run time; its `.so` alone is part of the development package.
+    /// The library's run-time name; the plain `.so` is part of the development package.
     pub const SONAME: &'static str = "libpfm.so.4";
 
     /// Loads and starts the library.
@@ -113,7 +113,7 @@ impl Pfm {
         if status != 0 {
             return Err(PfmError::Name(self.message(status)));
         }
-        // Memory instructions carry an address when sampled precisely; for other events the field stays zero.
+        // Memory instructions have an address when sampled precisely; for other events the field is zero.
         let memory = name.to_ascii_uppercase().contains("MEM_");
         Ok(Encoding {
             event_type: attr.event_type,

@@ -12,13 +12,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 /// Data area of one ring. 512 KiB is what an unprivileged user may lock per CPU (perf_event_mlock_kb).
 const RING_CAPACITY: usize = 512 << 10;
-/// Data area of one ring that also takes every statement's text, which only root records: 100,000 marks a second and CPU
-/// are 12 MB (seen with pgbench -S -M prepared), and the recorder competes for the CPU with who writes them.
+/// Size of a ring that also receives statement texts, which only root records: 100,000 marks per second and CPU are
+/// 12 MB (measured with pgbench -S -M prepared), and the recorder competes for the CPU with the writers.
 const RING_WITH_STATEMENTS: usize = 4 << 20;
 /// The least to go on with, where other recorders hold locked memory.
 const RING_MINIMUM: usize = 128 << 10;
-/// Bytes in a ring that wake the recorder: about once a second for the timer at 1 kHz. The rest of the ring, half of
-/// it at least, takes what comes until the recorder runs.
+/// Bytes in a ring that wake the recorder: about once per second for the timer at 1 kHz. The rest of the ring, at
+/// least half of it, buffers records until the recorder runs.
 pub(super) const WAKEUP_WATERMARK: usize = RING_MINIMUM / 2;
 
 /// One event in all its places.
@@ -26,7 +26,7 @@ pub(super) struct OpenEvent {
     pub(super) name: String,
     pub(super) attr: PerfEventAttr,
     pub(super) descriptors: Vec<OwnedFd>,
-    /// Where each descriptor was opened.
+    /// Thread and CPU of each descriptor.
     pub(super) places: Vec<Place>,
     pub(super) ids: Vec<u64>,
     pub(super) concessions: Vec<Concession>,
@@ -35,7 +35,7 @@ pub(super) struct OpenEvent {
 /// One CPU's ring, and who writes into it.
 pub(super) struct CpuRing {
     pub(super) ring: Ring,
-    /// Descriptors of all threads on this CPU: one that still lives stands for the ring when waiting.
+    /// Descriptors of all threads on this CPU: a live one is used to wait for the ring.
     pub(super) writers: Vec<RawFd>,
     /// The first writer that has not hung up.
     pub(super) current: usize,
@@ -48,7 +48,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// No rings yet. `texts`: they will also take statements.
+    /// No rings yet. `texts`: whether they will also receive statement texts.
     pub(super) fn new(texts: bool) -> Rings {
         let capacity = if texts { RING_WITH_STATEMENTS } else { RING_CAPACITY };
         Rings { capacity, of_cpus: HashMap::new() }
@@ -62,7 +62,7 @@ impl Rings {
     }
 }
 
-/// Opens an event in all its places; the first that exists decides what has to be given up.
+/// Opens an event for all threads and CPUs; the first that exists determines the concessions.
 pub(super) fn open_everywhere(
     planned: &PlannedEvent,
     attr: &PerfEventAttr,
@@ -73,7 +73,7 @@ pub(super) fn open_everywhere(
     let mut places = places.into_iter();
     let mut event = None;
     let mut gone = None;
-    // The first place that exists decides what has to be given up; all others follow.
+    // The first one that exists determines the concessions for all.
     for place in places.by_ref() {
         match open::negotiate(attr, place) {
             Ok(Negotiated { first, attr, concessions }) => {
@@ -103,7 +103,7 @@ pub(super) fn open_everywhere(
             Ok(descriptor) => {
                 attach(&mut event, descriptor, place, rings).map_err(|error| mapping_error(name, &error))?;
             }
-            // A thread that ended meanwhile, a CPU that went offline.
+            // The thread has ended meanwhile, or the CPU went offline.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
@@ -129,7 +129,7 @@ fn attach(event: &mut OpenEvent, descriptor: OwnedFd, place: Place, rings: &mut 
             let ring = loop {
                 match Ring::map(descriptor.as_fd(), capacity) {
                     Ok(ring) => break ring,
-                    // Over the limit of locked memory: a smaller ring may fit.
+                    // Above the limit of locked memory: a smaller ring may fit.
                     Err(error) if error.raw_os_error() == Some(libc::EPERM) && capacity > RING_MINIMUM => {
                         capacity /= 2;
                     }

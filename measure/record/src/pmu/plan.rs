@@ -1,14 +1,14 @@
-//! What to sample, decided before anything is opened.
+//! The sampling plan, fixed before events are opened.
 
 use super::attributes::{Modes, Rate};
 use super::encoding::Encoding;
 use crate::events::EventRequest;
 use hardmeter_samples::model::{EventSource, Pid, Tid};
 
-/// Where events are opened.
+/// The threads and CPUs to open events for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {
-    /// A process that waits to execute a command; counting begins with it.
+    /// A process that waits to execute a command; counting begins at its exec.
     Exec(Pid),
     /// Running threads.
     Threads(Vec<(Pid, Tid)>),
@@ -19,17 +19,17 @@ pub enum Attachment {
 /// An event to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedEvent {
-    /// As the user asked for it.
+    /// The user's request.
     pub request: EventRequest,
-    /// Ways to measure it, best first.
+    /// Encodings, best first.
     pub candidates: Vec<Encoding>,
-    /// How often to sample.
+    /// The sampling rate.
     pub rate: Rate,
     /// Which modes to look at.
     pub modes: Modes,
 }
 
-/// What to record.
+/// The sampling plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplingPlan {
     /// The target.
@@ -40,8 +40,8 @@ pub struct SamplingPlan {
     pub callchains: bool,
     /// The events start later than the command.
     pub delayed: bool,
-    /// What the events are to the user.
+    /// The source, as shown to the user.
     pub kind: EventSource,
-    /// Wake who waits at each sample: for readers of the sampled process.
+    /// Wake the reader at each sample: for readers of the sampled process's memory.
     pub wake_at_each_sample: bool,
 }

@@ -35,19 +35,19 @@ pub struct KernelSource {
     notes: Vec<String>,
     preamble: Vec<u8>,
     latecomers: Option<Latecomers>,
-    /// Where the probes fire for all processes: the processes whose marks are kept.
+    /// If the probes fire for all processes: the processes whose marks are kept.
     probe_members: Option<ProbeMembers>,
-    /// Events that count nothing, see [`KernelSource::open_statements`].
+    /// Dummy events, see [`KernelSource::open_statements`].
     anchors: Vec<OwnedFd>,
-    /// The last to be dropped: the kernel removes no probe whose event is open.
+    /// Dropped last: the kernel removes no probe whose event is open.
     statements: Option<StatementProbes>,
 }
 
 impl KernelSource {
-    /// Opens everything, stopped.
+    /// Opens all events, stopped.
     ///
-    /// The timer is opened on all CPUs where that is allowed, and what is not the target's is dropped (see
-    /// [`Members`]); of a live recording it is opened so, or not at all.
+    /// The timer is opened on all CPUs where that is allowed, and other processes' records are dropped (see
+    /// [`Members`]); a live recording requires this.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl KernelSource {
         KernelSource::open_at(plan, None, statements)
     }
 
-    /// Opens a plan as it stands. `chosen`: what of it will be kept, if not all.
+    /// Opens a plan unchanged. `chosen`: the processes to keep, if not all.
     fn open_at(
         plan: &SamplingPlan,
         chosen: Option<&Attachment>,
@@ -117,7 +117,8 @@ impl KernelSource {
         let data = plan.kind == EventSource::Live
             || plan.events.iter().any(|event| event.candidates.iter().any(|encoding| encoding.data_address));
         for (index, planned) in plan.events.iter().enumerate() {
-            // One event tells of mappings and processes; with a delay a separate one does, which runs at once.
+            // One event records mappings and processes; with a delay a separate one does, which runs from the
+            // start.
             let tracking = (index == 0 && !plan.delayed).then_some(data);
             source.open_event(planned, &common, tracking, &mut rings)?;
         }
@@ -161,7 +162,7 @@ impl KernelSource {
                 attributes::record_user_registers(&mut attr);
             }
             if matches!(self.kind, EventSource::Timer | EventSource::Live) {
-                // Of a whole system, idle processors are no part of any target.
+                // For a whole system, leave out the idle task.
                 attr.flags |= attr_flag::EXCLUDE_IDLE;
             }
             if let Some(data) = tracking {
@@ -185,14 +186,14 @@ impl KernelSource {
                     self.events.push(event);
                     return Ok(());
                 }
-                // The best way's refusal is the one to tell: what is missing for it is what the user lacks.
+                // Report the refusal of the best encoding: it names what the user lacks.
                 Err(error) => refusal = refusal.or(Some(error)),
             }
         }
         Err(refusal.unwrap_or_else(|| only_by_spe(&planned.request)))
     }
 
-    /// The event that only tells of processes and mappings, from the start on.
+    /// The event that records only processes and mappings, from the start.
     fn open_tracker(&mut self, common: &Common, data: bool, rings: &mut Rings) -> Result<(), OpenError> {
         let encoding = Encoding { event_type: 1, config: 9, ..Encoding::default() };
         let planned = PlannedEvent {
@@ -211,15 +212,15 @@ impl KernelSource {
         let event = open_everywhere(&planned, &attr, Self::places(&self.attachment, None), rings)?;
         if !immediately.enable_on_exec {
             for descriptor in &event.descriptors {
-                let _ = syscall::enable(descriptor.as_fd()); // an ended thread has nothing to tell
+                let _ = syscall::enable(descriptor.as_fd()); // an ended thread needs no event
             }
         }
         self.events.push(event);
         Ok(())
     }
 
-    /// The events of a server's probes. Only for the target's own processes, even where the rest samples the whole
-    /// system: no other process passes the breakpoints of a probe.
+    /// The events of a server's probes. Only for the target's own processes, even if other events sample the whole
+    /// system: no other process reaches the probes' breakpoints.
     fn open_statements(
         &mut self,
         statements: &StatementProbes,
@@ -247,10 +248,10 @@ impl KernelSource {
             self.probe_members = Some(ProbeMembers::new(ids, threads.iter().map(|(pid, _)| *pid)));
             return Ok(());
         }
-        // The events of a process and its children are alike, and between two that are, the kernel does not switch
-        // events but lets the processes exchange them. The breakpoint, though, stays with the process that an event was
-        // made for: the exit of one process takes away another's (seen with Linux 6.18: backends fall silent when their
-        // sibling ends). An event that children do not inherit makes them differ, and the kernel switches.
+        // If the events of a process and its child are equal, the kernel does not switch them but lets the
+        // processes exchange them. The breakpoint stays with the process that an event was created for, so the exit
+        // of one process removes another's (observed with Linux 6.18: backends stop reporting when a sibling ends).
+        // An event that children do not inherit makes them unequal, and the kernel switches.
         let dummy = Encoding { event_type: 1, config: 9, ..Encoding::default() };
         let alone = Common { inherit: false, enable_on_exec: false, ..common };
         let attr = attributes::counting(&dummy, Modes::USER, &alone);
@@ -301,7 +302,7 @@ impl KernelSource {
         Ok(records.len())
     }
 
-    /// The target's processes as far as they are known; none of a whole system.
+    /// The known processes of the target; empty for a whole system.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         self.members.iter().flat_map(Members::processes).collect()
     }
@@ -322,7 +323,7 @@ impl KernelSource {
         Ok(watches)
     }
 
-    /// What was given up, event by event.
+    /// The concessions by event.
     pub fn concessions(&self) -> impl Iterator<Item = (&str, Concession)> {
         self.events
             .iter()
@@ -363,13 +364,13 @@ impl RecordSource for KernelSource {
     }
 
     fn interval(&self) -> Duration {
-        // Only for what stays below the watermark: a slow target's samples reach the file within this time.
+        // For bytes below the watermark: a slow target's samples reach the file within this time.
         Duration::from_secs(1)
     }
 
     fn drain(&mut self, sink: &mut RecordSink<'_>) -> Result<usize, DrainError> {
         let mut bytes = 0;
-        // Before the samples of this round: they need the names.
+        // Before the samples of this round, which need the names.
         bytes += self.report_latecomers(sink)?;
         let (filters, members, probe_members) = (&self.filters, &mut self.members, &mut self.probe_members);
         let mut accept = |record: &[u8]| match (&mut *members, &mut *probe_members) {
@@ -418,7 +419,7 @@ impl RecordSource for KernelSource {
 
     fn stop(&mut self) {
         for descriptor in self.events.iter().flat_map(|event| &event.descriptors) {
-            let _ = syscall::disable(descriptor.as_fd()); // fails only for what has stopped already
+            let _ = syscall::disable(descriptor.as_fd()); // fails only if it is stopped already
         }
     }
 
@@ -435,7 +436,7 @@ impl RecordSource for KernelSource {
 
     fn counts(&self) -> Vec<EventCount> {
         if self.members.is_some() {
-            return Vec::new(); // the counters saw the whole system
+            return Vec::new(); // the counters covered the whole system
         }
         self.events
             .iter()
@@ -453,7 +454,7 @@ impl RecordSource for KernelSource {
     fn notes(&self) -> Vec<String> {
         let concessions = self.concessions().map(|(event, concession)| format!("{event}: {concession}"));
         let shared = self.counts().into_iter().filter_map(|count| {
-            // Below a hundredth it is the time that switching itself takes.
+            // Below a hundredth the difference is the time of switching itself.
             (count.reading.running_share() < 0.99).then(|| {
                 format!(
                     "{}: had a counter {:.0} % of the time, as events took turns; its total is scaled, its samples are not",
@@ -467,10 +468,10 @@ impl RecordSource for KernelSource {
     }
 }
 
-/// One reading of many.
+/// Sums readings.
 ///
-/// A thread's event on CPU 0 counts as wanted (`enabled`) while the thread runs on CPU 1: its copies on all CPUs
-/// share the wanted time, and only their running times add up.
+/// A thread's event on CPU 0 is `enabled` while the thread runs on CPU 1: its copies on all CPUs share the enabled
+/// time, and only their running times add up.
 fn total<'a>(readings: impl Iterator<Item = (&'a Place, Reading)>) -> Reading {
     let mut total = Reading::default();
     let mut wanted: HashMap<i32, u64> = HashMap::new();
@@ -494,7 +495,7 @@ fn wanted(record: &[u8], filters: &HashMap<u64, RecordFilter>) -> bool {
     if kind != record_type::SAMPLE {
         return true;
     }
-    // PERF_SAMPLE_IDENTIFIER is the first word of each of our samples.
+    // PERF_SAMPLE_IDENTIFIER is the first word of each of the recorder's samples.
     let id = record.get(8..16).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
     id.and_then(|id| filters.get(&id)).is_none_or(|filter| filter.accepts(record))
 }
@@ -507,12 +508,12 @@ mod tests {
     fn the_time_a_thread_wanted_is_counted_once_for_all_cpus() {
         let place = |thread, cpu| Place { thread, cpu: Some(cpu) };
         let reading = |value, enabled, running| Reading { value, enabled, running };
-        // One thread, 60 ns on CPU 0 and 40 ns on CPU 1: it had its counter all the time.
+        // One thread, 60 ns on CPU 0 and 40 ns on CPU 1: it always had its counter.
         let places = [place(Some(7), 0), place(Some(7), 1)];
         let sum = total(places.iter().zip([reading(6, 100, 60), reading(4, 100, 40)]));
         assert_eq!(sum, reading(10, 100, 100));
         assert_eq!(sum.scaled(), Some(10));
-        // Two CPUs of a whole system are wanted each for itself.
+        // Two CPUs of a whole system are enabled independently.
         let places = [place(None, 0), place(None, 1)];
         assert_eq!(
             total(places.iter().zip([reading(6, 100, 50), reading(4, 100, 50)])),

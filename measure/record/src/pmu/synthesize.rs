@@ -1,5 +1,5 @@
-//! What the kernel will not tell any more: names and mappings of processes that ran before the recording, and the
-//! kernel's own place.
+//! Synthesizes records that the kernel does not report: names and mappings of processes from before the recording,
+//! and the kernel's own mapping.
 
 use super::build_id;
 use hardmeter_samples::model::{Comm, CpuMode, FileOffset, Mmap, Pid, Tid, VirtualAddress};
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 pub struct Synthesized {
     /// The records, one after the other.
     pub records: Vec<u8>,
-    /// Processes whose mappings we may not read.
+    /// Number of processes whose mappings are not readable.
     pub unreadable: u32,
     /// Whether the kernel hides its addresses (kptr_restrict).
     pub kernel_hidden: bool,
 }
 
-/// Makes records for a capture; build ids are read once per file.
+/// Synthesizes records for a capture; build ids are read once per file.
 pub struct Synthesizer {
     encoder: RecordEncoder,
     /// Non-executable mappings too, for captures with data addresses.
@@ -43,7 +43,7 @@ impl Synthesizer {
         let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         match kernel_text(&symbols) {
             Some((start, end)) => {
-                // perf compares `offset`, where _text was when recording, with where it is when reporting.
+                // perf compares `offset`, the address of _text at the recording, with its address at the report.
                 let text = kernel_mapping(
                     "[kernel.kallsyms]_text",
                     start,
@@ -90,7 +90,7 @@ impl Synthesizer {
             }
             if mmap.executable && mmap.path.starts_with('/') {
                 let known = self.build_ids.entry((mmap.path.clone(), inode));
-                // Through the process's own root: it may live in a container.
+                // Through the process's own root directory, in case it runs in a container.
                 let file = PathBuf::from(format!("/proc/{pid}/root{}", mmap.path));
                 mmap.build_id = known.or_insert_with(|| build_id::of_file(&file)).clone();
             }
@@ -116,7 +116,7 @@ fn kernel_mapping(path: &str, start: u64, length: u64, offset: u64, build_id: Op
     }
 }
 
-/// `_text` and `_etext` of `/proc/kallsyms`; `None` if the kernel shows zeros.
+/// `_text` and `_etext` of `/proc/kallsyms`; `None` if the kernel hides them (zeros).
 fn kernel_text(symbols: &str) -> Option<(u64, u64)> {
     let address = |wanted: &str| {
         symbols.lines().find_map(|line| {
@@ -166,7 +166,7 @@ fn mapping(pid: Pid, line: &str) -> Option<(Mmap, u64)> {
         protection: Some(protection),
         flags: Some(if right(3, b's') { libc::MAP_SHARED as u32 } else { libc::MAP_PRIVATE as u32 }),
         build_id: None,
-        // The kernel's own name for memory without a file, as in its MMAP2 records.
+        // The kernel's name for memory without a file, as in its MMAP2 records.
         path: if path.is_empty() { "//anon".to_string() } else { path.to_string() },
         time: None,
     };

@@ -14,10 +14,10 @@ const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
 
-/// What an event is attached to.
+/// The thread and CPU that an event is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// A thread, or `None` for everything that runs on the CPU.
+    /// A thread, or `None` for all that run on the CPU.
     pub thread: Option<i32>,
     /// A CPU, or `None` for any.
     pub cpu: Option<u32>,
@@ -31,8 +31,8 @@ pub struct Place {
 pub fn open(attr: &PerfEventAttr, place: Place) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     let cpu = place.cpu.map_or(-1, |cpu| cpu as libc::c_int);
-    // SAFETY: `attr` is laid out as the kernel's structure (checked by a test of its crate) and says its size;
-    // the kernel may write the size back.
+    // SAFETY: `attr` has the layout of the kernel's structure (tested in its crate) and contains its size; the
+    // kernel may write the size back.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -51,7 +51,7 @@ pub fn open(attr: &PerfEventAttr, place: Place) -> io::Result<OwnedFd> {
 }
 
 fn ioctl(fd: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: each request of this file takes an integer or a pointer that its caller keeps alive.
+    // SAFETY: each request of this file takes an integer, or a pointer that its caller keeps valid.
     match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -110,9 +110,9 @@ pub fn id(fd: BorrowedFd<'_>) -> io::Result<u64> {
 pub struct Reading {
     /// Events counted while running.
     pub value: u64,
-    /// Nanoseconds the event was wanted.
+    /// Nanoseconds for which the event was enabled.
     pub enabled: u64,
-    /// Nanoseconds it was on a counter; less than `enabled` when events took turns.
+    /// Nanoseconds for which it was on a counter; less than `enabled` if events were multiplexed.
     pub running: u64,
 }
 

@@ -1,13 +1,12 @@
-//! What the kernel says of its PMUs: `/sys/bus/event_source/devices`.
+//! The kernel's descriptions of its PMUs: `/sys/bus/event_source/devices`.
 //!
-//! A device has a type number, *formats* that tell which bits of `config`, `config1` or `config2` a named term
-//! fills, and ready-made *aliases* such as `mem-loads`. All of it is small text; parsing takes strings, so that
-//! it is tested without the hardware.
+//! A device has a type number, *formats* that map a named term to bits of `config`, `config1` or `config2`, and
+//! ready-made *aliases* such as `mem-loads`. Parsing takes strings, so that it can be tested without the hardware.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists its PMUs.
+/// The folder with the kernel's PMUs.
 pub const DEVICES: &str = "/sys/bus/event_source/devices";
 
 /// One PMU.
@@ -19,7 +18,7 @@ pub struct Device {
     pub event_type: u32,
     /// Terms and the bits they fill.
     pub formats: BTreeMap<String, Format>,
-    /// Ready-made events, as lists of terms.
+    /// Predefined events, as lists of terms.
     pub aliases: BTreeMap<String, String>,
     /// The CPUs to open it on, where it is not every one.
     pub cpus: Option<Vec<u32>>,
@@ -55,7 +54,7 @@ impl Format {
         Some(Format { word, ranges })
     }
 
-    /// Spreads a value over the bits; `None` if it has more bits than there are.
+    /// Distributes a value over the bits; `None` if it has more bits than the format.
     pub fn place(&self, value: u64) -> Option<u64> {
         let mut rest = u128::from(value);
         let mut word = 0u64;
@@ -72,14 +71,14 @@ impl Format {
 /// Why a list of terms is no event of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TermError {
-    /// The device has no such term.
+    /// The device has no term of this name.
     #[error("PMU {device} has no term {term:?}; it has {known}")]
     Unknown {
         /// The device.
         device: String,
-        /// What was written.
+        /// The rejected term.
         term: String,
-        /// What could have been.
+        /// The device's terms.
         known: String,
     },
     /// The value is no number or too large.
@@ -89,12 +88,12 @@ pub enum TermError {
         device: String,
         /// The term.
         term: String,
-        /// What was written.
+        /// The rejected value.
         value: String,
     },
 }
 
-/// A number as users and sysfs write it: decimal, or hexadecimal after `0x`.
+/// A number as in users' input and sysfs: decimal, or hexadecimal after `0x`.
 pub fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -138,7 +137,7 @@ impl Device {
             Some(text) => number(text).ok_or_else(invalid)?,
             None => 1,
         };
-        // The words themselves may be named, as perf allows.
+        // The words themselves may be set, as in perf.
         if let Some(index) = ["config", "config1", "config2"].iter().position(|word| *word == name) {
             words[index] = value_number;
             return Ok(());
@@ -152,7 +151,7 @@ impl Device {
                 known: known.join(", "),
             });
         };
-        // A later term replaces an earlier one: `mem-loads,ldlat=100` means 100.
+        // A later term replaces an earlier one: `mem-loads,ldlat=100` sets 100.
         let mask = format
             .ranges
             .iter()
@@ -196,7 +195,7 @@ fn small_files(folder: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All PMUs of this machine, by name; empty where sysfs is not mounted.
+/// All PMUs of this machine, by name; empty if sysfs is not mounted.
 pub fn devices() -> BTreeMap<String, Device> {
     let Ok(entries) = std::fs::read_dir(DEVICES) else { return BTreeMap::new() };
     let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -208,7 +207,7 @@ pub fn is_core_pmu(name: &str) -> bool {
     name == "cpu" || ["cpu_", "armv", "ibs_", "arm_spe"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether this machine has any such PMU.
+/// Whether this machine has a core PMU.
 pub fn has_core_pmu() -> bool {
     let entries = std::fs::read_dir(DEVICES).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| is_core_pmu(&entry.file_name().to_string_lossy()))
@@ -245,7 +244,7 @@ pub fn online_cpus() -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// The core PMU of a Skylake server, as its sysfs describes it.
+    /// The core PMU of a Skylake server, from its sysfs.
     fn skylake() -> Device {
         let formats = [
             ("event", "config:0-7"),

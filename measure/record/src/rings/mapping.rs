@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// Offsets in struct perf_event_mmap_page (include/uapi/linux/perf_event.h): the fields from data_head on start
-// at 1 KiB by the interface's own promise.
+// Offsets in struct perf_event_mmap_page (include/uapi/linux/perf_event.h): the interface guarantees that the
+// fields from data_head on start at 1 KiB.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const DATA_OFFSET: usize = 1040;
@@ -23,7 +23,7 @@ struct Mapping {
     length: usize,
 }
 
-// The mapping is plain memory; nothing about it belongs to a thread.
+// The mapping is plain memory without ties to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -51,13 +51,13 @@ impl Mapping {
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset + 8 <= self.length && offset.is_multiple_of(8));
-        // SAFETY: inside the mapping, aligned, and shared with another writer only through atomic accesses.
+        // SAFETY: inside the mapping, aligned, and shared with the other writer only through atomic accesses.
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Bytes that the writer leaves alone until our tail has moved past them.
+    /// Bytes that the writer does not overwrite until the tail has moved past them.
     ///
-    /// SAFETY: the caller must not use the slice after it has published a tail behind its start.
+    /// SAFETY: the caller must not use the slice after publishing a tail beyond its start.
     unsafe fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         assert!(offset.checked_add(length).is_some_and(|end| end <= self.length));
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), length) }
@@ -93,7 +93,7 @@ impl Ring {
     /// The system's error, usually `EPERM` if more memory would be locked than `perf_event_mlock_kb` allows.
     pub fn map(fd: BorrowedFd<'_>, capacity: usize) -> io::Result<Ring> {
         let mapping = Mapping::new(fd, 0, page_size() + capacity)?;
-        // Kernels before 4.1 leave both fields zero: the data area follows the first page.
+        // Kernels before 4.1 have zero in both fields: the data area follows the first page.
         let (offset, size) = (
             mapping.word(DATA_OFFSET).load(Ordering::Relaxed) as usize,
             mapping.word(DATA_SIZE).load(Ordering::Relaxed) as usize,
@@ -119,8 +119,8 @@ impl Ring {
             return Ok(0);
         }
         let pieces = unread(tail, head, self.capacity)?;
-        // SAFETY: the kernel does not touch what lies between tail and head; the slices end with this call,
-        // before the new tail is published.
+        // SAFETY: the kernel does not write between tail and head; the slices end with this call, before the new
+        // tail is published.
         let consumed = unsafe {
             let first = self.mapping.bytes(self.data_offset + pieces.first.0, pieces.first.1);
             let second = self.mapping.bytes(self.data_offset, pieces.second);
@@ -170,19 +170,19 @@ impl Ring {
     }
 }
 
-/// A second view of a ring, which takes nothing out of it: for a thread that has to see records as they are written.
+/// A second view of a ring that consumes nothing: for a thread that processes records while they are written.
 pub struct RingWatch {
     fd: OwnedFd,
     mapping: Mapping,
     data_offset: usize,
     capacity: usize,
-    /// Everything before it was seen.
+    /// Position up to which records were processed.
     seen: u64,
     copy: Vec<u8>,
 }
 
 impl RingWatch {
-    /// Watches the ring of an event from its present end on. `ring` is the view that takes the records out.
+    /// Watches the ring of an event from its current end on. `ring` is the consuming view.
     ///
     /// # Errors
     ///
@@ -194,19 +194,19 @@ impl RingWatch {
         Ok(RingWatch { fd: fd.try_clone_to_owned()?, mapping, data_offset, capacity, seen, copy: Vec::new() })
     }
 
-    /// What becomes readable when a record was written, as often as the event's attribute says.
+    /// A descriptor that becomes readable when records are written, at the event's wakeup interval.
     pub fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Passes the records to `sink` that were written since the last call. What was overwritten meanwhile, or is broken,
-    /// is left out: the view that takes the records out reports it.
+    /// Passes the records written since the last call to `sink`. Overwritten or damaged ones are skipped: the
+    /// consuming view reports them.
     pub fn see(&mut self, mut sink: impl FnMut(&[u8])) {
         let head = self.mapping.word(DATA_HEAD).load(Ordering::Acquire);
         let from = std::mem::replace(&mut self.seen, head);
         let Ok(pieces) = unread(from, head, self.capacity) else { return };
         self.copy.clear();
-        // SAFETY: inside the mapping. The bytes may be overwritten while they are copied, which is found out below.
+        // SAFETY: inside the mapping. Bytes overwritten during the copy are detected below.
         unsafe {
             let area = self.mapping.base.as_ptr().add(self.data_offset);
             let (start, length) = pieces.first;

@@ -1,6 +1,6 @@
-//! The ring buffers in which the kernel hands over its records.
+//! The kernel's ring buffers of records.
 //!
-//! The arithmetic of a ring ([`unread`], [`for_each_record`], [`AuxCursor`]) is kept apart from the shared memory
+//! The arithmetic of a ring ([`unread`], [`for_each_record`], [`AuxCursor`]) is separate from the shared memory
 //! ([`Ring`]), so that wrap-around and broken contents are tested with rings made of plain bytes.
 //!
 //! ```text
@@ -13,14 +13,14 @@
 //! ```
 //!
 //! Head and tail only ever grow; their position in the area is the remainder by its size. The kernel writes the
-//! head after the bytes (release), we read it before them (acquire); we write the tail after we are done with
-//! the bytes (release), and the kernel does not write beyond it.
+//! head after the bytes (release), the reader reads it before them (acquire); the reader writes the tail after it
+//! has finished with the bytes (release), and the kernel does not write beyond it.
 
 mod mapping;
 
 pub use mapping::{AuxRing, Ring, RingWatch};
 
-/// A ring whose contents cannot be: the reader has lost its place.
+/// Invalid contents of a ring: the reader cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
     /// A record is shorter than its header or longer than what was written.
@@ -31,7 +31,7 @@ pub enum RingError {
         /// Bytes between it and the head.
         available: usize,
     },
-    /// Head and tail are further apart than the ring is long.
+    /// The distance of head and tail exceeds the ring's size.
     #[error("a ring buffer of {capacity} bytes claims {claimed} unread bytes")]
     Overrun {
         /// Size of the data area.
@@ -46,11 +46,11 @@ pub enum RingError {
 pub struct Unread {
     /// Position and length of the older piece.
     pub first: (usize, usize),
-    /// Length of the newer piece, which starts at position 0; zero when nothing wraps.
+    /// Length of the newer piece, which starts at position 0; zero without wrap-around.
     pub second: usize,
 }
 
-/// Where the bytes from `tail` to `head` lie in a ring of `capacity` bytes (a power of two).
+/// Positions of the bytes from `tail` to `head` in a ring of `capacity` bytes (a power of two).
 ///
 /// # Errors
 ///
@@ -72,8 +72,8 @@ const HEADER: usize = 8;
 
 /// Passes every record of two consecutive pieces to `sink`, header included, and returns the bytes consumed.
 ///
-/// A record across the seam is copied to `scratch`; all others are passed in place. The kernel publishes whole
-/// records only, so a partial one at the end is an error.
+/// A record across the wrap-around is copied to `scratch`; all others are passed in place. The kernel publishes
+/// whole records only, so a partial one at the end is an error.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub fn for_each_record<E: From<RingError>>(
     Ok(at)
 }
 
-/// The 16-bit length at byte 6 of the header at `at`; 0 when not even that is there.
+/// The 16-bit length at byte 6 of the header at `at`; 0 if the header is incomplete.
 fn record_size(first: &[u8], second: &[u8], at: usize) -> usize {
     let byte = |index: usize| -> Option<u8> {
         first.get(index).or_else(|| second.get(index.wrapping_sub(first.len()))).copied()
@@ -118,16 +118,16 @@ fn record_size(first: &[u8], second: &[u8], at: usize) -> usize {
     }
 }
 
-/// How far the AUX area of one ring has been read.
+/// Read position in the AUX area of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AuxCursor {
-    /// Everything before it was handed over.
+    /// Position up to which bytes were consumed.
     pub tail: u64,
 }
 
 impl AuxCursor {
-    /// The pieces between this cursor and `head`, and the cursor behind them. When the writer has lapped the
-    /// reader (possible with a snapshot ring only), the oldest surviving byte is where reading goes on.
+    /// The pieces between this cursor and `head`, and the cursor after them. If the writer has lapped the reader
+    /// (possible only with a snapshot ring), reading continues at the oldest remaining byte.
     pub fn advance(self, head: u64, capacity: usize) -> (Unread, u64, AuxCursor) {
         let oldest = head.saturating_sub(capacity as u64);
         let start = self.tail.max(oldest);

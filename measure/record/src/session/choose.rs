@@ -12,7 +12,7 @@ use crate::pmu::syscall::Place;
 use crate::target::{self, Target};
 use hardmeter_samples::model::{EventSource, MemoryEvent, Period, STALL_EVENT};
 
-/// What the user said about the source.
+/// The user's choice of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceChoice {
     /// The best that works.
@@ -32,38 +32,38 @@ pub enum SourceChoice {
 pub struct Chosen {
     /// The source.
     pub source: EventSource,
-    /// Why this one, in a few words.
+    /// Why this source was chosen, in a few words.
     pub reason: String,
-    /// Events for the kernel; empty when simulating.
+    /// Events for the kernel; empty for simulation.
     pub events: Vec<PlannedEvent>,
-    /// Events for the software PMU; empty otherwise.
+    /// Events for the software PMU; empty for other sources.
     pub simulated: Vec<(MemoryEvent, Period)>,
-    /// What a live recording needs; `None` otherwise.
+    /// The parameters of a live recording; `None` for other sources.
     pub live: Option<(Calibration, MakeLoadFinder)>,
 }
 
 /// Samples per second where time is sampled.
 const TIMER_FREQUENCY: u64 = 1000;
 
-/// How often an event is sampled unless the user says otherwise.
+/// The default sampling rate of an event.
 ///
-/// Misses happen less often the further down, so that each level gets about as many samples; the paper took 10,000
-/// for both of its events. Rare events of the kernel are all recorded.
+/// Misses are rarer on lower levels, so the periods are chosen to give each level a similar number of samples; the
+/// paper took 10,000 for both of its events. Rare events of the kernel are all recorded.
 pub fn default_rate(name: &str, encoding: &Encoding) -> Rate {
     let period = match MemoryEvent::from_name(name) {
         Some(MemoryEvent::L1dMiss | MemoryEvent::L1iMiss | MemoryEvent::BranchesMispredicted) => 10_000,
         Some(MemoryEvent::DtlbMiss | MemoryEvent::ItlbMiss) => 5_000,
         Some(MemoryEvent::L2Miss | MemoryEvent::StlbMiss) => 2_000,
         Some(MemoryEvent::L3Miss) => 1_000,
-        // Rare, and every one tells of two sides.
+        // Rare, and every sample concerns two processes.
         Some(MemoryEvent::CoherenceMiss | MemoryEvent::Invalidation) => 11,
-        // Odd, so that loops of round length are not always met at the same instruction.
+        // Odd, so that loops of round length are not always sampled at the same instruction.
         Some(MemoryEvent::Loads | MemoryEvent::Stores | MemoryEvent::Instructions) => 1_000_003,
         None if encoding.event_type == event_type::SOFTWARE && encoding.config >= 2 => 1,
         None if encoding.event_type == event_type::BREAKPOINT => 1,
         None => return Rate::Frequency(TIMER_FREQUENCY),
     };
-    // IBS counts operations: with a miss every thousand of them, a period of a miss count is far too short.
+    // IBS counts operations: with a miss per thousand of them, the period of a miss count is far too short.
     Rate::Period(Period(if encoding.filter.is_some() { 250_007 } else { period }))
 }
 
@@ -72,13 +72,13 @@ pub(super) fn choose(request: &Request) -> Result<Chosen, SessionError> {
     decide(request, true)
 }
 
-/// Decides for counting: an event that can only be sampled (AMD IBS) does not do.
+/// Selects a source for counting: an event that can only be sampled (AMD IBS) is unsuitable.
 pub(super) fn choose_counting(request: &Request) -> Result<Chosen, SessionError> {
     decide(request, false)
 }
 
-/// The remedy for hardware that is missing, when it has to fit this request: what is running cannot be simulated, and a
-/// timer counts nothing.
+/// The remedy for missing hardware, adapted to this request: a running program cannot be simulated, and a timer
+/// counts nothing.
 pub(super) fn fitting(error: SessionError, request: &Request, sampling: bool) -> SessionError {
     let missing = match &error {
         SessionError::Open(error) => error.is_missing_hardware(),
@@ -143,8 +143,8 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
             if request.events.iter().any(|event| MemoryEvent::from_name(&event.name).is_none()) {
                 return Err(refused);
             }
-            // What runs is measured as it runs. Events that the user named, and that a restart can give, are another
-            // matter.
+            // A running program is measured in place. This does not apply to events that the user named and that a
+            // restart can provide.
             let restartable = only_commands_and_events.is_ok() && !request.default_events;
             let why_not_live = match sampling && runs_already(request) && !restartable {
                 true => match live(request, &format!("it runs already; no hardware: {refused}"), sampling) {
@@ -158,7 +158,7 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
                     simulate(request, format!("the server is restarted for it; no hardware: {refused}"))
                 }
                 Ok(()) => simulate(request, format!("no hardware: {refused}")),
-                Err(_) if !sampling => Err(refused), // time is no substitute for a count of misses
+                Err(_) if !sampling => Err(refused), // time does not replace a count of misses
                 Err(cause) => {
                     let reason =
                         format!(
@@ -175,7 +175,7 @@ fn chosen(source: EventSource, reason: &str, events: Vec<PlannedEvent>) -> Chose
     Chosen { source, reason: reason.to_string(), events, simulated: Vec::new(), live: None }
 }
 
-/// Whether there is something to measure before anything is started for it.
+/// Whether the target already runs.
 fn runs_already(request: &Request) -> bool {
     match &request.target {
         Target::Command => false,
@@ -207,7 +207,7 @@ fn live(request: &Request, reason: &str, sampling: bool) -> Result<Chosen, Sessi
     let asked = request.events.iter().find(|event| event.name == STALL_EVENT);
     let rate = match asked.and_then(|event| event.rate).or(request.rate) {
         Some(Rate::Frequency(hertz)) => Rate::Period(Period(1_000_000_000 / hertz.clamp(1, 1_000_000))),
-        // A period in misses means nothing to a clock.
+        // A period in misses has no meaning for a clock.
         Some(period) if request.source == SourceChoice::Live || asked.is_some() => period,
         _ => Rate::Period(Period(calibration.period_ns)),
     };
@@ -217,7 +217,7 @@ fn live(request: &Request, reason: &str, sampling: bool) -> Result<Chosen, Sessi
     Ok(Chosen { live: Some((calibration, loads)), ..chosen })
 }
 
-/// Whether the software PMU could do it; if not, why not.
+/// Whether the software PMU can serve the request; if not, why not.
 fn simulable(request: &Request) -> Result<(), String> {
     if let Some(event) = request.events.iter().find(|event| MemoryEvent::from_name(&event.name).is_none()) {
         return Err(format!("the software PMU does not know the event {}", event.name));
@@ -263,7 +263,7 @@ fn simulated_rate(event: MemoryEvent) -> Rate {
 fn timer(request: &Request) -> PlannedEvent {
     let rate = request.rate.unwrap_or(Rate::Frequency(TIMER_FREQUENCY));
     let rate = match rate {
-        // A period in misses means nothing to a clock that counts nanoseconds.
+        // A period in misses has no meaning for a clock that counts nanoseconds.
         Rate::Period(_) if request.source != SourceChoice::Timer => Rate::Frequency(TIMER_FREQUENCY),
         rate => rate,
     };
@@ -275,7 +275,7 @@ fn timer(request: &Request) -> PlannedEvent {
     }
 }
 
-/// The request's events for the kernel. `sampling` is false when only counts are wanted.
+/// The request's events for the kernel. `sampling` is false for counting only.
 pub(super) fn plan(request: &Request, sampling: bool) -> Result<Vec<PlannedEvent>, SessionError> {
     let resolver = Resolver::this_machine();
     request
@@ -295,7 +295,7 @@ pub(super) fn plan(request: &Request, sampling: bool) -> Result<Vec<PlannedEvent
         .collect()
 }
 
-/// Opens each event on ourselves and closes it: what the machine can do is what it does.
+/// Opens each event on this process and closes it, to test whether it works.
 fn probe(events: &[PlannedEvent], sampling: bool) -> Result<(), SessionError> {
     for event in events {
         probe_event(event, sampling).map_err(SessionError::Open)?;
@@ -371,7 +371,7 @@ mod tests {
                 assert_eq!(chosen.events[0].rate, Rate::Period(Period(1)));
                 assert_eq!(chosen.events[0].modes, Modes::USER);
             }
-            Err(SessionError::Open(error)) => println!("skipped: {error}"), // a container without the call
+            Err(SessionError::Open(error)) => println!("skipped: {error}"), // a container that forbids the call
             Err(error) => panic!("{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! What the head of a capture says about the machine.
+//! The description of the machine in a capture's header.
 
 use hardmeter_samples::machine::Machine;
 use hardmeter_samples::model::ByteCount;
@@ -42,7 +42,7 @@ pub fn header(command_line: &[String]) -> CaptureHeader {
     }
 }
 
-/// Describes the simulated machine where the two differ: its processors, all on one node of memory.
+/// Adapts the description to the simulated machine: its processors, all on one memory node.
 pub fn simulated(header: CaptureHeader, machine: &Machine) -> CaptureHeader {
     let total = header.total_memory.unwrap_or_default();
     let cpus = match machine.cores {
@@ -58,7 +58,7 @@ pub fn simulated(header: CaptureHeader, machine: &Machine) -> CaptureHeader {
     }
 }
 
-/// The nodes that a kernel tells of, lowest number first; none where it knows of none.
+/// The kernel's memory nodes, lowest number first; empty if it has none.
 fn memory_nodes(folder: &Path) -> Vec<MemoryNode> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut nodes: Vec<MemoryNode> = entries

@@ -1,5 +1,5 @@
-//! The files whose code was mapped while recording, with their build ids: by these a later report knows whether the
-//! file it finds is the one that ran.
+//! Build ids of the files whose code was mapped during the recording: reports use them to check that a file is the
+//! one that ran.
 
 use crate::pmu::build_id;
 use hardmeter_samples::model::{CpuMode, Pid};
@@ -8,20 +8,20 @@ use hardmeter_samples::perf_data::BuildId;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Executable files seen so far.
+/// Executable files mapped so far.
 #[derive(Debug, Default)]
 pub struct Images {
-    /// By path: the id, where a record carried it.
+    /// By path: the build id, if a record had it.
     files: BTreeMap<String, Option<Vec<u8>>>,
     /// The kernel's id, where the kernel is in the capture.
     kernel: Option<Vec<u8>>,
 }
 
-/// The kernel's name in build ids; in mappings, the symbol that tells where it lies is appended.
+/// The kernel's name in build ids; in mappings, the symbol that determines its address is appended.
 const KERNEL: &str = "[kernel.kallsyms]";
 
 impl Images {
-    /// Looks at one record.
+    /// Processes one record.
     ///
     /// ```text
     /// MMAP2, bytes: 0 header, 8 pid tid, 16 address, 24 length, 32 offset, 40 inode or build id, 64 protection,
@@ -48,7 +48,7 @@ impl Images {
             self.kernel = told;
             return;
         }
-        // "//anon" is the kernel's word for memory without a file.
+        // "//anon" is the kernel's name for memory without a file.
         if protection & libc::PROT_EXEC as u32 == 0 || !path.starts_with('/') || path.starts_with("//") {
             return;
         }
@@ -58,7 +58,7 @@ impl Images {
         }
     }
 
-    /// Their build ids; missing ones are read from the files. Files without one are left out.
+    /// Their build ids; missing ones are read from the files. Files without a build id are left out.
     pub fn build_ids(&self) -> Vec<BuildId> {
         let with_id = self.files.iter().filter_map(|(path, told)| {
             let id = told.clone().or_else(|| build_id::of_file(Path::new(path)))?;

@@ -50,16 +50,16 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a user wants recorded.
+/// The user's request.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Which events.
     pub events: Vec<EventRequest>,
-    /// How often, for events that do not say it themselves.
+    /// The rate of events that do not specify one.
     pub rate: Option<Rate>,
-    /// Which modes, for events that do not say it themselves; `None`: all that is allowed.
+    /// The modes of events that do not specify any; `None`: all that are allowed.
     pub modes: Option<Modes>,
-    /// Where from.
+    /// The source.
     pub source: SourceChoice,
     /// The target.
     pub target: Target,
@@ -75,27 +75,27 @@ pub struct Request {
     pub causes: bool,
     /// Simulate one cache line in this many.
     pub set_sampling: u32,
-    /// Tell which heap block an access is in, and where the program asked for it: the command's, on the software PMU.
+    /// Record the heap block of each access and where it was allocated: only for a command on the software PMU.
     pub heap: bool,
     /// Number of cores to simulate, independent of the machine.
     pub cores: Option<u32>,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
-    /// How to know which statement a server's processes execute. The software PMU reads statements in any case.
+    /// How to determine the statements that a server's processes execute. The software PMU always reads statements.
     pub statements: StatementChoice,
     /// Whether the user named no event, so that the source may choose.
     pub default_events: bool,
-    /// Makes what finds loads behind samples of time; without it there is no source `live`.
+    /// Creates the finder of loads for timer samples; without it there is no source `live`.
     pub loads: Option<MakeLoadFinder>,
 }
 
-/// How the kernel's sources know which statement a server's process executes.
+/// How the kernel's sources determine the statement that a server's process executes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatementChoice {
     /// Not at all.
     #[default]
     None,
-    /// Source `live` reads the process at each sample; the other sources do not know it.
+    /// Source `live` reads the process's memory at each sample; other sources do not support it.
     Read,
     /// By the server's own probes (see [`crate::usdt`]).
     Probes,
@@ -116,7 +116,7 @@ pub enum SessionError {
     /// The software PMU.
     #[error(transparent)]
     SoftPmu(#[from] SoftPmuError),
-    /// Loads cannot be sampled.
+    /// Source `live` cannot be used.
     #[error(transparent)]
     Live(#[from] LiveError),
     /// The probes that report statements.
@@ -128,10 +128,10 @@ pub enum SessionError {
     /// The sidecar.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
-    /// What was asked for does not go together.
+    /// The options contradict each other.
     #[error("{cause}")]
     Contradiction {
-        /// What is wrong.
+        /// The contradiction.
         cause: String,
         /// The remedy.
         remedy: String,
@@ -151,7 +151,7 @@ impl From<WorkloadError> for SessionError {
 }
 
 impl SessionError {
-    /// The remedy; empty where the message contains it.
+    /// The remedy; empty if the message contains it.
     pub fn remedy(&self) -> String {
         match self {
             SessionError::Encoding(error) => error.remedy(),
@@ -169,20 +169,20 @@ impl SessionError {
 /// A finished recording.
 #[derive(Debug)]
 pub struct Report {
-    /// What was recorded.
+    /// The result of the recording loop.
     pub recorded: Recorded,
     /// The source that was used.
     pub source: EventSource,
-    /// What the user should know of the source.
+    /// Limits of the source for the user.
     pub notes: Vec<String>,
-    /// What could not be found out of the profiled server, and why.
+    /// Information about the profiled server that is missing, and why.
     pub remarks: Vec<String>,
 }
 
 /// Records into `output`. `announce` receives the chosen source and the reason before anything runs.
 ///
-/// A server that is to run on the software PMU is restarted by `server`, and restored afterwards. What `attach`
-/// learns about the profiled server goes into a side file of the capture.
+/// A server that is to run on the software PMU is restarted by `server`, and restored afterwards. The observations
+/// of `attach` are written into a side file of the capture.
 ///
 /// # Errors
 ///
@@ -272,7 +272,7 @@ pub fn record(
         progress,
     );
     let observations = observation.map(Observation::finish).unwrap_or_default();
-    // However the recording ended, the server is put back; should that fail, the capture is complete all the same.
+    // The server is restored however the recording ended; if that fails, the capture is still complete.
     let restored = match server {
         Some(server) if restarted => server.restore(),
         _ => Ok(()),
@@ -293,7 +293,7 @@ pub fn record(
     sidecar.page_walks = source.page_walks();
     sidecar.stall = source.stall();
     sidecar.times = source.times();
-    // With a delay they would count what came before the events did.
+    // With a delay they would include the time before the events were started.
     if request.delay.is_none() {
         sidecar.workload.extend(observations.workload);
         sidecar.workload_databases = observations.workload_databases;
@@ -304,7 +304,7 @@ pub fn record(
         sidecar.machine = serde_json::to_value(&machine).ok();
     }
     match sidecar.store(output).and_then(|()| store_objects(observations.notes.as_ref(), output)) {
-        // The capture stands on its own; on a full disk it is the more important of the two.
+        // The capture is complete without the side file; on a full disk it has priority.
         Err(SidecarError::Io { .. }) if recorded.ending == Ending::DiskFull => {}
         stored => stored?,
     }
@@ -312,8 +312,8 @@ pub fn record(
     Ok(Report { recorded, source: chosen.source, notes, remarks })
 }
 
-/// Writes what is known of the server's objects beside the capture, or takes away what an earlier recording of that name
-/// left there.
+/// Writes the observations of the server's objects as a side file, or removes that of an earlier recording of the
+/// same name.
 fn store_objects(notes: Option<&ObjectNotes>, output: &Path) -> Result<(), SidecarError> {
     let path = ObjectNotes::path_for(output);
     match notes {
@@ -327,7 +327,7 @@ fn store_objects(notes: Option<&ObjectNotes>, output: &Path) -> Result<(), Sidec
     }
 }
 
-/// The process that an observer is shown: the server's first, or what may become one.
+/// The process to observe: the server's first, or one that may become a server.
 fn observed(target: &Target, workload: Option<&Workload>) -> Option<Observed> {
     match target {
         Target::Command => workload.map(|workload| Observed::Command(Pid(workload.pid()))),
@@ -337,7 +337,7 @@ fn observed(target: &Target, workload: Option<&Workload>) -> Option<Observed> {
     }
 }
 
-/// The command of a simulated recording: on the PMU itself, or beside a server that is.
+/// The command of a simulated recording: on the PMU itself, or in addition to a server on it.
 fn simulated_workload(
     request: &Request,
     pmu: &SoftwarePmu,
@@ -358,7 +358,7 @@ fn simulated_workload(
     Ok(Some(Workload::prepare_command(&pmu.command(&request.command)?, user)?))
 }
 
-/// What the software PMU shall do for a request.
+/// The configuration of the software PMU for a request.
 fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, SoftPmuError> {
     Ok(SimulationConfig {
         machine: machine(request)?,
@@ -368,12 +368,12 @@ fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, So
         heap: request.heap,
         set_sampling: request.set_sampling,
         branches: false,
-        // A server starts fast; the recorder switches the simulation on when everything is ready.
+        // A server starts fast; the recorder starts the simulation when everything is ready.
         measure_from_start: request.delay.is_none() && request.target == Target::Command,
     })
 }
 
-/// The machine to simulate, with the cores that were asked for.
+/// The machine to simulate, with the requested number of cores.
 fn machine(request: &Request) -> Result<Machine, SoftPmuError> {
     let mut machine = softpmu::find_machine(&request.machine)?;
     if let Some(cores) = request.cores.filter(|cores| *cores != machine.cores) {
@@ -404,7 +404,7 @@ fn check(request: &Request) -> Result<(), SessionError> {
             "give a command after `--`, or a process with -p, a server with --server, or -a for everything",
         );
     }
-    // Before anything is announced: a target that is not there is the first thing to hear of.
+    // Before any announcement: report a missing target first.
     match &request.target {
         Target::Processes(processes) => {
             processes.iter().try_for_each(|pid| target::threads(*pid).map(drop))?
@@ -419,9 +419,9 @@ fn check(request: &Request) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Where the kernel's events go for a target.
+/// The threads and CPUs of a target for the kernel's events.
 fn attachment(target: &Target, workload: Option<&Workload>) -> Result<Attachment, SessionError> {
-    // Children come and go; what the user named must exist.
+    // Children may end at any time; the processes named by the user must exist.
     let all_threads = |named: &[Pid]| -> Result<Attachment, TargetError> {
         let mut all = Vec::new();
         for pid in target::families(named.iter().copied()) {

@@ -1,4 +1,4 @@
-//! The recorder's loop: wait, drain, write; until the command, the target or the user ends it.
+//! The recorder's loop: wait, drain, write, until the command, the target or the user ends it.
 
 use super::images::Images;
 use super::observer::Observation;
@@ -31,7 +31,7 @@ pub enum LoopError {
     Wait(#[from] io::Error),
 }
 
-/// What ended a recording.
+/// The reason for the end of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The command ended.
@@ -40,14 +40,14 @@ pub enum Ending {
     Target,
     /// A signal, by its number.
     Signal(i32),
-    /// The disk is full; the file holds what came before.
+    /// The disk is full; the file holds the earlier records.
     DiskFull,
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What passed by.
+    /// Counts of the records.
     pub tally: Tally,
     /// Names of the events, in the order of `tally.samples`.
     pub events: Vec<String>,
@@ -55,13 +55,13 @@ pub struct Recorded {
     pub counts: Vec<EventCount>,
     /// Why it ended.
     pub ending: Ending,
-    /// Whether all profiled processes had ended while the command still ran: a server that crashed.
+    /// Whether all profiled processes had ended while the command still ran, as after a crash of the server.
     pub target_ended_early: bool,
-    /// How the command ended, where there was one and it has.
+    /// The command's exit status, if there was a command and it has ended.
     pub status: Option<ExitStatus>,
     /// When it began.
     pub started: SystemTime,
-    /// How long it took.
+    /// Its duration.
     pub duration: Duration,
     /// Bytes of records in the file.
     pub bytes: u64,
@@ -69,20 +69,20 @@ pub struct Recorded {
     pub discarded: u64,
 }
 
-/// How the loop is going, for a progress line.
+/// The state of the loop, for a progress line.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Samples so far.
     pub samples: u64,
     /// Bytes of records so far.
     pub bytes: u64,
-    /// Whether the events are running yet (`--delay`).
+    /// Whether the events are running (`--delay`).
     pub measuring: bool,
 }
 
 /// Records into a file until the end; the file is complete when this returns `Ok`.
 ///
-/// The command, if any, has been prepared on the same source and is let go here.
+/// The command, if any, must have been prepared on the same source and is released here.
 pub fn record(
     source: &mut dyn RecordSource,
     workload: Option<&mut Workload>,
@@ -111,7 +111,7 @@ pub fn record(
     let (bytes, discarded) = (writer.length().0, writer.discarded().0);
     let ending = match writer.finish() {
         Ok(()) => ending,
-        // The file stands, without its end: that is worth more than no file.
+        // The file lacks its end, but is kept: it is more useful than none.
         Err(WriteError::Shortened { .. }) => Ending::DiskFull,
         Err(error) => return Err(error.into()),
     };
@@ -129,7 +129,7 @@ pub fn record(
     })
 }
 
-/// Who looks at records as they pass by.
+/// The receivers of records besides the file.
 struct Onlookers<'a> {
     tally: Tally,
     images: Images,
@@ -137,7 +137,7 @@ struct Onlookers<'a> {
 }
 
 impl Onlookers<'_> {
-    /// Has the source read what the observer has learned to ask for.
+    /// Passes the observer's state rules to the source.
     fn pass_rules_on(&self, source: &mut dyn RecordSource) {
         if let Some(rules) = self.observation.as_ref().and_then(|observation| observation.rules()) {
             source.set_state_rules(&rules);
@@ -145,10 +145,10 @@ impl Onlookers<'_> {
     }
 }
 
-/// After a signal, or when the disk is full, the command gets this long to end on its own.
+/// Time limit for the command to end after a signal, or when the disk is full.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-#[allow(clippy::too_many_arguments)] // the parts of one recording, each used here and nowhere else
+#[allow(clippy::too_many_arguments)] // the parts of one recording, each used only here
 fn run(
     source: &mut dyn RecordSource,
     mut workload: Option<&mut Workload>,
@@ -161,7 +161,7 @@ fn run(
 ) -> Result<(Ending, bool, Option<ExitStatus>), LoopError> {
     let mut target_ended_early = false;
     let mut measuring = delay.is_none();
-    onlookers.pass_rules_on(source); // they hold from the first sample
+    onlookers.pass_rules_on(source); // they apply from the first sample
     if measuring {
         source.start()?;
     }
@@ -178,7 +178,7 @@ fn run(
         }
         let pidfd = workload.as_deref().and_then(|workload| workload.pidfd().map(|fd| fd.as_raw_fd()));
         if workload.is_some() && pidfd.is_none() {
-            timeout = timeout.min(Duration::from_millis(50)); // no descriptor tells of its end: look often
+            timeout = timeout.min(Duration::from_millis(50)); // no descriptor signals its end: poll often
         }
         let wakeups = source.wakeups();
         let mut waiting: Vec<RawFd> = vec![signals.descriptor()];
@@ -187,7 +187,7 @@ fn run(
         waiting.extend(&wakeups);
         let events = signals::wait(&waiting, timeout)?;
 
-        // Looked at before the drain: what was written until now is then certainly in the file.
+        // Read before the drain: everything written until now will be in the file.
         let signal = signals.take();
         let ended = workload.as_deref_mut().is_some_and(|workload| workload.try_wait().is_some());
         if let Some(full) = drain_round(source, writer, onlookers)? {
@@ -210,7 +210,7 @@ fn run(
             if workload.is_none() {
                 break Ending::Target;
             }
-            target_ended_early = true; // nothing more will come, but the command is the user's to end
+            target_ended_early = true; // no more records will come, but the command belongs to the user
         }
         if !measuring && delay.is_some_and(|delay| clock.elapsed() >= delay) {
             source.start()?;
@@ -259,7 +259,7 @@ fn drain_round(
     }
 }
 
-/// Asks the command to end, and gives it a moment: a Ctrl-C on the terminal has reached it already, a signal to the
+/// Sends the command a signal, and waits a moment: a Ctrl-C on the terminal has reached it already, a signal to the
 /// recorder alone has not.
 fn end_politely(workload: &mut Workload) {
     workload.terminate();

@@ -1,4 +1,4 @@
-//! Recording a server on the software PMU: it has to be started under it.
+//! Records a server on the software PMU, which requires starting it there.
 //!
 //! ```text
 //!   stop (if it runs) -> start under the tool, unmeasured and fast -> measure while the command runs -> as it was before
@@ -13,14 +13,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Puts a server's words (program and arguments) behind those that run it on the software PMU.
+/// Prefixes a server's command (program and arguments) with the one that runs it on the software PMU.
 pub type Wrapper = Box<dyn Fn(Vec<OsString>) -> Command>;
 
-/// What a server could not do, and the remedy.
+/// An error of a server, with the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct ServerTrouble {
-    /// What happened.
+    /// The cause.
     pub cause: String,
     /// The remedy.
     pub remedy: String,
@@ -28,7 +28,7 @@ pub struct ServerTrouble {
 
 /// A server that its owner allows to be restarted for a recording.
 pub trait RestartableServer {
-    /// User and group it runs as: they must be able to open the PMU's segment.
+    /// The user and group it runs as, who must be able to open the PMU's segment.
     fn owner(&self) -> (u32, u32);
     /// A path at which the server's user can read `folder` and what is in it.
     ///
@@ -36,7 +36,8 @@ pub trait RestartableServer {
     ///
     /// [`ServerTrouble`] if the folder cannot be copied or opened to that user.
     fn lend(&self, folder: &Path) -> Result<PathBuf, ServerTrouble>;
-    /// Stops it if it runs, starts it by `wrapper`, and waits until it accepts connections, or until `interrupted`.
+    /// Stops it if it runs, starts it through `wrapper`, and waits until it accepts connections, or until
+    /// `interrupted`.
     ///
     /// # Errors
     ///
@@ -56,8 +57,8 @@ impl From<ServerTrouble> for SessionError {
     }
 }
 
-/// Starts `server` on `pmu`; simulation itself begins when the recorder says so. When that fails, or the user does not
-/// want to wait for it, the server is put back.
+/// Starts `server` on `pmu`; the recorder starts the simulation later. If this fails or the user interrupts it, the
+/// server is restored.
 pub(super) fn start_on(server: &mut dyn RestartableServer, pmu: &SoftwarePmu) -> Result<(), SessionError> {
     let (user, group) = server.owner();
     pmu.give_to(user, group)?;

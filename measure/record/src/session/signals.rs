@@ -1,4 +1,4 @@
-//! Ctrl-C and similar signals as something to wait for, so that the file is completed however the recording ends.
+//! Ctrl-C and similar signals as descriptors to wait for, so that the file is completed however the recording ends.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The first ending signal since [`Caught::install`]; 0: none.
+/// The first terminating signal since [`Caught::install`]; 0: none.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 
-/// While this lives, ending signals are noted and end nothing: a server that was restarted has to be put back first.
-/// Unlike a blocked signal, a caught one is not inherited by the programs that are started meanwhile.
+/// While this exists, terminating signals are recorded and do not end the process: a restarted server must be
+/// restored first. Unlike a blocked signal, a caught one is not inherited by programs started meanwhile.
 pub struct Caught {
     before: Vec<(libc::c_int, libc::sigaction)>,
 }
 
 impl Caught {
-    /// Takes the signals over.
+    /// Installs the handlers.
     pub fn install() -> Caught {
         extern "C" fn note(signal: libc::c_int) {
             let _ = CAUGHT.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
@@ -37,7 +37,7 @@ impl Caught {
         Caught { before: ENDING.iter().map(install).collect() }
     }
 
-    /// The signal that came, if one did.
+    /// The received signal, if any.
     pub fn signal() -> Option<i32> {
         Some(CAUGHT.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }
@@ -52,14 +52,14 @@ impl Drop for Caught {
     }
 }
 
-/// While this lives, SIGINT, SIGTERM and SIGHUP do not end the thread's process but make a descriptor readable.
+/// While this exists, SIGINT, SIGTERM and SIGHUP do not end the process but make a descriptor readable.
 pub struct Signals {
     descriptor: OwnedFd,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Blocks the signals and opens the descriptor.
     pub fn block() -> io::Result<Signals> {
         // SAFETY: plain structures in and out; the descriptor is new.
         unsafe {
@@ -80,12 +80,12 @@ impl Signals {
         }
     }
 
-    /// Readable when a signal has come.
+    /// Readable after a signal.
     pub fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    /// The signal that has come, if one has.
+    /// The received signal, if any.
     pub fn take(&self) -> Option<i32> {
         // SAFETY: the buffer holds one structure.
         unsafe {
@@ -104,7 +104,7 @@ impl Drop for Signals {
     }
 }
 
-/// Waits until one of the descriptors is readable or the time is over. Returns, for each, whether it has something
+/// Waits until one of the descriptors is readable or the time is over. Returns, for each, whether it is readable
 /// and whether it has hung up.
 pub fn wait(descriptors: &[RawFd], timeout: std::time::Duration) -> io::Result<Vec<(bool, bool)>> {
     let mut polled: Vec<libc::pollfd> =

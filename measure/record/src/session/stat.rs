@@ -1,4 +1,4 @@
-//! Counting without samples: no rings, no file, one number per event.
+//! Counts without samples: no rings, no file, one number per event.
 
 use super::choose::{self, Chosen};
 use super::recorder::{Ending, LoopError};
@@ -24,34 +24,34 @@ use std::time::{Duration, Instant};
 pub struct EventStatistic {
     /// The event, with the modes that were counted.
     pub name: String,
-    /// How often it happened, scaled to the whole time; `None` if it never had a counter.
+    /// Number of occurrences, scaled to the whole time; `None` if it never had a counter.
     pub count: Option<u64>,
-    /// How often it was seen.
+    /// Number of counted occurrences.
     pub counted: u64,
     /// The share of the time it had a counter, 0 to 1.
     pub running_share: f64,
-    /// Whether `count` is an extrapolation: from a share of the time, or of the cache lines.
+    /// Whether `count` is extrapolated from a share of the time or of the cache lines.
     pub scaled: bool,
-    /// One cache line in this many was simulated; 1: all.
+    /// One cache line in this number was simulated; 1: all.
     pub one_line_in: u32,
-    /// What was given up to open it.
+    /// The concessions made to open it.
     pub concessions: Vec<Concession>,
 }
 
 /// All counts of a run.
 #[derive(Debug)]
 pub struct StatReport {
-    /// Where they come from.
+    /// The source of the counts.
     pub source: EventSource,
     /// One per event.
     pub events: Vec<EventStatistic>,
-    /// How long it took.
+    /// Its duration.
     pub duration: Duration,
-    /// What ended it.
+    /// The reason for its end.
     pub ending: Ending,
-    /// How the command ended, where there was one and it has.
+    /// The command's exit status, if there was a command and it has ended.
     pub status: Option<ExitStatus>,
-    /// What the user should know.
+    /// Limits of the source for the user.
     pub notes: Vec<String>,
 }
 
@@ -197,7 +197,7 @@ fn has_hung_up(descriptor: &OwnedFd) -> bool {
     signals::wait(&[descriptor.as_raw_fd()], Duration::ZERO).is_ok_and(|events| events[0].1)
 }
 
-/// Lets the command go and waits for an end, calling `start` when measuring shall begin.
+/// Releases the command and waits for an end; calls `start` when measuring begins.
 fn run(
     mut workload: Option<&mut Workload>,
     delay: Option<Duration>,

@@ -1,11 +1,11 @@
-//! Counting records while they pass: a recorder that says what it has.
+//! Counts records while they are written, for the recorder's report.
 
 use hardmeter_samples::model::Timestamp;
 use hardmeter_samples::perf_data::abi::{record_type, sample_type};
 use hardmeter_samples::perf_data::EventAttributes;
 use std::collections::HashMap;
 
-/// What went by.
+/// Counts of records.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Samples, by event in the order of the file.
@@ -14,18 +14,18 @@ pub struct Tally {
     pub lost_records: u64,
     /// Samples that the kernel could not even begin to write.
     pub lost_samples: u64,
-    /// How often an event was stopped because it interrupted too often.
+    /// How often the kernel throttled an event because of too many interrupts.
     pub throttled: u64,
     /// Processes that had a sample.
     pub processes: std::collections::BTreeSet<i32>,
     /// Time of the earliest and the latest sample.
     pub times: Option<(Timestamp, Timestamp)>,
     events: HashMap<u64, usize>,
-    /// Samples come in bursts of one event and one process.
+    /// Cache: consecutive samples usually have the same event and process.
     last_id: (u64, usize),
     last_process: Option<i32>,
-    /// Position of the process and the time in a sample, in words. One for all: the recorder asks for the same
-    /// leading fields for every event.
+    /// Word position of process and time in a sample, the same for all events: the recorder requests the same
+    /// leading fields.
     process_at: Option<usize>,
     time_at: Option<usize>,
 }

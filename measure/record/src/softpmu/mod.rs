@@ -1,5 +1,5 @@
-//! The software PMU's driver: makes the shared segment, says how to start a program under the tool, and drains the
-//! records. The PMU itself is the Valgrind tool in `measure/simulate/`.
+//! The software PMU's driver: creates the shared segment, builds the command that starts a program under the tool,
+//! and drains the records. The PMU itself is the Valgrind tool in `measure/simulate/`.
 //!
 //! ```text
 //!   SoftwarePmu::prepare ── segment ──┬── valgrind --tool=softpmu postgres ...   (command())
@@ -27,21 +27,20 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to simulate.
+/// The configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimulationConfig {
     /// The machine.
     pub machine: Machine,
-    /// Events to sample, each with its period; none: only count.
+    /// Events to sample, each with its period; empty: only count.
     pub events: Vec<(MemoryEvent, Period)>,
     /// Frames of call chain per sample; 0: none. Each sample then costs an unwinding of the stack.
     pub callchain_depth: u32,
-    /// Find out why lines are missing: classify misses, measure how far apart uses of a line are, and simulate huge
-    /// pages beside.
+    /// Record causes: classify misses, measure reuse distances, and simulate huge pages in parallel.
     pub causes: bool,
-    /// Replace the programs' `malloc`, to tell which heap block an access is in and where it was asked for.
+    /// Replace the programs' `malloc`, to record the heap block of each access and where it was allocated.
     pub heap: bool,
-    /// Simulate one cache line in this many (a power of two up to 64); 1: all. Counts are scaled.
+    /// Simulate one cache line in this number (a power of two up to 64); 1: all. Counts are scaled.
     pub set_sampling: u32,
     /// Simulate branch prediction even when no branch event is sampled.
     pub branches: bool,
@@ -65,7 +64,7 @@ impl SimulationConfig {
     }
 }
 
-/// Why the software PMU cannot run.
+/// Errors of the software PMU.
 #[derive(Debug, thiserror::Error)]
 pub enum SoftPmuError {
     /// Valgrind is not installed.
@@ -79,13 +78,13 @@ pub enum SoftPmuError {
         searched.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     NoTool {
-        /// Where it was looked for.
+        /// The searched folders.
         searched: Vec<PathBuf>,
     },
     /// The processor is not one that the tool is built for.
     #[error("the software PMU runs x86-64 programs only, and this machine is {0}\n  remedy: --source timer")]
     Architecture(&'static str),
-    /// The segment cannot be made.
+    /// The segment cannot be created.
     #[error("cannot make the shared segment {path}: {source}\n  remedy: free space in /dev/shm, or mount it larger")]
     Segment {
         /// The file.
@@ -93,10 +92,10 @@ pub enum SoftPmuError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// No such machine model.
+    /// Unknown machine model.
     #[error("there is no machine model {name:?}\n  remedy: --machine this, a TOML file, or one of: {}", Machine::builtin_names().collect::<Vec<_>>().join(", "))]
     UnknownMachine {
-        /// As asked for.
+        /// The requested name.
         name: String,
     },
     /// The machine model is wrong.
@@ -110,7 +109,7 @@ pub enum SoftPmuError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The running machine does not tell its caches.
+    /// The running machine does not report its caches.
     #[error("cannot read this machine's caches: {0}\n  remedy: name a model with --machine")]
     ThisMachine(String),
     /// The program cannot be simulated.
@@ -144,15 +143,15 @@ pub fn find_machine(name: &str) -> Result<Machine, SoftPmuError> {
     Ok(Machine::parse(name, &text)?)
 }
 
-/// What a simulation counted, over all cores and processes.
+/// Counts of a simulation, over all cores and processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedCounts {
-    /// How often each event happened; scaled up when only some sets were simulated. Branch mispredictions only
-    /// where they were simulated.
+    /// Number of occurrences of each event; scaled up if only some sets were simulated. Branch mispredictions only
+    /// if they were simulated.
     pub events: BTreeMap<MemoryEvent, u64>,
     /// Simulated cycles, summed over cores.
     pub cycles: hardmeter_samples::model::Cycles,
-    /// How often a core went from one process to another.
+    /// Number of process switches on all cores.
     pub switches: u64,
     /// Processes that ran.
     pub processes: u32,
@@ -166,11 +165,11 @@ pub struct SoftwarePmu {
     tool_folder: PathBuf,
 }
 
-/// Virtual size of the segment's heap; it is sparse. Page frames, the last level and its shadow fit into the first part,
+/// Virtual size of the segment's sparse heap. Page frames, the last level and its shadow fit into the first part,
 /// first-touch bits and private caches of a core into the second.
 const HEAP_SIZE: usize = 512 << 20;
 const HEAP_SIZE_PER_CORE: usize = 160 << 20;
-/// With several cores: 16 bytes for each of 2^28 lines say who has it.
+/// For several cores: 16 bytes for each of 2^28 lines record its owners.
 const DIRECTORY_SIZE: usize = 5 << 30;
 
 impl SoftwarePmu {
@@ -207,7 +206,7 @@ impl SoftwarePmu {
         for (event, period) in &config.events {
             raw.period[*event as usize] = period.0;
         }
-        // With only some lines simulated, what overlaps is not seen.
+        // If only some lines are simulated, overlap is unknown.
         if let Some(core) = machine.core.as_ref().filter(|_| config.set_sampling <= 1) {
             raw.core = CoreConfig::new(core);
         }
@@ -229,8 +228,8 @@ impl SoftwarePmu {
         Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
     }
 
-    /// What puts a program's words behind those of the PMU, for callers that start programs themselves; `tool_folder` is
-    /// [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
+    /// Prefixes a program's command with that of the PMU, for callers that start programs themselves; `tool_folder`
+    /// is [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
     pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
         let valgrind = self.valgrind.clone();
         let tool = if self.config.heap { "--tool=softpmuheap" } else { "--tool=softpmu" };
@@ -249,12 +248,12 @@ impl SoftwarePmu {
         })
     }
 
-    /// The folder of the tool and what Valgrind needs beside it.
+    /// The folder of the tool and Valgrind's files.
     pub fn tool_folder(&self) -> &Path {
         &self.tool_folder
     }
 
-    /// Lets programs of another user run on this PMU (a server that is started as `postgres`).
+    /// Allows programs of another user to run on this PMU (a server that runs as `postgres`).
     ///
     /// # Errors
     ///
@@ -273,20 +272,20 @@ impl SoftwarePmu {
         self.segment.statements()
     }
 
-    /// How far apart uses of a line were; `None` where it was not simulated.
+    /// Reuse distances; `None` if they were not measured.
     pub fn reuse(&self) -> Option<ReuseHistogram> {
         let (cold, buckets) = self.segment.reuse(self.config.machine.cores as usize)?;
         Some(reuse::histogram(cold, &buckets))
     }
 
-    /// Page walks as they were and as huge pages would have left them; `None` where they were not simulated.
+    /// Page walks, and their number with huge pages; `None` if they were not simulated.
     pub fn page_walks(&self) -> Option<PageWalks> {
         let totals = self.segment.totals();
         // The first page of all costs a walk. With only some lines simulated, pages are missed.
         (totals.walks_all_huge > 0 && !self.samples_sets()).then(|| PageWalks {
             small: match self.config.machine.stlb {
                 Some(_) => totals.events[MemoryEvent::StlbMiss as usize],
-                // What the first level does not hold has to be walked for.
+                // First-level TLB misses need a walk.
                 None => {
                     totals.events[MemoryEvent::DtlbMiss as usize]
                         + totals.events[MemoryEvent::ItlbMiss as usize]
@@ -297,7 +296,7 @@ impl SoftwarePmu {
         })
     }
 
-    /// Begins to simulate: until then programs run at Valgrind's bare speed and nothing is counted.
+    /// Starts the simulation: before, programs run at Valgrind's base speed and nothing is counted.
     pub fn start_measuring(&self) {
         self.segment.set_measuring(true);
     }
@@ -319,7 +318,7 @@ impl SoftwarePmu {
         self.segment.drain(sink)
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> SimulatedCounts {
         let totals = self.segment.totals();
         let sampling = u64::from(self.config.set_sampling);
@@ -338,7 +337,7 @@ impl SoftwarePmu {
         }
     }
 
-    /// What the latencies of samples are.
+    /// The meaning of the samples' latencies.
     pub fn latency_kind(&self) -> LatencyKind {
         match self.config.machine.core {
             Some(_) if !self.samples_sets() => LatencyKind::Exposed,
@@ -346,7 +345,7 @@ impl SoftwarePmu {
         }
     }
 
-    /// What the core hid and what it could not; `None` where every miss costs its whole latency.
+    /// Hidden and exposed latency; `None` if every miss costs its whole latency.
     pub fn hidden_latency(&self) -> Option<HiddenLatency> {
         (self.latency_kind() == LatencyKind::Exposed).then(|| {
             let totals = self.segment.totals();
@@ -359,7 +358,7 @@ impl SoftwarePmu {
         })
     }
 
-    /// One cache line in this many is simulated; 1: all.
+    /// One cache line in this number is simulated; 1: all.
     pub fn one_line_in(&self) -> u32 {
         self.config.set_sampling.max(1)
     }
@@ -383,7 +382,7 @@ impl SoftwarePmu {
             .collect()
     }
 
-    /// What the reader of a simulated capture must know.
+    /// Warnings for readers of a simulated capture.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             format!("simulated on {}: {}", self.config.machine.name, self.config.machine.title),
@@ -431,7 +430,7 @@ impl SimulationConfig {
     }
 }
 
-/// Whether an event is seen only on the cache lines that are simulated: not so what the code itself does.
+/// Whether an event occurs only on simulated cache lines; events of the code itself do not.
 pub(crate) fn follows_lines(event: MemoryEvent) -> bool {
     !matches!(
         event,
@@ -442,9 +441,10 @@ pub(crate) fn follows_lines(event: MemoryEvent) -> bool {
     )
 }
 
-/// What `measure/simulate/tool/records.c` writes, as an attribute.
+/// The layout written by `measure/simulate/tool/records.c`, as an attribute.
 fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) -> EventAttributes {
-    // PERF_TYPE_RAW with a number of our own: no hardware event means the same, and the name travels in EVENT_DESC.
+    // PERF_TYPE_RAW with Hardmeter's own numbers: no hardware event has the same meaning, and EVENT_DESC has the
+    // name.
     const PERF_TYPE_RAW: u32 = 4;
     let mut attr = PerfEventAttr::new(PERF_TYPE_RAW, 0x4d48_0000 + event as u64);
     let lines = if follows_lines(event) { u64::from(config.set_sampling) } else { 1 };
@@ -480,7 +480,7 @@ fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) 
     EventAttributes { name: event.name().to_string(), attr, ids: vec![event as u64 + 1] }
 }
 
-/// The folder for `VALGRIND_LIB`: named by the environment, installed beside us, or built in the source tree.
+/// The folder for `VALGRIND_LIB`: from the environment, beside the installed program, or in the source tree.
 fn find_tool() -> Result<PathBuf, SoftPmuError> {
     let mut searched = Vec::new();
     if let Some(folder) = std::env::var_os("HARDMETER_SOFTPMU") {

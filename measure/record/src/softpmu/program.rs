@@ -1,11 +1,11 @@
-//! Programs that the software PMU cannot run are refused before they are started.
+//! Refuses programs that the software PMU cannot run before they are started.
 
 use std::ffi::{CString, OsStr};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the shell would find a program.
+/// Looks up a program in PATH, as the shell does.
 pub(super) fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
@@ -50,7 +50,7 @@ fn check_file(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What a script's first line names.
+/// The interpreter in a script's first line.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let head = read_head(script).ok()?;
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
@@ -58,7 +58,7 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(word)))
 }
 
-/// The beginning of a file: an ELF header, or a script's first line as far as the kernel reads it.
+/// The beginning of a file: an ELF header, or the part of a script's first line that the kernel reads.
 fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     std::fs::File::open(path)?.take(256).read_to_end(&mut head)?;

@@ -6,7 +6,7 @@ use hardmeter_samples::sidecar::{ReuseBucket, ReuseHistogram};
 /// `HM_REUSE_STEPS`: buckets per power of two.
 const STEPS: u64 = 4;
 
-/// The smallest distance of a bucket: `hm_reuse_least`, which `segment.h` explains.
+/// The smallest distance of a bucket: `hm_reuse_least` of `segment.h`.
 fn least(bucket: u64) -> u64 {
     match bucket < STEPS {
         true => bucket,

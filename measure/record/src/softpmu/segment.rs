@@ -1,7 +1,8 @@
-//! The shared segment, seen from the recorder: the mirror of `measure/simulate/sim/segment.h`, which documents it.
+//! The recorder's view of the shared segment: the counterpart of `measure/simulate/sim/segment.h`, which documents
+//! it.
 //!
 //! The tool refuses a segment whose version or header size differs from what it was compiled with, and the C header
-//! asserts the offsets below at compile time: the two cannot drift apart unnoticed.
+//! asserts the offsets below at compile time: a difference cannot go unnoticed.
 
 use super::SoftPmuError;
 use crate::rings;
@@ -37,7 +38,7 @@ pub(super) struct Totals {
     pub dependent: u64,
 }
 
-/// A mapped segment and its file, which goes when this is dropped.
+/// A mapped segment and its file, which is removed on drop.
 pub(super) struct Segment {
     path: PathBuf,
     file: File,
@@ -47,14 +48,14 @@ pub(super) struct Segment {
     scratch: Vec<u8>,
 }
 
-// The mapping is shared memory by design; all that both sides change is atomic.
+// The mapping is shared memory by design; everything that both sides change is atomic.
 unsafe impl Send for Segment {}
 
 impl Segment {
-    /// Bytes of the ring: at 400 bytes a sample, 20,000 samples between two drains.
+    /// Size of the ring in bytes: at 400 bytes per sample, 20,000 samples between two drains.
     const RING_SIZE: usize = 8 << 20;
 
-    /// Makes a segment for `config`. The file is sparse: only what the simulation touches takes memory.
+    /// Creates a segment for `config`. The file is sparse: only used pages take memory.
     pub fn create(config: Config, heap_size: usize) -> Result<Segment, SoftPmuError> {
         let size = RING_OFFSET + Self::RING_SIZE + heap_size;
         let (path, file) = create_file()?;
@@ -99,12 +100,12 @@ impl Segment {
         unsafe { &*self.base.cast::<Header>() }
     }
 
-    /// Where the tool finds it.
+    /// The path by which the tool opens it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets a server that runs as another user open it.
+    /// Allows a server that runs as another user to open it.
     pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
         fchown(&self.file, Some(user), Some(group))
             .map_err(|source| SoftPmuError::Segment { path: self.path.clone(), source })
@@ -115,7 +116,7 @@ impl Segment {
         self.header().control.0.measuring.store(u32::from(on), Ordering::Release);
     }
 
-    /// Hands over the records written since the last call; the ring's bytes are free again after each call.
+    /// Passes the records written since the last call; each call frees the ring's bytes.
     pub fn drain<E: From<rings::RingError>>(
         &mut self,
         sink: impl FnMut(&[u8]) -> Result<(), E>,
@@ -125,8 +126,8 @@ impl Segment {
         let tail = self.header().ring_tail.0.load(Ordering::Relaxed);
         let unread = rings::unread(tail, head, ring_size)?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        // SAFETY: the ring lies within the mapping (checked by its constant size), and its writers stay off the
-        // bytes between tail and head until the tail moves.
+        // SAFETY: the ring lies within the mapping (its size is constant), and writers do not touch the bytes
+        // between tail and head until the tail moves.
         let (first, second) = unsafe {
             let ring = self.base.add(RING_OFFSET);
             (
@@ -141,16 +142,15 @@ impl Segment {
         Ok(consumed)
     }
 
-    /// Has `rules` carried out at every sample from now on, in place of those before; more than
-    /// [`StateRule::MOST`] are not taken.
+    /// Sets the rules executed at every later sample, replacing earlier ones; at most [`StateRule::MOST`].
     pub fn set_state_rules(&mut self, rules: &[StateRule]) {
-        // SAFETY: mapped for as long as self lives. No process reads rules beyond their number, which is 0 while
-        // they are written.
+        // SAFETY: mapped while self exists. No process reads rules beyond their number, which is 0 while they are
+        // written.
         unsafe {
             let states = std::ptr::addr_of_mut!((*self.base.cast::<Header>()).states.0);
             let number = &(*states).number;
             number.store(0, Ordering::SeqCst);
-            // The simulator reads at the sample itself: it need not know whether a statement is a later one.
+            // The simulator reads during the sample itself: it need not check whether a statement is a later one.
             let late =
                 |rule: &&StateRule| matches!(rule, StateRule::Word { id: StateId::STATEMENT_START, .. });
             let rules: Vec<&StateRule> =
@@ -171,7 +171,7 @@ impl Segment {
             .iter()
             .filter_map(|slot| {
                 let length = slot.length.load(Ordering::Acquire) as usize;
-                // Length 0: the process that had the slot died before the text was whole.
+                // Length 0: the process that had the slot died before the text was complete.
                 let text = (length > 0).then(|| &slot.text[..length.min(STATEMENT_TEXT)])?;
                 Some(Statement {
                     id: StatementId(slot.hash.load(Ordering::Relaxed)),
@@ -183,7 +183,7 @@ impl Segment {
         statements
     }
 
-    /// Reuse distances, summed over cores: first uses, and uses by bucket. `None` where they were not measured.
+    /// Reuse distances, summed over cores: first uses, and uses by bucket. `None` if they were not measured.
     pub fn reuse(&self, cores: usize) -> Option<(u64, [u64; REUSE_BUCKETS])> {
         let at = self.header().control.0.reuse.load(Ordering::Acquire) as usize;
         let (mut cold, mut buckets) = (0, [0; REUSE_BUCKETS]);
@@ -196,16 +196,17 @@ impl Segment {
         Some((cold, buckets))
     }
 
-    /// Some of what the segment holds at an offset; `None` at offset 0, or where it would not lie within.
+    /// A table in the segment at an offset; `None` at offset 0, or if it would not lie within.
     fn table<T>(&self, at: usize, count: usize) -> Option<&[T]> {
         let bytes = count.checked_mul(std::mem::size_of::<T>())?;
         let fits =
             at != 0 && at.is_multiple_of(std::mem::align_of::<T>()) && at.checked_add(bytes)? <= self.size;
-        // SAFETY: within the mapping and aligned; the callers' types are plain numbers, for which any bits are valid.
+        // SAFETY: within the mapping and aligned; the callers' types are plain numbers, for which any bits are
+        // valid.
         fits.then(|| unsafe { std::slice::from_raw_parts(self.base.add(at).cast::<T>(), count) })
     }
 
-    /// How many processes ever attached or were forked.
+    /// Number of processes that ever attached or were forked.
     pub fn attached(&self) -> u32 {
         self.header().control.0.attached.load(Ordering::Acquire)
     }
@@ -237,33 +238,32 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // A program that waits for room in the ring cannot even take a signal: let it go. Our death alone may not
-        // tell it, for a process that was not waited for still exists.
+        // A program that waits for space in the ring cannot take a signal: release it. It may not detect the
+        // recorder's death, since an unreaped process still exists.
         self.header().control.0.recorder_pid.store(0, Ordering::Release);
         // SAFETY: base and size are those of the mapping made in create().
         unsafe { libc::munmap(self.base.cast(), self.size) };
-        // Processes still attached keep the memory; no process can attach any more.
+        // Attached processes keep the memory; no other process can attach any more.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 const NAME: &str = "hardmeter-";
 
-/// Removes the segments of recorders that were killed before they could: they hold memory without use. Programs that
-/// still run on one keep it.
+/// Removes the segments of killed recorders, which waste memory. Programs that still run on one keep it.
 fn sweep(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let recorder =
             name.to_str().and_then(|name| name.strip_prefix(NAME)?.split_once('-')?.0.parse::<u32>().ok());
         if recorder.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Another user's stays: that user's next recording removes it.
+            // Another user's remains: that user's next recording removes it.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// A new file that only its owner can open: in memory where there is a memory file system, else among temporary
+/// Creates a file that only its owner can open: in a memory file system if there is one, else among temporary
 /// files.
 fn create_file() -> Result<(PathBuf, File), SoftPmuError> {
     let shared_memory = Path::new("/dev/shm");
@@ -291,7 +291,7 @@ mod tests {
         Segment::create(Config::new([None; 4], [None; 3]), 8 << 20).expect("a segment")
     }
 
-    /// The words of the segment at `offset`, as the tool would write them.
+    /// The words of the segment at `offset`, in the tool's layout.
     fn words(segment: &mut Segment, offset: usize) -> *mut u64 {
         assert!(offset.is_multiple_of(8) && offset < segment.size);
         // SAFETY: within the mapping.

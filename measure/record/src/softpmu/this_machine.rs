@@ -1,11 +1,11 @@
-//! The running machine as a model: caches from sysfs, TLBs from CPUID.
+//! A model of the running machine: caches from sysfs, TLBs from CPUID.
 
 use super::SoftPmuError;
 use hardmeter_samples::machine::{CacheGeometry, CoreModel, Machine, TlbGeometry, LINE_SIZE};
 use std::path::Path;
 
-/// Describes the machine we run on. What the kernel does not report (latencies, often the TLBs of a virtual
-/// machine) is assumed; the model's notes state each assumption.
+/// Describes the running machine. Values that the kernel does not report (latencies, often the TLBs of a virtual
+/// machine) are assumed; the model's notes state each assumption.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ fn parse_size(text: &str) -> Option<u32> {
     number.parse::<u32>().ok()?.checked_mul(factor)
 }
 
-/// The clock that the kernel measured at start; 2 GHz where it does not tell.
+/// The clock rate that the kernel measured at boot; 2 GHz if unknown.
 fn clock_from_cpuinfo(cpuinfo: &str) -> u32 {
     cpuinfo
         .lines()
@@ -128,12 +128,12 @@ fn processor() -> (String, Option<[TlbGeometry; 3]>) {
         };
         (entries > 0 && ways > 0).then(|| TlbGeometry {
             entries,
-            // Some parts report entries that are no multiple of the ways.
+            // Some processors report entries that are not a multiple of the ways.
             ways: if entries.is_multiple_of(ways) { ways } else { entries },
             latency: 0,
         })
     };
-    // AMD tells in leaves 8000_0005h and 8000_0006h.
+    // AMD: leaves 8000_0005h and 8000_0006h.
     let amd = || {
         let first = cpuid.get_l1_cache_and_tlb_info()?;
         let second = cpuid.get_l2_l3_cache_and_tlb_info()?;
@@ -143,7 +143,7 @@ fn processor() -> (String, Option<[TlbGeometry; 3]>) {
             tlb(second.dtlb_4k_size().into(), second.dtlb_4k_associativity())?,
         ])
     };
-    // Intel tells in leaf 18h.
+    // Intel: leaf 18h.
     let intel = || {
         let mut found: [Option<TlbGeometry>; 3] = [None; 3];
         for entry in cpuid.get_deterministic_address_translation_info()? {

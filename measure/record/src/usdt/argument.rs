@@ -1,27 +1,27 @@
-//! Where a probe's argument lies, as its note says it: `8@%rdi`, `-4@60(%rax)`, `8@-144(%rbp)`.
+//! The location of a probe's argument, as in its note: `8@%rdi`, `-4@60(%rax)`, `8@-144(%rbp)`.
 //!
-//! The size is in bytes, negative for signed values; the place is an operand as the GNU assembler writes it. Only what
-//! the kernel's own fetch language has is understood: a register, or memory beside one.
+//! The size is in bytes, negative for signed values; the location is an operand in the GNU assembler's syntax. Only
+//! those that the kernel's fetch language supports are accepted: a register, or memory relative to one.
 
 use hardmeter_samples::model::Register;
 
 /// An argument that the kernel can fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument {
-    /// Its bytes: 1, 2, 4 or 8.
+    /// Its size in bytes: 1, 2, 4 or 8.
     pub size: u8,
     /// Whether it is signed.
     pub signed: bool,
-    /// Where it lies.
+    /// Its location.
     pub place: Place,
 }
 
-/// Where an argument lies at its probe.
+/// The location of an argument at its probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a register.
     Register(Register),
-    /// In memory, so far from what a register points to.
+    /// In memory, at this offset from the address in a register.
     Memory {
         /// The register.
         base: Register,
@@ -31,8 +31,8 @@ pub enum Place {
 }
 
 impl Argument {
-    /// Reads one argument of a note. `None` where it is an operand that the kernel cannot fetch: a constant, an indexed
-    /// or a program-relative address.
+    /// Parses one argument of a note. `None` for an operand that the kernel cannot fetch: a constant, an indexed or
+    /// a program-relative address.
     pub fn parse(text: &str) -> Option<Argument> {
         let (size, operand) = text.split_once('@')?;
         let size: i8 = size.parse().ok()?;
@@ -81,7 +81,7 @@ fn register(name: &str) -> Option<Register> {
     )
 }
 
-/// The name by which the kernel fetches a register: `di` for `rdi`, and `r8` for `r8`.
+/// The kernel's name of a register: `di` for `rdi`, and `r8` for `r8`.
 fn kernel_name(register: Register) -> &'static str {
     let name = register.name();
     match name.strip_prefix('r') {

@@ -1,4 +1,5 @@
-//! From processes to events that can be opened: which executables, which probes, by which of the kernel's two ways.
+//! From processes to events that can be opened: the executables, their probes, and which of the kernel's two
+//! interfaces to use.
 
 use super::argument::Place;
 use super::note;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 /// Why statements cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum UsdtError {
-    /// Nothing runs yet that could be asked.
+    /// No server process runs yet.
     #[error("statements need a running server, and none is given")]
     NoServer,
     /// No executable of the target has such probes.
@@ -28,10 +29,10 @@ pub enum UsdtError {
         /// The executables, by their processes.
         programs: String,
     },
-    /// The kernel lets this user set no probes.
+    /// The kernel does not allow this user to set probes.
     #[error("no right to set probes: {reason}")]
     NotAllowed {
-        /// What was tried.
+        /// The attempt and its error.
         reason: String,
     },
     /// The kernel refused one.
@@ -66,28 +67,28 @@ impl UsdtError {
     }
 }
 
-/// An event that tells of statements.
+/// An event of a statement probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeEvent {
     /// Its name in the capture.
     pub name: String,
-    /// How the kernel knows it.
+    /// Its encoding for the kernel.
     pub encoding: Encoding,
-    /// How its samples tell of the text.
+    /// How its samples contain the text.
     fields: Fields,
 }
 
-/// How a sample tells of the text.
+/// How a sample contains the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
     /// The text itself, in the raw field.
     Text,
-    /// The register that points to it, if it is needed to tell a beginning from an end.
+    /// The register with its address, if it is needed to distinguish a begin from an end.
     Register { mask: u64 },
 }
 
 impl ProbeEvent {
-    /// The attribute to open it with: every passing of the probe is a sample.
+    /// Its attribute: every execution of the probe is a sample.
     pub fn attribute(&self, common: &Common) -> PerfEventAttr {
         let common = Common { callchains: false, ..*common };
         let mut attr = attributes::sampling(&self.encoding, Rate::Period(Period(1)), Modes::BOTH, &common);
@@ -109,9 +110,9 @@ pub struct StatementProbes {
     events: Vec<ProbeEvent>,
     notes: Vec<String>,
     tracing_data: Option<Vec<u8>>,
-    /// Their addresses stand in the attributes of the uprobe PMU.
+    /// Referenced by the attributes of the uprobe PMU.
     _paths: Vec<CString>,
-    /// Takes the names away.
+    /// Removes the names on drop.
     group: Option<ProbeGroup>,
 }
 
@@ -127,7 +128,7 @@ const TRACEPOINT: u32 = 2;
 const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 impl StatementProbes {
-    /// Finds the probes in the executables of these processes and defines them in the kernel.
+    /// Finds the probes in the executables of these processes and registers them in the kernel.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl StatementProbes {
             source,
         };
         let general = |source: io::Error| refused("group", &programs[0], source);
-        let _ = tracefs.sweep(); // what stays is in nobody's way
+        let _ = tracefs.sweep(); // remaining names are harmless
         let mut group = tracefs.group().map_err(general)?;
         let mut events = Vec::new();
         for program in programs {
@@ -184,7 +185,7 @@ impl StatementProbes {
         })
     }
 
-    /// The way without names: the kernel reads no text, and the recorder would read it too late.
+    /// The interface without names: the kernel reads no text, and the recorder would read it too late.
     fn by_pmu(device: u32, programs: &[Program], refused: &str) -> Result<StatementProbes, UsdtError> {
         let own = std::process::id();
         let mut paths = Vec::new();
@@ -219,9 +220,10 @@ impl StatementProbes {
         Ok(StatementProbes { events, notes, tracing_data: None, _paths: paths, group: None })
     }
 
-    /// Whether the events may be opened for processes, whose children inherit them. On the uprobe PMU that would be
-    /// harmful: the kernel asks whether the *process* that forks has the right to set probes, and a server without it can
-    /// fork no more (seen with Linux 6.18: "could not fork new process for connection: Permission denied").
+    /// Whether the events may be opened for processes whose children inherit them. On the uprobe PMU that would be
+    /// harmful: the kernel checks whether the *forking process* has the right to set probes, and a server without
+    /// it can no longer fork (observed with Linux 6.18: "could not fork new process for connection: Permission
+    /// denied").
     pub fn may_be_inherited(&self) -> bool {
         self.group.is_some()
     }
@@ -231,12 +233,12 @@ impl StatementProbes {
         &self.events
     }
 
-    /// What a reader of the capture must know.
+    /// Warnings for readers of the capture.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What perf needs to read the capture.
+    /// The data that perf needs to read the capture.
     pub fn tracing_data(&self) -> Option<&[u8]> {
         self.tracing_data.as_deref()
     }
@@ -254,12 +256,13 @@ fn pmu_encoding(device: u32, mark: &Mark, path: &CString) -> Encoding {
     }
 }
 
-/// The executables of processes that have marks, each once. `register`: a text whose address lies in memory is of no use.
+/// The executables of processes that have marks, without duplicates. `register`: only texts whose address is in a
+/// register can be used.
 fn programs(processes: &[Pid], register: bool) -> Result<Vec<Program>, UsdtError> {
     let mut seen = BTreeMap::new();
     for pid in processes {
         let path = PathBuf::from(format!("/proc/{pid}/exe"));
-        let Ok(file) = std::fs::metadata(&path) else { continue }; // ended, or a thread of the kernel
+        let Ok(file) = std::fs::metadata(&path) else { continue }; // ended, or a kernel thread
         seen.entry((file.dev(), file.ino())).or_insert(path);
     }
     if seen.is_empty() {
@@ -285,8 +288,8 @@ fn programs(processes: &[Pid], register: bool) -> Result<Vec<Program>, UsdtError
     Ok(programs)
 }
 
-/// Checks whether statements of a server with this executable could be recorded; returns the text of the doctor's
-/// verdict.
+/// Checks whether statements of a server with this executable could be recorded; returns the doctor's verdict in
+/// words.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
-//! The probes that an executable tells of in its section `.note.stapsdt`.
+//! The probes that an executable describes in its section `.note.stapsdt`.
 //!
 //! ```text
 //! note   name size | description size | type 3 | "stapsdt\0" | description, padded to four
 //!        description: location | base | semaphore | provider\0 | name\0 | arguments\0
 //! ```
 //!
-//! Locations were linked against `.stapsdt.base`; an executable that was moved afterwards (prelink) has that section
-//! elsewhere, and its probes lie as far away from where their notes say. The kernel wants places in the file.
+//! Locations were linked against `.stapsdt.base`; in an executable that was relocated afterwards (prelink) that
+//! section and the probes have moved by the same distance. The kernel needs file offsets.
 
 use super::argument::Argument;
 use hardmeter_samples::model::FileOffset;
@@ -14,22 +14,22 @@ use object::{Object, ObjectSection, ObjectSegment};
 use std::fs::File;
 use std::path::Path;
 
-/// One place in an executable where a probe lies. A probe that the compiler duplicated has several.
+/// One occurrence of a probe in an executable. A probe that the compiler duplicated has several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Whose probe it is: `postgresql`.
+    /// Its provider: `postgresql`.
     pub provider: String,
-    /// What it is called: `query__start`.
+    /// Its name: `query__start`.
     pub name: String,
-    /// Where its instruction lies in the file.
+    /// File offset of its instruction.
     pub location: FileOffset,
-    /// Where the counter lies that switches it on, if it has one.
+    /// File offset of the counter that enables it, if it has one.
     pub semaphore: Option<FileOffset>,
     /// Its arguments; `None` for one that the kernel cannot fetch.
     pub arguments: Vec<Option<Argument>>,
 }
 
-/// The type of such a note.
+/// The type of a probe's note.
 const NOTE_TYPE: u32 = 3;
 
 /// The probes of an executable. Empty if it has none, or is no 64-bit ELF file of this byte order.
@@ -55,7 +55,8 @@ pub fn probes_of(executable: &Path) -> std::io::Result<Vec<Probe>> {
     Ok(parse(notes, base, &segments))
 }
 
-/// Reads notes. `base` is where `.stapsdt.base` lies now; `segments` are (address, offset, size in the file).
+/// Parses notes. `base` is the present address of `.stapsdt.base`; `segments` are (address, offset, size in the
+/// file).
 fn parse(notes: &[u8], base: Option<u64>, segments: &[(u64, u64, u64)]) -> Vec<Probe> {
     let in_file = |address: u64| {
         segments.iter().find_map(|(start, offset, size)| {
@@ -101,7 +102,8 @@ fn probe(
         provider: provider.to_string(),
         name: name.to_string(),
         location: in_file(location.wrapping_add(moved))?,
-        // One that lies in no segment of the file would not be counted up: better no probe than one that never fires.
+        // A semaphore outside of the file's segments would never be incremented: drop the probe rather than have
+        // one that never fires.
         semaphore: match semaphore {
             0 => None,
             address => Some(in_file(address.wrapping_add(moved))?),
@@ -152,10 +154,10 @@ mod tests {
     #[test]
     fn a_moved_executable_has_its_probes_moved() {
         let notes = note(0x401234, 0x402000, 0x405010, b"p\0n\0\0");
-        // The base lies 0x10 higher than when it was linked.
+        // The base is 0x10 higher than at link time.
         let probes = parse(&notes, Some(0x402010), &SEGMENTS);
         assert_eq!((probes[0].location, probes[0].semaphore), (FileOffset(0x1244), Some(FileOffset(0x3020))));
-        // Without the section nothing says that anything moved.
+        // Without the section no relocation is assumed.
         assert_eq!(parse(&notes, None, &SEGMENTS)[0].location, FileOffset(0x1234));
     }
 
@@ -173,7 +175,7 @@ mod tests {
         assert!(parse(&note(0x401234, 0x402000, 0x9, b"p\0n\0\0"), None, &SEGMENTS).is_empty());
     }
 
-    /// What `readelf -n` prints of Debian 12's server, 15.15 to 15.20: one probe per note, with its place in the file.
+    /// The output of `readelf -n` for Debian 12's server, 15.15 to 15.20: one probe per note, with its file offset.
     #[test]
     fn debians_postgres_tells_of_its_statements() {
         let program = Path::new("/usr/lib/postgresql/15/bin/postgres");
@@ -195,8 +197,8 @@ mod tests {
             let (_, rest) = line.split_once(name)?;
             u64::from_str_radix(rest.trim_start().trim_start_matches("0x").split(',').next()?, 16).ok()
         };
-        // An executable's text begins at the offset of its address in Debian's layout; its data does not, so only
-        // the count of semaphores is compared.
+        // In Debian's layout, file offsets of the text equal its addresses; those of the data do not, so only the
+        // number of semaphores is compared.
         let locations: Vec<u64> = told.lines().filter_map(|line| field(line, "Location:")).collect();
         let found: Vec<u64> = probes.iter().map(|probe| probe.location.0).collect();
         assert_eq!(found, locations);

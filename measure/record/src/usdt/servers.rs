@@ -1,30 +1,30 @@
-//! What the probes of known servers mean.
+//! Interprets the probes of known servers.
 //!
-//! PostgreSQL offers two ways to hear of statements. `query__start` and `query__done` frame a statement of the simple
-//! protocol only: prepared statements (`pgbench -M prepared`, nearly every driver) pass them by, and a statement that
-//! fails never comes to its `query__done` (both seen with 15.20). `statement__status` is passed whenever a backend tells
-//! pg_stat_activity what it does: with the text at a beginning, at parse, bind and execute, and with none when it waits
-//! for its client, also after an error. So it is taken where it is there.
+//! PostgreSQL has two kinds of statement probes. `query__start` and `query__done` enclose only statements of the
+//! simple protocol: prepared statements (`pgbench -M prepared`, nearly every driver) do not execute them, and a
+//! failed statement does not reach `query__done` (both observed with 15.20). `statement__status` fires whenever a
+//! backend updates pg_stat_activity: with the text at a begin, at parse, bind and execute, and without text when it
+//! waits for its client, also after an error. It is preferred if available.
 
 use super::argument::{Argument, Place};
 use super::note::Probe;
 use hardmeter_samples::model::{FileOffset, StatementProbe};
 
-/// A place to report.
+/// A probe to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// What it says.
+    /// The kind of probe.
     pub probe: StatementProbe,
-    /// Where its instruction lies in the file.
+    /// File offset of its instruction.
     pub location: FileOffset,
-    /// Where its switch lies in the file.
+    /// File offset of its semaphore.
     pub semaphore: Option<FileOffset>,
-    /// The pointer to the statement's text; `None` for a mark without one.
+    /// The pointer to the statement's text; `None` for a mark without text.
     pub text: Option<Argument>,
 }
 
-/// The fewest marks that tell of all statements. Empty if these probes tell of none. `register`: only a register can be
-/// looked at, so a status whose text is pointed to from memory does not tell a beginning from an end.
+/// The smallest set of marks that covers all statements. Empty if these probes do not. `register`: only registers
+/// can be read, so a status whose text pointer is in memory does not distinguish a begin from an end.
 pub fn statement_marks(probes: &[Probe], register: bool) -> Vec<Mark> {
     let named = |name: &str, probe: StatementProbe, with_text: bool| -> Option<Vec<Mark>> {
         let places: Vec<&Probe> =
@@ -33,7 +33,8 @@ pub fn statement_marks(probes: &[Probe], register: bool) -> Vec<Mark> {
             .iter()
             .map(|place| {
                 let text = match with_text {
-                    // Every place must tell its text: a statement that is missed lends its samples to another.
+                    // Every occurrence must have its text: samples of a missed statement would be attributed to
+                    // another.
                     true => Some(place.arguments.first().copied().flatten().filter(|text| text.size == 8)?),
                     false => None,
                 };
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(kinds(&both), [(StatementProbe::Status, 3, true)]);
         assert_eq!(kinds(&frame), [(StatementProbe::Start, 1, true), (StatementProbe::Done, 2, false)]);
         assert_eq!(kinds(&frame[..1]), []);
-        // A status whose text the kernel cannot fetch is no status.
+        // A status probe whose text the kernel cannot fetch is useless.
         let deaf = [probe("statement__status", 3, "8@$0"), frame[0].clone(), frame[1].clone()];
         assert_eq!(kinds(&deaf).len(), 2);
         let other = Probe { provider: "mysql".into(), ..probe("statement__status", 3, "8@%rsi") };

@@ -1,15 +1,15 @@
-//! Naming probes to the kernel through tracefs, and taking the names away again.
+//! Registers probes in the kernel through tracefs, and removes them.
 //!
 //! ```text
 //! uprobe_events:  p:hardmeter_4711/statement /proc/2872/exe:0x488a47(0x88595a) address=%si:u64 text=+0(%si):string
 //!                   group, with our own number   file   where     its switch     the layout that `samples` reads
 //! ```
 //!
-//! A name alone has no effect on a process: the breakpoint is set when an event of this name is opened for a process, and
-//! goes when it is closed, which the kernel also does for a recorder that was killed. What a killed recorder leaves is
-//! the name; the next one takes it away ([`Tracefs::sweep`]). The kernel refuses to remove a name in use.
+//! A name alone has no effect on a process: the breakpoint is set when an event of this name is opened for a
+//! process, and removed when it is closed, which the kernel also does for a killed recorder. The names of a killed
+//! recorder remain; the next one removes them ([`Tracefs::sweep`]). The kernel refuses to remove a name in use.
 //!
-//! The file is kept open for the removal: with it the right to write there outlives root, which the recorder gives up.
+//! The file is kept open for the removal: the descriptor stays writable after the recorder has given up root.
 
 use super::servers::Mark;
 use hardmeter_samples::model::{Pid, StatementProbe};
@@ -28,11 +28,11 @@ pub struct Tracefs {
 /// The number of this process's next group.
 static GROUPS: AtomicU32 = AtomicU32::new(1);
 
-/// Where tracefs is mounted, and where it was before Linux 4.1.
+/// The mount points of tracefs, the second before Linux 4.1.
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 impl Tracefs {
-    /// The mounted tracefs, if this kernel has uprobes; also one that this user may not look into.
+    /// The mounted tracefs, if this kernel has uprobes; also if this user may not enter it.
     pub fn find() -> Option<Tracefs> {
         let is_there = |folder: &PathBuf| match std::fs::metadata(folder.join("uprobe_events")) {
             Ok(_) => true,
@@ -110,7 +110,7 @@ fn leftovers(list: &str, has_died: impl Fn(Pid) -> bool) -> Vec<String> {
         .collect()
 }
 
-/// The probes of one recording. Dropped, it takes them away; the events opened for them have to be closed before.
+/// The probes of one recording. Removed on drop; the events opened for them must be closed before.
 #[derive(Debug)]
 pub struct ProbeGroup {
     writer: File,
@@ -122,7 +122,7 @@ pub struct ProbeGroup {
 /// A probe that has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defined {
-    /// `group:event`, as perf writes it.
+    /// `group:event`, in perf's form.
     pub name: String,
     /// The tracepoint's number: `perf_event_attr.config`.
     pub id: u64,
@@ -179,13 +179,14 @@ impl Drop for ProbeGroup {
     fn drop(&mut self) {
         for event in &self.defined {
             let command = format!("-:{}/{event}\n", self.name);
-            // Events that were closed a moment ago may still be in use: their copies in child processes go one by one.
+            // Events closed just before may still be in use: their copies in child processes are removed one by
+            // one.
             for _ in 0..50 {
                 match self.writer.write_all(command.as_bytes()) {
                     Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                         std::thread::sleep(Duration::from_millis(10));
                     }
-                    _ => break, // gone, or left for the next recorder to sweep
+                    _ => break, // removed, or left for the next recorder to sweep
                 }
             }
         }
@@ -206,7 +207,7 @@ fn definition(group: &str, event: &str, executable: &Path, mark: &Mark) -> Strin
     line
 }
 
-/// Whether the kernel's description of a record says what the reader of captures takes for granted.
+/// Whether the kernel's description of a record has the layout that the reader of captures assumes.
 fn layout_is_known(format: &str) -> bool {
     let stands = |field: &str, at: usize| {
         format.lines().any(|line| {

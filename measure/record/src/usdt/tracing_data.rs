@@ -1,5 +1,5 @@
-//! The layouts of our tracepoints as a perf.data carries them (`HEADER_TRACING_DATA`): without them perf refuses a
-//! file with tracepoints, with them `perf script` prints the statements.
+//! The layouts of Hardmeter's tracepoints in perf.data (`HEADER_TRACING_DATA`): without them perf refuses a file
+//! with tracepoints; with them `perf script` prints the statements.
 //!
 //! ```text
 //! "\x17\x08\x44tracing" "0.6\0"  byte order  bytes of a long  page size
@@ -29,7 +29,8 @@ pub fn of_group(tracefs: &Tracefs, group: &str, events: &[String]) -> io::Result
     Ok(encode(page as u32, &read("events/header_page")?, &read("events/header_event")?, group, &formats?))
 }
 
-/// Reads a file of tracefs: the descriptions of the ring are given out by one read, however short, and then no more.
+/// Reads a file of tracefs: the kernel returns the descriptions of the ring in one read, however short, and nothing
+/// after it.
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = vec![0; 1 << 16];

@@ -1,11 +1,11 @@
-//! The bytes of a file: mapped from disk, or unpacked into memory.
+//! The bytes of a file: mapped from disk, or decompressed into memory.
 
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
 
-/// Bytes that live as long as this value.
+/// Bytes that are valid as long as this value exists.
 #[derive(Debug)]
 pub(crate) enum ImageBytes {
     Mapped(memmap2::Mmap),
@@ -13,7 +13,7 @@ pub(crate) enum ImageBytes {
 }
 
 impl ImageBytes {
-    /// Maps a regular file; pipes and devices are refused, since mapping them could block or never end.
+    /// Maps a regular file; pipes and devices are refused, since reading them could block or never end.
     pub(crate) fn open(path: &Path) -> io::Result<ImageBytes> {
         let metadata = std::fs::metadata(path)?;
         if !metadata.is_file() {
@@ -23,9 +23,9 @@ impl ImageBytes {
             return Ok(ImageBytes::Owned(Vec::new()));
         }
         let file = File::open(path)?;
-        // SAFETY: programs and libraries are replaced by renaming, not by writing into them; a file that is
-        // cut short while we read it would end us by SIGBUS. perf and addr2line take the same risk: copying
-        // each image would cost hundreds of megabytes for large debug files.
+        // SAFETY: programs and libraries are replaced by renaming, not overwritten; truncating a file while it is
+        // read would end this process by SIGBUS. perf and addr2line accept the same risk: copying each image would
+        // cost hundreds of megabytes for large debug files.
         let map = unsafe { memmap2::Mmap::map(&file)? };
         Ok(ImageBytes::Mapped(map))
     }

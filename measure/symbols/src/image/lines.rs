@@ -1,4 +1,4 @@
-//! Source lines and inline frames from DWARF. Costly: parsed on the first question about an image only.
+//! Source lines and inline frames from DWARF. Expensive: parsed at the first question about an image.
 
 use super::locate::Locator;
 use super::ImageAddress;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// One source position of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceFrame {
-    /// The routine, demangled. Of inlined code: the routine that was inlined.
+    /// The routine, demangled. For inlined code: the inlined routine.
     pub function: Option<String>,
     /// The file as the compiler wrote it, directory included.
     pub file: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct LineTable(addr2line::Loader);
 pub(crate) enum LineError {
     #[error("{0}")]
     Unreadable(String),
-    /// The parser gave up on malformed DWARF by a panic. It is others' code and must not end the report.
+    /// The parser panicked on malformed DWARF. It is a third-party library and must not end the report.
     #[error("it is malformed")]
     Malformed,
 }
@@ -46,10 +46,10 @@ impl LineTable {
         }
     }
 
-    /// The frames at an address, innermost first; empty when the line table does not cover it. After an error
-    /// the table must not be asked again.
+    /// The frames at an address, innermost first; empty if the line table does not cover it. After an error the
+    /// table must not be used again.
     pub(crate) fn frames(&self, address: ImageAddress) -> Result<Vec<SourceFrame>, LineError> {
-        // Unwind safe, since the table is dropped when this fails.
+        // Unwind safe: the table is dropped if this fails.
         let frames = AssertUnwindSafe(|| self.read_frames(address));
         catch_unwind(frames).map_err(|_| LineError::Malformed)
     }

@@ -1,11 +1,11 @@
-//! Finding files: the image that ran, and the debug file that belongs to it.
+//! Finds files: the image that ran, and its debug file.
 //!
 //! | file  | asked, in this order |
 //! |-------|----------------------|
 //! | image | sysroot + path; path; the running process's view (`/proc`); perf's build-id cache; debuginfod |
 //! | debug | `DIR/.build-id/ab/cdef.debug`; the `.gnu_debuglink` beside it, in `.debug`, in `DIR`; debuginfod |
 //!
-//! Each candidate must be of the right build: by build id, or by the checksum of the debug link.
+//! Each candidate must be of the right build, by build id or by the checksum of the debug link.
 
 use super::bytes::ImageBytes;
 use super::{check_build, Image, ImageError};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Where to look.
+/// The places to search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locator {
     pub(crate) debug_directories: Vec<PathBuf>,
@@ -33,7 +33,7 @@ pub(crate) struct Found {
 }
 
 impl Locator {
-    /// The file of an image. On failure, the most telling reason: another build before "not there".
+    /// The file of an image. On failure, the most informative reason: another build rather than a missing file.
     pub(crate) fn image_file(
         &self,
         image: &ImageDescription,
@@ -71,16 +71,15 @@ impl Locator {
         if let Some(sysroot) = &self.sysroot {
             candidates.push(below(sysroot, path));
         }
-        // Of a deleted file, another of the same path is as a rule the successor; and who names a sysroot
-        // says that the capture is of another machine. Then this machine's file needs a build id to be
-        // trusted.
+        // A file at the path of a deleted one is usually its successor; and a sysroot means that the capture is of
+        // another machine. In these cases this machine's file is accepted only with a matching build id.
         let trust_path = !image.deleted && self.sysroot.is_none();
         if trust_path || expected.is_some() {
             candidates.push(path.to_owned());
         }
         let (pid, start, end) = image.first_mapping;
         if pid.0 > 0 {
-            // The numbers may be those of an unrelated later process: its link must lead to that path.
+            // The pid may belong to an unrelated later process: its link must lead to that path.
             let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
             let leads_there = std::fs::read_link(&by_mapping).is_ok_and(|target| {
                 let target = target.as_os_str().as_bytes();
@@ -89,7 +88,7 @@ impl Locator {
             if leads_there {
                 candidates.push(by_mapping);
             }
-            // A container's file: only with a build id to prove it.
+            // A file in a container: accepted only with a matching build id.
             if expected.is_some() {
                 candidates.push(below(Path::new(&format!("/proc/{pid}/root")), path));
             }
@@ -133,7 +132,7 @@ impl Locator {
     ) -> Option<(PathBuf, Arc<ImageBytes>)> {
         let (name, checksum) = image.gnu_debuglink().ok()??;
         let name = Path::new(OsStr::from_bytes(name));
-        // A link is a bare file name; anything else would lead out of the directories below.
+        // A debug link is a bare file name; a path would leave the searched directories.
         if name.file_name() != Some(name.as_os_str()) {
             return None;
         }
@@ -145,7 +144,7 @@ impl Locator {
                 continue;
             }
             let Ok(bytes) = ImageBytes::open(&path) else { continue };
-            // Where both have a build id it is the proof; the checksum would read the whole file.
+            // If both have a build id, compare these; the checksum would need the whole file.
             let same = match (build_id, build_id_of(&bytes)) {
                 (Some(own), Some(other)) => own.is_same_build(&other),
                 _ => crc32fast::hash(&bytes) == checksum,
@@ -169,7 +168,7 @@ impl Locator {
         by_id.chain([by_name]).find(|path| open_of_build(path, &id).is_some())
     }
 
-    /// Asks a debuginfod server through elfutils' own client: it knows caches, proxies and timeouts.
+    /// Queries a debuginfod server with elfutils' client, which handles caches, proxies and timeouts.
     fn debuginfod(&self, kind: &str, id: &BuildId) -> Option<PathBuf> {
         if !self.allow_debuginfod || std::env::var_os("DEBUGINFOD_URLS").is_none_or(|urls| urls.is_empty()) {
             return None;

@@ -3,7 +3,7 @@
 use object::{Object, ObjectSection};
 use std::io::Read;
 
-/// Largest table that is unpacked. Real ones are a few megabytes; a hostile section may claim terabytes.
+/// Maximum size of a decompressed table. Real ones have a few megabytes; a malicious section may claim terabytes.
 const LARGEST: u64 = 256 << 20;
 /// Largest dictionary the unpacker may allocate, in KiB. xz -9 uses 64 MiB.
 const DICTIONARY_KIB: u32 = 128 << 10;

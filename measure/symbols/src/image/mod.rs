@@ -20,8 +20,7 @@ use std::sync::Arc;
 use symbols::{SymbolCollector, SymbolTable, TableKind};
 use unwind::UnwindRanges;
 
-/// An address in the numbering of an image's own symbol table, before it is loaded anywhere: what `nm` and
-/// `objdump` print.
+/// An address in an image's own numbering, before loading: what `nm` and `objdump` print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageAddress(pub u64);
 
@@ -38,14 +37,14 @@ pub(crate) enum ImageError {
     Unreadable(#[from] std::io::Error),
     #[error("is not an intact ELF file: {0}")]
     Malformed(#[from] object::Error),
-    /// Not even the first bytes are those of one: a data file, as programs map them too.
+    /// Not an ELF file: a data file, which programs map, too.
     #[error("is not an ELF file")]
     NotElf,
     #[error("is of build {found}, but build {expected} ran")]
     OtherBuild { found: String, expected: BuildId },
 }
 
-/// Mappings and segments meet at multiples of this. Larger pages are multiples of it.
+/// Page size for matching mappings and segments. Larger pages are multiples of it.
 const PAGE: u64 = 4096;
 
 /// A part of the file that is loaded as one piece (`PT_LOAD`).
@@ -69,7 +68,7 @@ struct Section {
 #[derive(Debug)]
 pub(crate) struct Image {
     bytes: Arc<ImageBytes>,
-    /// Where the file was found.
+    /// The path of the file.
     pub(crate) path: PathBuf,
     pub(crate) build_id: Option<BuildId>,
     pub(crate) architecture: Architecture,
@@ -79,9 +78,9 @@ pub(crate) struct Image {
     pub(crate) variables: SymbolTable,
     pub(crate) unwind: UnwindRanges,
     pub(crate) plt: PltStubs,
-    /// Whether a full symbol table was found: if not, static functions have no names.
+    /// Whether a full symbol table was found; without it static functions have no names.
     pub(crate) has_static_names: bool,
-    /// Where line information was found.
+    /// The file with line information.
     pub(crate) debug_file: Option<PathBuf>,
 }
 
@@ -93,7 +92,7 @@ impl Image {
         Ok(bytes)
     }
 
-    /// Reads segments, symbols and unwind ranges; looks for separate debug files by `locator`.
+    /// Reads segments, symbols and unwind ranges; searches separate debug files with `locator`.
     pub(crate) fn load(
         path: &Path,
         bytes: Arc<ImageBytes>,
@@ -146,7 +145,7 @@ impl Image {
         })
     }
 
-    /// Reads what is needed to decode code: segments and unwind ranges, no symbols.
+    /// Reads the data needed to decode code: segments and unwind ranges, no symbols.
     pub(crate) fn load_code(bytes: Arc<ImageBytes>) -> Result<Image, ImageError> {
         let file = object::File::parse(&**bytes)?;
         Ok(Image {
@@ -165,8 +164,8 @@ impl Image {
         })
     }
 
-    /// The address of a byte of the file. Code and data segments may meet on one page of the file, which is
-    /// then mapped twice; `executable` tells which of the two a mapping shows.
+    /// The address of a byte of the file. Code and data segments may share a page of the file, which is then mapped
+    /// twice; `executable` selects the mapping.
     pub(crate) fn address_of(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
         let matches = |slack: u64| {
             move |segment: &&Segment| {
@@ -213,7 +212,7 @@ impl Image {
         object::File::parse(&**self.bytes)
     }
 
-    /// The section that an address lies in.
+    /// The section that contains an address.
     pub(crate) fn section_name(&self, address: ImageAddress) -> Option<&str> {
         let section = self.sections.iter().find(|section| section.range.contains(&address.0))?;
         Some(&section.name)
@@ -234,7 +233,7 @@ impl Image {
     }
 }
 
-/// Refuses a file of another build, or without a build id; without an expectation any file will do.
+/// Refuses a file of another build, or without a build id; without an expected build id, accepts any file.
 pub(crate) fn check_build(bytes: &ImageBytes, expected: Option<&BuildId>) -> Result<(), ImageError> {
     if !bytes.starts_with(&object::elf::ELFMAG) {
         return Err(ImageError::NotElf);
@@ -261,7 +260,7 @@ impl UsefulSymbols for object::File<'_> {
 }
 
 fn has_lines(file: &object::File<'_>) -> bool {
-    // dwz leaves .debug_info in place; a file stripped by --strip-debug has none of these.
+    // dwz keeps .debug_info; a file stripped by --strip-debug has none of these.
     ["debug_info", "zdebug_info"].iter().any(|name| {
         let section = file.section_by_name(&format!(".{name}"));
         section.is_some_and(|section| section.size() > 0)
@@ -286,7 +285,7 @@ fn segments(file: &object::File<'_>) -> Vec<Segment> {
     file.segments().map(of).collect()
 }
 
-/// Sections that occupy memory. Not thread-local ones: `.tbss` has an address range but no memory.
+/// Sections that occupy memory, except thread-local ones: `.tbss` has an address range but no memory.
 fn sections(file: &object::File<'_>) -> Vec<Section> {
     file.sections()
         .filter(|section| {

@@ -38,7 +38,7 @@ impl PltStubs {
             };
             let Ok(data) = section.data() else { continue };
             if file.architecture() != Architecture::X86_64 {
-                // Stubs of other architectures are known as such, without names.
+                // Stubs of other architectures are recognised as stubs, without names.
                 let range = section.address()..section.address().saturating_add(section.size());
                 stubs.push(PltStub { range, name: None });
                 continue;
@@ -62,7 +62,7 @@ impl PltStubs {
     }
 }
 
-/// The names of the functions whose addresses the dynamic linker writes, by the place it writes to.
+/// Names of the functions whose addresses the dynamic linker writes, by slot.
 fn slot_names(file: &object::File<'_>) -> HashMap<u64, String> {
     let mut names = HashMap::new();
     let (Some(relocations), Some(symbols)) = (file.dynamic_relocations(), file.dynamic_symbol_table()) else {
@@ -74,8 +74,8 @@ fn slot_names(file: &object::File<'_>) -> HashMap<u64, String> {
             RelocationTarget::Symbol(index) => {
                 symbols.symbol_by_index(index).ok().and_then(|symbol| symbol.name().ok()).map(str::to_owned)
             }
-            // A function of the image itself that is chosen at start for the processor at hand: the
-            // relocation holds the address of the function that chooses, which has the name.
+            // A function of the image itself with several implementations: the relocation holds the address of the
+            // resolver function, which has the name.
             RelocationTarget::Absolute => {
                 let choosers = choosers.get_or_insert_with(|| chooser_names(file));
                 choosers.get(&(relocation.addend() as u64)).cloned()
@@ -89,7 +89,7 @@ fn slot_names(file: &object::File<'_>) -> HashMap<u64, String> {
     names
 }
 
-/// Indirect functions (`STT_GNU_IFUNC`) by address: `memcpy` has many implementations and one name.
+/// Indirect functions (`STT_GNU_IFUNC`) by address: `memcpy` has several implementations and one name.
 fn chooser_names(file: &object::File<'_>) -> HashMap<u64, String> {
     let is_chooser = |symbol: &object::read::Symbol<'_, '_>| match symbol.flags() {
         SymbolFlags::Elf { st_info, .. } => st_info.st_type() == elf::STT_GNU_IFUNC,
@@ -98,7 +98,7 @@ fn chooser_names(file: &object::File<'_>) -> HashMap<u64, String> {
     let symbols = file.symbols().chain(file.dynamic_symbols()).filter(is_chooser);
     let mut names: Vec<(u64, String)> =
         symbols.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned()))).collect();
-    // Of several names the first by alphabet, those without an underscore before the others.
+    // Of several names prefer those without an underscore, then the alphabetically first.
     names.sort_by_key(|(address, name)| (*address, name.starts_with('_'), name.clone()));
     names.dedup_by_key(|(address, _)| *address);
     names.into_iter().collect()

@@ -1,4 +1,4 @@
-//! Symbol tables, flattened for search: every address belongs to at most one symbol.
+//! Symbol tables, flattened for searching: every address belongs to at most one symbol.
 //!
 //! Symbols overlap: aliases share a range, entry points lie inside others, labels have no size. Flattening
 //! once makes each later lookup one binary search:
@@ -81,7 +81,7 @@ pub(crate) struct SymbolCollector {
 }
 
 impl SymbolCollector {
-    /// Takes the symbols of one table of a file.
+    /// Adds the symbols of one table of a file.
     pub(crate) fn add(&mut self, bytes: &Arc<ImageBytes>, kind: TableKind) {
         let Ok(file) = object::File::parse(&***bytes) else { return };
         let source = self.sources.len() as u16;
@@ -138,12 +138,11 @@ impl SymbolCollector {
         (functions, variables)
     }
 
-    /// Gives an end to symbols without a size (hand-written assembler).
+    /// Determines the end of symbols without a size (hand-written assembler).
     ///
-    /// The unwind range that covers the symbol bounds it; so do the next symbol and the next unwind range.
-    /// Without a covering range, a symbol of a full table reaches to the next symbol, since that table
-    /// would name a neighbour; a symbol of `.dynsym` covers its first byte only: what follows may be an
-    /// unnamed static function.
+    /// The unwind range that covers the symbol bounds it; so do the next symbol and the next unwind range. Without
+    /// a covering range, a symbol of a full table extends to the next symbol, since that table names all functions;
+    /// a symbol of `.dynsym` covers only its first byte, since an unnamed static function may follow.
     fn bound_unsized_functions(&mut self, unwind: &UnwindRanges) {
         let mut starts: Vec<u64> = self.functions.iter().map(|symbol| symbol.start).collect();
         starts.extend(self.unsized_functions.iter().map(|(symbol, ..)| symbol.start));
@@ -213,8 +212,8 @@ impl SectionEnds {
     }
 }
 
-/// Makes the flat table. The innermost symbol (the last to start) owns an address; of several with one range,
-/// the best ranked, then the longest, then the first by alphabet: the one that perf names, too.
+/// Builds the flat table. The innermost symbol (the last to start) owns an address; of several with one range, the
+/// best ranked, then the longest, then the alphabetically first: as in perf.
 fn flatten(sources: Vec<Arc<ImageBytes>>, mut symbols: Vec<Symbol>) -> SymbolTable {
     let name = |symbol: &Symbol| -> &[u8] {
         let start = symbol.name_offset as usize;
@@ -236,7 +235,7 @@ fn flatten(sources: Vec<Arc<ImageBytes>>, mut symbols: Vec<Symbol>) -> SymbolTab
             pieces.push(Piece { start: range.start, end: range.end, symbol });
         }
     };
-    // Symbols that began and have not ended; the last is the innermost. `done`: all before it is emitted.
+    // Symbols that have begun but not ended; the last is the innermost. `done`: everything before it is emitted.
     let mut open: Vec<u32> = Vec::new();
     let mut done = 0u64;
     for (index, symbol) in symbols.iter().enumerate() {
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(owners(&table, 0..8), "aabbbb--");
         let crossing = super::tests::table(&[(0, 9), (2, 5), (3, 4)]);
         assert_eq!(owners(&crossing, 0..10), "aabcbaaaa-");
-        // A symbol that outlives its successor comes back after it.
+        // A symbol that extends beyond its successor continues after it.
         let returning = super::tests::table(&[(0, 8), (2, 9), (4, 6)]);
         assert_eq!(owners(&returning, 0..10), "aabbccbbb-");
     }

@@ -1,4 +1,4 @@
-//! Code ranges from unwind information: where each function of a stripped binary begins and ends.
+//! Code ranges from unwind information: the start and end of each function of a stripped binary.
 //!
 //! Compilers describe every function, static ones too, by a frame description entry (FDE) in `.eh_frame`, and
 //! `strip` keeps that section because exceptions need it. It has no names.
@@ -36,7 +36,7 @@ pub(crate) struct UnwindRanges {
 }
 
 impl UnwindRanges {
-    /// Reads `.eh_frame`; a malformed section yields what could be read before the fault.
+    /// Reads `.eh_frame`; a malformed section yields the entries before the fault.
     pub(crate) fn read(file: &object::File<'_>) -> UnwindRanges {
         let Some(SectionAddresses { section: eh_frame, bases }) = eh_frame(file) else {
             return UnwindRanges::default();
@@ -58,7 +58,7 @@ impl UnwindRanges {
     pub(crate) fn from_ranges(mut ranges: Vec<(u64, u64)>) -> UnwindRanges {
         ranges.sort_unstable();
         ranges.dedup_by_key(|range| range.0);
-        // Where entries overlap, which only a malformed file has, the later start wins.
+        // If entries overlap, which occurs only in malformed files, the later start wins.
         for index in 1..ranges.len() {
             ranges[index - 1].1 = ranges[index - 1].1.min(ranges[index].0);
         }

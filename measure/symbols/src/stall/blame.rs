@@ -1,7 +1,7 @@
-//! Which load a sample of time waited for: the one that ran right before the sampled instruction.
+//! Finds the load that a timer sample waited for: the one that ran right before the sampled instruction.
 //!
-//! The timer's interrupt is taken when the instruction that waits retires; the instruction pointer is then at the
-//! next one ([`Landing::Behind`]). Processors that stop at the waiting instruction itself are [`Landing::At`].
+//! The timer's interrupt is taken when the waiting instruction retires; the instruction pointer is then at the next
+//! one ([`Landing::Behind`]). Processors that stop at the waiting instruction itself are [`Landing::At`].
 
 use super::function::Function;
 use super::values::Values;
@@ -17,16 +17,16 @@ pub enum NoAddress {
     Overwritten,
     /// It is relative to `%fs` or `%gs`, whose base no sample carries.
     Segment,
-    /// It gathers from several addresses.
+    /// Its addresses are several: a gather.
     Several,
 }
 
 /// Why it is not known whether a load was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBlame {
-    /// The code is not at hand: made at run time, or its file cannot be read.
+    /// The code is not available: generated at run time, or in an unreadable file.
     NoCode,
-    /// No function is known there, or the address lies inside an instruction.
+    /// No known function contains the address, or it is inside an instruction.
     NoFunction,
     /// The function was entered here, or a call returned, or a jump table led here.
     Entry,
@@ -53,7 +53,8 @@ pub(super) fn blame(
 ) -> Result<Option<Blamed>, NoBlame> {
     let mut loads = Loads(InstructionInfoFactory::new());
     let here = function.at(position);
-    // An interrupted string instruction is restarted: the sample is at the instruction, its registers in the middle.
+    // An interrupted string instruction is restarted: the sample is at the instruction, and its registers are those
+    // of the interrupted iteration.
     if landing == Landing::At || (here.is_string_instruction() && has_repeat(here)) {
         return Ok(loads.operand(here).map(|operand| {
             let mut values = Values::new(function, position, position, registers, bias);
@@ -112,7 +113,7 @@ fn has_repeat(instruction: &Instruction) -> bool {
 struct Loads(InstructionInfoFactory);
 
 impl Loads {
-    /// The place that an instruction loads from; where it has two, the one that is written out rather than the stack.
+    /// The operand that an instruction loads from; if it has two, the explicit one rather than the stack.
     fn operand(&mut self, instruction: &Instruction) -> Option<UsedMemory> {
         let information = self.0.info_options(instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
         let reads = |used: &&UsedMemory| {
@@ -135,7 +136,7 @@ mod tests {
     const START: u64 = 0x1000;
     const BIAS: u64 = 0x5555_0000_0000;
 
-    /// Blames a sample at the end of a piece of code, with these registers there.
+    /// Finds the load for a sample at the end of a piece of code, with these registers.
     fn at_end(code: &[u8], recorded: &[(Register, u64)]) -> Result<Option<Result<u64, NoAddress>>, NoBlame> {
         let mut recorded = recorded.to_vec();
         recorded.sort_by_key(|(register, _)| *register as u8);
@@ -158,32 +159,32 @@ mod tests {
         assert_eq!(at_end(&load, &[(Rbx, 0x1000), (Rcx, 3)]), Ok(Some(Ok(0x1014))));
         // mov 0x20(%rip),%eax: 0x1000 + 6 + 0x20 in the image
         assert_eq!(at_end(&[0x8b, 0x05, 0x20, 0, 0, 0], &[]), Ok(Some(Ok(BIAS + 0x1026))));
-        // pop %rbp: the stack pointer has passed the place
+        // pop %rbp: the stack pointer is above the operand
         assert_eq!(at_end(&[0x5d], &[(Rsp, 0x7008)]), Ok(Some(Ok(0x7000))));
         // cmp %eax,(%rbx); je +0: the two retire as one
         assert_eq!(at_end(&[0x39, 0x03, 0x75, 0x10], &[(Rbx, 0x2000)]), Ok(Some(Ok(0x2000))));
-        // rep movsb at the sample itself is another test; a store and plain work are no loads
+        // rep movsb at the sample itself has its own test; a store and arithmetic are not loads
         assert_eq!(at_end(&[0x89, 0x03], &[(Rbx, 0x2000)]), Ok(None));
         assert_eq!(at_end(&[0x48, 0x01, 0xd8], &[(Rbx, 0x2000)]), Ok(None));
-        // lea is no load, prefetcht0 (%rbx) waits for nothing
+        // lea is not a load, prefetcht0 (%rbx) does not wait
         assert_eq!(at_end(&[0x48, 0x8d, 0x03], &[(Rbx, 0x2000)]), Ok(None));
         assert_eq!(at_end(&[0x0f, 0x18, 0x0b], &[(Rbx, 0x2000)]), Ok(None));
     }
 
     #[test]
     fn an_overwritten_base_is_found_elsewhere_or_not_at_all() {
-        // mov (%rax),%rax: gone
+        // mov (%rax),%rax: the address is overwritten
         assert_eq!(at_end(&[0x48, 0x8b, 0x00], &[(Rax, 5)]), Ok(Some(Err(NoAddress::Overwritten))));
-        // mov %rax,%rbx; mov (%rax),%rax: a copy is left
+        // mov %rax,%rbx; mov (%rax),%rax: a copy remains
         let copied = [0x48, 0x89, 0xc3, 0x48, 0x8b, 0x00];
         assert_eq!(at_end(&copied, &[(Rax, 5), (Rbx, 0x3000)]), Ok(Some(Ok(0x3000))));
-        // lea 16(%rbx,%rcx,8),%rax; mov 8(%rax),%rax: computed again
+        // lea 16(%rbx,%rcx,8),%rax; mov 8(%rax),%rax: recomputed
         let made = [0x48, 0x8d, 0x44, 0xcb, 0x10, 0x48, 0x8b, 0x40, 0x08];
         assert_eq!(at_end(&made, &[(Rax, 5), (Rbx, 0x3000), (Rcx, 2)]), Ok(Some(Ok(0x3028))));
         // mov %ebx,%eax; mov (%rax),%rax: the upper half was cleared
         let half = [0x89, 0xd8, 0x48, 0x8b, 0x00];
         assert_eq!(at_end(&half, &[(Rax, 5), (Rbx, 0xf_0000_3000)]), Ok(Some(Ok(0x3000))));
-        // leave: the frame pointer was overwritten, and the stack pointer is eight past where it was
+        // leave: the frame pointer was overwritten, and the stack pointer is eight above the operand
         assert_eq!(at_end(&[0xc9], &[(Rbp, 5), (Rsp, 0x7008)]), Ok(Some(Err(NoAddress::Overwritten))));
         // mov %fs:0x28,%rax
         let thread_local = [0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0];

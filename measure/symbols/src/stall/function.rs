@@ -1,4 +1,4 @@
-//! The control flow of one function: which instruction ran right before another.
+//! The control flow of one function: the possible predecessors of an instruction.
 //!
 //! Invariants:
 //! 1. `code` is sorted by address and was decoded linearly from the function's first byte.
@@ -9,19 +9,19 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// No function of a compiler is longer; what claims to be is decoded up to here.
+/// Maximum length of a decoded function; compilers generate none that is longer.
 const LONGEST: usize = 1 << 20;
 /// Entries read of one jump table.
 const TABLE_LIMIT: u64 = 1024;
 /// Instructions looked at before an indirect jump for the address of its table.
 const TABLE_DISTANCE: usize = 10;
 
-/// How a jump target is reached.
+/// The ways to reach a jump target.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// Positions of the direct jumps to it.
     jumps: Vec<usize>,
-    /// Whether a jump table leads to it, whose jump is not known to be the only one.
+    /// Whether it is in a jump table whose jump may not be the only one.
     table: bool,
 }
 
@@ -80,8 +80,8 @@ impl Function {
         matches!(self.code[position].flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
     }
 
-    /// What may have run right before a position, the instruction itself: `None` where that is not known (the
-    /// function was entered here, or by a jump table).
+    /// The possible predecessors of a position, including the instruction itself: `None` if unknown (entry of the
+    /// function, or target of a jump table).
     pub(super) fn predecessors(&self, position: usize) -> Option<Vec<usize>> {
         let mut before: Vec<usize> = Vec::new();
         if position > 0 && self.falls_through(position - 1) {
@@ -93,7 +93,7 @@ impl Function {
             }
             before.extend(&arrivals.jumps);
         }
-        // A call that returned here: its last instruction was the callee's.
+        // After a call the predecessor is the callee's last instruction.
         (!before.is_empty()).then_some(before)
     }
 
@@ -108,7 +108,7 @@ impl Function {
         (!self.is_leader(jump)).then_some(before)
     }
 
-    /// The first position from which control comes to another one in one way only: past jumps that were not taken.
+    /// The first position from which control reaches another one by a single path: past jumps that were not taken.
     pub(super) fn block_start(&self, position: usize) -> usize {
         let mut first = position;
         while first > 0
@@ -122,7 +122,7 @@ impl Function {
     }
 }
 
-/// The targets of a jump table as compilers write it for code that may lie anywhere:
+/// The targets of a jump table in position-independent code:
 ///
 /// ```text
 ///   lea    table(%rip),%base
@@ -143,7 +143,7 @@ fn table_targets(until: &[Instruction], function: Range<u64>, word: &dyn Fn(u64)
             && instruction.memory_index() != Register::None
     });
     let Some(base) = load.map(Instruction::memory_base) else { return Vec::new() };
-    // The address of the table may have been taken long before, outside a loop.
+    // The address of the table may have been computed long before, outside a loop.
     let table = before.iter().rev().find(|instruction| {
         instruction.mnemonic() == Mnemonic::Lea
             && instruction.op_register(0) == base
@@ -183,7 +183,7 @@ mod tests {
         let word = |address: u64| match address {
             0x2000 => Some(0x1016 - 0x2000),
             0x2004 => Some(0x1019 - 0x2000),
-            _ => Some(0), // the next table: not inside this function
+            _ => Some(0), // the next table: not in this function
         };
         Function::decode(&SWITCH, 0x1000, &word)
     }

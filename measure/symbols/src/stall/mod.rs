@@ -1,12 +1,12 @@
-//! The load that a sample of time waited for, and its data address.
+//! The load that a timer sample waited for, and its data address.
 //!
 //! ```text
 //!   pid, ip ──AddressSpaces──> image, offset ──FDEs──> function ──decode──> load before ip
 //!   registers ──undo, copies, redo──────────────────────────────────────> its address
 //! ```
 //!
-//! Needs no symbols: stripped programs keep their unwind information. Text comes from the program's file; the
-//! profiled process is not touched.
+//! Symbols are not needed: stripped programs keep their unwind information. Code is read from the program's file;
+//! the profiled process is not accessed.
 
 mod blame;
 mod function;
@@ -30,11 +30,11 @@ use std::sync::Arc;
 pub struct StalledLoad {
     /// The load itself, in the address space of its process.
     pub instruction: VirtualAddress,
-    /// What it loads from.
+    /// The address that it loads from.
     pub address: Result<VirtualAddress, NoAddress>,
 }
 
-/// Finds the loads behind samples of time. Feed it mappings and forks in order; ask between them.
+/// Finds the loads that timer samples waited for. Add mappings and forks in order; query between them.
 #[derive(Default)]
 pub struct StallFinder {
     spaces: AddressSpaces,
@@ -44,12 +44,12 @@ pub struct StallFinder {
 }
 
 impl StallFinder {
-    /// A finder that knows no process yet.
+    /// A finder without processes.
     pub fn new() -> StallFinder {
         StallFinder::default()
     }
 
-    /// Takes note of a mapping, name, fork or exit.
+    /// Processes a mapping, name, fork or exit.
     pub fn observe(&mut self, record: &Record<'_>) {
         self.spaces.observe(record);
     }
@@ -61,7 +61,7 @@ impl StallFinder {
         }
     }
 
-    /// The load that a sample in user mode waited for; `Ok(None)` if it waited for none.
+    /// The load that a user-mode sample waited for; `Ok(None)` if there is none.
     ///
     /// # Errors
     /// Says why it is not known.
@@ -94,7 +94,7 @@ impl StallFinder {
         image
     }
 
-    /// The image's code; `None` where there is none for this processor.
+    /// The image's code; `None` if it has none for this processor.
     fn load(&self, id: ImageId) -> Option<Image> {
         let description = self.spaces.image(id);
         let bytes = match description.kind {

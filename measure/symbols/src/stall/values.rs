@@ -1,6 +1,6 @@
-//! What a register held before an instruction, from the registers a few instructions later.
+//! The value of a register before an instruction, from the registers a few instructions later.
 //!
-//! Three ways, tried in this order; each is exact or gives up:
+//! Three methods, tried in this order; each gives an exact value or none:
 //!
 //! ```text
 //!   at:   mov (%rbx),%rax        1. undo:    rbx = rbx_now - 8
@@ -15,10 +15,10 @@ use iced_x86::{
     Register as Name,
 };
 
-/// Registers asked for on the way to one value: more are not worth their time.
+/// Maximum number of registers evaluated for one value.
 const STEPS: u32 = 48;
 
-/// A stretch of straight code that ran, up to the moment of the registers.
+/// Straight-line code that ran, up to the recorded registers.
 pub(super) struct Values<'a> {
     function: &'a Function,
     /// The first position of the block.
@@ -26,7 +26,7 @@ pub(super) struct Values<'a> {
     /// One past the last position that ran.
     end: usize,
     registers: &'a Registers<'a>,
-    /// What is added to an address of the image to have that of the process.
+    /// The process's address minus the image's address.
     bias: u64,
     information: InstructionInfoFactory,
     steps: u32,
@@ -105,7 +105,7 @@ impl<'a> Values<'a> {
         None
     }
 
-    /// The value that an instruction put into a register.
+    /// Recomputes the value that an instruction wrote into a register.
     fn redo(&mut self, position: usize, register: Name) -> Option<u64> {
         let function = self.function;
         let instruction = function.at(position);
@@ -113,7 +113,7 @@ impl<'a> Values<'a> {
             return None;
         }
         let target = instruction.op_register(0);
-        // The lower half clears the upper one; smaller parts leave the rest as it was.
+        // Writing the lower half clears the upper one; smaller parts keep the rest.
         let width = match target {
             _ if target.full_register() != register => return None,
             _ if target.is_gpr64() => u64::MAX,
@@ -149,7 +149,7 @@ impl<'a> Values<'a> {
         Some(value & width)
     }
 
-    /// The value of a register or of its lower part; not of `%ah` and its like.
+    /// The value of a register or of its low part; `None` for `%ah` etc.
     fn part(&mut self, at: usize, register: Name) -> Option<u64> {
         let mask = match register {
             Name::AH | Name::BH | Name::CH | Name::DH => return None,
@@ -172,7 +172,7 @@ impl<'a> Values<'a> {
         self.sum(position, base, index, scale, instruction.memory_displacement64())
     }
 
-    /// base + index * scale + displacement, before the instruction at a position ran.
+    /// base + index * scale + displacement, before the instruction at a position.
     pub(super) fn sum(
         &mut self,
         position: usize,

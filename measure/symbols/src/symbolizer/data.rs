@@ -35,7 +35,7 @@ impl Symbolizer {
                         None => area,
                     };
                 }
-                // Named areas (stack, shared memory) are what they say; nameless ones may be .bss.
+                // Named areas (stack, shared memory) are as named; unnamed ones may be .bss.
                 ImageKind::Anonymous if !matches!(description.path.as_str(), "" | "//anon" | "[heap]") => {
                     return area;
                 }
@@ -52,8 +52,8 @@ impl Symbolizer {
     ///   [text of postgres][data of postgres][anonymous: .bss of postgres, then nothing of it][heap]
     /// ```
     ///
-    /// The distance between file and memory is taken from the code, where it is sure: the last page of
-    /// constants and the first of variables are as a rule one page of the file, mapped twice.
+    /// The distance between file and memory is taken from the code, where it is certain: the last page of constants
+    /// and the first of variables are usually one page of the file, mapped twice.
     fn bss_of(&mut self, pid: Pid, address: VirtualAddress) -> Option<ResolvedData> {
         let is_file = |mapped: &MappedAddress| self.spaces.image(mapped.image).kind == ImageKind::File;
         let nearest = self.spaces.mappings_below(pid, address).find(is_file)?;

@@ -1,4 +1,4 @@
-//! Fields of variables and types: what DWARF makes of a data address or of an instruction.
+//! Fields of variables and types: looks up a data address or an instruction in DWARF.
 
 use super::images::TypeState;
 use super::Symbolizer;
@@ -16,7 +16,7 @@ const NO_TYPES_REMEDY: &str =
 impl Symbolizer {
     /// The global or static variable at a data address, and its field: `stats.counters[3].hits`.
     ///
-    /// `size` is what was accessed (0 if not known); it chooses between the members of a union.
+    /// `size` is the access's size in bytes (0 if unknown); it selects among the members of a union.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Symbolizer {
         self.variable_field_in_image(image, address, size)
     }
 
-    /// The same, of an address in an image, as [`ResolvedData`](crate::ResolvedData) has it.
+    /// The same for an address in an image, as in [`ResolvedData`](crate::ResolvedData).
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Symbolizer {
         }
         let answer = self.type_table(image)?.variable(address, size.0.into());
         self.give_up_if_damaged(image, &answer);
-        // A large array has many addresses; what was asked seldom is cheap to find again.
+        // Capacity of the cache. A large array has many addresses; rare ones are cheap to look up again.
         const KEPT_AT_MOST: usize = 1 << 20;
         if self.variable_answers.len() >= KEPT_AT_MOST {
             self.variable_answers.clear();
@@ -61,8 +61,8 @@ impl Symbolizer {
         answer
     }
 
-    /// The field that the memory operand of an instruction accesses: `struct node: next`. The first question
-    /// about a function analyses all of it; later ones are looked up.
+    /// The field that an instruction's memory operand accesses: `struct node: next`. The first question about a
+    /// function analyses all of it; later ones are looked up.
     ///
     /// # Errors
     ///

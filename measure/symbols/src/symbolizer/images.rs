@@ -17,13 +17,13 @@ const NO_LINES_REMEDY: &str =
     "install its debug symbols (on Debian the package ends in -dbgsym), compile it with -g, \
                                or allow debuginfod";
 
-/// What is known of an image's file.
+/// The state of an image's file.
 #[derive(Default)]
 pub(super) enum ImageState {
     #[default]
     NotTried,
     Unavailable,
-    /// A file of data: no problem until code is said to run in it.
+    /// A data file: a problem only if code is reported in it.
     NotElf,
     Loaded(Box<Image>),
 }
@@ -65,12 +65,12 @@ impl ImageState {
 }
 
 impl Symbolizer {
-    /// The file that an image was read from: not always the path recorded.
+    /// The file that an image was read from, which may differ from the recorded path.
     pub fn image_file(&mut self, image: ImageId) -> Option<&Path> {
         self.load(image).map(|image| image.path.as_path())
     }
 
-    /// The build of an image: as recorded, or else of the file that was read.
+    /// The build of an image: as recorded, else from the file that was read.
     pub fn build_id(&mut self, image: ImageId) -> Option<BuildId> {
         let description = self.spaces.image(image);
         let recorded = description.build_id.as_ref().or_else(|| self.recorded_builds.get(&description.path));
@@ -80,8 +80,8 @@ impl Symbolizer {
         }
     }
 
-    /// The source frames at an address of an image, innermost first; empty where nothing is known. The first
-    /// question about an image parses its DWARF, which may take a second.
+    /// The source frames at an address of an image, innermost first; empty if unknown. The first question about an
+    /// image parses its DWARF, which may take a second.
     pub fn lines(&mut self, image: ImageId, address: ImageAddress) -> Arc<[SourceFrame]> {
         if let Some(frames) = self.line_answers.get(&(image, address.0)) {
             return Arc::clone(frames);
@@ -138,7 +138,7 @@ impl Symbolizer {
         self.slots.get(id.index())?.image.loaded()
     }
 
-    /// The image, loaded on the first call; `None`, with a problem noted, when it cannot be.
+    /// The image, loaded at the first call; `None`, with a problem recorded, if it cannot be loaded.
     pub(crate) fn load(&mut self, id: ImageId) -> Option<&Image> {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, ImageSlot::default);
@@ -156,7 +156,7 @@ impl Symbolizer {
         self.loaded(id)
     }
 
-    /// The image of code that ran: what is no program has to explain itself.
+    /// The image of code that ran: a file that is not a program is recorded as a problem.
     pub(super) fn load_code(&mut self, id: ImageId) -> Option<&Image> {
         self.load(id);
         if matches!(self.slots[id.index()].image, ImageState::NotElf) {

@@ -24,17 +24,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where to look for files.
+/// Where to search for files.
 #[derive(Clone, Debug)]
 pub struct SymbolizerOptions {
     /// Directories of separate debug files, each with a `.build-id` directory or a copy of the tree.
     pub debug_directories: Vec<PathBuf>,
-    /// Whether debug files may be fetched from the servers of `DEBUGINFOD_URLS`. Off by default: it tells
-    /// others what runs here, and may take minutes.
+    /// Whether debug files may be fetched from the servers of `DEBUGINFOD_URLS`. Off by default: it discloses which
+    /// programs run here, and may take minutes.
     pub allow_debuginfod: bool,
     /// A directory that holds the root file system of the machine of the capture.
     pub sysroot: Option<PathBuf>,
-    /// Where just-in-time compilers write their `perf-PID.map`.
+    /// The directory of just-in-time compilers' `perf-PID.map`.
     pub jit_map_directory: PathBuf,
     /// The kernel's symbol table.
     pub kernel_symbols: PathBuf,
@@ -63,7 +63,7 @@ enum KernelState {
 /// Image, start, size, kind: aliases of one start may differ in size.
 type RoutineKey = (Option<ImageId>, u64, u64, RoutineKind);
 
-/// Names the addresses of a capture. Feed it all records in order; look addresses up between them.
+/// Names the addresses of a capture. Add all records in order; look addresses up between them.
 pub struct Symbolizer {
     spaces: AddressSpaces,
     locator: Locator,
@@ -76,7 +76,7 @@ pub struct Symbolizer {
     jit_maps: FxHashMap<ImageId, JitMap>,
     routines: Vec<Routine>,
     routine_ids: FxHashMap<RoutineKey, RoutineId>,
-    /// Answers by image and file offset; of the kernel and of compiled code, by image and address.
+    /// Cache by image and file offset; for the kernel and compiled code, by image and address.
     answers: FxHashMap<(ImageId, u64), Resolved>,
     data_answers: FxHashMap<(ImageId, u64), DataPlace>,
     line_answers: FxHashMap<(ImageId, u64), Arc<[SourceFrame]>>,
@@ -86,7 +86,7 @@ pub struct Symbolizer {
 }
 
 impl Symbolizer {
-    /// A symbolizer that knows no process yet.
+    /// A symbolizer without processes.
     pub fn new(options: SymbolizerOptions) -> Symbolizer {
         let in_sysroot = options.sysroot.iter().map(|root| root.join("usr/lib/debug"));
         let locator = Locator {
@@ -114,13 +114,13 @@ impl Symbolizer {
         }
     }
 
-    /// Tells the build ids of the capture's header, by path: files of another build then give no names. To be
-    /// called before the first lookup.
+    /// Sets the build ids of the capture's header, by path: files of another build then give no names. Call it
+    /// before the first lookup.
     pub fn expect_builds(&mut self, builds: impl IntoIterator<Item = (String, BuildId)>) {
         self.recorded_builds.extend(builds);
     }
 
-    /// Takes note of a mapping, name, fork or exit.
+    /// Processes a mapping, name, fork or exit.
     pub fn observe(&mut self, record: &Record<'_>) {
         self.spaces.observe(record);
     }
@@ -140,7 +140,7 @@ impl Symbolizer {
         self.spaces.comm(pid, tid)
     }
 
-    /// What the capture recorded of an image.
+    /// The recorded data of an image.
     pub fn image(&self, id: ImageId) -> &ImageDescription {
         self.spaces.image(id)
     }
@@ -155,12 +155,12 @@ impl Symbolizer {
         &self.routines[id.index()]
     }
 
-    /// What went wrong so far.
+    /// The problems so far.
     pub fn problems(&self) -> &Problems {
         &self.problems
     }
 
-    /// The same, to record problems found outside this crate: missing source files.
+    /// The same, for adding problems found outside this crate: missing source files.
     pub fn problems_mut(&mut self) -> &mut Problems {
         &mut self.problems
     }
@@ -171,8 +171,8 @@ impl Symbolizer {
         self.name(place)
     }
 
-    /// Where an address of a process lies now. Opens no image: fit to be asked for every sample, and equal
-    /// places can be counted before any is named.
+    /// The place of an address of a process at this point. Opens no image: cheap enough for every sample, so that
+    /// places can be counted before they are named.
     pub fn place(&mut self, pid: Pid, address: VirtualAddress, mode: CpuMode) -> Place {
         let outside = Place { image: None, offset: FileOffset(address.0) };
         if matches!(mode, CpuMode::GuestKernel | CpuMode::GuestUser) {
@@ -232,8 +232,8 @@ impl Symbolizer {
         self.load_code(place.image?)?.address_of(place.offset, true)
     }
 
-    /// Names an address of an image: linkage stubs first, whose unwind range covers all of `.plt`; then
-    /// symbols; then nameless unwind ranges.
+    /// Names an address of an image: linkage stubs first, whose unwind range covers all of `.plt`; then symbols;
+    /// then unnamed unwind ranges.
     fn name_code(&mut self, id: ImageId, address: ImageAddress) -> Resolved {
         let Some(image) = self.load(id) else { return self.unknown_in_image(id, address) };
         let (kind, range, linkage_name) = if let Some(stub) = image.plt.find(address.0) {
@@ -292,7 +292,7 @@ impl Symbolizer {
         }
     }
 
-    /// The image of the compiled routine at an address, if the process has a map file that knows one.
+    /// The image of the compiled routine at an address, if the process's map file has one.
     fn jit_image(&mut self, pid: Pid, address: VirtualAddress) -> Option<ImageId> {
         if !self.jit_images.contains_key(&pid) {
             let image = self.read_jit_map(pid);
@@ -340,7 +340,7 @@ impl Symbolizer {
                 self.jit_maps.insert(image, map);
                 Some(image)
             }
-            // Most processes compile nothing: no file is no problem.
+            // Most processes compile nothing: a missing file is not a problem.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 self.problems.note(ProblemKind::JitMap, &shown, format!("cannot be read: {error}"), "");

@@ -1,4 +1,4 @@
-//! What an instruction leaves in the registers.
+//! The effect of an instruction on the registers' known values.
 
 use super::path::{self, Strides};
 use super::registers::{Follower, Owner, Target};
@@ -10,13 +10,13 @@ use super::FieldEvidence;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 impl Follower<'_, '_, '_, '_> {
-    /// What the registers hold after an instruction.
+    /// Updates the registers' values after an instruction.
     pub(super) fn step(&mut self, instruction: &Instruction) {
         let written = self.written(instruction);
         let result = match instruction.flow_control() {
             FlowControl::Next => self.result(instruction),
             FlowControl::Call | FlowControl::IndirectCall => {
-                // rax, rdx, rcx, rsi, rdi, r8 to r11 are the callee's to overwrite.
+                // rax, rdx, rcx, rsi, rdi, r8 to r11 are caller-saved.
                 for register in [0, 1, 2, 4, 5, 8, 9, 10, 11] {
                     self.state.registers[register] = None;
                 }
@@ -40,7 +40,7 @@ impl Follower<'_, '_, '_, '_> {
         }
     }
 
-    /// What the instruction saves in the frame.
+    /// Records a value that the instruction saves in the frame.
     fn save(&mut self, instruction: &Instruction) {
         let is_store = instruction.op_count() >= 1 && instruction.op_kind(0) == OpKind::Memory;
         let Some(place) = self.frame_place(instruction).filter(|_| is_store) else { return };
@@ -64,7 +64,7 @@ impl Follower<'_, '_, '_, '_> {
         written.filter_map(|used| dwarf_number(used.register())).collect()
     }
 
-    /// The register that an instruction loads with something known.
+    /// The register that an instruction writes, with its known value.
     fn result(&mut self, instruction: &Instruction) -> Option<(usize, Option<Value>)> {
         let ip = instruction.ip();
         let is_register = instruction.op_count() >= 1 && instruction.op_kind(0) == OpKind::Register;
@@ -125,7 +125,7 @@ impl Follower<'_, '_, '_, '_> {
         Some((destination, value.map(Value::followed)))
     }
 
-    /// What a register holds, if anything is known.
+    /// The known value of a register, if any.
     fn value(&mut self, register: usize, ip: u64) -> Option<Value> {
         match self.best_pointer(register, ip) {
             Some(pointer) => Some(Value::Pointer(pointer)),
@@ -143,14 +143,14 @@ impl Follower<'_, '_, '_, '_> {
         Value::Number(Multiple { of: self.unknowns, factor: 1, plus: 0 })
     }
 
-    /// The pointer in a register that tells most: not `void *`.
+    /// The most specific pointer in a register: not `void *`.
     fn best_pointer(&mut self, register: usize, ip: u64) -> Option<Pointer> {
         let (pointers, _) = self.pointers(register, ip);
         let typed = pointers.iter().find(|pointer| self.reader.size(pointer.type_of).is_some());
         typed.or(pointers.first()).copied()
     }
 
-    /// The pointer that a load brings: the field it loads is one.
+    /// The pointer that a load reads, if the loaded field is one.
     fn loaded(&mut self, instruction: &Instruction) -> Option<Pointer> {
         let target = self.target(instruction).ok()?;
         let wanted = target.wanted(8);
@@ -166,7 +166,7 @@ impl Follower<'_, '_, '_, '_> {
         })
     }
 
-    /// What a pointer type leads to: `Some(None)` for `void *`.
+    /// The type that a pointer type refers to: `Some(None)` for `void *`.
     fn pointee(&mut self, type_of: Option<EntryRef>) -> Option<Option<EntryRef>> {
         match self.reader.peel(type_of)?.1.shape {
             Shape::Pointer(target) => Some(target),
@@ -179,7 +179,7 @@ impl Follower<'_, '_, '_, '_> {
         if let Ok(Target { owner, type_of, offset, strides, evidence }) = self.target(instruction) {
             let variable = match owner {
                 Owner::Global(entry) => Some(entry),
-                // The address of a variable of the frame: its type is what counts.
+                // The address of a variable in the frame: use its type.
                 Owner::Pointee | Owner::Local(_) => None,
             };
             return Some(Value::Pointer(Pointer { type_of, offset, strides, variable, evidence }));

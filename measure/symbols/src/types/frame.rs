@@ -1,4 +1,5 @@
-//! The canonical frame address (CFA): where a function's frame is, as seen from the registers at an instruction.
+//! The canonical frame address (CFA): the position of a function's frame relative to the registers at an
+//! instruction.
 //!
 //! Variables in the frame are located relative to it, operands relative to `%rsp` or `%rbp`.
 
@@ -15,10 +16,10 @@ pub(super) struct FrameRow {
     pub(super) offset: i64,
 }
 
-/// Where the unwind information of each function is: found once, for a large program has a hundred thousand.
+/// The unwind information of each function: indexed once, since a large program has a hundred thousand.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// First address, first address behind, offset of the entry; sorted.
+    /// First address, first address after it, offset of the entry; sorted.
     functions: Vec<(u64, u64, usize)>,
 }
 
@@ -38,7 +39,7 @@ impl Frames {
         Frames { functions }
     }
 
-    /// The rows of a function; empty where unwind information does not say.
+    /// The rows of a function; empty without unwind information.
     pub(super) fn rows(&self, file: &object::File<'_>, function_start: u64) -> Vec<FrameRow> {
         const ROWS_AT_MOST: usize = 1 << 14;
         let mut rows = Vec::new();

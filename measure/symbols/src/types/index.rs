@@ -6,10 +6,10 @@ use super::units::{DebugFiles, EntryRef, OpenUnit, Opener};
 use gimli::{AttributeValue, DwTag, Operation};
 use rustc_hash::FxHashMap;
 
-/// Bound of each list: a file that has more is not read to its end.
+/// Maximum length of each list: a file with more is not read to its end.
 const ENTRIES_AT_MOST: usize = 1 << 22;
 
-/// A function's stretch of code; one that was split in two by the compiler has several.
+/// A code range of a function; a function that the compiler split has several.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FunctionRange {
     pub(super) start: u64,
@@ -17,7 +17,7 @@ pub(super) struct FunctionRange {
     pub(super) entry: EntryRef,
 }
 
-/// What was found.
+/// The index.
 #[derive(Default)]
 pub(super) struct Index {
     /// Sorted by address; of several entries of one address, the first.
@@ -35,7 +35,7 @@ impl Index {
             // Units are dropped one by one: a large program has many.
             let opener = Opener::new(files);
             if let Some(unit) = opener.unit(number) {
-                // Of a damaged unit, what was read before the fault.
+                // For a damaged unit, keep the entries before the fault.
                 let _ = index.read_unit(&unit);
             }
         }
@@ -97,7 +97,7 @@ impl Index {
         }
     }
 
-    /// The variable that begins nearest below an address; whether it reaches that far, its type tells.
+    /// The variable that begins nearest below an address; its type determines whether it extends that far.
     pub(super) fn variable_at_or_below(&self, address: u64) -> Option<(u64, EntryRef)> {
         let position = self.variables.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
         Some(self.variables[position])
@@ -109,12 +109,12 @@ impl Index {
         Some(self.functions[position]).filter(|function| address < function.end)
     }
 
-    /// All stretches of a function: the compiler may have put the seldom part aside.
+    /// All code ranges of a function: the compiler may have moved out cold parts.
     pub(super) fn ranges_of(&self, entry: EntryRef) -> impl Iterator<Item = FunctionRange> + '_ {
         self.functions.iter().filter(move |function| function.entry == entry).copied()
     }
 
-    /// The struct of a name, as some unit defines it.
+    /// The struct of this name, from a unit that defines it.
     pub(super) fn definition(&self, name: &str) -> Option<EntryRef> {
         self.definitions.get(name).copied()
     }
@@ -142,11 +142,11 @@ fn fixed_address(
         Operation::AddressIndex { index } => unit.dwarf.address(&unit.unit, index).ok()?,
         _ => return None,
     };
-    // More operations make a thread-local variable of it, or a part.
+    // More operations mean a thread-local variable, or a part of one.
     (address != 0 && matches!(operations.next(), Ok(None))).then_some(address)
 }
 
-/// The stretches of code of an entry: a function, a block, an inlined call.
+/// The code ranges of an entry: a function, a block, an inlined call.
 pub(super) fn code_ranges<'a>(
     unit: &OpenUnit<'a>,
     value: &dyn Fn(gimli::DwAt) -> Option<AttributeValue<super::sections::Slice<'a>>>,

@@ -1,4 +1,4 @@
-//! Where the variables of a function are, instruction by instruction.
+//! The locations of a function's variables, by instruction.
 
 use super::index::code_ranges;
 use super::sections::Slice;
@@ -7,25 +7,25 @@ use super::units::{EntryRef, OpenUnit};
 use gimli::{AttributeValue, DebuggingInformationEntry, Expression, Operation};
 use std::sync::Arc;
 
-/// Entries of a function that are read; a generated parser may have tens of thousands.
+/// Maximum number of a function's entries; a generated parser may have tens of thousands.
 const ENTRIES_AT_MOST: usize = 1 << 17;
-/// Locations of a function that are kept.
+/// Maximum number of a function's locations.
 const LOCATIONS_AT_MOST: usize = 1 << 15;
 
-/// Where a value is. Registers by DWARF's numbers.
+/// The location of a value. Registers have DWARF's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The register holds it.
     Register(u8),
-    /// It is the register plus a constant, and nowhere in memory.
+    /// The value is the register plus a constant, not in memory.
     RegisterPlus(u8, i64),
-    /// It is in memory, at the register plus a constant.
+    /// In memory, at the register plus a constant.
     Memory(u8, i64),
-    /// It is in memory, at the CFA plus a constant.
+    /// In memory, at the CFA plus a constant.
     Frame(i64),
 }
 
-/// A variable in one place, for a stretch of code.
+/// A variable's location in a code range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Local {
     pub(super) start: u64,
@@ -33,7 +33,7 @@ pub(super) struct Local {
     pub(super) place: Place,
     pub(super) name: Arc<str>,
     pub(super) type_of: Option<EntryRef>,
-    /// How many blocks it is in: the innermost of several is meant.
+    /// Its nesting depth in blocks: of several variables the innermost is meant.
     pub(super) depth: u32,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn locals(reader: &TypeReader<'_, '_>, function: EntryRef, range: (u6
     found
 }
 
-/// What `DW_OP_fbreg` is relative to.
+/// The base of `DW_OP_fbreg`.
 #[derive(Clone, Copy, Debug)]
 enum FrameBase {
     Unknown,
@@ -134,7 +134,7 @@ fn add<'a>(
     found.extend(places.into_iter().map(local));
 }
 
-/// The place that an expression tells; `None` for places that need more than one register.
+/// The location of an expression; `None` if it needs more than one register.
 fn place(unit: &OpenUnit<'_>, expression: Expression<Slice<'_>>, frame_base: FrameBase) -> Option<Place> {
     let mut operations = expression.operations(unit.unit.encoding());
     let first = operations.next().ok()??;

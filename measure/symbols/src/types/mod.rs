@@ -1,6 +1,6 @@
-//! Variables, structs and fields by DWARF: what a data address or a memory operand means in the source.
+//! Variables, structs and fields from DWARF, for a data address or a memory operand.
 //!
-//! Two questions are answered here, and nothing else of DWARF is read (lines are in `image::lines`):
+//! It answers two questions, and reads nothing else of DWARF (`image::lines` reads lines):
 //!
 //! ```text
 //!   address 0x4048 of the image  ──> variable whose range holds it ──────> stats.counters[3].hits
@@ -13,12 +13,12 @@
 //! ```
 //!
 //! * `sections`, `units`, `index`: files, units, and one pass over all of them, on the first question.
-//! * `shape`, `path`: what types look like, and the way from an offset to a field.
-//! * `location`, `frame`: where variables are at an instruction; `registers`, `effects`, `state`, `values`: what is in which
-//!   register.
+//! * `shape`, `path`: the structure of types, and the path from an offset to a field.
+//! * `location`, `frame`: locations of variables at an instruction; `registers`, `effects`, `state`, `values`: the
+//!   contents of registers.
 //!
-//! Where an answer fails, the reason is one of [`NoField`]; [`FieldTally`] counts them. DWARF may be hostile: each
-//! walk is bounded by a count, never by the nesting of the file.
+//! A question without an answer has one of the reasons [`NoField`]; [`FieldTally`] counts them. DWARF is untrusted
+//! input: each walk is bounded by a count, never by the nesting of the file.
 
 mod effects;
 mod frame;
@@ -40,14 +40,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a field belongs to.
+/// The variable or type that contains a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOwner {
-    /// A variable with a name: a global, a static one, or one in the frame of a function.
+    /// A named variable: global, static, or in the frame of a function.
     Variable {
         /// Its name.
         name: Arc<str>,
-        /// Its type, as C writes it.
+        /// Its type in C's syntax.
         type_name: Arc<str>,
     },
     /// Memory reached by a pointer with a known type.
@@ -62,30 +62,30 @@ pub enum FieldOwner {
 pub enum FieldEvidence {
     /// The address lies in the variable.
     Address,
-    /// The debug information says which variable the register of the operand holds at the instruction.
+    /// Debug information: the variable in the operand's register at the instruction.
     Location,
-    /// An earlier instruction of the same function, with no jump into the way between, put the pointer into the
-    /// register.
+    /// Data flow: an earlier instruction of the same function, without a jump target in between, wrote the pointer
+    /// into the register.
     Followed,
 }
 
 /// A field of a variable or type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DataField {
-    /// Whose it is.
+    /// The owner.
     pub owner: FieldOwner,
-    /// Size of the owner; 0 where it is open (a pointer to an array of unknown length).
+    /// Size of the owner; 0 if open (a pointer to an array of unknown length).
     pub owner_size: ByteCount,
-    /// The way to the field, for example `counters[3].hits`. `[*]`: an element that the instruction computes as it
-    /// runs. Empty: the owner is no struct. Bit fields that share bytes are written `a|b`.
+    /// The path to the field, for example `counters[3].hits`. `[*]`: an element whose index is computed at run
+    /// time. Empty: the owner is not a struct. Bit fields that share bytes are written `a|b`.
     pub path: Arc<str>,
-    /// The type of the field; empty for bytes that belong to no field (padding).
+    /// The type of the field; empty for padding.
     pub type_name: Arc<str>,
-    /// Where in the owner the field begins.
+    /// Offset of the field in the owner.
     pub start: ByteCount,
     /// Size of the field.
     pub size: ByteCount,
-    /// The byte of the owner that was asked for.
+    /// The requested offset in the owner.
     pub offset: ByteCount,
     /// How it was identified.
     pub evidence: FieldEvidence,
@@ -111,7 +111,7 @@ pub enum NoField {
     /// Nothing is mapped there, or no file.
     #[error("the address lies in no file")]
     NoImage,
-    /// The file has no `.debug_info`, nor is a separate debug file at hand.
+    /// The file has no `.debug_info`, and no separate debug file was found.
     #[error("no debug information: install the -dbgsym package or compile with -g")]
     NoDebugInformation,
     /// Its debug information is damaged.
@@ -120,37 +120,37 @@ pub enum NoField {
     /// Only x86-64 instructions are followed.
     #[error("not x86-64 code")]
     OtherArchitecture,
-    /// No function of the debug information holds the instruction: a unit compiled without -g, assembler, a stub.
+    /// No function of the debug information contains the instruction: a unit compiled without -g, assembler, a
+    /// stub.
     #[error("the instruction is in no function with debug information")]
     NoFunction,
-    /// The instruction uses no memory: skid, or a sample of something else.
+    /// The instruction uses no memory: skid, or a sample of another event.
     #[error("the instruction uses no memory")]
     NoMemoryOperand,
     /// `push`, `pop`, `call`, `ret`: the stack itself.
     #[error("a stack operation")]
     StackOperation,
-    /// A place in the frame of the function that belongs to no variable: a register that was saved, an intermediate
-    /// result.
+    /// A place in the function's frame outside of variables: a saved register, an intermediate result.
     #[error("a place in the frame without a variable")]
     NamelessFrame,
     /// A variable of the thread (`%fs`).
     #[error("thread-local memory")]
     ThreadLocal,
-    /// The address comes from no register whose content could be known (vector gathers).
+    /// The address does not come from a traceable register (vector gathers).
     #[error("the operand has no base register")]
     NoRegister,
-    /// No variable is known to be in the register, nor at the address.
+    /// No known variable is in the register or at the address.
     #[error("no variable is known there")]
     NoVariable,
-    /// What is in the register is a pointer to nothing known (`void *`, an opaque struct) or no pointer.
+    /// The register holds a pointer to an unknown type (`void *`, an opaque struct), or no pointer.
     #[error("the pointer has no usable type")]
     NoType,
-    /// The pointer's type is shorter than the displacement.
+    /// The displacement exceeds the size of the pointer's type.
     #[error("the offset lies outside of the type")]
     BadOffset,
 }
 
-/// Counts what was found, and why it was not: the histogram to print below a table of fields.
+/// Counts of found fields and of reasons for missing ones, printed below a table of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldTally {
     found: u64,

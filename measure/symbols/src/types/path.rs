@@ -16,26 +16,26 @@ const DEPTH_AT_MOST: usize = 64;
 /// Bit fields that are named together.
 const BIT_FIELDS_AT_MOST: usize = 4;
 
-/// What is looked for.
+/// The field to find.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// Byte of the owner.
     pub(super) offset: i64,
-    /// Bytes accessed; 0: unknown. Chooses between the members of a union, and how many bit fields are meant.
+    /// Access size in bytes; 0: unknown. It selects among the members of a union and the number of bit fields.
     pub(super) size: u64,
-    /// What the instruction adds that is not known here: the elements it goes by are then `[*]`.
+    /// Unknown multiples that the instruction adds: the elements that they select are then `[*]`.
     pub(super) strides: Strides,
-    /// Whether the owner may be one of many, side by side: behind a pointer.
+    /// Whether the owner may be one of several adjacent ones: after a pointer.
     pub(super) repeats: bool,
 }
 
-/// Unknown multiples of these many bytes are added to an offset: `p[i].y[j]` of 48-byte structs with an array of
-/// `int` has the strides 48 and 4. 0: none.
+/// Sizes in bytes of which unknown multiples are added to an offset: `p[i].y[j]` of 48-byte structs with an array
+/// of `int` has the strides 48 and 4. 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Strides([u64; 2]);
 
 impl Strides {
-    /// With one more; `None` when there are too many.
+    /// With one more; `None` if there are too many.
     pub(super) fn and(self, stride: u64) -> Option<Strides> {
         let mut more = self;
         *more.0.iter_mut().find(|place| **place == 0)? = stride;
@@ -52,7 +52,7 @@ impl Strides {
         other.0.into_iter().filter(|stride| *stride != 0).try_fold(self, Strides::and)
     }
 
-    /// Without those that are steps of whole elements; whether there were any.
+    /// Without those that are steps of whole elements; also whether there were any.
     fn without_steps_of(self, size: u64) -> (Strides, bool) {
         let mut rest = self;
         for stride in &mut rest.0 {
@@ -108,7 +108,7 @@ pub(super) fn find(
     }
     let start = Leaf { path: String::new(), type_of: owner, start: 0, size: 0, is_bits: false };
     let (leaf, strides) = descend(types, start, offset, wanted, 0);
-    // An index that goes by no element found: what is reached with it is not known.
+    // An index without a matching array: the accessed field is unknown.
     if strides.is_empty() {
         Ok(leaf)
     } else {
@@ -116,7 +116,7 @@ pub(super) fn find(
     }
 }
 
-/// `Types` without its generic convenience, so that recursion needs one instance only.
+/// An object-safe `Types`, so that the recursion is instantiated once.
 pub(super) trait TypesObject {
     fn peel_object(&mut self, reference: Option<EntryRef>) -> Option<(EntryRef, Arc<Type>)>;
     fn size_object(&mut self, reference: Option<EntryRef>) -> Option<u64>;
@@ -132,8 +132,8 @@ impl<T: Types> TypesObject for T {
     }
 }
 
-/// First offset that lies outside; `None`: open. A struct whose last member is an array of open length, of length 0,
-/// or of length 1 as it was written before C99, goes on behind its size.
+/// First offset outside of a type; `None`: open. A struct whose last member is an array of open length, of length
+/// 0, or of length 1 (the convention before C99) extends beyond its size.
 fn extent(types: &mut dyn TypesObject, reference: Option<EntryRef>) -> Option<u64> {
     let (_, found) = types.peel_object(reference)?;
     if let Shape::Aggregate { is_union: false, members } = &found.shape {
@@ -151,8 +151,8 @@ fn is_open(count: &Option<u64>) -> bool {
     count.is_none_or(|count| count <= 1)
 }
 
-/// Goes from `leaf`, in which `rest` is the byte wanted, to the innermost field.
-/// Also returns the strides that no array was found for.
+/// Descends from `leaf`, which contains the byte at `rest`, to the innermost field. Also returns the strides
+/// without a matching array.
 fn descend(
     types: &mut dyn TypesObject,
     mut leaf: Leaf,
@@ -283,8 +283,7 @@ fn bit_fields(mut leaf: Leaf, members: &[Member], rest: u64, size: u64) -> Leaf 
     Leaf { start: leaf.start + first, size, type_of, is_bits: true, ..leaf }
 }
 
-/// Of the members of a union, the one whose field is as large as the access; if none is, the first that reaches
-/// that far.
+/// The union member whose field has the access's size; else the first one that extends to the offset.
 fn in_union(
     types: &mut dyn TypesObject,
     leaf: &Leaf,
@@ -304,7 +303,7 @@ fn in_union(
         }
         let mut inside = leaf.clone();
         enter(&mut inside, member);
-        // Each level of unions costs depth, so that the tries stay few.
+        // Each level of unions costs depth, to bound the attempts.
         let found =
             descend(types, inside, rest - member.offset, wanted, depth.saturating_add(DEPTH_AT_MOST / 4));
         if found.0.size == wanted.size && found.0.type_of.is_some() && found.1.is_empty() {
@@ -403,7 +402,7 @@ mod tests {
         // Between the int at 0 and the array at 8, and behind the int at 96.
         assert_eq!(path(6, 5, 1), is("(padding)", 4, 4));
         assert_eq!(path(6, 101, 1), is("counters[1][2].(padding)", 100, 4));
-        // The anonymous union: the member as large as the access.
+        // The anonymous union: the member of the access's size.
         assert_eq!(path(6, 104, 8), is("whole", 104, 8));
         assert_eq!(path(6, 104, 4), is("half", 104, 4));
         assert_eq!(path(6, 108, 4), is("whole", 104, 8));
@@ -441,7 +440,7 @@ mod tests {
         assert_eq!(find(0, &[120]), Ok("total".into()));
         assert_eq!(find(16, &[120, 16]), Ok("counters[*][*].misses".into()));
         assert_eq!(find(-120, &[240]), Ok("total".into()));
-        // Steps of 8 go by no array here, nor is there an array at 0.
+        // A step of 8 matches no array here, nor is there one at 0.
         assert_eq!(find(16, &[8]), Err(NoField::BadOffset));
         assert_eq!(find(0, &[16]), Err(NoField::BadOffset));
     }

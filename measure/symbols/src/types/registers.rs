@@ -1,4 +1,4 @@
-//! Which pointers are in which register: by the locations of variables, and by following the instructions.
+//! Determines the pointers in registers, from the locations of variables and by following the instructions.
 //!
 //! ```text
 //!   mov  -0x18(%rbp),%rax      loads variable `p` of the frame: rax = struct node *
@@ -7,9 +7,9 @@
 //!   mov  (%rdi),%eax           struct node, byte 16
 //! ```
 //!
-//! Where several ways lead to an instruction, only what is known on all of them stays known: the function is followed
-//! again and again until nothing changes. A call forgets what it may overwrite. In a function with a jump table the ways
-//! are not known; there each place that a jump leads to forgets all.
+//! If several paths lead to an instruction, only facts known on all of them are kept: the analysis is repeated
+//! until nothing changes. A call clears the registers that it may overwrite. In a function with a jump table the
+//! paths are unknown; there each jump target clears all.
 
 use super::frame::FrameRow;
 use super::location::{Local, Place};
@@ -25,7 +25,7 @@ use iced_x86::{OpKind, Register};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Where an operand leads.
+/// The type and offset that an operand refers to.
 pub(super) struct Target {
     pub(super) owner: Owner,
     pub(super) type_of: Option<EntryRef>,
@@ -41,13 +41,13 @@ pub(super) enum Owner {
     Global(EntryRef),
 }
 
-/// What following a function needs.
+/// The inputs of following a function.
 pub(super) struct Function<'f> {
     pub(super) code: &'f [u8],
     pub(super) start: u64,
     pub(super) locals: &'f [Local],
     pub(super) frame: &'f [FrameRow],
-    /// Where jumps from other parts of the function lead to: what is known there is not known here.
+    /// Targets of jumps from other parts of the function: nothing is known there.
     pub(super) outside: &'f FxHashSet<u64>,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn follow(function: &Function<'_>, reader: &mut TypeReader<'_, '_>) -
     answers
 }
 
-/// What is known at each place that a jump leads to.
+/// The known values at each jump target.
 type Ways = FxHashMap<u64, State>;
 
 impl Follower<'_, '_, '_, '_> {
@@ -118,7 +118,7 @@ impl Follower<'_, '_, '_, '_> {
                     self.state = ways.get(&ip).cloned().unwrap_or_default();
                 }
                 if after_jump && !entered.contains(&ip) {
-                    // Entered in a way that is not seen here: by an exception.
+                    // Entered by an unknown path: an exception.
                     reached = true;
                     self.state = State::default();
                 }
@@ -146,7 +146,7 @@ impl Follower<'_, '_, '_, '_> {
     }
 }
 
-/// Where the jumps of a piece of code lead to.
+/// The targets of the jumps in a piece of code.
 pub(super) fn targets_of(code: &[u8], start: u64) -> FxHashSet<u64> {
     let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     jump_targets(&decoder.into_iter().collect::<Vec<_>>())
@@ -162,10 +162,10 @@ fn jump_targets(instructions: &[Instruction]) -> FxHashSet<u64> {
     jumps.map(Instruction::near_branch_target).collect()
 }
 
-/// Register that a location names; those in the frame come last.
+/// Index of a location's register; those in the frame come last.
 const IN_FRAME: usize = 16;
 
-/// The locals by register, so that each operand asks a few only.
+/// The locals by register, so that each operand checks only a few.
 fn by_register(locals: &[Local]) -> Vec<Vec<&Local>> {
     let mut buckets = vec![Vec::new(); IN_FRAME + 1];
     for local in locals {
@@ -184,7 +184,7 @@ pub(super) struct Follower<'f, 'r, 's, 'a> {
     pub(super) function: &'f Function<'f>,
     pub(super) reader: &'r mut TypeReader<'s, 'a>,
     pub(super) state: State,
-    /// Number of the next unknown number: the same each time that an instruction is followed.
+    /// The next id of an unknown number: the same each time an instruction is followed.
     pub(super) unknowns: u64,
     pub(super) information: InstructionInfoFactory,
     pub(super) by_register: Vec<Vec<&'f Local>>,
@@ -197,7 +197,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         here.copied().collect()
     }
 
-    /// The pointers that a register may hold at an instruction: as its locations say, then as followed.
+    /// The pointers that a register may hold at an instruction: from locations, then from data flow.
     pub(super) fn pointers(&mut self, register: usize, ip: u64) -> (Vec<Pointer>, bool) {
         let mut pointers = Vec::new();
         let mut is_untyped = false;
@@ -224,7 +224,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         (pointers, is_untyped)
     }
 
-    /// What an instruction's memory operand leads to.
+    /// The type and offset that an instruction's memory operand refers to.
     pub(super) fn target(&mut self, instruction: &Instruction) -> Result<Target, NoField> {
         let is_explicit =
             (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
@@ -293,7 +293,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         self.by_base(ip, base, displacement.wrapping_add(plus), strides)
     }
 
-    /// What an index register adds: a constant, and an unknown multiple.
+    /// The contribution of an index register: a constant, and an unknown multiple.
     fn index(&self, register: usize, scale: i64, strides: Strides) -> Option<(i64, Strides)> {
         match self.state.registers[register] {
             Some(Value::Pointer(_)) => None,
@@ -305,7 +305,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         }
     }
 
-    /// String instructions name their register by themselves; the rest with implicit memory is the stack's.
+    /// String instructions have implied registers; other implicit memory operands are on the stack.
     fn implicit_target(&mut self, instruction: &Instruction) -> Result<Target, NoField> {
         for operand in 0..instruction.op_count() {
             let register = match instruction.op_kind(operand) {
@@ -359,7 +359,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
             let offset = pointer.offset.wrapping_add(displacement);
             let Some(strides) = strides.join(pointer.strides) else { continue };
             let wanted = Wanted { offset, size: 0, strides, repeats: pointer.variable.is_none() };
-            // The innermost variable may be a `void *` of an inlined function, the next one tell more.
+            // The innermost variable may be a `void *` of an inlined function, and the next one more specific.
             match path::find(self.reader, pointer.type_of, wanted) {
                 Ok(_) => {
                     let owner = pointer.variable.map_or(Owner::Pointee, Owner::Global);
@@ -372,7 +372,7 @@ impl<'f> Follower<'f, '_, '_, '_> {
         Err(reason)
     }
 
-    /// The place in the frame that an operand names, as distance from the canonical frame address.
+    /// The frame place of an operand, as distance from the canonical frame address.
     pub(super) fn frame_place(&self, instruction: &Instruction) -> Option<i64> {
         let base = dwarf_number(instruction.memory_base())?;
         if instruction.memory_index() != Register::None || instruction.segment_prefix() != Register::None {

@@ -1,4 +1,4 @@
-//! The DWARF sections of a file, of its supplementary file, and of split files: held, not yet read.
+//! The DWARF sections of a file, of its supplementary file, and of split files; not parsed yet.
 
 use crate::image::bytes::ImageBytes;
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Bytes of a section during a read.
 pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Unpacked sections larger than this are not believed: a compressed section may claim any size.
+/// Maximum size of a decompressed section: a compressed section may claim any size.
 const SECTION_LIMIT: u64 = 8 << 30;
 
 /// Why debug information cannot be used.
@@ -23,12 +23,12 @@ pub(crate) enum DebugError {
     Malformed(#[from] object::Error),
     #[error("has malformed DWARF: {0}")]
     Dwarf(#[from] gimli::Error),
-    /// The parser gave up by a panic. It is others' code and must not end the report.
+    /// The parser panicked. It is a third-party library and must not end the report.
     #[error("has malformed DWARF")]
     Panicked,
 }
 
-/// One section: a part of the mapped file, or unpacked.
+/// One section: a part of the mapped file, or decompressed.
 pub(super) enum SectionBytes {
     Empty,
     InFile(Arc<ImageBytes>, Range<usize>),
@@ -79,7 +79,7 @@ impl DebugFile {
         DebugFile::open_by(path, |id| Some(id.name()))
     }
 
-    /// Those of a split file, whose names end in `.dwo`.
+    /// The sections of a split file, whose names end in `.dwo`.
     pub(super) fn open_split(path: &Path) -> Result<DebugFile, DebugError> {
         DebugFile::open_by(path, gimli::SectionId::dwo_name)
     }

@@ -1,4 +1,4 @@
-//! What types look like: read from their entries once, kept as plain data.
+//! The structure of types: read from their entries once, kept as plain data.
 
 use super::index::Index;
 use super::sections::Slice;
@@ -12,7 +12,7 @@ type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
 /// Bound of the members of a struct and the dimensions of an array.
 const MEMBERS_AT_MOST: usize = 1 << 16;
-/// Bound of typedef of typedef of ...; also of pointer to pointer to ... in a name.
+/// Maximum length of a chain of typedefs; also of pointers to pointers in a name.
 const CHAIN_AT_MOST: usize = 48;
 /// Size of a pointer: only x86-64 is followed.
 const POINTER_SIZE: u64 = 8;
@@ -20,16 +20,16 @@ const POINTER_SIZE: u64 = 8;
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// `None`: an anonymous struct or union, or a base class, whose members are named as members of the outer type.
+    /// `None`: an anonymous struct or union, or a base class, whose members count as members of the outer type.
     pub(super) name: Option<Arc<str>>,
     pub(super) type_of: Option<EntryRef>,
     /// First byte.
     pub(super) offset: u64,
-    /// Of a bit field: first bit, counted from the struct's first byte, and number of bits.
+    /// For a bit field: first bit, counted from the struct's first byte, and number of bits.
     pub(super) bits: Option<(u64, u64)>,
 }
 
-/// What a type is made of.
+/// The structure of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Numbers, enumerations.
@@ -40,7 +40,7 @@ pub(super) enum Shape {
     Alias(Option<EntryRef>),
     /// A struct, class or union.
     Aggregate { is_union: bool, members: Vec<Member> },
-    /// Elements, and how many in each dimension; `None`: open.
+    /// Elements, and their number in each dimension; `None`: open.
     Array { element: Option<EntryRef>, counts: Vec<Option<u64>> },
     /// Functions, and what is not understood.
     Other,
@@ -70,14 +70,14 @@ pub(super) struct Shapes {
     names: FxHashMap<EntryRef, Arc<str>>,
 }
 
-/// Reads types: units for one question, and what earlier questions found.
+/// Reads types: units for one question, and the cache of earlier ones.
 pub(super) struct TypeReader<'s, 'a> {
     pub(super) opener: &'s Opener<'a>,
     pub(super) index: &'s Index,
     pub(super) shapes: &'s mut Shapes,
 }
 
-/// What a walk along types needs; real debug information, or a table in a test.
+/// The type information needed to follow paths: real debug information, or a table in a test.
 pub(super) trait Types {
     /// A type.
     fn get(&mut self, reference: EntryRef) -> Option<Arc<Type>>;
@@ -95,7 +95,7 @@ pub(super) trait Types {
         None
     }
 
-    /// Bytes of a type; `None` where open or unknown.
+    /// Size of a type in bytes; `None` if open or unknown.
     fn size(&mut self, reference: Option<EntryRef>) -> Option<u64> {
         let mut factor = 1u64;
         let mut reference = reference;
@@ -123,7 +123,7 @@ pub(super) trait Types {
 
     /// The type as C writes it.
     fn name(&mut self, reference: Option<EntryRef>) -> String {
-        // From the outside inwards: stars and brackets are gathered behind, qualifiers before.
+        // From the outside inwards: stars and brackets are appended, qualifiers prepended.
         let (mut before, mut behind) = (String::new(), String::new());
         let mut reference = reference;
         for _ in 0..CHAIN_AT_MOST {
@@ -159,8 +159,8 @@ pub(super) trait Types {
         format!("{before}?{behind}")
     }
 
-    /// The name of what a pointer leads to or a variable is: typedefs of a named struct are looked through, so that
-    /// one struct has one name; of a nameless struct, the nearest typedef is the name.
+    /// The name of a pointer's target or a variable's type: typedefs of a named struct are resolved, so that one
+    /// struct has one name; an unnamed struct has the name of the nearest typedef.
     fn owner_name(&mut self, reference: Option<EntryRef>) -> String {
         let mut typedef = None;
         let mut current = reference;
@@ -182,7 +182,7 @@ pub(super) trait Types {
 }
 
 impl<'a> TypeReader<'_, 'a> {
-    /// The name of a type, kept.
+    /// The name of a type, cached.
     pub(super) fn cached_owner_name(&mut self, reference: Option<EntryRef>) -> Arc<str> {
         let Some(key) = reference else { return "void".into() };
         if let Some(name) = self.shapes.names.get(&key) {
@@ -193,15 +193,15 @@ impl<'a> TypeReader<'_, 'a> {
         name
     }
 
-    /// What the attribute `DW_AT_type` of an entry refers to. A definition apart from its declaration, or an instance
-    /// apart from its origin, has the type there.
+    /// The target of an entry's `DW_AT_type`. A definition separate from its declaration, or an instance of an
+    /// origin, has the type there.
     pub(super) fn type_of(&self, unit: &OpenUnit<'a>, entry: &Entry<'a>) -> Option<EntryRef> {
         self.inherited(unit, entry, |reader, unit, entry| {
             reader.reference(unit, entry.attr_value(gimli::DW_AT_type)?)
         })
     }
 
-    /// The name of a variable or function, wherever it is written.
+    /// The name of a variable or function, also from its declaration or origin.
     pub(super) fn name_of(&self, unit: &OpenUnit<'a>, entry: &Entry<'a>) -> Option<String> {
         self.inherited(unit, entry, |_, unit, entry| unit.name(entry))
     }
@@ -280,7 +280,7 @@ impl<'a> TypeReader<'_, 'a> {
                     || entry.attr(gimli::DW_AT_signature).is_some(),
             )
         };
-        // One step: a declaration that leads to another one leads nowhere.
+        // Only one step: a declaration that refers to another one is not resolved.
         (is_declaration(target) == Some(false)).then(|| self.read(target)).flatten()
     }
 
@@ -342,7 +342,7 @@ fn origin_of<'u>(reader: &TypeReader<'_, 'u>, unit: &OpenUnit<'u>, entry: &Entry
     reader.reference(unit, origin.or_else(|| entry.attr_value(gimli::DW_AT_specification))?)
 }
 
-/// Calls for each child of an entry, until it says no.
+/// Calls `visit` for each child of an entry, until it returns false.
 fn for_children<'a>(unit: &OpenUnit<'a>, offset: usize, mut each: impl FnMut(&Entry<'a>) -> bool) {
     let Ok(mut entries) = unit.unit.entries_raw(Some(gimli::UnitOffset(offset))) else { return };
     let mut entry = DebuggingInformationEntry::null();
@@ -367,8 +367,8 @@ fn constant_offset(unit: &OpenUnit<'_>, expression: gimli::Expression<Slice<'_>>
     }
 }
 
-/// The bits of a bit field. DWARF 4 counts them from the struct's first byte; before, from the highest bit of the
-/// storage unit.
+/// The position of a bit field. DWARF 4 counts from the struct's first byte; earlier versions from the highest bit
+/// of the storage unit.
 fn bits<'u>(unit: &OpenUnit<'u>, entry: &Entry<'u>, offset: u64) -> Option<(u64, u64)> {
     let size = unit.number(entry, gimli::DW_AT_bit_size)?;
     if let Some(first) = unit.number(entry, gimli::DW_AT_data_bit_offset) {

@@ -1,10 +1,10 @@
-//! What is known at one instruction, and what stays known where two ways to it meet.
+//! The known values at one instruction, and their intersection where two paths meet.
 
 use super::path::Strides;
 use super::values::{Pointer, Value};
 use std::collections::BTreeMap;
 
-/// Places of the frame that are remembered.
+/// Maximum number of frame slots with known values.
 const SLOTS_AT_MOST: usize = 64;
 
 /// Registers, by DWARF's numbers, and the places of the frame that registers were saved in.
@@ -16,22 +16,22 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What an instruction saved in the frame.
+    /// Records a value that an instruction saved in the frame.
     pub(super) fn save(&mut self, place: i64, size: u64, value: Option<Value>) {
         let end = place.saturating_add(i64::try_from(size.max(1)).unwrap_or(i64::MAX));
-        // What overlaps it is no longer what it was.
+        // Overlapping slots are overwritten.
         self.slots.retain(|other, _| other.saturating_add(8) <= place || *other >= end);
         if let (Some(value), true) = (value, size == 8 && self.slots.len() < SLOTS_AT_MOST) {
             self.slots.insert(place, value);
         }
     }
 
-    /// What was saved there.
+    /// The value saved there.
     pub(super) fn saved(&self, place: i64) -> Option<Value> {
         self.slots.get(&place).copied()
     }
 
-    /// Keeps what is known on another way to the same instruction, too; whether that is less than before.
+    /// Intersects with the values of another path; returns whether that removed any.
     pub(super) fn meet(&mut self, other: &State) -> bool {
         let before = self.clone();
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// What two values have in common. A pointer that moved on by some bytes on one of the ways points to one of many
+/// The common part of two values. A pointer that advanced by some bytes on one of the paths points to one of many
 /// elements: `for (p = first; p < end; p++)`.
 fn both(one: Option<Value>, other: Option<Value>) -> Option<Value> {
     let (one, other) = (one?, other?);
@@ -100,7 +100,7 @@ mod tests {
         let Some(Value::Pointer(met)) = head.registers[0] else { panic!("{head:?}") };
         assert_eq!((met.offset, met.strides), (0, Strides::default().and(48).expect("room")));
         assert_eq!(head.registers[1], None, "known on one way only");
-        // Once more round the loop: nothing new.
+        // Another iteration of the loop changes nothing.
         back.registers[0] = Value::Pointer(met).plus(48);
         assert!(!head.meet(&back));
     }

@@ -1,4 +1,4 @@
-//! The types of one image: opened on the first question, answers kept.
+//! The types of one image: opened at the first question, with a cache of answers.
 
 use super::frame::Frames;
 use super::index::Index;
@@ -15,9 +15,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longer functions are not followed: a generated one may be megabytes.
+/// Maximum length of a followed function: generated ones may have megabytes.
 const CODE_AT_MOST: u64 = 1 << 20;
-/// Answers kept before all are dropped: some hundred megabytes of them.
+/// Maximum number of cached answers, a few hundred megabytes; then the cache is cleared.
 const ANSWERS_AT_MOST: usize = 1 << 21;
 
 /// Debug information of one image.
@@ -47,10 +47,10 @@ impl TypeTable {
         catch_unwind(open).unwrap_or(Err(DebugError::Panicked))
     }
 
-    /// The variable and field at an address. `size`: bytes accessed, 0 if not known. After an error of
-    /// [`NoField::DamagedDebugInformation`] the table must not be asked again.
+    /// The variable and field at an address. `size`: access size in bytes, 0 if unknown. After the error
+    /// [`NoField::DamagedDebugInformation`] the table must not be used again.
     pub(crate) fn variable(&mut self, address: ImageAddress, size: u64) -> Result<DataField, NoField> {
-        // Unwind safe, since the table is dropped when this fails.
+        // Unwind safe: the table is dropped if this fails.
         let find = AssertUnwindSafe(|| self.find_variable(address, size));
         catch_unwind(find).unwrap_or(Err(NoField::DamagedDebugInformation))
     }
@@ -74,7 +74,7 @@ impl TypeTable {
         registers::field_of(&mut reader, owner, type_of, wanted, FieldEvidence::Address)
     }
 
-    /// The field that an instruction's memory operand means; as for errors, see [`TypeTable::variable`].
+    /// The field of an instruction's memory operand; errors as in [`TypeTable::variable`].
     pub(crate) fn operand(&mut self, image: &Image, ip: ImageAddress) -> Result<Arc<DataField>, NoField> {
         if let Some(known) = self.answers.get(&ip.0) {
             return known.clone();

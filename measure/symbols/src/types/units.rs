@@ -1,4 +1,4 @@
-//! Units of debug information, wherever they lie, under one numbering; and the way from an entry to another.
+//! Units of debug information from all sources under one numbering; and references between entries.
 
 use super::sections::{DebugError, DebugFile, PackageFile, Slice};
 use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, Unit, UnitOffset, UnitType};
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// More units than this no program has; Chromium has 40,000.
+/// Maximum number of units; Chromium has 40,000.
 const UNITS_AT_MOST: usize = 1 << 20;
 
 /// An entry (DIE): the number of its unit, and its offset there.
@@ -19,11 +19,11 @@ pub(super) struct EntryRef {
     pub(super) offset: usize,
 }
 
-/// The file that a unit lies in.
+/// The file that contains a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Main,
-    /// Made by dwz: what several files have in common.
+    /// Made by dwz: the common parts of several files.
     Supplementary,
     /// A `.dwo` file, by its number.
     Split(usize),
@@ -31,7 +31,7 @@ enum Source {
     Package(gimli::DwoId),
 }
 
-/// Where a unit lies.
+/// The position of a unit.
 #[derive(Clone, Copy, Debug)]
 struct UnitPlace {
     source: Source,
@@ -40,7 +40,7 @@ struct UnitPlace {
     end: usize,
     /// The unit of the main file that this split one completes.
     skeleton: Option<u32>,
-    /// Whether all of it lies elsewhere: a skeleton whose split unit was found.
+    /// Whether it is a skeleton whose split unit was found, which replaces it.
     replaced: bool,
 }
 
@@ -82,7 +82,7 @@ impl DebugFiles {
         Ok(files)
     }
 
-    /// Lists the units of a source; returns its skeletons, with the id and path of what completes them.
+    /// Lists the units of a source; returns its skeletons, with the id and path of their split units.
     fn list(&mut self, source: Source) -> Result<Vec<(u32, gimli::DwoId, PathBuf)>, DebugError> {
         let mut skeletons = Vec::new();
         let mut found = Vec::new();
@@ -91,7 +91,7 @@ impl DebugFiles {
             let opener = Opener::new(self);
             let Some(dwarf) = opener.dwarf(source)? else { return Ok(skeletons) };
             let mut headers = dwarf.units();
-            // What follows a damaged header cannot be found; what came before it is used.
+            // Units after a damaged header cannot be located; earlier ones are used.
             while let Ok(Some(header)) = headers.next() {
                 let number = self.units.len() + found.len();
                 if number >= UNITS_AT_MOST {
@@ -129,7 +129,7 @@ impl DebugFiles {
         Ok(skeletons)
     }
 
-    /// Adds the split unit that completes a skeleton; a file that is gone or of another build adds nothing.
+    /// Adds the split unit of a skeleton; a file that is missing or of another build adds nothing.
     fn add_split(&mut self, skeleton: u32, id: gimli::DwoId, path: &Path) -> Result<(), DebugError> {
         let in_package = match &self.package {
             Some(package) => package.borrow()?.cu_index.find(id.0).is_some(),
@@ -164,12 +164,12 @@ impl DebugFiles {
         Ok(())
     }
 
-    /// How many units there are, skeletons included.
+    /// Number of units, skeletons included.
     pub(super) fn unit_count(&self) -> u32 {
         self.units.len() as u32
     }
 
-    /// Whether a unit's entries are to be read: not those of a skeleton that was found in full.
+    /// Whether to read a unit's entries: not those of a skeleton whose split unit was found.
     pub(super) fn is_whole(&self, unit: u32) -> bool {
         self.units.get(unit as usize).is_some_and(|place| !place.replaced)
     }
@@ -182,7 +182,7 @@ pub(super) struct OpenUnit<'a> {
     pub(super) unit: Unit<Slice<'a>>,
 }
 
-/// Opens units for the time of one question: what it opened is kept until then.
+/// Opens units for one question, and keeps them until its end.
 pub(super) struct Opener<'a> {
     files: &'a DebugFiles,
     main: Rc<Dwarf<Slice<'a>>>,
@@ -233,7 +233,7 @@ impl<'a> Opener<'a> {
         let dwarf = self.dwarf(place.source).ok()??;
         let header = dwarf.unit_header(gimli::DebugInfoOffset(place.start)).ok()?;
         let mut unit = dwarf.unit(header).ok()?;
-        // A skeleton completes nothing itself: no further step.
+        // A split unit has no skeleton of its own: no further step.
         if let Some(skeleton) = place.skeleton.filter(|skeleton| *skeleton != number) {
             unit.copy_relocated_attributes(&self.unit(skeleton)?.unit);
         }
@@ -242,7 +242,7 @@ impl<'a> Opener<'a> {
         Some(open)
     }
 
-    /// What an attribute of a unit's entry refers to.
+    /// The target of an attribute of a unit's entry.
     pub(super) fn reference_of(&self, unit: u32, value: AttributeValue<Slice<'_>>) -> Option<EntryRef> {
         let source = self.files.units.get(unit as usize)?.source;
         match value {

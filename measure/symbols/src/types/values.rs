@@ -1,32 +1,32 @@
-//! What a register may hold as far as it matters here: a typed pointer, or a multiple of an unknown number.
+//! The known value of a register: a typed pointer, or a multiple of an unknown number.
 
 use super::path::Strides;
 use super::units::EntryRef;
 use super::FieldEvidence;
 use iced_x86::Register;
 
-/// A pointer: to an object of a type, plus a constant.
+/// A pointer to an object of a type, plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
     pub(super) type_of: Option<EntryRef>,
     pub(super) offset: i64,
-    /// What unknown multiples were added.
+    /// The unknown multiples that were added.
     pub(super) strides: Strides,
-    /// The variable it points into, where that is a global one: its address.
+    /// The global variable that it points into, if any.
     pub(super) variable: Option<EntryRef>,
     pub(super) evidence: FieldEvidence,
 }
 
-/// A number: a multiple of an unknown one, plus a constant. `i * 48` takes a compiler several instructions.
+/// A multiple of an unknown number, plus a constant. `i * 48` takes a compiler several instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Multiple {
-    /// Which unknown: numbered as they are met.
+    /// The id of the unknown number.
     pub(super) of: u64,
     pub(super) factor: i64,
     pub(super) plus: i64,
 }
 
-/// What a register holds.
+/// The known value of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Pointer(Pointer),
@@ -65,7 +65,7 @@ impl Value {
         }
     }
 
-    /// The sum: of a pointer and an index, or of two multiples of one number.
+    /// The sum of a pointer and an index, or of two multiples of one number.
     pub(super) fn add(self, other: Value) -> Option<Value> {
         match (self, other) {
             (Value::Pointer(_), Value::Pointer(_)) => None,

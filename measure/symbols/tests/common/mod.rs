@@ -8,10 +8,10 @@ use std::process::Command;
 
 /// The process of all tests.
 pub const PID: Pid = Pid(100);
-/// Where the tests load position-independent images: address in the process = address in the file + this.
+/// Load address of position-independent images in the tests: address in the process = address in the file + this.
 pub const BIAS: u64 = 0x5555_0000_0000;
 
-/// Runs a tool and returns what it printed; panics with its complaint if it fails.
+/// Runs a tool and returns its output; panics with its error if it fails.
 pub fn tool(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("LC_ALL", "C").output().unwrap_or_else(|error| {
         panic!("{program} is needed by this test (apt install binutils gcc): {error}")
@@ -46,7 +46,7 @@ pub fn options(debug_directories: &[&Path]) -> SymbolizerOptions {
     }
 }
 
-/// A loadable segment, as readelf prints it.
+/// A loadable segment from readelf's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub offset: u64,

@@ -9,7 +9,7 @@ use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
 
 impl SharingReport {
-    /// The report for machines: every line shown, whole.
+    /// The report as JSON: every shown line, completely.
     pub fn json(&self) -> Json {
         envelope(
             "sharing",

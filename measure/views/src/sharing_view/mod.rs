@@ -16,12 +16,12 @@ view_of! {
 }
 
 impl SharingReport {
-    /// What the lines have in common, in sentences.
+    /// The common properties of the lines, in sentences.
     pub fn sentences(&self) -> Vec<String> {
         sentences::of(&self.studied, self.total.misses)
     }
 
-    /// The sentences, or why there are none: never empty.
+    /// The sentences, or the reason why there are none: never empty.
     pub fn sentences_or_reason(&self) -> Vec<String> {
         match (self.sentences(), &self.missing[..]) {
             (sentences, []) if sentences.is_empty() => {

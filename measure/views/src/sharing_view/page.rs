@@ -1,4 +1,4 @@
-//! The report on sharing as a page that stands alone.
+//! The report on sharing as a self-contained page.
 
 use super::text::{accesses, effect_text, fights, group_text, objects_text, verdict_text};
 use super::{SharingDetail, SharingReport};
@@ -54,7 +54,7 @@ impl SharingReport {
     }
 }
 
-/// A table as the terminal has it; its first `numeric` columns are figures.
+/// A table as on the terminal; its first `numeric` columns are figures.
 fn of_text(text: &TextTable, numeric: usize) -> Markup {
     let (titles, rows) = text.titles_and_rows();
     table(&titles, &rows, numeric)

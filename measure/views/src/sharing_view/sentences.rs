@@ -1,4 +1,4 @@
-//! What contended lines have in common, in sentences: the kinds of objects that cores fight for.
+//! Common properties of contended lines, in sentences: the kinds of objects with most contention.
 
 use crate::number::{counted, grouped, percent};
 use hardmeter_answers::{CodeName, LineReport};
@@ -6,7 +6,7 @@ use hardmeter_answers::{Evidence, Share, SharingKind};
 use hardmeter_samples::model::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kinds told, at most.
+/// Maximum number of kinds in the text.
 const MOST: usize = 5;
 /// Objects of a kind named one by one, at most.
 const NAMED: usize = 3;
@@ -22,7 +22,8 @@ struct Kind<'r> {
     inferred: bool,
 }
 
-/// One sentence for each kind of object with most misses, of the lines studied; `total` are the misses of all lines.
+/// One sentence for each kind of object with most misses, over the studied lines; `total` are the misses of all
+/// lines.
 pub(super) fn of(lines: &[LineReport], total: u64) -> Vec<String> {
     let mut kinds: BTreeMap<(&str, &'static str), Kind<'_>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.counts.misses > 0) {

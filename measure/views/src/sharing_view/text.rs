@@ -10,7 +10,7 @@ use hardmeter_answers::{AccessReport, CodeName, FightReport, GroupReport, LineRe
 use hardmeter_answers::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
 
-/// How much of each studied line is shown.
+/// How much of each studied line to show.
 #[derive(Clone, Copy, Debug)]
 pub struct SharingDetail {
     /// Lines shown access by access.
@@ -62,7 +62,7 @@ impl SharingReport {
         text
     }
 
-    /// The first screen: what the lines have in common, and the worst of them.
+    /// The first screen: common properties of the lines, and the most contended ones.
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let mut screen = Screen::new(&self.heading, style, wanted);
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
@@ -322,7 +322,7 @@ pub(super) fn group_text(group: &GroupReport) -> String {
     printable(&format!("bytes {} ({}){colon}{objects}", ranges.join(", "), group.group.kind.describe()))
 }
 
-/// `all`: the coherence misses of all lines, counted as `effect` counts them; 0 where they are not.
+/// `all`: the coherence misses of all lines, counted as `effect` counts them; 0 if they were not.
 pub(super) fn effect_text(effect: &Effect, all: u64) -> String {
     let vanishing = Share { count: effect.vanishing(), total: effect.before };
     let (count, before) = (grouped(vanishing.count), missed(vanishing.total));

@@ -1,4 +1,4 @@
-//! Clause 3.2.2: what a Payment changes, it changes wholly or not at all.
+//! Clause 3.2.2: a Payment changes all of its rows or none.
 
 use super::players::Player;
 use super::rows::{money, Money, Place};
@@ -102,7 +102,7 @@ fn judge(
     ] {
         seen.must(is == should, format!("{what} {was} -> {is}"));
     }
-    // Clause 2.5.2.2: of a customer with bad credit the payment is written down before what C_DATA had.
+    // Clause 2.5.2.2: for a customer with bad credit the payment is written to C_DATA before the old contents.
     let (kept, rewritten) = (old.data == new.data, old.bad_credit && one == 1);
     seen.must(kept != rewritten, format!("C_DATA is {}", if kept { "as it was" } else { "another" }));
     if rewritten {

@@ -13,13 +13,13 @@ use hardmeter_session::{Progress, Stop, Target};
 /// The load between the two.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
-    /// How the transactions are written.
+    /// The style of the transactions.
     pub style: Style,
-    /// What the database was loaded with.
+    /// The mark of the load.
     pub mark: &'a Mark,
-    /// What decides over the transactions.
+    /// Seed of the transactions.
     pub seed: u64,
-    /// How long it lasts.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn check(
     check_conditions(target, Tool::Hardmeter, stop, progress)
 }
 
-/// Says which of them hold, and what breaks the others.
+/// Records which conditions hold, and the violations of the others.
 pub(super) fn judge(conditions: &[Condition], seen: &mut Observations) {
     let numbers = |wanted: Verdict| -> Vec<String> {
         let of = conditions.iter().filter(|condition| condition.verdict == wanted);

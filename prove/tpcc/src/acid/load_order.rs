@@ -5,10 +5,10 @@ use crate::load::Mark;
 use crate::order::{Mix, Mode, Queueing, RunOrder};
 use crate::random::Constants;
 
-/// Connections of the load: more than processors, so that commits are under way at each moment.
+/// Connections of the load: more than processors, so that commits are always in progress.
 pub(super) const CONNECTIONS: u32 = 8;
 
-/// The load that consistency and durability are tried under: all five transactions, without pauses.
+/// The load for consistency and durability: all five transactions, without pauses.
 pub(super) fn load_order(mark: &Mark, style: Style, seed: u64, seconds: f64) -> RunOrder {
     RunOrder {
         all_warehouses: mark.warehouses,

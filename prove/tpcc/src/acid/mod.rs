@@ -9,20 +9,20 @@
 //!
 //! # Design constraints
 //!
-//! * *A scenario does not know how the transactions are written.* It asks [`Ways`] for "all of a New-Order but its
-//!   COMMIT", so that the same nine run over stored procedures, over the client's SQL, and over ways that are wrong on
-//!   purpose: a test that cannot fail proves nothing (tests/tpcc_acid.rs).
-//! * *The server reports that a session waits, and for which* (pg_stat_activity, pg_blocking_pids); no sleep stands
-//!   for it.
-//! * *What was changed for a scenario is put back*: prices, and the rows of NEW-ORDER of one district. Orders and payments
-//!   of the scenarios stay, as a run's do, and the conditions hold with them.
+//! * *A scenario is independent of the style of the transactions.* It calls [`Ways`] for a New-Order without its
+//!   COMMIT, so that the same nine run with stored procedures, with the client's SQL, and with implementations that
+//!   are wrong on purpose, which show that the tests can fail (tests/tpcc_acid.rs).
+//! * *The server reports that a session waits, and for which* (pg_stat_activity, pg_blocking_pids); no test relies
+//!   on a sleep.
+//! * *Changes for a scenario are reverted*: prices, and the rows of NEW-ORDER of one district. Orders and payments
+//!   of the scenarios stay, as after a run; the conditions hold with them.
 //! * *No other client may work in the database* meanwhile: a row that it changed looks like a broken transaction.
 //!
-//! # Verified, and not
+//! # Sources
 //!
-//! Read in a copy of the official text, revision 5.11: clauses 3.2.2.1 and 3.2.2.2, the table of 3.4.1 (level 3 between
-//! New-Order, Payment, Delivery and Order-Status), cases B to D of test 7, what test 8 is about. From memory, and said so
-//! in the output: the steps of tests 1 to 6 and 9, case A of 7, 3.5.4.
+//! Read in a copy of the official text, revision 5.11: clauses 3.2.2.1 and 3.2.2.2, the table of 3.4.1 (level 3
+//! between New-Order, Payment, Delivery and Order-Status), cases B to D of test 7, the subject of test 8. From
+//! memory, and marked so in the output: the steps of tests 1 to 6 and 9, case A of 7, 3.5.4.
 
 pub mod atomicity;
 pub mod consistency;
@@ -49,7 +49,7 @@ use trial::Observations;
 /// A part of clause 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)] // each is the property of that name
+#[allow(missing_docs)] // each is the ACID property of that name
 pub enum Property {
     Atomicity,
     Isolation,
@@ -57,18 +57,18 @@ pub enum Property {
     Durability,
 }
 
-/// What came of a part, in one style of transactions.
+/// The result of a part, for one style of transactions.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Tried {
     /// Which part.
     pub property: Property,
-    /// How the transactions were written, in words.
+    /// The style of the transactions, in words.
     pub transactions: String,
     /// Its tests.
     pub trials: Vec<Trial>,
 }
 
-/// Fails while other clients work in the database: sessions that are not idle, except the one asking.
+/// Fails if other clients use the database: sessions that are not idle, except the calling one.
 ///
 /// # Errors
 ///

@@ -1,19 +1,19 @@
-//! Sessions that act side by side: each on a thread of its own, so that one may wait for another; and an onlooker who asks
-//! the server which of them waits, and for whom.
+//! Concurrent sessions, each on a thread of its own so that one can wait for another; and an observer that queries
+//! the server which session waits for which.
 
 use crate::error::TpccError;
 use hardmeter_session::{Session, SessionError, Stop, Target};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Longer than any step takes that is not held up for good; a session's own limit is below it, so that the server's word
+/// Longer than any step that is not blocked for good; a session's own limit is lower, so that the server's error
 /// comes first.
 const PATIENCE: Duration = Duration::from_secs(90);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(60);
 
 type Task = Box<dyn FnOnce(&mut Session) + Send>;
 
-/// A session, and the thread that waits for its answers. When it goes, its transaction is rolled back.
+/// A session with the thread that reads its answers. Its transaction is rolled back on drop.
 pub(super) struct Player {
     /// The server's process.
     pub(super) backend: i32,
@@ -21,7 +21,7 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// Connects, and tells the server its name: T1, T2 ...
+    /// Connects, and sets the session's name: T1, T2 ...
     pub(super) fn enter(
         name: &str,
         target: &Target,
@@ -42,22 +42,22 @@ impl Player {
         Ok(Player { backend, tasks })
     }
 
-    /// Begins something, and does not wait for it.
+    /// Starts an action without waiting for it.
     pub(super) fn begin<T: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Session) -> Result<T, TpccError> + Send + 'static,
     ) -> Act<T> {
         let (answers, answer) = channel();
         let task: Task = Box::new(move |session| {
-            // The caller may have gone: after an error of another player.
+            // The caller may have returned after an error of another session.
             let _ = answers.send(what(session));
         });
-        // A thread that is gone drops the other end of the answer as well, which the act notices.
+        // If the thread has ended, the other end of the answer is dropped as well, which `Act` reports.
         let _ = self.tasks.send(task);
         Act { answer, done: None }
     }
 
-    /// Does something, and waits for it.
+    /// Runs an action and waits for it.
     pub(super) fn act<T: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Session) -> Result<T, TpccError> + Send + 'static,
@@ -72,14 +72,14 @@ impl Player {
     }
 }
 
-/// Something that a player has begun.
+/// An action in progress in another session.
 pub(super) struct Act<T> {
     answer: Receiver<Result<T, TpccError>>,
     done: Option<Result<T, TpccError>>,
 }
 
 impl<T> Act<T> {
-    /// Waits for its end, and keeps what it gave.
+    /// Waits for its end, and keeps the result.
     pub(super) fn wait(&mut self) -> Result<(), TpccError> {
         if self.done.is_none() {
             match self.answer.recv_timeout(PATIENCE) {
@@ -91,7 +91,7 @@ impl<T> Act<T> {
         Ok(())
     }
 
-    /// Waits for its end; gives what it gave.
+    /// Waits for its end and returns the result.
     pub(super) fn end(mut self) -> Result<T, TpccError> {
         self.wait()?;
         self.done.unwrap_or_else(|| Err(gone()))
@@ -114,21 +114,21 @@ fn stuck() -> TpccError {
     TpccError::Session(SessionError::TimedOut { what, seconds: PATIENCE.as_secs() })
 }
 
-/// A thread ends before its answer only by a panic, whose message is on standard error.
+/// A thread without an answer has panicked; its message is on standard error.
 fn gone() -> TpccError {
     TpccError::Session(SessionError::ServerGone { what: "a session of a scenario was at work".into() })
 }
 
-/// What becomes of something that was begun.
+/// The state of an action in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It has ended without waiting for the other.
     Ended,
-    /// It waits for the other: the lock that it waits for, as the server calls it.
+    /// It waits for the other; the server's name of the lock.
     Waits(String),
 }
 
-/// Looks until something that was begun has ended or waits for a lock that `other` holds.
+/// Polls until an action has ended or waits for a lock that `other` holds.
 pub(super) fn watch<T>(
     onlooker: &mut Session,
     act: &mut Act<T>,

@@ -1,5 +1,5 @@
-//! The transactions as a run does them: the same texts ([`crate::transactions`]), one after the other and not pipelined, so
-//! that each can be held open before its end.
+//! The transactions with the statements of a run ([`crate::transactions`]), but not pipelined, so that each can be
+//! held open before its end.
 
 use super::rows::{Cents, Row};
 use super::ways::{LastOrder, Ways};
@@ -16,20 +16,20 @@ pub struct Real {
 }
 
 impl Real {
-    /// In a style; procedures have to be installed.
+    /// In a given style; procedures must be installed.
     pub fn new(style: Style) -> Real {
         Real { style, settings: scripts(style, None).settings().to_owned() }
     }
 }
 
-/// A line of an order, and how many lines before it take from the same row of STOCK.
+/// A line of an order, and the number of earlier lines for the same row of STOCK.
 struct Line {
     number: usize,
     entered: OrderLine,
     repeats: usize,
 }
 
-/// Lines in the order in which rows of STOCK are locked: by supplying warehouse and item.
+/// Lines in the locking order of STOCK: by supplying warehouse and item.
 fn lines(order: &NewOrder) -> Vec<Line> {
     let mut lines: Vec<Line> =
         (1..).zip(order.lines()).map(|(number, &entered)| Line { number, entered, repeats: 0 }).collect();
@@ -43,9 +43,9 @@ fn lines(order: &NewOrder) -> Vec<Line> {
     lines
 }
 
-/// A statement with values in place of `$1` and so on.
+/// A statement with values in place of `$1`, `$2` ...
 fn filled(sql: &str, values: &[String]) -> String {
-    // From the last: or else $1 is found in $12.
+    // From the last one: otherwise $1 matches within $12.
     (1..)
         .zip(values)
         .collect::<Vec<_>>()
@@ -97,7 +97,7 @@ impl Ways for Real {
 
     fn begin(&self, kind: Kind) -> &'static str {
         match kind {
-            // One statement of a run, which sees one snapshot: held open, its second look must see the same.
+            // A single statement with one snapshot: repeated while held open, it must return the same.
             Kind::OrderStatus | Kind::StockLevel => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
             _ => "BEGIN ISOLATION LEVEL READ COMMITTED",
         }
@@ -132,7 +132,7 @@ impl Ways for Real {
     fn order_status(&self, session: &mut Session, status: &OrderStatus) -> Result<LastOrder, TpccError> {
         let (what, customer) = ("an Order-Status", number(status.customer)?.to_string());
         let (warehouse, district) = (status.warehouse.to_string(), status.district.to_string());
-        // Columns behind O_ENTRY_D are those of the order and its lines; before it are the customer's.
+        // The columns after O_ENTRY_D are those of the order and its lines; those before are the customer's.
         let answer = match self.style {
             Style::Procedures => {
                 let call = filled(calls::ORDER_STATUS, &[warehouse, district, customer, "NULL".into()]);
@@ -241,7 +241,7 @@ fn say_new_order(session: &mut Session, order: &NewOrder) -> Result<u32, TpccErr
         for columns in ask(session, what, statements::TAKE_STOCK, &values)?.rows {
             let row = Row::only("a row of STOCK", Answer { rows: vec![columns] })?;
             let number = row.number(0)?;
-            // As in a run: a repetition has the price that was read first.
+            // As in a run: a repeated item has the price that was read first.
             let known =
                 rows.iter().find(|(other, ..)| item(*other) == item(number)).map(|(_, price, _)| *price);
             rows.push((number, known.map_or_else(|| row.cents(1), Ok)?, row.text(2)?.to_owned()));

@@ -1,10 +1,10 @@
-//! What is in the rows that a trial looks at, before and after.
+//! The contents of rows before and after a trial.
 
 use crate::error::TpccError;
 use hardmeter_session::{Answer, Session};
 use std::fmt::{self, Display};
 
-/// Money: numeric(…,2) without rounding.
+/// Money in hundredths: numeric(…,2) without rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cents(pub(super) i64);
 
@@ -46,7 +46,7 @@ impl Display for Place {
     }
 }
 
-/// What Payment and Delivery change of a customer.
+/// The columns of a customer that Payment and Delivery change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Customer {
     pub(super) balance: Cents,
@@ -57,7 +57,7 @@ pub(super) struct Customer {
     pub(super) data: String,
 }
 
-/// What Payment changes, all of it.
+/// All columns that Payment changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Money {
     pub(super) warehouse_ytd: Cents,
@@ -123,7 +123,7 @@ pub(super) fn next_order(session: &mut Session, at: Place) -> Result<u32, TpccEr
     Row::only(&format!("district {at}"), session.query("reading D_NEXT_O_ID", &sql)?)?.number(0)
 }
 
-/// `None`: there is neither a row of ORDER nor one of the other two tables.
+/// `None`: no row in ORDER, ORDER-LINE or NEW-ORDER.
 pub(super) fn order(session: &mut Session, at: Place, order: u32) -> Result<Option<Order>, TpccError> {
     let Place { warehouse, district } = at;
     let of = |prefix: &str| {
@@ -141,7 +141,7 @@ pub(super) fn order(session: &mut Session, at: Place, order: u32) -> Result<Opti
     if row.is_null(0) && lines == 0 && !is_new {
         return Ok(None);
     }
-    // Lines without their order are an order of nobody with none promised: it is like no order that was placed.
+    // Lines without an order are returned as an order of customer 0 with 0 lines, which equals no placed order.
     let (customer, promised) = if row.is_null(0) { (0, 0) } else { (row.number(0)?, row.number(1)?) };
     Ok(Some(Order { customer, promised, lines, amount: row.cents(3)?, is_new }))
 }

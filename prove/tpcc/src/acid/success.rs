@@ -13,8 +13,8 @@ pub(super) struct Acknowledged {
     pub(super) order: u32,
 }
 
-/// Reads a success file: W_ID, D_ID, O_ID, and what else a line says. A line that is no such line is an error: nothing may
-/// be left out of the comparison.
+/// Reads a success file: W_ID, D_ID, O_ID, and the rest of each line. A malformed line is an error: no line may be
+/// left out of the comparison.
 pub(super) fn read(path: &Path) -> Result<Vec<Acknowledged>, TpccError> {
     let unreadable = |reason: String| TpccError::SuccessFile { path: path.to_owned(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
@@ -31,16 +31,16 @@ fn parse(line: &str) -> Option<Acknowledged> {
     Some(Acknowledged { warehouse, district, order: words.next()?.parse().ok()? })
 }
 
-/// What there is of acknowledged orders.
+/// Acknowledged orders compared with the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     /// Orders of the file.
     pub(super) acknowledged: u64,
-    /// Of these, those whose number another line has too.
+    /// Those whose number occurs in another line, too.
     pub(super) twice: u64,
-    /// Those that ORDERS does not have.
+    /// Those that ORDERS lacks.
     pub(super) missing: u64,
-    /// Those with more or fewer rows of ORDER-LINE than O_OL_CNT says.
+    /// Those with a number of ORDER-LINE rows other than O_OL_CNT.
     pub(super) incomplete: u64,
     /// The first of the missing and incomplete ones.
     pub(super) examples: Vec<String>,

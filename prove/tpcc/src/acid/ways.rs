@@ -1,15 +1,15 @@
-//! How the transactions are done in a trial: all of each but the COMMIT or ROLLBACK at its end.
+//! The transactions of a trial: each without the COMMIT or ROLLBACK at its end.
 
 use crate::error::TpccError;
 use crate::work::{Delivery, Kind, NewOrder, OrderStatus, Payment};
 use hardmeter_session::Session;
 
-/// What Order-Status shows of a customer's last order.
+/// The result of Order-Status for a customer's last order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastOrder {
     /// O_ID.
     pub order: u32,
-    /// Its lines, each as the server gave it.
+    /// Its lines, as the server returned them.
     pub lines: Vec<String>,
 }
 
@@ -19,12 +19,13 @@ impl std::fmt::Display for LastOrder {
     }
 }
 
-/// How the transactions are done. The methods run within a transaction that [`Ways::begin`] has begun, and do not end it.
+/// An implementation of the transactions. The methods run in a transaction that [`Ways::begin`] has begun, and do
+/// not end it.
 pub trait Ways: Send + Sync {
-    /// In words.
+    /// Its name in words.
     fn description(&self) -> String;
 
-    /// What a session sets before its first transaction.
+    /// Settings of a session before its first transaction.
     fn settings(&self) -> &str {
         ""
     }
@@ -53,7 +54,7 @@ pub trait Ways: Send + Sync {
     /// [`TpccError`] if a statement fails.
     fn order_status(&self, session: &mut Session, status: &OrderStatus) -> Result<LastOrder, TpccError>;
 
-    /// Delivery; returns O_ID of each district, 0 where there was nothing to deliver.
+    /// Delivery; returns the O_ID of each district, 0 if it had no order to deliver.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What chance does, and what it does not.
+//! Whether a deviation can be due to chance.
 
 use super::{Finding, Verdict};
 use statrs::function::gamma::checked_gamma_ur;
@@ -9,7 +9,7 @@ pub(super) const CHANCE: f64 = 0.001;
 /// The normal distribution's quantile of it, both sides.
 pub(super) const DEVIATIONS: f64 = 3.29;
 
-/// Whether a share lies within its window, or so near that chance explains it. All in percent.
+/// Whether a percentage lies within its window, or outside by no more than chance explains.
 pub(super) fn within(percent: f64, low: f64, high: f64, n: u64) -> Verdict {
     let bound = if percent < low { low } else { high };
     let deviation = (bound * (100.0 - bound) / n as f64).sqrt();
@@ -17,8 +17,8 @@ pub(super) fn within(percent: f64, low: f64, high: f64, n: u64) -> Verdict {
     if beyond == 0.0 {
         Verdict::Held
     } else if beyond <= DEVIATIONS * deviation {
-        // A window of one value is that of a random choice, which is right within chance; the auditors' windows are
-        // wide already, and what is beside them by chance is not yet right.
+        // A window of one value is the probability of a random choice: deviations by chance pass. The auditors'
+        // windows already include chance: a value just outside is undecided.
         if low == high {
             Verdict::Held
         } else {
@@ -29,7 +29,7 @@ pub(super) fn within(percent: f64, low: f64, high: f64, n: u64) -> Verdict {
     }
 }
 
-/// Counts of each value from `first` to `last`; a value beyond makes one more class, which should be empty.
+/// Counts of each value from `first` to `last`; values outside form one more class, which should be empty.
 pub(super) fn spread(counts: &[(u64, u64)], first: u64, last: u64) -> Vec<u64> {
     let mut classes = vec![0; (last - first + 1) as usize];
     let mut beyond = 0;
@@ -62,7 +62,7 @@ pub(super) fn chi_square(counts: &[u64], shares: &[f64]) -> Option<f64> {
     Some(checked_gamma_ur((counts.len() - 1) as f64 / 2.0, chi / 2.0).unwrap_or(beyond_any_table))
 }
 
-/// The finding of a test that gives a probability.
+/// The finding of a test with a p-value.
 pub(super) fn by_probability(name: &'static str, clause: &'static str, p: Option<f64>, n: u64) -> Finding {
     let verdict = match p {
         None => Verdict::NotApplicable,
@@ -72,8 +72,8 @@ pub(super) fn by_probability(name: &'static str, clause: &'static str, p: Option
     Finding { name, clause, value: p, unit: "p", n, expected: format!("p at least {CHANCE}"), verdict }
 }
 
-/// Corrects the probabilities of several tests for their number, by the method of Holm: with CHANCE as the bar, all of a
-/// good database's tests hold together with a probability of at least 1 - CHANCE. A finding's value is the corrected one.
+/// Corrects the p-values of several tests by Holm's method: with CHANCE as threshold, all tests of a correct
+/// database pass together with probability of at least 1 - CHANCE. A finding's value is the corrected one.
 pub(super) fn correct(findings: &mut [Finding]) {
     let mut tests: Vec<&mut Finding> =
         findings.iter_mut().filter(|finding| finding.unit == "p" && finding.value.is_some()).collect();
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(within(0.0, 0.95, 1.05, 1_000_000), Verdict::Short);
         assert_eq!(within(49.9, 10.0, 10.0, 120_000), Verdict::Short);
         assert_eq!(within(10.2, 10.0, 10.0, 30_000), Verdict::Held);
-        // All of them means all of them.
+        // A required 100 % allows no exception.
         assert_eq!(within(99.999, 100.0, 100.0, 1_000_000), Verdict::Short);
     }
 
@@ -121,7 +121,7 @@ mod tests {
             [test(Some(0.0004)), test(Some(0.5)), test(None), test(Some(0.0001)), test(Some(0.0006))];
         findings.iter_mut().for_each(|finding| finding.expected.clear());
         correct(&mut findings);
-        // By hand: four tests. 0.0001 x 4, 0.0004 x 3, 0.0006 x 2 (not below the one before), 0.5 x 1.
+        // By hand: four tests. 0.0001 x 4, 0.0004 x 3, 0.0006 x 2 (not below the previous one), 0.5 x 1.
         let values: Vec<String> =
             findings.iter().map(|finding| finding.value.map_or("-".into(), |p| format!("{p:.4}"))).collect();
         assert_eq!(values, ["0.0012", "0.5000", "-", "0.0004", "0.0012"]);

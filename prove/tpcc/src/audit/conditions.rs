@@ -1,8 +1,9 @@
 //! The consistency conditions, clauses 3.3.2.1 to 3.3.2.12, each as one statement over whole tables.
 //!
-//! A statement selects the rows that break its condition, one text each. So what is broken is named, and not only that
-//! something is. Sums and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone
-//! takes minutes (docs/design/prove.md, 3). Those that add up all order lines share one statement in the usual case ([`super::ranges`]).
+//! A statement selects the rows that violate its condition as one text each, so that the violations are named. Sums
+//! and counts of a district are compared as sets: row by row, as some tools do it, condition 10 alone takes minutes
+//! (docs/design/prove.md, 3). Those that add up all order lines share one statement in the usual case
+//! ([`super::ranges`]).
 
 use super::money::Money;
 use super::ranges::{self, Range};
@@ -14,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// A condition: what must hold, and what finds that it does not.
+/// A condition: its rule, and the statement that finds violations.
 pub struct Rule {
-    /// What must hold.
+    /// The rule.
     pub rule: &'static str,
     /// Selects a text for each row that breaks it.
     violations: &'static str,
@@ -32,7 +33,7 @@ pub const ALL: [Rule; 12] = [
     },
     Rule {
         rule: "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID)",
-        // Look-ups in the keys. A district whose orders are all delivered has no new order.
+        // Look-ups by key. A district whose orders are all delivered has no new order.
         violations: "SELECT format('district %s/%s: D_NEXT_O_ID %s, last order %s, last new order %s',
                 d_w_id, d_id, d_next_o_id, last_order, last_new)
             FROM (SELECT d_w_id, d_id, d_next_o_id,
@@ -123,9 +124,9 @@ pub const ALL: [Rule; 12] = [
     },
 ];
 
-/// The condition that speaks of the initial population only.
+/// The only condition on the initial population.
 pub(crate) const INITIAL_ONLY: u8 = 11;
-/// How many of the rows that break a condition are named.
+/// Maximum number of named violations.
 pub(crate) const EXAMPLES: usize = 3;
 
 /// Checks all conditions in a snapshot.
@@ -165,7 +166,7 @@ pub(super) fn check(
             lock(&checked).insert(number, Condition::held(number, seconds));
         }
     }
-    // Those that are broken are asked for again, with names.
+    // Violated conditions run again by their own statement, for the names.
     let broken = ranges::NUMBERS.into_iter().zip(summed.violations).filter(|(_, violations)| *violations > 0);
     snapshot.ask(broken, |session, tool, (number, _)| {
         let condition = check_one(session, tool, &money, number)?;
@@ -175,13 +176,13 @@ pub(super) fn check(
     Ok(into_inner(checked).into_values().collect())
 }
 
-/// One thing to ask.
+/// A unit of work.
 enum Task {
     Range(Range),
     Rule(u8),
 }
 
-/// What ranges of warehouses gave.
+/// Sums over ranges of warehouses.
 #[derive(Default)]
 struct Summed {
     /// In the order of [`ranges::NUMBERS`].
@@ -201,7 +202,7 @@ impl Summed {
 fn sum(session: &mut Session, tool: Tool, money: &Money, range: Range) -> Result<Summed, TpccError> {
     let begin = Instant::now();
     let answer = session.query("adding up order lines", &money.fill(&range.statement(tool), differ))?;
-    // What is no number is asked for again by the condition's own statement, as if it were broken.
+    // A value that is not a number counts as a violation, so that the condition's own statement runs.
     let mut summed = Summed { violations: [1; 5], seconds: 0.0 };
     let row = answer.rows.first().into_iter().flatten();
     for (violations, text) in summed.violations.iter_mut().zip(row) {
@@ -222,7 +223,7 @@ impl Condition {
     }
 }
 
-/// Whether two amounts differ, exactly; nothing differs from an amount.
+/// SQL for whether two amounts differ, exactly; NULL differs from any amount.
 fn differ(one: &str, other: &str) -> String {
     format!("{one} IS DISTINCT FROM {other}")
 }
@@ -245,7 +246,7 @@ fn check_one(session: &mut Session, tool: Tool, money: &Money, number: u8) -> Re
     })
 }
 
-/// Whether transactions ran on the initial population: new orders, or deliveries of old ones.
+/// Whether transactions ran on the initial population: new orders, or deliveries of initial ones.
 fn has_run(snapshot: &mut Snapshot<'_>) -> Result<bool, TpccError> {
     let sql = "SELECT EXISTS (SELECT FROM {district} WHERE d_next_o_id <> 3001)
              OR (SELECT count(*) FROM {new_order}) <> 900 * (SELECT count(*) FROM {district})";

@@ -1,8 +1,8 @@
-//! What the rows say of the driver that made them.
+//! Checks of the driver by the rows that it made.
 //!
-//! Orders behind number 3,000 and payments of another sum than 10.00 are a run's; the rest is the initial population's. A
-//! share is held against the window that the specification's auditors use (clause 9.2.2.5), or against the value that
-//! a distribution of the specification has; a distribution by a chi-square test.
+//! Orders above number 3,000 and payments other than 10.00 come from a run; the rest from the initial population. A
+//! share is compared with the window of the specification's auditors (clause 9.2.2.5), or with the value from a
+//! distribution of the specification; a distribution by a chi-square test.
 
 use super::chance::{by_probability, correct, evenly, spread, within, CHANCE, DEVIATIONS};
 use super::nurand::Nurand;
@@ -15,19 +15,20 @@ use hardmeter_session::Progress;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
-/// One look at the rows: a statement that all engines understand, and what its answer means.
+/// A query that all engines accept, and the meaning of its result.
 struct Look {
-    /// What it does, for messages.
+    /// Its purpose, for messages.
     what: &'static str,
-    /// Selects a value, a number or a text, and how many rows have it; of a [`Meaning::Share`], how many of how many.
+    /// Selects a number or text and its row count; for a [`Meaning::Share`], the number of matching rows and of all
+    /// rows.
     sql: &'static str,
     meaning: Meaning,
 }
 
 enum Meaning {
-    /// A share in percent, and its window; whether a database with a single warehouse can show it.
+    /// A share in percent with its window; `single`: whether a database with one warehouse can show it.
     Share { clause: &'static str, window: (f64, f64), needs_others: bool },
-    /// Several findings, or one, of counts of numbers.
+    /// One or several findings from counts of numbers.
     Counts(fn(&[(u64, u64)]) -> Vec<Finding>),
     /// The same of counts of texts.
     Texts(fn(&[(String, u64)]) -> Vec<Finding>),
@@ -125,8 +126,8 @@ const LOOKS: [Look; 15] = [
     },
     Look {
         what: "carriers of delivered orders",
-        // Of one district: a Delivery draws one carrier for the orders of all ten, and a test that took them for ten
-        // draws would find good data uneven.
+        // Only one district: a Delivery draws one carrier for all ten, and a test that took them for ten draws
+        // would reject correct data.
         sql: "SELECT o_carrier_id, count(*) FROM {orders} WHERE o_d_id = 1 AND o_carrier_id IS NOT NULL
             GROUP BY o_carrier_id",
         meaning: Meaning::Counts(|counts| {
@@ -136,7 +137,7 @@ const LOOKS: [Look; 15] = [
     },
 ];
 
-/// The order of the findings: those that auditors check first.
+/// Order of the findings: as auditors check them.
 const TOLD: [&str; 15] = [
     "order lines from other warehouses",
     "payments of customers of other warehouses",
@@ -155,7 +156,7 @@ const TOLD: [&str; 15] = [
     "amounts of order lines of the population",
 ];
 
-/// Asks the data by one session, one thing after the other: of any engine.
+/// Runs the queries in one session, one after the other; for any engine.
 pub(crate) fn examine(
     session: &mut dyn Questions,
     tool: Tool,
@@ -173,7 +174,7 @@ pub(crate) fn examine(
     Ok(findings)
 }
 
-/// Asks the data side by side.
+/// Runs the queries in parallel.
 pub(super) fn examine_at_once(
     snapshot: &Snapshot<'_>,
     warehouses: u64,
@@ -205,7 +206,7 @@ impl Look {
     ) -> Result<Vec<Finding>, TpccError> {
         let rows = session.rows(&format!("looking at {}", self.what), &tool.fill(self.sql))?;
         let column = |row: &[Option<String>], at: usize| row.get(at).cloned().flatten();
-        // Numbers of some engines come with a point: floor() of a decimal.
+        // Some engines return numbers with a decimal point: floor() of a decimal.
         let number = |text: Option<String>| text?.split('.').next()?.parse::<u64>().ok();
         let texts = rows.iter().filter_map(|row| Some((column(row, 0)?, number(column(row, 1))?)));
         Ok(match &self.meaning {
@@ -271,8 +272,8 @@ fn mean_of_lines(counts: &[(u64, u64)]) -> Finding {
     }
 }
 
-/// H_AMOUNT: 1.00 to 5,000.00 in classes of a hundred; what is above 4,901 makes the last one. 10.00 and 5,000.00 themselves are
-/// left out: the first is the population's, the second is the edge. The first class misses one value of 10,000.
+/// H_AMOUNT: 1.00 to 5,000.00 in classes of a hundred; the last class begins at 4,901. 10.00 and 5,000.00 are left
+/// out: the first is in the initial population, the second is the edge. The first class lacks one of 10,000 values.
 fn payments(counts: &[(u64, u64)]) -> Vec<Finding> {
     let mut classes = spread(counts, 0, 49);
     // 4,901.00 to 4,999.99 are 99 of its hundred.
@@ -282,13 +283,14 @@ fn payments(counts: &[(u64, u64)]) -> Vec<Finding> {
     vec![evenly("amounts of payments, evenly from 1 to 5,000", "2.5.1.3", &classes)]
 }
 
-/// A test of NURand by the constant that fits best. One constant is a run's: a database that several runs have left with
-/// several constants cannot be distinguished from another distribution, so it stays open as long as it is at all uneven.
+/// A test of NURand with the best-fitting constant. A run has one constant: a database after several runs with
+/// different constants cannot be distinguished from another distribution, so the result is undecided unless the
+/// values are even.
 fn nurand(name: &'static str, clause: &'static str, drawn: Nurand, counts: &[(u64, u64)]) -> Finding {
     let classes = spread(counts, u64::from(drawn.first), u64::from(drawn.last));
     let n: u64 = classes.iter().sum();
     if classes.len() > drawn.values() || n == 0 {
-        // Something beyond its range, or nothing at all.
+        // Values outside the range, or no values.
         let p = (n > 0).then_some(0.0);
         return by_probability(name, clause, p, n);
     }
@@ -304,12 +306,12 @@ fn nurand(name: &'static str, clause: &'static str, drawn: Nurand, counts: &[(u6
     finding
 }
 
-/// C_LAST of those customers whose names are drawn.
+/// C_LAST of the customers whose names are drawn at random.
 fn names(counts: &[(String, u64)]) -> Vec<Finding> {
     let (name, clause) = ("last names of customers, by NURand with C-Load", "4.3.2.3, 4.3.3.1");
     let numbers: HashMap<String, u64> =
         (0..1_000).map(|number| (last_name(number), u64::from(number))).collect();
-    // A name that is not one of the thousand is beyond the range.
+    // A name outside the thousand counts as out of range.
     let counts: Vec<(u64, u64)> = counts
         .iter()
         .map(|(name, n)| (numbers.get(name.trim_end()).copied().unwrap_or(u64::MAX), *n))
@@ -317,7 +319,7 @@ fn names(counts: &[(String, u64)]) -> Vec<Finding> {
     vec![nurand(name, clause, Nurand { a: A_LAST, first: 0, last: 999 }, &counts)]
 }
 
-/// Of OL_I_ID: the share of the most wanted hundredth, which is easy to understand, and the test of the distribution.
+/// OL_I_ID: the share of the most frequent hundredth, and the test of the distribution.
 fn items(counts: &[(u64, u64)]) -> Vec<Finding> {
     let drawn = Nurand { a: A_ITEM, first: 1, last: 100_000 };
     vec![
@@ -327,8 +329,8 @@ fn items(counts: &[(u64, u64)]) -> Vec<Finding> {
     ]
 }
 
-/// Order lines of items that the table of items does not have. One New-Order in a hundred asks for such an item, and must be
-/// rolled back (clauses 2.4.1.4 and 2.4.2.3): a line of it is an order that should not be there.
+/// Order lines of items that are missing in ITEM. One New-Order in a hundred requests such an item and must be
+/// rolled back (clauses 2.4.1.4 and 2.4.2.3): no line of it may exist.
 fn unused_items(counts: &[(u64, u64)]) -> Finding {
     let lines: u64 = counts.iter().map(|(_, n)| n).sum();
     let unused: u64 = counts.iter().filter(|(item, _)| !(1..=100_000).contains(item)).map(|(_, n)| n).sum();
@@ -347,8 +349,8 @@ fn unused_items(counts: &[(u64, u64)]) -> Finding {
     }
 }
 
-/// The share of order lines that the most wanted hundredth of the items has. NURand(8191, 1, 100000) makes it large; a
-/// driver that draws items evenly, or draws C anew each time, has some 1 to 3 %.
+/// The share of order lines of the most frequent hundredth of the items. With NURand(8191, 1, 100000) it is large;
+/// a driver that draws items evenly, or draws C anew each time, has about 1 to 3 %.
 fn top_items(counts: &[(u64, u64)], drawn: Nurand) -> Finding {
     const TOP: usize = 1_000;
     let lines: u64 = counts.iter().map(|(_, n)| n).sum();
@@ -358,8 +360,8 @@ fn top_items(counts: &[(u64, u64)], drawn: Nurand) -> Finding {
     let mut shares = drawn.shares();
     shares.sort_unstable_by(|one, other| other.total_cmp(one));
     let expected: f64 = shares[..TOP].iter().sum();
-    // Items that are picked as the top with hindsight have more than their expectation, by about a deviation of each
-    // item's own count: small against what tells NURand from others.
+    // Selecting the top items afterwards adds about one standard deviation of an item's count: small compared with
+    // the difference between distributions.
     let hindsight = (TOP as f64 * lines as f64 * expected).sqrt() / lines.max(1) as f64;
     let value = top as f64 / lines.max(1) as f64;
     let verdict = match lines {
@@ -402,7 +404,7 @@ mod tests {
         assert_eq!(top_items(&even, ITEMS).verdict, Verdict::Short);
         assert_eq!(top_items(&[(1, 100)], ITEMS).verdict, Verdict::NotApplicable);
         assert_eq!(items(&even)[2].verdict, Verdict::Short);
-        // docs/design/prove.md, 1: 30.7 % were counted in data, with hindsight, which adds a little.
+        // docs/design/prove.md, 1: 30.7 % in real data, including the small selection bias.
         assert!(top_items(&even, ITEMS).expected.starts_with("30.5 %"));
     }
 

@@ -1,51 +1,51 @@
-//! Lines of an audit: conditions, and what the data say of their driver.
+//! Lines of an audit: conditions, and findings about the driver.
 
-/// How a line of an audit ends.
+/// The verdict of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// Passed.
     Held,
-    /// Not as it should be.
+    /// Failed.
     Short,
-    /// Too few rows to tell, or beside the bar by less than chance does.
+    /// Too few rows, or outside the window by less than chance explains.
     Undecided,
-    /// It says nothing of these data.
+    /// Not applicable to these data.
     NotApplicable,
 }
 
-/// A condition of clause 3.3.2, and what came of it.
+/// A condition of clause 3.3.2 with its result.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Condition {
     /// 1 to 12.
     pub number: u8,
-    /// What must hold.
+    /// The rule.
     pub rule: &'static str,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
     /// Rows that break it.
     pub violations: u64,
     /// The first of them, in words.
     pub examples: Vec<String>,
-    /// How long it took. Conditions 4, 6, 7, 10 and 12 share a statement: each has a fifth of its time.
+    /// Its duration. Conditions 4, 6, 7, 10 and 12 share a statement: each has a fifth of its time.
     pub seconds: f64,
 }
 
-/// Something that the data say of their driver.
+/// A property of the data that depends on their driver.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// The clause that asks for it.
+    /// The clause that requires it.
     pub clause: &'static str,
-    /// What was found: a share in percent, a mean, or a p-value, as `unit` says.
+    /// The observed value: a share in percent, a mean, or a p-value, see `unit`.
     pub value: Option<f64>,
-    /// Of `value`.
+    /// Unit of `value`.
     pub unit: &'static str,
     /// Rows behind it.
     pub n: u64,
-    /// What it should be, in words.
+    /// The expected value, in words.
     pub expected: String,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
 }

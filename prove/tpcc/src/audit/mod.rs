@@ -1,10 +1,10 @@
-//! What a load and a run left in a database: is it consistent, and is it TPC-C?
+//! Checks a database after a load and a run: is it consistent, and does it follow TPC-C?
 //!
-//! Two questions, of any tool's database ([`Tool`]): the twelve conditions of clause 3.3.2 ([`conditions`]), which an
-//! engine must hold under any load; and what the rows say of the driver that made them ([`driver`]): what TPC-C
-//! prescribes of random numbers, mixes and populations can be seen in the data, and few tools keep to it.
+//! Two questions, of any tool's database ([`Tool`]): the twelve conditions of clause 3.3.2 ([`conditions`]), which
+//! an engine must hold under any load; and checks of the driver by its rows ([`driver`]): the data show whether
+//! random numbers, mix and population are those of TPC-C, which few tools implement fully.
 //!
-//! All statements read, in one snapshot that several sessions share: an audit may run beside a workload.
+//! All statements only read, in one snapshot that several sessions share: an audit may run beside a workload.
 
 mod chance;
 pub mod conditions;
@@ -30,22 +30,22 @@ use snapshot::Snapshot;
 /// A whole audit.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Audit {
-    /// Whose tables they were.
+    /// The tool whose tables they are.
     pub tool: Tool,
-    /// Whether a load of Hardmeter left its mark in the database; not asked of other tools' tables.
+    /// Whether a load of Hardmeter left its mark; false for other tools' tables.
     pub marked: bool,
     /// Warehouses.
     pub warehouses: u64,
     /// The twelve conditions.
     pub conditions: Vec<Condition>,
-    /// What the data say of their driver.
+    /// Findings about the driver.
     pub findings: Vec<Finding>,
-    /// How long all took.
+    /// Duration of the whole audit.
     pub seconds: f64,
 }
 
 impl Audit {
-    /// Whether any line came out short.
+    /// Whether any line failed.
     pub fn is_short(&self) -> bool {
         let conditions = self.conditions.iter().map(|condition| condition.verdict);
         conditions.chain(self.findings.iter().map(|finding| finding.verdict)).any(|one| one == Verdict::Short)

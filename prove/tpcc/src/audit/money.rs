@@ -1,7 +1,7 @@
-//! How a database keeps money: as exact decimals, as the specification asks (clause 1.3), or as floating point.
+//! The type of money columns: exact decimals, as the specification requires (clause 1.3), or floating point.
 //!
-//! Sums of floating point differ in their last digits by the order of their additions. That is a finding on the columns'
-//! type, once; it is not thousands of customers whose balance is wrong. So conditions compare such money up to half a cent.
+//! Sums of floating point differ in their last digits by the order of their additions. That is one finding about
+//! the columns' type, not thousands of wrong balances: conditions compare such money up to half a cent.
 
 use super::{Finding, Questions, Tool, Verdict};
 use crate::error::TpccError;
@@ -17,17 +17,17 @@ const COLUMNS: [(Table, &[&str]); 6] = [
     (Table::OrderLine, &["ol_amount"]),
 ];
 
-/// What the columns of money are.
+/// The types of the money columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Money {
-    /// How many were found.
+    /// Number of money columns.
     columns: u64,
-    /// Those of floating point, with their type.
+    /// Floating-point columns, with their type.
     floating: Vec<String>,
 }
 
 impl Money {
-    /// Asks a database of this tool.
+    /// Queries a database of this tool.
     pub(crate) fn ask(session: &mut dyn Questions, tool: Tool) -> Result<Money, TpccError> {
         let mut money = Money::default();
         for (table, columns) in COLUMNS {
@@ -47,7 +47,7 @@ impl Money {
         Ok(money)
     }
 
-    /// A statement with a comparison in place of each `<<ONE ~ OTHER>>`, true where the two amounts differ.
+    /// A statement with a comparison in place of each `<<ONE ~ OTHER>>`, true if the two amounts differ.
     pub(crate) fn fill(&self, sql: &str, exactly: fn(&str, &str) -> String) -> String {
         let mut filled = String::new();
         let mut rest = sql;
@@ -66,7 +66,7 @@ impl Money {
         filled + rest
     }
 
-    /// What an audit says of the types.
+    /// The finding about the types.
     pub(crate) fn finding(&self) -> Finding {
         let floating = self.floating.len() as u64;
         let expected = match &self.floating[..] {

@@ -1,8 +1,8 @@
-//! What other tools call the tables. Their columns are those of the specification.
+//! Table names of other tools; the columns are those of the specification.
 
 use crate::schema::Table;
 
-/// Whose tables they are.
+/// The tool that loaded the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tool {
@@ -38,7 +38,7 @@ impl Tool {
         }
     }
 
-    /// What it calls a table.
+    /// Its name for a table.
     pub fn table(self, table: Table) -> String {
         let ours = table.name();
         match (self, table) {
@@ -51,7 +51,7 @@ impl Tool {
         }
     }
 
-    /// A statement with its names in place of `{customer}` and the like.
+    /// A statement with the tool's table names in place of `{customer}` etc.
     pub(crate) fn fill(self, sql: &str) -> String {
         Table::ALL
             .into_iter()

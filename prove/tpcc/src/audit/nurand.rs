@@ -13,27 +13,28 @@ pub(super) struct Nurand {
     pub last: u32,
 }
 
-/// What fits best.
+/// The best fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fit {
     /// The constant that makes the counts most probable.
     pub c: u32,
-    /// The probability of counts as far from it as these; `None`: too few.
+    /// The p-value of the counts under it; `None`: too few counts.
     pub p: Option<f64>,
 }
 
 impl Nurand {
-    /// How many values there are.
+    /// Number of values.
     pub(super) fn values(self) -> usize {
         (self.last - self.first + 1) as usize
     }
 
-    /// The exact probabilities of its values for C = 0. Any other C turns them round: value v becomes v + C.
+    /// The exact probabilities of its values for C = 0. Another C rotates them: value v becomes v + C.
     pub(super) fn shares(self) -> Vec<f64> {
         let top = (self.last | self.a).next_power_of_two() as usize * 2;
         let mut weight = vec![0.0f64; top];
         weight[self.first as usize..=self.last as usize].fill(1.0 / self.values() as f64);
-        // OR with a uniform number of this many bits, bit by bit: half of the weight stays, half moves to where the bit is set.
+        // OR with a uniform number of this many bits, bit by bit: half of the weight stays, half moves to the value
+        // with the bit set.
         for bit in 0..self.a.count_ones() {
             for value in 0..top {
                 if value & (1 << bit) == 0 {
@@ -66,8 +67,8 @@ impl Nurand {
         };
         let logarithms =
             |shares: &[f64]| -> Vec<f64> { shares.iter().map(|share| share.max(1e-12).ln()).collect() };
-        // All constants of a few thousand values; of many, first every 32nd against shares smoothed as widely, then those beside
-        // the best.
+        // For a few thousand values, try all constants; for more, try every 32nd against smoothed shares, then
+        // those near the best.
         let step = if values * self.a as usize > 10_000_000 { 32 } else { 1 };
         let coarse =
             best(&logarithms(&smoothed(&shares, step as usize)), &mut (0..=self.a).step_by(step as usize));
@@ -76,8 +77,8 @@ impl Nurand {
         Fit { c, p: self.probability(counts, &shares, c) }
     }
 
-    /// Whether counts are as uneven as draws with a few constants leave them: the most wanted tenth of the values has at
-    /// least half of what it has beyond its tenth with one constant. Even draws, and a C drawn anew each time, are not.
+    /// Whether counts are as uneven as draws with a few constants: the most frequent tenth has at least half of the
+    /// excess that it has with one constant. Even draws, or a new C for each draw, do not have it.
     pub(super) fn is_like_several(self, counts: &[u64]) -> bool {
         let tenth = self.values() / 10;
         let top = |mut shares: Vec<f64>| -> f64 {
@@ -87,13 +88,13 @@ impl Nurand {
         let n: u64 = counts.iter().sum();
         let even = self.values() as f64;
         let seen = top(counts.iter().map(|&count| count as f64 / n.max(1) as f64).collect());
-        // What hindsight alone gives to the top tenth of even draws: 1.75 deviations of each value's count.
+        // The selection bias of the top tenth of even draws: 1.75 deviations of each value's count.
         let by_chance = 0.1 + 0.1 * 1.75 * (even / n.max(1) as f64).sqrt();
         let one = top(self.shares());
         seen - by_chance >= (one - 0.1) / 2.0
     }
 
-    /// Chi-square over some fifty classes of values about as probable as each other, so that each has many rows.
+    /// Chi-square over about fifty classes of values of similar probability, so that each class has many rows.
     fn probability(self, counts: &[u64], shares: &[f64], c: u32) -> Option<f64> {
         const CLASSES: f64 = 50.0;
         let values = self.values();
@@ -113,7 +114,7 @@ impl Nurand {
     }
 }
 
-/// The mean of this number of neighbours on each side, wrapped at the ends.
+/// The mean over this number of neighbours on each side, wrapped at the ends.
 fn smoothed(shares: &[f64], step: usize) -> Vec<f64> {
     if step < 2 {
         return shares.to_vec();

@@ -1,4 +1,4 @@
-//! Questions on the rows, as all engines understand them.
+//! Queries of the rows, in SQL that all engines accept.
 
 use crate::error::TpccError;
 use hardmeter_session::Session;

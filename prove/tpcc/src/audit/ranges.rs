@@ -1,16 +1,15 @@
-//! The conditions that look at every order line, by one statement for a range of warehouses.
+//! The conditions on every order line, checked by one statement for a range of warehouses.
 //!
-//! Conditions 4, 6, 7, 10 and 12 each add up the largest table. Here it is added up once, by order, and all five are counted
-//! from that; several sessions that share a snapshot take a range each. What is found to be broken is asked for again
-//! by the condition's own statement ([`super::conditions::ALL`]), which names rows: so only those of a sound database, which
-//! is the usual case, are spared the five.
+//! Conditions 4, 6, 7, 10 and 12 each add up the largest table. Here it is aggregated once, by order, for all five;
+//! several sessions that share a snapshot take a range each. A violated condition runs again by its own statement
+//! ([`super::conditions::ALL`]), which names rows: only consistent databases, the usual case, save time.
 
 use super::Tool;
 
 /// The conditions, in the order of the statement's columns.
 pub(super) const NUMBERS: [u8; 5] = [4, 6, 7, 10, 12];
 
-/// Warehouses of a range, at most: what is added up for one takes some 60 MB of memory for eight new warehouses.
+/// Maximum warehouses of a range: the aggregates of eight new warehouses take about 60 MB of memory.
 const MOST: u64 = 8;
 
 /// Warehouses from the first up to, and without, the last. `None`: as far as there are any, or rows without one.
@@ -21,7 +20,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Ranges of all warehouses from the first to the last for this number of sessions; together they cover all.
+    /// Splits all warehouses into ranges for this number of sessions.
     pub(super) fn cut(first: i64, last: i64, jobs: usize) -> Vec<Range> {
         let all = last.abs_diff(first) + 1;
         let width = all.div_ceil(jobs.max(1) as u64).clamp(1, MOST) as usize;
@@ -51,7 +50,8 @@ impl Range {
     }
 }
 
-/// `[column]` is the condition that the column is in the range; `<<ONE ~ OTHER>>` that two amounts differ ([`super::money`]).
+/// `[column]` stands for the condition that the column is in the range; `<<ONE ~ OTHER>>` for two amounts that
+/// differ ([`super::money`]).
 const STATEMENT: &str = "
     WITH lines AS MATERIALIZED (
         SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o, count(*) AS there, count(ol_delivery_d) AS delivered,

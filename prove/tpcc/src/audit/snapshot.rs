@@ -1,4 +1,4 @@
-//! One snapshot of a database, seen by several sessions.
+//! A snapshot of a database that several sessions share.
 
 use super::money::Money;
 use super::Tool;
@@ -7,7 +7,7 @@ use crate::load::Mark;
 use hardmeter_session::{side_by_side, usual_jobs, Session, Stop, Target};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A snapshot, and the session that keeps it.
+/// A snapshot, and the session that exports it.
 pub(super) struct Snapshot<'a> {
     target: &'a Target,
     tool: Tool,
@@ -16,12 +16,12 @@ pub(super) struct Snapshot<'a> {
     id: String,
 }
 
-/// JIT costs more than it gains on statements like these; sorts and hashes of order lines should stay in memory.
+/// JIT costs more than it gains on these statements; sorts and hashes of order lines should stay in memory.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 const SETTINGS: &str = "SET LOCAL jit = off; SET LOCAL work_mem = '256MB'";
 
 impl<'a> Snapshot<'a> {
-    /// Takes one, of tables that are there.
+    /// Exports a snapshot of existing tables.
     pub(super) fn take(target: &'a Target, tool: Tool, stop: &'a Stop) -> Result<Snapshot<'a>, TpccError> {
         let mut keeper = Session::open(target, stop)?;
         for table in crate::schema::Table::ALL {
@@ -37,17 +37,17 @@ impl<'a> Snapshot<'a> {
         Ok(Snapshot { target, tool, stop, keeper, id })
     }
 
-    /// How many sessions look at it side by side.
+    /// Number of parallel sessions.
     pub(super) fn jobs(&self) -> usize {
         usual_jobs()
     }
 
-    /// The one value of a statement's one row; table names in braces.
+    /// The single value of a statement's single row; table names in braces are replaced.
     pub(super) fn single(&mut self, what: &str, sql: &str) -> Result<Option<String>, TpccError> {
         Ok(self.keeper.query(what, &self.tool.fill(sql))?.single().map(String::from))
     }
 
-    /// How the tables keep money.
+    /// The types of the money columns.
     pub(super) fn money(&mut self) -> Result<Money, TpccError> {
         Money::ask(&mut self.keeper, self.tool)
     }
@@ -57,7 +57,7 @@ impl<'a> Snapshot<'a> {
         Ok(Mark::of(&mut self.keeper)?.is_some())
     }
 
-    /// The first and the last warehouse; 1 if there is none.
+    /// The first and the last warehouse; 1 each if there is none.
     pub(super) fn warehouses(&mut self) -> Result<(i64, i64), TpccError> {
         let mut edge = |edge: &str| -> Result<i64, TpccError> {
             let number =
@@ -67,7 +67,7 @@ impl<'a> Snapshot<'a> {
         Ok((edge("min")?, edge("max")?))
     }
 
-    /// Asks things side by side, all of this snapshot.
+    /// Runs tasks in parallel sessions on this snapshot.
     pub(super) fn ask<T: Send>(
         &self,
         tasks: impl IntoIterator<Item = T>,
@@ -80,7 +80,7 @@ impl<'a> Snapshot<'a> {
         }
         // The identifier is the server's own, hexadecimal digits and dashes.
         let begin = format!("{BEGIN}; SET TRANSACTION SNAPSHOT '{}'; {SETTINGS}", self.id);
-        // Threads share what they need of this, not the session that keeps the snapshot.
+        // Threads share these fields, but not the exporting session.
         let tool = self.tool;
         side_by_side(self.target, jobs, self.stop, tasks, |session, task| {
             session.execute("sharing the snapshot", &begin)?;
@@ -96,12 +96,12 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// What threads have written: a panic in one of them ends the program anyway.
+/// Locks what threads have written: a panic in one of them ends the program anyway.
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, when the threads are gone.
+/// The same, after the threads have ended.
 pub(super) fn into_inner<T>(shared: Mutex<T>) -> T {
     shared.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

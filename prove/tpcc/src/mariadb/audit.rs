@@ -1,4 +1,4 @@
-//! An audit of a database in MariaDB: the same questions as in PostgreSQL.
+//! Audits a database in MariaDB with the same queries as in PostgreSQL.
 
 use super::conditions;
 use super::load::Mark;
@@ -26,9 +26,8 @@ impl Questions for Session {
 
 /// Audits a database.
 ///
-/// Uses one snapshot, so it may run beside a workload. With Spider the snapshots of the servers are taken one
-/// after the other: an audit beside a workload may then see half of a transaction; its findings on an idle
-/// database hold.
+/// Uses one snapshot, so it may run beside a workload. With Spider the snapshots of the servers are taken one after
+/// the other: beside a workload an audit may see half of a transaction; on an idle database it is exact.
 ///
 /// # Errors
 ///
@@ -107,7 +106,8 @@ fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, Option<Ma
     Ok((session, mark))
 }
 
-/// Transactions that servers behind the head hold prepared: their rows stay locked until an administrator decides; Spider does not.
+/// Prepared transactions on Spider's data nodes: their rows stay locked until an administrator ends them; Spider
+/// does not.
 fn in_doubt(target: &Target, head: &mut Session, servers: u32, stop: &Stop) -> Result<Finding, TpccError> {
     let sites = Sites::of(target, head, servers)?;
     let mut sessions = sites.sessions(stop);

@@ -1,7 +1,7 @@
-//! MariaDB as a [`Backend`]: a thread for each connection, which waits for its answers.
+//! MariaDB as a [`Backend`]: a thread for each connection, which blocks on its answers.
 //!
-//! The protocol of MariaDB has one statement under way at a time, and the crate that speaks it blocks. So threads do what an
-//! event loop does for PostgreSQL; what they cost the driver is outside of the bars, which are PostgreSQL's.
+//! MariaDB's protocol allows one outstanding statement, and its client crate blocks. So threads replace the event
+//! loop that PostgreSQL has; the bars on the driver's cost apply to PostgreSQL only.
 
 use super::client::{self, Trouble};
 use super::load::Mark;
@@ -27,7 +27,7 @@ pub struct Mariadb {
     style: Style,
     spread: bool,
     description: String,
-    /// What stands behind the statements of each transaction, in the order of [`Kind::ALL`].
+    /// The comment after the statements of each transaction, in the order of [`Kind::ALL`].
     comments: [String; 5],
 }
 
@@ -59,7 +59,7 @@ impl Mariadb {
         Ok(Mariadb { target: target.clone(), style, spread: servers > 0, description, comments })
     }
 
-    /// The same, with statements that say who sends them.
+    /// The same, with statements that carry their origin in a comment.
     pub fn signed(mut self, origin: Option<Origin>) -> Mariadb {
         self.comments = Kind::ALL.map(|kind| origin.map_or_else(String::new, |origin| origin.comment(kind)));
         self
@@ -105,7 +105,7 @@ struct Worker {
 struct Pool {
     workers: Vec<Worker>,
     done: Receiver<Completion>,
-    /// What could not even be given to its thread.
+    /// Work that could not be sent to its thread.
     refused: Vec<Completion>,
     clock: Clock,
 }
@@ -164,7 +164,7 @@ impl Backend for Pool {
         }
         if done.len() == had {
             let first = match until {
-                // Nothing is under way and nothing will come: to wait for it would be for ever.
+                // No work is outstanding: a wait without time limit would not end.
                 None if self.workers.iter().all(|worker| !worker.busy) => return Ok(()),
                 None => self.done.recv().ok(),
                 Some(until) => {
@@ -206,7 +206,7 @@ impl Drop for Pool {
     }
 }
 
-/// A connection, in its own thread.
+/// A connection with its thread.
 struct Line {
     database: Mariadb,
     id: ConnectionId,
@@ -255,8 +255,8 @@ impl Line {
         }
     }
 
-    /// Takes back what a failed transaction left, so that the connection can go on; after a lock wait timeout MariaDB has taken
-    /// back one statement only.
+    /// Rolls back a failed transaction, so that the connection can be used again; after a lock wait timeout MariaDB
+    /// has rolled back one statement only.
     fn clear_up(&mut self, trouble: &Trouble) -> Failure {
         let mut failure = trouble.failure();
         let rolled_back =

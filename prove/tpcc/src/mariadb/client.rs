@@ -1,9 +1,10 @@
-//! The five transactions as prepared statements of the client, with autocommit off: the first statement begins a transaction.
+//! The five transactions as prepared statements of the client, with autocommit off: the first statement begins a
+//! transaction.
 //!
-//! InnoDB's REPEATABLE READ: what is read and then written is read FOR UPDATE, for a plain SELECT sees the snapshot of the
-//! transaction's first one. Locks are taken in one order: WAREHOUSE, DISTRICT, STOCK by warehouse and item, NEW-ORDER,
-//! ORDER, CUSTOMER; what still deadlocks (a delivery of an empty district against a New-Order of it) is tried again. What does
-//! not depend on an answer goes out in one round trip (MariaDB's bulk execution).
+//! InnoDB's REPEATABLE READ: what is read and then written is read FOR UPDATE, since a plain SELECT reads from the
+//! transaction's snapshot. Locks are taken in one order: WAREHOUSE, DISTRICT, STOCK by warehouse and item,
+//! NEW-ORDER, ORDER, CUSTOMER; remaining deadlocks (a Delivery against a New-Order in an empty district) are
+//! retried. Statements that do not depend on an answer share a round trip (MariaDB's bulk execution).
 
 use super::fault;
 use super::signed::SignedConnection;
@@ -32,7 +33,7 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    /// As a failure of the transaction.
+    /// Converts it to a failure of the transaction.
     pub(super) fn failure(&self) -> Failure {
         match self {
             Trouble::Server(error) => fault::of_transaction(error, false),
@@ -59,7 +60,7 @@ fn commit(signed: &mut SignedConnection<'_>) -> Result<(), Trouble> {
     signed.query_drop("COMMIT").map_err(Trouble::Commit)
 }
 
-/// What is looked for with a key of TPC-C is there, or the data are not those of a load.
+/// A row that must exist in a database of TPC-C.
 fn there<T>(row: Option<T>, what: &'static str) -> Result<T, Trouble> {
     row.ok_or(Trouble::Data(what))
 }
@@ -87,7 +88,7 @@ struct Stock {
 }
 
 impl Stock {
-    /// Clause 2.4.2.2: never less than 10 are left, for then 91 come in.
+    /// Clause 2.4.2.2: if fewer than 10 would be left, 91 are added.
     fn take(&mut self, line: &OrderLine, home: u32) {
         let wanted = i64::from(line.quantity);
         self.quantity += if self.quantity >= wanted + 10 { -wanted } else { 91 - wanted };
@@ -99,7 +100,7 @@ impl Stock {
 
 fn new_order(signed: &mut SignedConnection<'_>, order: &NewOrder) -> Result<Outcome, Trouble> {
     let (w, d, c) = (order.warehouse, order.district, order.customer);
-    // Rates and names are what the terminal shows; nothing that is written depends on them.
+    // Rates and names are only displayed: nothing that is written depends on them.
     let _terms: mysql::Row =
         there(signed.exec_first(TERMS, (w, d, c))?, "the warehouse or the customer of an order is missing")?;
     let (number, _rate): (u32, Value) =
@@ -181,7 +182,7 @@ const PLACES: &str = "SELECT w_name, w_street_1, w_street_2, w_city, w_state, w_
                       FROM warehouse JOIN district ON d_w_id = w_id WHERE w_id = ? AND d_id = ?";
 const BY_NAME: &str =
     "SELECT c_id FROM customer WHERE c_w_id = ? AND c_d_id = ? AND c_last = ? ORDER BY c_first, c_id";
-/// Assignments are made from left to right; C_DATA needs nothing that one before it changed.
+/// Assignments are evaluated from left to right; C_DATA depends on no column assigned before it.
 const PAY_CUSTOMER: &str =
     "UPDATE customer SET c_balance = c_balance - ?, c_ytd_payment = c_ytd_payment + ?, \
      c_payment_cnt = c_payment_cnt + 1, \
@@ -315,7 +316,7 @@ fn cents(text: &[u8]) -> u64 {
     text.iter().filter(|byte| byte.is_ascii_digit()).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
 }
 
-/// A sum of money as MariaDB takes it.
+/// A sum of money in MariaDB's text form.
 fn decimal(cents: u64) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
@@ -342,7 +343,7 @@ mod tests {
             }
             (stock.quantity, stock.ytd, stock.orders, stock.remote)
         };
-        // Clause 2.4.2.2: 15 left and 5 wanted leave 10; 14 left and 5 wanted leave 9, and 91 come.
+        // Clause 2.4.2.2: 15 in stock and 5 ordered leave 10; 14 and 5 leave 9, and 91 are added.
         assert_eq!(take(15, &[(5, 1)]), (10, 5, 1, 0));
         assert_eq!(take(14, &[(5, 1)]), (100, 5, 1, 0));
         // Two lines of one order for the same item, one of another terminal's warehouse.

@@ -1,8 +1,8 @@
-//! The consistency conditions 3.3.2.1 to 3.3.2.12 in MariaDB's SQL; what each says is in [`crate::audit::conditions`].
+//! The consistency conditions 3.3.2.1 to 3.3.2.12 in MariaDB's SQL; the rules are in [`crate::audit::conditions`].
 //!
-//! MariaDB has no full outer join: where either side may miss a row, both are stacked and grouped. One side of the joins of
-//! orders and lines is a group, which is made once and looked up in memory: by the key of a table that is on another server
-//! ([`super::Layout::Shards`]) each row would be a round trip.
+//! MariaDB has no full outer join: where a row may be missing on either side, both are combined by UNION ALL and
+//! grouped. One side of the joins of orders and lines is an aggregate, which is materialized: look-ups by key in a
+//! table on another server ([`super::Layout::Shards`]) would cost a round trip per row.
 
 use super::session::Session;
 use crate::audit::conditions::{ALL, EXAMPLES, INITIAL_ONLY};
@@ -11,7 +11,7 @@ use crate::error::TpccError;
 use hardmeter_session::Progress;
 use std::time::Instant;
 
-/// Each selects a text, named `text`, for each row that breaks the condition; in the order of [`ALL`].
+/// Each selects a column `text` for each row that violates the condition; in the order of [`ALL`].
 const VIOLATIONS: [&str; 12] = [
     "SELECT concat_ws('', 'warehouse ', w_id, ': W_YTD ', w_ytd, ', sum of D_YTD ', total) AS text
         FROM {warehouse} LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS total FROM {district} GROUP BY d_w_id) districts
@@ -99,7 +99,7 @@ pub(super) fn check(
     Ok(conditions)
 }
 
-/// Whether two amounts differ, exactly; nothing differs from an amount.
+/// SQL for whether two amounts differ, exactly; NULL differs from any amount.
 fn differ(one: &str, other: &str) -> String {
     format!("NOT (({one}) <=> ({other}))")
 }
@@ -126,7 +126,7 @@ fn check_one(
     })
 }
 
-/// Whether transactions ran on the initial population: new orders, or deliveries of old ones.
+/// Whether transactions ran on the initial population: new orders, or deliveries of initial ones.
 fn has_run(session: &mut Session, tool: Tool) -> Result<bool, TpccError> {
     let sql = tool.fill(
         "SELECT EXISTS (SELECT 1 FROM {district} WHERE d_next_o_id <> 3001)

@@ -1,4 +1,4 @@
-//! What an error of MariaDB means, and its remedy.
+//! Classifies errors of MariaDB, with remedies.
 
 use crate::error::TpccError;
 use crate::work::{Failure, FailureKind};
@@ -19,7 +19,7 @@ pub(super) fn connecting(target: &str, error: &Error) -> TpccError {
     SessionError::Connect { target: target.to_owned(), reason, remedy }.into()
 }
 
-/// The error of a statement as one of ours. `what` is what it did: "loading warehouse 3".
+/// Converts the error of a statement. `what` is its purpose: "loading warehouse 3".
 pub(super) fn running(what: &str, error: &Error) -> TpccError {
     let what = what.to_owned();
     match error {
@@ -57,7 +57,7 @@ pub(super) fn of_transaction(error: &Error, committing: bool) -> Failure {
 fn kind_of(code: u16, committing: bool) -> FailureKind {
     match code {
         _ if is_end_of_session(code) => FailureKind::ConnectionLost,
-        // Whoever was told so of a COMMIT does not know whether it happened: a second try could do it twice.
+        // After this error at COMMIT the outcome is unknown: a retry could repeat the transaction.
         _ if is_lost_shard(code) && committing => FailureKind::ConnectionLost,
         _ if is_lost_shard(code) => FailureKind::Retriable,
         // Deadlock, lock wait timeout, a row that changed since its snapshot, a branch of XA chosen as victim.
@@ -66,12 +66,12 @@ fn kind_of(code: u16, committing: bool) -> FailureKind {
     }
 }
 
-/// The server shuts down, or somebody killed the connection.
+/// The server shuts down, or the connection was killed.
 fn is_end_of_session(code: u16) -> bool {
     matches!(code, 1053 | 1077 | 1079 | 1927 | 3169)
 }
 
-/// Spider could not reach a data node: it speaks for itself (12xxx, 1429) or passes a client's error on.
+/// Spider could not reach a data node: it reports its own error (12xxx, 1429) or passes the client's.
 fn is_lost_shard(code: u16) -> bool {
     matches!(code, 1158..=1161 | 1429 | 2002 | 2003 | 2006 | 2013 | 2055 | 12504 | 12701 | 12719)
 }
@@ -98,7 +98,7 @@ fn remedy_of(told: &MySqlError) -> String {
     .to_owned()
 }
 
-/// In one line; the crate wraps what the operating system said in its own words.
+/// The error in one line; the crate adds words to the operating system's text.
 pub(super) fn plain(error: &Error) -> String {
     match error {
         Error::IoError(error) => error.to_string(),

@@ -1,8 +1,8 @@
 //! Loading MariaDB: the same rows, a warehouse in one transaction, by `LOAD DATA LOCAL`.
 //!
-//! Tables have their primary keys from the beginning, for InnoDB keeps rows in their order, and that is the order in which
-//! they are made; the two further indexes come when all rows are there. Over several servers ([`Layout::Shards`]) each
-//! warehouse goes to its server directly: the head would read every row and send it on.
+//! Tables are created with their primary keys, since InnoDB stores rows in key order, which is the order of the
+//! load; the two secondary indexes are created after all rows. Over several servers ([`Layout::Shards`]) each
+//! warehouse is loaded directly on its server, which saves sending every row through the head.
 
 use super::schema::{create, create_on_head, further_indexes, Layout};
 use super::session::Session;
@@ -18,53 +18,53 @@ use hardmeter_session::{side_by_side_over, Progress, Stop};
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What to load.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOrder {
-    /// How many warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// What decides over the rows.
+    /// Seed of the rows.
     pub seed: u64,
-    /// How the tables lie.
+    /// Layout of the tables.
     pub layout: Layout,
-    /// Whether tables of TPC-C that are there already, of a load of ours, may be thrown away.
+    /// Whether to drop existing tables of an earlier load by Hardmeter.
     pub replace: bool,
-    /// How many sessions work side by side.
+    /// Number of parallel sessions.
     pub jobs: usize,
 }
 
-/// What a database was loaded with, as the comment of its table [`LOAD_TABLE`] says.
+/// The parameters of a load, from the comment of [`LOAD_TABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// How many warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
     /// The seed of the rows.
     pub seed: u64,
-    /// C of NURand for C_LAST that the names were drawn with: C-Load.
+    /// C-Load: the constant C of NURand for C_LAST.
     pub c_last: u32,
     /// "The current date" of the rows, in microseconds since 2000.
     pub loaded_at: i64,
-    /// How the tables lie.
+    /// Layout of the tables.
     pub layout: Layout,
     /// Whether all of it is there.
     pub complete: bool,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loaded {
-    /// What the data are.
+    /// The parameters of the data.
     pub mark: Mark,
     /// Warehouses that were there already, of a load that was cut off.
     pub resumed: u32,
     /// Bytes of the tables and their indexes, on all servers.
     pub bytes: u64,
-    /// How long the parts took, in seconds; `vacuum` is the analyzing.
+    /// Durations of the phases in seconds; `vacuum` is that of ANALYZE.
     pub seconds: Phases,
 }
 
 impl Mark {
-    /// What a database was loaded with. `None`: nothing of ours.
+    /// The parameters of the load. `None`: no load by Hardmeter.
     pub(super) fn of(session: &mut Session) -> Result<Option<Mark>, TpccError> {
         let sql = format!(
             "SELECT table_comment FROM information_schema.tables \
@@ -93,12 +93,12 @@ impl Mark {
         *self == Mark { loaded_at, complete, ..Mark::new(order) }
     }
 
-    /// What it is, in words.
+    /// The parameters in words.
     pub fn in_words(&self) -> String {
         format!("{} warehouses, seed {}, {}", self.warehouses, self.seed, self.layout.in_words())
     }
 
-    /// As a table's comment. Numbers, words and booleans only: nothing in it needs quoting.
+    /// As a table's comment. Numbers, words and booleans only: no quoting needed.
     fn comment(&self) -> String {
         format!("COMMENT = '{}'", serde_json::json!(self))
     }
@@ -198,10 +198,10 @@ pub fn load(
     Ok(Loaded { mark, resumed, bytes, seconds })
 }
 
-/// Makes the tables, or finds those of a load that was cut off.
+/// Creates the tables, or finds those of an interrupted load.
 ///
-/// MariaDB commits with each table, so that this may be cut off anywhere: the mark comes before the tables, the head's before
-/// those of its servers, and what is missing is made by whoever goes on.
+/// MariaDB commits after each table, so this may be interrupted anywhere: the mark is written before the tables,
+/// the head's mark before those of its servers; a continued load creates the missing tables.
 fn prepare(head: &mut Session, sites: &Sites, order: &LoadOrder, stop: &Stop) -> Result<Mark, TpccError> {
     let mark = match Mark::of(head) {
         Ok(Some(_)) | Err(TpccError::BadMark { .. }) if order.replace => {
@@ -270,14 +270,14 @@ fn refuse_occupied(session: &mut Session) -> Result<(), TpccError> {
 }
 
 fn drop_tables(session: &mut Session) -> Result<(), TpccError> {
-    // The mark last: until then the tables are known as ours.
+    // The mark last: until then it identifies the tables as Hardmeter's.
     for name in Table::ALL.iter().map(|table| table.name()).chain([LOAD_TABLE]) {
         session.execute("removing the tables", &format!("DROP TABLE IF EXISTS {name}"))?;
     }
     Ok(())
 }
 
-/// Parts that are not there yet; 0 is ITEM, the others are warehouses.
+/// The missing parts; 0 is ITEM, the others are warehouses.
 fn missing_parts(sites: &Sites, warehouses: u32, stop: &Stop) -> Result<Vec<u32>, TpccError> {
     let mut there = vec![false; warehouses as usize + 1];
     let mut sessions = sites.sessions(stop);
@@ -316,7 +316,7 @@ fn copy_part(
     let mut order_lines = 0;
     for table in tables_of(part) {
         let mut make = population.rows(table, part);
-        // "local": the name of the file is ours to choose, and there is none.
+        // With LOCAL the client supplies the data: the file name is arbitrary, and no file is read.
         let sql = format!("LOAD DATA LOCAL INFILE '{table}' INTO TABLE {table} CHARACTER SET latin1");
         let rows = session.load(&what, &sql, move |buffer| {
             let mut rows = Rows::lines(std::mem::take(buffer));

@@ -1,4 +1,4 @@
-//! What MariaDB tells of itself while a run goes on.
+//! Observes a MariaDB server during a run.
 
 use super::load::{size, Mark};
 use super::session::Session;
@@ -10,7 +10,7 @@ use hardmeter_session::Stop;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// MariaDB, over one connection; of several servers, the head.
+/// MariaDB over one connection; with several servers, the head.
 pub struct Observer {
     target: Target,
     stop: Stop,
@@ -47,7 +47,7 @@ impl Server for Observer {
         Ok(rows.into_iter().filter_map(pair).collect())
     }
 
-    /// By InnoDB's own estimate, which lags behind by some seconds.
+    /// InnoDB's own estimate, which lags by a few seconds.
     fn database_bytes(&mut self) -> Result<u64, TpccError> {
         let servers = Mark::of(&mut self.session)?.map_or(0, |mark| mark.layout.servers());
         let sites = Sites::of(&self.target, &mut self.session, servers)?;
@@ -59,13 +59,13 @@ impl Server for Observer {
         Ok(bytes)
     }
 
-    /// InnoDB's checkpoints are fuzzy: pages are written all the time, and the checkpoint's place in the log goes along.
-    /// Who asked for one it does not say.
+    /// InnoDB's checkpoints are fuzzy: it writes pages continuously, and the checkpoint's position advances with
+    /// them. Who requested one is unknown.
     fn look(&mut self) -> Result<Look, TpccError> {
         let sql = "SELECT variable_value FROM information_schema.global_status \
                    WHERE variable_name = 'INNODB_LSN_LAST_CHECKPOINT'";
         let last_checkpoint = self.session.single("asking for checkpoints", sql)?.unwrap_or_default();
-        // Not the moment of its start, which a second's rounding would change: the process is another one.
+        // Compare processes, not start times, which are rounded to a second.
         let start = self.first_process.map_or_else(String::new, |process| format!("{process:?}"));
         Ok(Look { last_checkpoint, requested: 0, start })
     }
@@ -81,8 +81,8 @@ impl Server for Observer {
     }
 }
 
-/// The server, if it is a process of this machine: its file of the process id can be read here, and that process is called as
-/// it should be and has run for as long as the server says.
+/// The server's process, if it is on this machine: its pid file is readable, and the process has the expected name
+/// and age.
 fn first_process(session: &mut Session) -> Result<Option<Process>, TpccError> {
     let Some(file) = session.single("asking for the server's process", "SELECT @@pid_file")? else {
         return Ok(None);

@@ -9,10 +9,10 @@ use crate::work::{Customer, Input, NewOrder, Outcome};
 use mysql::Value;
 use std::fmt::Write;
 
-/// The procedures, as a client such as mariadb(1) reads them.
+/// The procedures, in the syntax of a client such as mariadb(1).
 pub const SOURCE: &str = include_str!("procedures.sql");
 
-/// Makes the procedures in the database, in place of those that an earlier version made.
+/// Creates or replaces the procedures in the database.
 pub(super) fn install(session: &mut Session) -> Result<(), TpccError> {
     statements().try_for_each(|sql| session.execute("making the stored procedures", sql))
 }
@@ -23,7 +23,7 @@ fn statements() -> impl Iterator<Item = &'static str> {
     body.split("//").map(str::trim).filter(|statement| !statement.is_empty())
 }
 
-/// Does what was entered. An error may be COMMIT's, for all one knows: the procedures commit.
+/// Runs a transaction. Any error may be COMMIT's, since the procedures commit.
 pub(super) fn transact(signed: &mut SignedConnection<'_>, input: &Input) -> Result<Outcome, Trouble> {
     match input {
         Input::NewOrder(order) => new_order(signed, order),
@@ -83,7 +83,7 @@ fn lines_of(order: &NewOrder) -> String {
     let mut text = String::with_capacity(20 * order.lines().len());
     for line in order.lines() {
         let before = if text.is_empty() { '[' } else { ',' };
-        // Memory takes whatever is written.
+        // Writing to memory cannot fail.
         let _ = write!(text, "{before}[{},{},{}]", line.item, line.supply, line.quantity);
     }
     text.push(']');

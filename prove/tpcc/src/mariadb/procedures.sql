@@ -1,14 +1,16 @@
 -- The five transactions of TPC-C as stored procedures of MariaDB: one call, one round trip.
 --
--- Each is a whole transaction: it begins it, and ends it or takes it back. What is read and then written is read FOR UPDATE: under
--- REPEATABLE READ a plain SELECT sees the snapshot, and what others wrote since would be lost. Rows are locked in one order:
--- WAREHOUSE, DISTRICT, STOCK by warehouse and item, NEW-ORDER, CUSTOMER.
+-- Each begins a transaction and commits it or rolls it back. Rows that are read and then written are read FOR
+-- UPDATE: under REPEATABLE READ a plain SELECT reads from the snapshot, and later writes of other sessions
+-- would be lost. Rows are locked in one order: WAREHOUSE, DISTRICT, STOCK by warehouse and item, NEW-ORDER,
+-- CUSTOMER.
 --
 -- For a client such as mariadb(1): the delimiter is //.
 DELIMITER //
 
--- Clause 2.4.2. lines: [[item, supplying warehouse, quantity], ...]. Gives O_ID, or 0 if an item is unused: then all was done
--- that can be, and taken back (clause 2.4.2.3); and what the terminal shows as the total.
+-- Clause 2.4.2. lines: [[item, supplying warehouse, quantity], ...]. Returns O_ID, or 0 if an item is unused:
+-- then the transaction did all possible work and was rolled back (clause 2.4.2.3); and the total that the
+-- terminal shows.
 CREATE OR REPLACE PROCEDURE hardmeter_tpcc_new_order(
     IN w INT, IN d INT, IN c INT, IN line_count INT, IN all_local INT, IN order_lines TEXT)
 MODIFIES SQL DATA
@@ -67,7 +69,8 @@ BEGIN
     END IF;
 END //
 
--- Clause 2.5.2. By name if number is null: the middle one of those who have it, in the order of first names.
+-- Clause 2.5.2. By name if number is null: the middle one of the customers with this name, ordered by first
+-- name.
 CREATE OR REPLACE PROCEDURE hardmeter_tpcc_payment(
     IN w INT, IN d INT, IN c_w INT, IN c_d INT, IN number INT, IN name VARCHAR(16), IN amount DECIMAL(6,2))
 MODIFIES SQL DATA
@@ -88,7 +91,7 @@ BEGIN
         SELECT c_id INTO number FROM customer WHERE c_w_id = c_w AND c_d_id = c_d AND c_last = name
             ORDER BY c_first, c_id LIMIT 1 OFFSET middle;
     END IF;
-    -- Assignments are made from left to right; C_DATA needs nothing that one before it changed.
+    -- Assignments are evaluated from left to right; C_DATA depends on no column assigned before it.
     UPDATE customer SET c_balance = c_balance - amount, c_ytd_payment = c_ytd_payment + amount,
             c_payment_cnt = c_payment_cnt + 1,
             c_data = IF(c_credit = 'BC', LEFT(CONCAT_WS(' ', c_id, c_d_id, c_w_id, d, w, amount, c_data), 500), c_data)
@@ -126,7 +129,7 @@ BEGIN
     COMMIT;
 END //
 
--- Clause 2.7.4. Gives O_ID of each district, with commas between; 0 where there was nothing to deliver.
+-- Clause 2.7.4. Returns the O_ID of each district, separated by commas; 0 if it had no order to deliver.
 CREATE OR REPLACE PROCEDURE hardmeter_tpcc_delivery(IN w INT, IN carrier INT)
 MODIFIES SQL DATA
 BEGIN
@@ -158,7 +161,7 @@ BEGIN
     SELECT orders_done;
 END //
 
--- Clause 2.8.2: items of the district's last 20 orders of which there is too little.
+-- Clause 2.8.2: items of the district's last 20 orders whose stock is below the threshold.
 CREATE OR REPLACE PROCEDURE hardmeter_tpcc_stock_level(IN w INT, IN d INT, IN threshold INT)
 READS SQL DATA
 BEGIN

@@ -3,32 +3,32 @@
 use crate::schema::Table;
 use serde::{Deserialize, Serialize};
 
-/// How the tables of warehouses lie.
+/// Layout of the tables of warehouses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Layout {
     /// Each in one piece.
     #[default]
     Whole,
-    /// Each in parts, by the hash of the warehouse: warehouse w is in part w mod N.
+    /// Partitioned by hash of the warehouse: warehouse w is in partition w mod N.
     Hash {
-        /// How many.
+        /// Number of partitions.
         parts: u32,
     },
     /// Each in parts of neighbouring warehouses.
     Range {
-        /// How many.
+        /// Number of partitions.
         parts: u32,
     },
-    /// Over several servers behind a head, by the hash of the warehouse: Spider.
+    /// Over several servers behind a head, by hash of the warehouse: Spider.
     Shards {
-        /// How many.
+        /// Number of servers.
         servers: u32,
     },
 }
 
 impl Layout {
-    /// How many servers hold warehouses besides the head; 0: the one server does.
+    /// Number of servers besides the head that hold warehouses; 0: a single server.
     pub fn servers(self) -> u32 {
         match self {
             Layout::Shards { servers } => servers,
@@ -36,7 +36,7 @@ impl Layout {
         }
     }
 
-    /// In words.
+    /// The layout in words.
     pub fn in_words(self) -> String {
         match self {
             Layout::Whole => "whole tables".into(),
@@ -47,16 +47,16 @@ impl Layout {
     }
 }
 
-/// The server of Spider that holds part `number` of the warehouses, as `CREATE SERVER` on the head names it; from 1.
+/// Name of the Spider server (`CREATE SERVER` on the head) with part `number` of the warehouses; from 1.
 pub fn server_name(number: u32) -> String {
     format!("hardmeter_tpcc_{number}")
 }
 
-/// Names compare byte by byte, as PostgreSQL's do in the C locale; every character of TPC-C is one byte.
+/// Names compare byte by byte, as in PostgreSQL's C locale; every character of TPC-C is one byte.
 const CHARACTERS: &str = "DEFAULT CHARSET = latin1 COLLATE = latin1_bin";
 
-/// The table in InnoDB, as `layout` cuts it. With its primary key from the beginning: InnoDB keeps rows in its order, and
-/// to add it later would write every row a second time.
+/// Creates the table in InnoDB in this layout, with its primary key: InnoDB stores rows in key order, so adding the
+/// key later would write every row twice.
 pub(super) fn create(table: Table, layout: Layout, warehouses: u32) -> String {
     let mut sql = format!("{} ENGINE = InnoDB {CHARACTERS}", with_columns(table));
     if let Some(column) = table.warehouse_column() {
@@ -65,13 +65,13 @@ pub(super) fn create(table: Table, layout: Layout, warehouses: u32) -> String {
     sql
 }
 
-/// The table on the head: rows are on the servers.
+/// Creates the table on the head; its rows are on the servers.
 pub(super) fn create_on_head(table: Table, servers: u32) -> String {
     let Some(column) = table.warehouse_column() else { return create(table, Layout::Whole, 0) };
     let parts: Vec<String> = (0..servers)
         .map(|part| format!("PARTITION part{part} COMMENT = 'srv \"{}\"'", server_name(part + 1)))
         .collect();
-    // Its indexes must be those of the servers' tables: Spider plans by them.
+    // Spider plans by the head's indexes: they must equal those of the servers' tables.
     let indexes: String = table
         .indexes()
         .iter()
@@ -103,7 +103,7 @@ fn partitions(column: &str, layout: Layout, warehouses: u32) -> String {
         Layout::Range { parts } => {
             let bound = |part: u32| (u64::from(warehouses) * u64::from(part)).div_ceil(u64::from(parts)) + 1;
             let each = (1..=parts).map(|part| match part {
-                // The last takes whatever comes: a warehouse may be added.
+                // The last partition is open-ended: warehouses may be added.
                 _ if part == parts => format!("PARTITION part{part} VALUES LESS THAN MAXVALUE"),
                 _ => format!("PARTITION part{part} VALUES LESS THAN ({})", bound(part)),
             });
@@ -112,8 +112,8 @@ fn partitions(column: &str, layout: Layout, warehouses: u32) -> String {
     }
 }
 
-/// The statements that make the further indexes, each with its name and table. They are made when the rows are there: in
-/// the order of names, rows come in a random one.
+/// The statements that create the secondary indexes, with name and table. Run after the load: in the order of
+/// names, rows would be inserted at random places.
 pub(super) fn further_indexes() -> Vec<(Table, &'static str, String)> {
     let of = |table: Table| {
         table.indexes().iter().map(move |(name, columns)| {

@@ -1,4 +1,4 @@
-//! One connection for statements that are not timed: load, audit.
+//! A connection for untimed statements: load, audit.
 
 use super::fault;
 use super::target::Target;
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a session looks whether it shall stop. The server is told then to break off what it does.
+/// Interval in which a session checks for a request to stop; the server then cancels its statement.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// One connection, which ends what it does when somebody asks to stop.
+/// A connection whose statements can be cancelled by a request to stop.
 pub(super) struct Session {
     connection: Conn,
     stop: Stop,
@@ -44,7 +44,7 @@ impl Session {
         let watch = move || {
             while !over.load(Ordering::SeqCst) {
                 if asked.asked() {
-                    // A server that does not hear it is gone or going; the session ends by its own error then.
+                    // If the server cannot be reached it is going down; the session then ends by its own error.
                     if let Ok(mut other) = target.connect_without_database() {
                         let _ = other.query_drop(format!("KILL QUERY {id}"));
                     }
@@ -60,14 +60,14 @@ impl Session {
         Ok(Session { connection, stop: stop.clone(), ended, watcher: Some(watcher) })
     }
 
-    /// Runs a statement whose rows nobody wants. `what` is what it does, for messages.
+    /// Runs a statement and ignores its rows. `what` is its purpose, for messages.
     pub(super) fn execute(&mut self, what: &str, sql: &str) -> Result<(), TpccError> {
         self.begin(what)?;
         let result = self.connection.query_drop(sql);
         result.map_err(|error| self.explain(what, &error))
     }
 
-    /// Runs a statement and gives its rows, as the texts that the server sent.
+    /// Runs a statement and returns its rows as the server's texts.
     pub(super) fn rows(&mut self, what: &str, sql: &str) -> Result<Rows, TpccError> {
         self.begin(what)?;
         let rows = self.connection.query::<mysql::Row, _>(sql);
@@ -75,12 +75,12 @@ impl Session {
         Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
     }
 
-    /// The one value of the one row; `None`: no row, or NULL.
+    /// The single value of a single row; `None`: no row, or NULL.
     pub(super) fn single(&mut self, what: &str, sql: &str) -> Result<Option<String>, TpccError> {
         Ok(self.rows(what, sql)?.into_iter().next().and_then(|row| row.into_iter().next()?))
     }
 
-    /// Sends rows as lines of text into `LOAD DATA LOCAL`. `next` appends some and tells whether there may be more.
+    /// Sends lines of text into `LOAD DATA LOCAL`. `next` appends lines and returns whether more may follow.
     pub(super) fn load(
         &mut self,
         what: &str,
@@ -101,7 +101,7 @@ impl Session {
                 }
                 buffer.clear();
                 more = next(&mut buffer);
-                // Of the crate's own buffer: 4 KB, so that an interrupted write_all is not tried again for ever.
+                // Fill the crate's own buffer of 4 KB: an interrupted write_all would be retried without end.
                 writer.write_all(&buffer)?;
             }
             Ok(())
@@ -143,13 +143,13 @@ impl Drop for Session {
         self.ended.store(true, Ordering::SeqCst);
         if let Some(watcher) = self.watcher.take() {
             watcher.thread().unpark();
-            // It only ever waits for the server to hear it.
+            // It waits only for the server's reply.
             let _ = watcher.join();
         }
     }
 }
 
-/// A value as the text protocol brings it.
+/// A value of the text protocol.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::NULL => None,

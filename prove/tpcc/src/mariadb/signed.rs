@@ -1,4 +1,4 @@
-//! A connection through which the statements of one transaction go, each with what says who sends it.
+//! A connection that appends the sender's comment to each statement of a transaction.
 
 use crate::origin::signed;
 use mysql::prelude::{FromRow, Queryable};
@@ -7,11 +7,11 @@ use mysql::{Conn, Params, Result};
 /// See the module.
 pub(super) struct SignedConnection<'a> {
     pub(super) connection: &'a mut Conn,
-    /// Put behind every statement; may be empty.
+    /// Appended to every statement; may be empty.
     pub(super) comment: &'a str,
 }
 
-/// The connection prepares each text once, and knows it again.
+/// The connection prepares each text once and reuses it.
 impl SignedConnection<'_> {
     pub(super) fn exec<T: FromRow>(&mut self, sql: &str, values: impl Into<Params>) -> Result<Vec<T>> {
         self.connection.exec(signed(sql, self.comment), values)

@@ -1,4 +1,4 @@
-//! The servers that hold the data: one, or a head and those that it names.
+//! The servers that hold the data: a single one, or a head and its data nodes.
 
 use super::schema::server_name;
 use super::session::Session;
@@ -7,13 +7,13 @@ use crate::error::TpccError;
 use crate::schema::Table;
 use hardmeter_session::Stop;
 
-/// The servers, by number: 0 is the one that clients speak to, the head.
+/// The servers, by number: 0 is the head, to which clients connect.
 pub(super) struct Sites {
     targets: Vec<Target>,
 }
 
 impl Sites {
-    /// The head, and so many servers of it.
+    /// The head and this many data nodes.
     pub(super) fn of(target: &Target, head: &mut Session, servers: u32) -> Result<Sites, TpccError> {
         let others = if servers == 0 { vec![] } else { servers_of(head, servers)? };
         Ok(Sites { targets: std::iter::once(target.clone()).chain(others).collect() })
@@ -24,7 +24,7 @@ impl Sites {
         0..self.targets.len()
     }
 
-    /// Those that hold warehouses.
+    /// The servers that hold warehouses.
     pub(super) fn data(&self) -> impl Iterator<Item = usize> {
         if self.targets.len() == 1 {
             0..1
@@ -44,13 +44,13 @@ impl Sites {
         self.targets[site].description()
     }
 
-    /// Sessions to them, none open yet.
+    /// Sessions to them, opened on demand.
     pub(super) fn sessions(&self, stop: &Stop) -> Sessions<'_> {
         let open = self.targets.iter().map(|_| None).collect();
         Sessions { sites: self, open, stop: stop.clone() }
     }
 
-    /// Where a part is: 0, ITEM, is on the head, warehouse w in part w mod N.
+    /// The server of a part: 0, ITEM, is on the head; warehouse w in part w mod N.
     fn of_part(&self, part: u32) -> usize {
         match (self.targets.len() as u32 - 1, part) {
             (0, _) | (_, 0) => 0,
@@ -59,7 +59,7 @@ impl Sites {
     }
 }
 
-/// A session to each server that was asked for one.
+/// Sessions to the servers used so far.
 pub(super) struct Sessions<'a> {
     sites: &'a Sites,
     open: Vec<Option<Session>>,
@@ -81,7 +81,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The servers of a head, as its table `mysql.servers` names them.
+/// The data nodes in the head's table `mysql.servers`.
 pub(super) fn servers_of(head: &mut Session, servers: u32) -> Result<Vec<Target>, TpccError> {
     (1..=servers).map(|number| server(head, number)).collect()
 }

@@ -6,10 +6,10 @@ use mysql::{Conn, Opts, OptsBuilder};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where clients look for the server of this machine, as MariaDB's own do.
+/// The default socket of MariaDB's clients.
 const USUAL_SOCKET: &str = "/run/mysqld/mysqld.sock";
 
-/// Which server and which database. It holds the password: [`Target::description`] is what may be printed.
+/// A server and a database. It holds the password: print only [`Target::description`].
 #[derive(Clone)]
 pub struct Target {
     options: Opts,
@@ -17,13 +17,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether a text is meant as a connection to MariaDB.
+    /// Whether a text is a MariaDB connection URL.
     pub fn is_meant_by(text: &str) -> bool {
         text.starts_with("mysql://") || text.starts_with("mariadb://")
     }
 
-    /// The target of a URL: `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH`, all but the host optional. The password
-    /// may be in MYSQL_PWD instead, where `ps` does not show it.
+    /// The target of a URL: `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH`, all parts except the host
+    /// optional. MYSQL_PWD may hold the password instead, which `ps` does not show.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Target {
         if options.get_pass().is_none_or(str::is_empty) {
             builder = builder.pass(std::env::var("MYSQL_PWD").ok());
         }
-        // "localhost" means the socket to every other client of MariaDB; another port says that it does not.
+        // For MariaDB's clients "localhost" means the socket, unless another port is given.
         let local = options.get_ip_or_hostname() == "localhost" && options.get_tcp_port() == 3306;
         if local && options.get_socket().is_none() {
             let usual = std::env::var("MYSQL_UNIX_PORT").unwrap_or_else(|_| USUAL_SOCKET.into());
@@ -61,7 +61,7 @@ impl Target {
         Target::of(OptsBuilder::new().socket(Some(socket)).user(Some(user)).db_name(Some(database)))
     }
 
-    /// A server that another one names: a row of `mysql.servers`.
+    /// A data node of another server: a row of `mysql.servers`.
     pub(super) fn foreign(
         host: &str,
         port: u16,
@@ -82,7 +82,7 @@ impl Target {
     }
 
     fn of(builder: OptsBuilder) -> Target {
-        // A statement for each shape of an order, all kept prepared; TCP stays TCP when it was asked for.
+        // Keep a prepared statement for each order length; keep TCP if it was requested.
         let builder = builder
             .stmt_cache_size(Some(256))
             .prefer_socket(false)
@@ -101,17 +101,17 @@ impl Target {
         Target::of(OptsBuilder::from_opts(self.options.clone()).db_name(Some(database)))
     }
 
-    /// The database's name; empty if none was named.
+    /// The database's name; empty if none was given.
     pub fn database(&self) -> &str {
         self.options.get_db_name().unwrap_or("")
     }
 
-    /// The database and the server, in words, without the password.
+    /// Database and server in words, without the password.
     pub fn description(&self) -> &str {
         &self.described
     }
 
-    /// A connection with the settings that all of ours have.
+    /// A connection with the settings of all of Hardmeter's connections.
     pub(super) fn connect(&self) -> Result<Conn, TpccError> {
         self.connect_as(&self.options)
     }
@@ -126,7 +126,7 @@ impl Target {
         use mysql::prelude::Queryable;
         let mut connection =
             Conn::new(options.clone()).map_err(|error| fault::connecting(&self.described, &error))?;
-        // Answers are compared as texts, and sums must not be cut silently: whatever the server's defaults are.
+        // Answers are compared as texts, and sums must not be truncated silently: override the server's defaults.
         connection
             .query_drop(
                 "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', \
@@ -143,14 +143,14 @@ impl std::fmt::Debug for Target {
     }
 }
 
-/// A URL as it may be printed: whatever stands between the user's name and the last @ is left out.
+/// A URL for printing: everything between the user's name and the last @ is left out.
 fn without_password(url: &str) -> String {
     let begin = url.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = url.split_at(begin);
     let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
     match authority.rfind('@').and_then(|at| Some((at, authority[..at].find(':')?))) {
         Some((at, colon)) => format!("{scheme}{}:***{}", &rest[..colon], &rest[at..]),
-        // A password that is written wrongly may hold anything: better nothing of it.
+        // A malformed URL may have its password anywhere: print none of it.
         None if rest.contains('@') && !authority.contains('@') => format!("{scheme}***"),
         None => url.to_owned(),
     }

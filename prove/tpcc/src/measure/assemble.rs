@@ -5,14 +5,14 @@ use crate::order::RunOrder;
 use crate::time::Micros;
 use std::ops::Range;
 
-/// What the monitor knows of a run beside what it recorded.
+/// What the monitor knows about a run besides the recordings.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// What was run.
+    /// The order of the run.
     pub order: &'a RunOrder,
     /// When it began by the calendar, microseconds since 1970 ([`crate::time::Clock::calendar_at_start`]).
     pub started_at: u64,
-    /// When it ended, by the clock of the run: the measurement interval is counted up to here at most.
+    /// When it ended, by the run's clock: the measurement interval ends here at the latest.
     pub ended: Micros,
     /// How it ended.
     pub ending: Ending,
@@ -27,8 +27,8 @@ pub fn interval(order: &RunOrder) -> Range<Micros> {
 }
 
 impl Run<'_> {
-    /// The result of all threads' recorders. `environment`, `checkpoints`, `server` and `conditions` are empty: who asked
-    /// for the run knows them.
+    /// The result from all threads' recorders. The caller fills `environment`, `checkpoints`, `server` and
+    /// `conditions`.
     pub fn result(self, recorders: impl IntoIterator<Item = Recorder>) -> RunResult {
         let interval = interval(self.order);
         let mut all = Recorder::new(interval.clone());
@@ -37,7 +37,7 @@ impl Run<'_> {
         }
         let measured = self.ended.min(interval.end).saturating_sub(interval.start);
         let mut series = all.series;
-        // Quiet seconds at the end are part of the run, too: a server that hangs must show.
+        // Include seconds without completions at the end: a server that hangs must show.
         let seconds = self.ended.0.div_ceil(1_000_000) as usize;
         if series.len() < seconds {
             series.resize(seconds, Default::default());
@@ -64,7 +64,7 @@ impl Run<'_> {
 }
 
 impl Recorder {
-    /// What another thread of the same run counted, too. Histograms add without loss.
+    /// Adds the counts of another thread of the same run. Histograms add exactly.
     pub fn add(&mut self, other: &Recorder) {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.add(theirs);
@@ -79,7 +79,7 @@ impl Recorder {
 }
 
 impl KindResult {
-    /// That of another thread, or driver, too.
+    /// Adds the counts of another thread or driver.
     pub fn add(&mut self, other: &KindResult) {
         let KindResult {
             kind: _,
@@ -149,7 +149,7 @@ mod tests {
         let [first, second] = two;
         let (whole, sum) = (run.clone().result([one]), run.result([first, second]));
         assert_eq!(whole, sum);
-        // By hand: every second is 10 transactions, the interval is the 2nd and 3rd second.
+        // By hand: 10 transactions in every second; the interval is the 2nd and 3rd second.
         assert_eq!(sum.of(Kind::NewOrder).completed, 10);
         assert_eq!(sum.draws.payments, 10);
         assert_eq!(sum.series.len(), 4);

@@ -1,4 +1,4 @@
-//! Result files: complete under their final name, or not there at all; read with nothing taken for granted.
+//! Result files: complete under their final name, or absent; validated when read.
 
 use super::{RunResult, RESULT_VERSION};
 use crate::error::TpccError;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What stands in the file's first field, so that it is told from other tools' JSON.
+/// The file's first field, which identifies the format.
 const FORMAT: &str = "hardmeter-tpcc-run";
 
 #[derive(Serialize)]
@@ -59,8 +59,8 @@ pub fn from_json(text: &[u8], file: &Path) -> Result<RunResult, TpccError> {
     inconsistency(&result).map_or(Ok(result), |reason| Err(damaged(reason)))
 }
 
-/// Writes a result file: under a temporary name beside it, which is renamed at the end. On any error an older file of the
-/// final name stays as it was.
+/// Writes a result file: to a temporary name in the same folder, renamed at the end. On an error, an existing file
+/// stays as it was.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub fn load(path: &Path) -> Result<RunResult, TpccError> {
     from_json(&text, path)
 }
 
-/// Writes a whole file, or leaves the old one. A device or pipe (/dev/stdout) is written to, not replaced.
+/// Writes a complete file, or leaves the old one. A device or pipe (/dev/stdout) is written to, not replaced.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), TpccError> {
         let mut file = tempfile::Builder::new().prefix(".hardmeter-").suffix(".part").tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
-        // A temporary file is its owner's alone; a result is like any other file of this user.
+        // A temporary file is readable by its owner only; give the result the usual mode.
         set_ordinary_mode(file.as_file())?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
@@ -110,7 +110,7 @@ fn set_ordinary_mode(file: &std::fs::File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
-/// What in a result contradicts itself; everything that reads one relies on there being nothing.
+/// A contradiction within a result; all readers rely on its absence.
 fn inconsistency(result: &RunResult) -> Option<String> {
     let kinds = result.kinds.iter().map(|kind| kind.kind);
     if !kinds.eq(Kind::ALL) {
@@ -139,7 +139,7 @@ fn inconsistency(result: &RunResult) -> Option<String> {
         return Some("a part of what was drawn is more than the whole".into());
     }
     let seconds = [result.measured_seconds, result.order.ramp_seconds, result.order.interval_seconds];
-    // A century: what is beyond was not measured, and overflows what is counted from it.
+    // A century: larger values are errors and would overflow later computations.
     if seconds.iter().any(|seconds| !(0.0..3.2e9).contains(seconds)) {
         return Some("its durations are none".into());
     }
@@ -187,7 +187,7 @@ mod tests {
         let result = result();
         save(&result, &path).unwrap();
         assert_eq!(load(&path).unwrap(), result);
-        // Nothing else lies there.
+        // The folder has no other file.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         let nowhere = folder.path().join("no/such/folder/run.json");
         assert!(save(&result, &nowhere).unwrap_err().to_string().contains("cannot write"));
@@ -231,7 +231,7 @@ mod tests {
             for byte in [b'9', b'"', 0xff] {
                 let mut damaged = text.clone();
                 damaged[at] = byte;
-                // It is refused, or reads as a result that holds together.
+                // It is refused, or reads as a consistent result.
                 let _ = from_json(&damaged, Path::new("x"));
             }
         }

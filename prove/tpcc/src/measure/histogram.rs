@@ -8,11 +8,11 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where HdrHistogram's V2 format has the number of digits.
+/// Offset of the number of digits in HdrHistogram's V2 format.
 const DIGITS_AT: std::ops::Range<usize> = 12..16;
 
-/// Times, counted. What is longer than an hour makes the histogram grow: a run that hangs must not look better than it
-/// is (go-tpc clips at 16 s, docs/design/prove.md, 1).
+/// A histogram of times. Times above an hour enlarge it: a run that hangs must not look better than it is (go-tpc
+/// clips at 16 s, docs/design/prove.md, 1).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Histogram<u32>);
 
@@ -23,7 +23,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// None yet. It takes memory as larger times come: 10 KiB at 10 ms, 100 KiB at an hour.
+    /// An empty histogram. Its memory grows with the largest time: 10 KiB at 10 ms, 100 KiB at an hour.
     pub fn new() -> Times {
         let mut histogram = Histogram::new(3).expect("three digits are valid");
         histogram.auto(true);
@@ -36,22 +36,22 @@ impl Times {
         self.0.record(time.0.max(1)).expect("a histogram that grows takes everything");
     }
 
-    /// Those of another driver, or thread, too.
+    /// Adds the times of another driver or thread.
     pub fn add(&mut self, other: &Times) {
         self.0.add(&other.0).expect("a histogram that grows takes everything");
     }
 
-    /// How many there are.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that this share of all do not exceed; nothing if there are none.
+    /// The quantile at `share`; `None` if empty.
     pub fn quantile(&self, share: f64) -> Option<Micros> {
         (self.count() > 0).then(|| Micros(self.0.value_at_quantile(share)))
     }
 
-    /// Their mean in seconds; nothing if there are none.
+    /// The mean in seconds; `None` if empty.
     pub fn mean_seconds(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.0.mean() / 1e6)
     }
@@ -61,17 +61,17 @@ impl Times {
         (self.count() > 0).then(|| Micros(self.0.max()))
     }
 
-    /// Their standard deviation in seconds; nothing if there are none.
+    /// The standard deviation in seconds; `None` if empty.
     pub fn deviation_seconds(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.0.stdev() / 1e6)
     }
 
-    /// How many are at most this long, as exactly as the histogram knows it.
+    /// Number of times up to this length, within the histogram's resolution.
     pub fn count_up_to(&self, time: Micros) -> u64 {
         self.0.count_between(0, time.0)
     }
 
-    /// The buckets that hold something, in order: the longest time of each, and how many.
+    /// The non-empty buckets in order: the longest time of each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (Micros, u64)> + '_ {
         self.0
             .iter_recorded()
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Times {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(D::Error::custom)?;
-        // A foreign file must not ask for memory: five digits would take 25 MiB for a handful of bytes.
+        // A file of unknown origin must not control memory: five digits would take 25 MiB for a few bytes.
         if bytes.get(DIGITS_AT) != Some([0u8, 0, 0, 3].as_slice()) {
             return Err(D::Error::custom("no histogram of three digits"));
         }

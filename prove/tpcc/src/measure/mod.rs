@@ -1,7 +1,7 @@
-//! What was measured: a [`Recorder`] for each thread of the driver, which become one [`RunResult`].
+//! Measurements: a [`Recorder`] for each thread of the driver; together they become one [`RunResult`].
 //!
-//! The recorder stands on the driver's hot path: no locks, no allocation per transaction. A result holds everything that
-//! the report says, and results of several drivers add up without loss: histograms are kept as such.
+//! The recorder is on the driver's hot path: no locks, no allocation per transaction. A result holds all data of
+//! the report, and results of several drivers add up exactly, since it keeps the histograms.
 
 mod assemble;
 pub mod files;
@@ -32,9 +32,9 @@ pub struct Measured {
     pub kind: Kind,
     /// When the terminal should have sent it.
     pub due: Micros,
-    /// When the driver sent it into the monitor; behind `due` by the driver's own lag.
+    /// When the driver passed it to the monitor; later than `due` by the driver's own lag.
     pub entered: Micros,
-    /// When a connection took it, for the last time if it was tried again.
+    /// When a connection took it; the last time if it was retried.
     pub dispatched: Micros,
     /// When the terminal had its answer. The response time is counted from `due`.
     pub answered: Micros,

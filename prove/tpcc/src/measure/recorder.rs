@@ -5,10 +5,10 @@ use crate::time::Micros;
 use crate::work::{Customer, Failure, Input, Kind};
 use std::ops::Range;
 
-/// Seconds of the series that memory is taken for beforehand, at most: of a longer run it grows.
+/// Maximum number of seconds of the series allocated in advance; in longer runs the series grows.
 const DAY_SECONDS: u64 = 86_400;
 
-/// What one thread of the driver counts. Who belongs to the measurement interval is decided by when it ended.
+/// The counts of one driver thread. The end of a transaction decides whether it is in the measurement interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorder {
     interval: Range<Micros>,
@@ -21,9 +21,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing yet; the measurement interval is known beforehand.
+    /// An empty recorder for a measurement interval.
     pub fn new(interval: Range<Micros>) -> Recorder {
-        // A second more than the run: what is under way at its end is answered after it.
+        // One second more than the run: answers may arrive after its end.
         let seconds = (interval.end.0 / 1_000_000 + 2).min(DAY_SECONDS) as usize;
         Recorder {
             interval,
@@ -41,7 +41,7 @@ impl Recorder {
         self.interval.clone()
     }
 
-    /// A transaction ended as it should: committed, or rolled back where it should be. `input` is what was entered.
+    /// A transaction ended correctly: committed, or rolled back as intended. `input` is its input.
     pub fn completed(&mut self, measured: &Measured, input: &Input) {
         let Measured { kind, due, entered, dispatched, answered, rolled_back } = *measured;
         let response = answered - due;
@@ -68,7 +68,7 @@ impl Recorder {
         self.draws.note(input);
     }
 
-    /// A deferred delivery was done: queued at its terminal, committed in the server.
+    /// A deferred delivery completed: from queueing at its terminal to commit in the server.
     pub fn delivered(&mut self, queued: Micros, done: Micros, orders: &[u32; 10]) {
         if self.interval.contains(&done) {
             let skipped = orders.iter().filter(|&&order| order == 0).count() as u64;
@@ -78,7 +78,7 @@ impl Recorder {
         }
     }
 
-    /// A transaction failed at a moment, and is tried again or given up.
+    /// A transaction failed and will be retried or was given up.
     pub fn failed(&mut self, kind: Kind, failure: &Failure, at: Micros, tried_again: bool) {
         self.second(at).failures += 1;
         if self.interval.contains(&at) {
@@ -101,7 +101,7 @@ impl Recorder {
         }
     }
 
-    /// A terminal's keying time, and its think time before, as they were; noted when it sends its next transaction.
+    /// A terminal's actual keying time and preceding think time; recorded when it sends its next transaction.
     pub fn paused(&mut self, at: Micros, keying: (Kind, Micros), think: Option<(Kind, Micros)>) {
         if !self.interval.contains(&at) {
             return;
@@ -112,7 +112,7 @@ impl Recorder {
         }
     }
 
-    /// So many wait for a connection.
+    /// Records how many transactions wait for a connection.
     pub fn waiting(&mut self, at: Micros, waiting: u32) {
         let second = self.second(at);
         second.waiting = second.waiting.max(waiting);
@@ -128,7 +128,7 @@ impl Recorder {
 }
 
 impl KindResult {
-    /// Nothing yet.
+    /// An empty result.
     pub fn new(kind: Kind) -> KindResult {
         KindResult {
             kind,
@@ -180,7 +180,7 @@ mod tests {
     const BEGIN: Micros = Micros::seconds(10);
     const END: Micros = Micros::seconds(20);
 
-    /// Ended at a moment, 300 us after it was due.
+    /// Ended at `at`, 300 us after it was due.
     fn ended(recorder: &mut Recorder, at: Micros) {
         let times = measured(Kind::NewOrder, at - Micros(300), Micros(100), Micros(100), Micros(100));
         recorder.completed(&times, &new_order(10));
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(orders(&recorder), (1, 1));
         ended(&mut recorder, END - Micros(1));
         assert_eq!(orders(&recorder), (2, 1));
-        // The interval's end does not belong to it, and what comes after is nobody's but the series'.
+        // The interval excludes its end; later transactions count only in the series.
         ended(&mut recorder, END);
         ended(&mut recorder, END + Micros::seconds(5));
         assert_eq!(orders(&recorder), (2, 1));
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(only(&result.lag), Micros(1_000));
         assert_eq!(only(&result.queued), Micros(200));
         assert_eq!(only(&result.service), Micros(30));
-        // Only New-Orders stand in the series' response times.
+        // The series has response times of New-Orders only.
         assert_eq!(recorder.series[10].response_total, 0);
     }
 

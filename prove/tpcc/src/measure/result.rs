@@ -1,4 +1,4 @@
-//! The result of a run: one JSON file, which the report, comparisons and the sum of several drivers are made from.
+//! The result of a run: one JSON file, the input of reports, comparisons and sums over drivers.
 
 use super::Times;
 use crate::order::RunOrder;
@@ -14,7 +14,7 @@ pub const RESULT_VERSION: u32 = 1;
 pub struct RunResult {
     /// [`RESULT_VERSION`].
     pub version: u32,
-    /// What was run. Of several drivers: warehouses, connections and threads are sums.
+    /// The order of the run. Over several drivers warehouses, connections and threads are summed.
     pub order: RunOrder,
     /// The system under test, and where the driver ran.
     pub environment: Environment,
@@ -22,32 +22,32 @@ pub struct RunResult {
     pub started_at: u64,
     /// How it ended.
     pub ending: Ending,
-    /// Seconds of the measurement interval that there were: less than ordered if it was cut off.
+    /// Actual length of the measurement interval in seconds: less than ordered if it was cut off.
     pub measured_seconds: f64,
     /// By transaction, in the order of [`Kind::ALL`].
     pub kinds: Vec<KindResult>,
-    /// What was drawn in the measurement interval.
+    /// Input data drawn in the measurement interval.
     pub draws: Draws,
     /// Second by second from the beginning of the run.
     pub series: Vec<Second>,
-    /// Deferred deliveries: from being queued to being done, in the measurement interval.
+    /// Deferred deliveries in the measurement interval: from queueing to completion.
     pub delivery: Times,
     /// Districts that had nothing to deliver, and districts delivered to, in the measurement interval.
     pub delivery_districts: (u64, u64),
     /// Failures of the whole run.
     pub errors: Vec<Errors>,
-    /// Checkpoints of the server that were seen.
+    /// The server's observed checkpoints.
     pub checkpoints: Vec<Checkpoint>,
-    /// What the server used in the measurement interval, where it could be seen.
+    /// The server's resource use in the measurement interval, if it could be observed.
     pub server: Option<ServerCost>,
     /// The driver processes.
     pub drivers: Vec<DriverPart>,
-    /// The consistency conditions after the run; empty if they were not checked.
+    /// The consistency conditions after the run; empty if not checked.
     pub conditions: Vec<Condition>,
 }
 
 impl RunResult {
-    /// What there is of a transaction.
+    /// The result of a transaction type.
     pub fn of(&self, kind: Kind) -> &KindResult {
         &self.kinds[kind.index()]
     }
@@ -58,13 +58,13 @@ impl RunResult {
         self.a_minute(self.of(Kind::NewOrder).completed)
     }
 
-    /// NOPM: New-Orders a minute that are in the database, without those rolled back.
+    /// NOPM: committed New-Orders per minute, without rolled-back ones.
     pub fn new_orders_per_minute(&self) -> f64 {
         let orders = self.of(Kind::NewOrder);
         self.a_minute(orders.completed - orders.rolled_back)
     }
 
-    /// So many in the measurement interval, by the minute; 0 if the run was cut off before it.
+    /// A count of the measurement interval, per minute; 0 if the run ended before it.
     fn a_minute(&self, number: u64) -> f64 {
         if self.measured_seconds > 0.0 {
             number as f64 * 60.0 / self.measured_seconds
@@ -80,9 +80,9 @@ impl RunResult {
 pub enum Ending {
     /// As ordered.
     Complete,
-    /// Somebody asked it to stop.
+    /// On a request to stop.
     Interrupted,
-    /// The server went away and did not come back, or nothing worked any more.
+    /// The server went away and did not come back, or every transaction failed.
     Failed {
         /// Why.
         reason: String,
@@ -94,50 +94,50 @@ pub enum Ending {
 pub struct KindResult {
     /// Which.
     pub kind: Kind,
-    /// Ended in the measurement interval, rolled back ones too. Delivery: the interactive part.
+    /// Ended in the measurement interval, including rolled-back ones. For Delivery: the interactive part.
     pub completed: u64,
     /// New-Orders of these that were rolled back as they should.
     pub rolled_back: u64,
-    /// Given up after all retries, in the interval; not in `completed`.
+    /// Given up after all retries in the interval; not in `completed`.
     pub failed: u64,
     /// Tried again, in the interval.
     pub retried: u64,
     /// From due to answered, in the interval.
     pub response: Times,
-    /// From due to entered: the driver's own lag. It is inside of `response`.
+    /// From due to entered: the driver's own lag, included in `response`.
     pub lag: Times,
-    /// From entered to dispatched: waiting in the monitor.
+    /// From entered to dispatched: the wait in the monitor.
     pub queued: Times,
     /// From dispatched to answered.
     pub service: Times,
     /// From due to answered, before the interval.
     pub ramp_response: Times,
-    /// Keying times as they were, in the interval; only of terminals.
+    /// Actual keying times in the interval; only with terminals.
     pub keying: Times,
-    /// Think times as they were, in the interval; only of terminals.
+    /// Actual think times in the interval; only with terminals.
     pub think: Times,
 }
 
-/// What was drawn for transactions that ended in the measurement interval (clauses 2.4.1, 2.5.1, 2.6.1, 9.2.2.5).
+/// Input data of the transactions that ended in the measurement interval (clauses 2.4.1, 2.5.1, 2.6.1, 9.2.2.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draws {
-    /// New-Orders by how many lines they have: 5 to 15 at 0 to 10.
+    /// New-Orders by number of lines: index 0 to 10 for 5 to 15 lines.
     pub orders_by_lines: [u64; 11],
-    /// Order lines, and those whose supplying warehouse is another one.
+    /// All order lines.
     pub lines: u64,
-    /// See `lines`.
+    /// Order lines with a remote supplying warehouse.
     pub remote_lines: u64,
     /// New-Orders by district.
     pub orders_by_district: [u64; 10],
     /// Payments, those of customers of other warehouses, those by last name.
     pub payments: u64,
-    /// See `payments`.
+    /// Payments for a customer of a remote warehouse.
     pub remote_payments: u64,
-    /// See `payments`.
+    /// Payments that select the customer by name.
     pub payments_by_name: u64,
     /// Order-Status, and those by last name.
     pub order_statuses: u64,
-    /// See `order_statuses`.
+    /// Order-Status transactions that select the customer by name.
     pub order_statuses_by_name: u64,
 }
 
@@ -146,10 +146,10 @@ pub struct Draws {
 pub struct Second {
     /// Transactions that ended in it, in the order of [`Kind::ALL`].
     pub completed: [u64; 5],
-    /// The response times of New-Order together, in microseconds: their mean is a division away.
+    /// The sum of New-Order response times in microseconds.
     #[serde(default)]
     pub response_total: u64,
-    /// The longest response time of New-Order, in microseconds; 0 if there was none.
+    /// The longest response time of a New-Order in microseconds; 0 without New-Orders.
     pub longest: u64,
     /// The most that waited in the monitor for a connection.
     pub waiting: u32,
@@ -162,26 +162,26 @@ pub struct Second {
 pub struct Errors {
     /// Which transaction.
     pub kind: Kind,
-    /// SQLSTATE or the engine's code; empty: not the server's.
+    /// SQLSTATE or the engine's code; empty: not from the server.
     pub code: String,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// How many of these were tried again.
+    /// Those that were retried.
     pub retried: u64,
-    /// What the server said at the first one.
+    /// The server's message at the first one.
     pub example: String,
 }
 
 /// A checkpoint of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// When it was seen to be done, in seconds since the beginning of the run.
+    /// When its end was observed, in seconds since the start of the run.
     pub at: f64,
-    /// Whether the driver, or somebody, asked for it.
+    /// Whether the driver or another client requested it.
     pub requested: bool,
 }
 
-/// What the server used in the measurement interval.
+/// The server's resource use in the measurement interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerCost {
     /// CPU seconds of all its processes.
@@ -195,20 +195,20 @@ pub struct DriverPart {
     pub host: String,
     /// Its first warehouse.
     pub first_warehouse: u32,
-    /// How many warehouses.
+    /// Number of warehouses.
     pub warehouses: u32,
-    /// How many terminals, or clients.
+    /// Number of terminals or clients.
     pub terminals: u32,
     /// When it began by the calendar, microseconds since 1970.
     pub started_at: u64,
-    /// By how many seconds its machine's calendar was stepped during the run.
+    /// Seconds by which its machine's wall clock was stepped during the run.
     pub clock_step_seconds: f64,
     /// Its CPU seconds in the measurement interval.
     pub cpu_seconds: f64,
     /// Its largest resident memory, in bytes.
     pub resident_bytes: u64,
-    /// Work that still waited, or was under way for too long, when the run was over: of an overloaded system this is what
-    /// its response times do not tell of.
+    /// Work still waiting or in progress at the end of the run: in an overloaded system, response times do not
+    /// include it.
     #[serde(default)]
     pub abandoned: u64,
     /// CPUs that it could use.
@@ -228,14 +228,14 @@ pub struct Environment {
     pub memory_bytes: u64,
     /// The kernel's version.
     pub kernel: String,
-    /// The server's settings that are not its defaults: name, value.
+    /// The server's non-default settings: name, value.
     pub settings: BTreeMap<String, String>,
     /// Bytes of the database before the run, and after it.
     pub database_bytes: (u64, u64),
-    /// Which processes ran on which CPUs, if somebody said so: "daemons=0 backends=1-7 driver=0".
+    /// The CPU plan, if any: "daemons=0 backends=1-7 driver=0".
     #[serde(default)]
     pub cpu_plan: Option<String>,
-    /// What else is to be said of the server and the machines: a restart, what could not be seen.
+    /// Warnings about server and machines: a restart, missing observations.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
@@ -247,7 +247,7 @@ pub struct Condition {
     pub number: u8,
     /// Its rule.
     pub rule: String,
-    /// Whether it holds; `None`: it does not apply.
+    /// Whether it holds; `None`: not applicable.
     pub held: Option<bool>,
     /// The first rows that break it.
     pub examples: Vec<String>,

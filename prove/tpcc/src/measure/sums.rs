@@ -1,9 +1,9 @@
-//! How what several threads, or drivers, counted adds up.
+//! Sums of counts of several threads or drivers.
 
 use super::{Draws, Errors, Second};
 
 impl Draws {
-    /// Those of another thread, or driver, too.
+    /// Adds the counts of another thread or driver.
     pub fn add(&mut self, other: &Draws) {
         add_counts(&mut self.orders_by_lines, &other.orders_by_lines);
         add_counts(&mut self.orders_by_district, &other.orders_by_district);
@@ -18,18 +18,18 @@ impl Draws {
 }
 
 impl Second {
-    /// What ended in the same second elsewhere, too.
+    /// Adds the counts of the same second elsewhere.
     pub fn add(&mut self, other: &Second) {
         add_counts(&mut self.completed, &other.completed);
         self.response_total += other.response_total;
         self.longest = self.longest.max(other.longest);
-        // Those who wait here and those who wait there need not be at their most at the same moment; the sum is a bound.
+        // The maxima of two drivers need not coincide; the sum is an upper bound.
         self.waiting += other.waiting;
         self.failures += other.failures;
     }
 }
 
-/// Adds a series that began so many seconds later.
+/// Adds a series that began `later` seconds later.
 pub fn add_series(mine: &mut Vec<Second>, theirs: &[Second], later: usize) {
     if mine.len() < theirs.len() + later {
         mine.resize(theirs.len() + later, Second::default());
@@ -39,7 +39,7 @@ pub fn add_series(mine: &mut Vec<Second>, theirs: &[Second], later: usize) {
     }
 }
 
-/// Adds failures: one entry for each transaction and code, in that order, whoever met it first.
+/// Adds failures: one entry for each transaction and code, sorted by these.
 pub fn add_errors(mine: &mut Vec<Errors>, theirs: &[Errors]) {
     for errors in theirs {
         match mine.iter_mut().find(|known| known.kind == errors.kind && known.code == errors.code) {

@@ -31,7 +31,7 @@ pub fn order(ramp_seconds: f64, interval_seconds: f64) -> RunOrder {
     }
 }
 
-/// A driver of so many warehouses.
+/// A driver of `warehouses` warehouses.
 pub fn driver(first_warehouse: u32, warehouses: u32) -> DriverPart {
     DriverPart {
         host: "host".into(),
@@ -47,7 +47,7 @@ pub fn driver(first_warehouse: u32, warehouses: u32) -> DriverPart {
     }
 }
 
-/// An order of warehouse 1 and district 2; its first line is supplied by warehouse 3.
+/// An order of warehouse 1 and district 2; warehouse 3 supplies its first line.
 pub fn new_order(line_count: u8) -> Input {
     let mut all_lines = [OrderLine { item: 1, supply: 1, quantity: 5 }; MAX_LINES];
     all_lines[0].supply = 3;
@@ -66,7 +66,7 @@ pub fn customer_payment(customer_warehouse: u32) -> Input {
     })
 }
 
-/// Times by what each step took.
+/// Times computed from the duration of each step.
 pub fn measured(kind: Kind, due: Micros, lag: Micros, queued: Micros, service: Micros) -> Measured {
     let entered = due + lag;
     let dispatched = entered + queued;

@@ -1,4 +1,4 @@
-//! Which connections are free, busy or lost, and when a lost one is tried again.
+//! Which connections are free, busy or lost, and when to reconnect a lost one.
 
 use super::queues::Waiting;
 use super::retries::Delays;
@@ -6,28 +6,28 @@ use crate::time::Micros;
 use crate::work::{ConnectionId, Work};
 use std::collections::VecDeque;
 
-/// After an attempt to reconnect that took a while, others may not be held up by the next one for so many times as long:
-/// a thread spends at most a tenth of its time on it while one of its connections works.
+/// While connections work, a thread may spend at most a tenth of its time on reconnecting: after an attempt, the
+/// next one waits this many times its duration.
 const SPARED: u64 = 9;
 
-/// Of what a connection does, what comes back with no completion.
+/// The part of submitted work that a completion does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnderWay {
     /// When it was queued for the first time.
     pub queued: Micros,
-    /// How often it had been tried before.
+    /// Number of earlier tries.
     pub tries: u32,
 }
 
 /// The connections of one thread.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// What each does.
+    /// The work of each connection.
     under_way: Vec<Option<UnderWay>>,
-    /// The one freed last is taken first: its server process is the warmest.
+    /// A stack: the connection freed last is used first, since its server process has the warmest caches.
     free: Vec<ConnectionId>,
     busy: u32,
-    /// Those that are gone, in the order of the next attempts.
+    /// Lost connections, in the order of the next attempts.
     lost: VecDeque<ConnectionId>,
     next_attempt: Micros,
     refusals: u32,
@@ -36,7 +36,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// So many, all free.
+    /// `count` free connections.
     pub fn new(count: u32) -> Connections {
         Connections {
             under_way: vec![None; count as usize],
@@ -50,13 +50,13 @@ impl Connections {
         }
     }
 
-    /// How many do something.
+    /// Number of busy connections.
     pub fn busy(&self) -> u32 {
         self.busy
     }
 
-    /// Gives every free connection that `next` has something for what it is to do, by `submit`. If all may do the same
-    /// (`shared`), one that finds nothing ends it.
+    /// Submits what `next` returns for each free connection. If all may do the same work (`shared`), it stops at
+    /// the first `None`.
     pub fn give(
         &mut self,
         shared: bool,
@@ -80,14 +80,14 @@ impl Connections {
         }
     }
 
-    /// It has done what it was given, and is free. Panics if it was given nothing: a backend invented it.
+    /// The work is done, and the connection free. Panics if it had no work, which is an error of the backend.
     pub fn done(&mut self, connection: ConnectionId) -> UnderWay {
         let under_way = self.end(connection);
         self.free.push(connection);
         under_way
     }
 
-    /// It is gone with what it was given.
+    /// The connection is lost together with its work.
     pub fn lose(&mut self, connection: ConnectionId, now: Micros, delays: &mut Delays) -> UnderWay {
         let under_way = self.end(connection);
         if self.lost.is_empty() {
@@ -117,7 +117,7 @@ impl Connections {
         (!self.lost.is_empty()).then_some(self.next_attempt)
     }
 
-    /// How an attempt ended that began at a moment.
+    /// The result of a reconnection attempt that began at `begun`.
     pub fn attempted(
         &mut self,
         outcome: Result<(), String>,
@@ -144,7 +144,7 @@ impl Connections {
         }
     }
 
-    /// Since when there is none at all, and what the server said to the last attempt.
+    /// Since when all connections are lost, with the server's last message.
     pub fn none_since(&self) -> Option<(Micros, &str)> {
         self.none_since.map(|since| (since, self.last_refusal.as_str()))
     }
@@ -212,7 +212,7 @@ mod tests {
         let at = connections.next_attempt().unwrap();
         connections.attempted(Ok(()), at, at, &mut delays);
         assert_eq!(connections.none_since(), None);
-        // The server is back: the other one at once.
+        // The server is back: try the other one at once.
         assert_eq!(connections.next_attempt(), Some(at));
     }
 

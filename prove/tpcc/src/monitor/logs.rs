@@ -1,4 +1,4 @@
-//! The files that a run writes while it goes on: acknowledged New-Orders, deferred deliveries.
+//! Files written during a run: acknowledged New-Orders, deferred deliveries.
 
 use crate::error::TpccError;
 use crate::time::{Clock, Micros};
@@ -7,24 +7,24 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Files that a run writes while it goes on, if they are wanted. What stood in them before is gone.
+/// Files written during a run, if requested. Existing files are truncated.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    /// Deferred deliveries: clause 2.7.2.2's result file, a line each: when it was queued, W_ID, O_CARRIER_ID, for each
-    /// district O_ID or `skipped`, when it was completed. A delivery that was given up has `failed:CODE` instead.
+    /// Deferred deliveries, the result file of clause 2.7.2.2. A line each: queueing time, W_ID, O_CARRIER_ID, for
+    /// each district O_ID or `skipped`, completion time. A delivery that was given up has `failed:CODE` instead.
     pub deliveries: Option<PathBuf>,
     /// Acknowledged New-Orders (clause 3.5.3's success file): a line each, written when the acknowledgment is read.
     pub successes: Option<PathBuf>,
 }
 
-/// As many bytes of the deliveries' file are kept back at most.
+/// Buffer size of the deliveries' file in bytes.
 const BUFFERED: usize = 64 << 10;
 
 const SUCCESSES: &str = "# W_ID D_ID O_ID acknowledged\n";
 const DELIVERIES: &str = "# queued W_ID O_CARRIER_ID O_ID-of-districts-1-to-10 completed\n";
 
 impl Logs {
-    /// Makes the files, empty but for a line that says what stands in them. All threads append to them.
+    /// Creates the files with a header line. All threads append to them.
     pub(super) fn create(&self) -> Result<(), TpccError> {
         for (path, header) in [(&self.successes, SUCCESSES), (&self.deliveries, DELIVERIES)] {
             if let Some(path) = path {
@@ -34,7 +34,7 @@ impl Logs {
         Ok(())
     }
 
-    /// A thread's; moments are written as the calendar's, by a clock.
+    /// Opens them for a thread; `clock` converts times to calendar time.
     pub(super) fn open(&self, clock: Clock) -> Result<Writers, TpccError> {
         let appended = |path: &Option<PathBuf>| -> Result<Option<Appended>, TpccError> {
             let Some(path) = path else { return Ok(None) };
@@ -50,7 +50,7 @@ impl Logs {
     }
 }
 
-/// Where a thread writes its lines.
+/// The log writers of a thread.
 pub(super) struct Writers {
     successes: Option<Appended>,
     deliveries: Option<Appended>,
@@ -63,8 +63,8 @@ impl Writers {
         self.calendar = Calendar::new(clock);
     }
 
-    /// Notes the New-Orders that were acknowledged: with one write for all of them, and not kept back, so that a driver
-    /// that is killed leaves out none whose terminal had its answer.
+    /// Logs acknowledged New-Orders: one unbuffered write for all, so that a killed driver omits no order that its
+    /// terminal has seen.
     pub fn acknowledged(&mut self, done: &[Completion]) -> Result<(), TpccError> {
         let Some(file) = &mut self.successes else { return Ok(()) };
         for completion in done {
@@ -81,7 +81,7 @@ impl Writers {
         file.write_out()
     }
 
-    /// Notes a deferred delivery (clause 2.7.2.2); no orders: it was given up, with that code.
+    /// Logs a deferred delivery (clause 2.7.2.2); without orders: it was given up with that code.
     pub fn delivered(
         &mut self,
         delivery: &Delivery,
@@ -113,7 +113,7 @@ impl Writers {
         Ok(())
     }
 
-    /// Writes what was kept back.
+    /// Writes buffered lines.
     pub fn flush(&mut self) -> Result<(), TpccError> {
         self.deliveries.as_mut().map_or(Ok(()), Appended::write_out)
     }
@@ -131,7 +131,7 @@ impl Appended {
         if self.lines.is_empty() {
             return Ok(());
         }
-        // One write(2), unless the disk is full: the file was opened to append, so no other thread's line comes between.
+        // One write(2) unless the disk is full: in append mode no other thread's line is interleaved.
         let written = self.file.write_all(&self.lines);
         self.lines.clear();
         written.map_err(|error| cannot_write(&self.path, error))
@@ -142,7 +142,7 @@ fn cannot_write(path: &Path, error: std::io::Error) -> TpccError {
     TpccError::File { action: "write", file: path.display().to_string(), error }
 }
 
-/// Writes moments as `2026-11-22T07:31:05.123456Z`.
+/// The second that `text` represents.
 struct Calendar {
     clock: Clock,
     /// The second that `text` says.
@@ -167,7 +167,7 @@ impl Calendar {
     }
 }
 
-/// A second since 1970 in UTC: Gregorian, from days by eras of 400 years that begin with March.
+/// A second since 1970 as UTC: Gregorian, in eras of 400 years that begin in March.
 fn text_of(second: u64) -> String {
     let (days, rest) = (second / 86_400 + 719_468, second % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -1,4 +1,5 @@
-//! The transaction monitor: many terminals' transactions over P database connections, and the loop that drives a run.
+//! The transaction monitor: many terminals' transactions over P database connections, and the loop that drives a
+//! run.
 //!
 //! ```text
 //!   Source --due--> queues (by policy, by affinity) --> free connections of a Backend --> completions
@@ -6,8 +7,9 @@
 //!     '---- answered --'----------------------- retried failures <--------------------------'
 //! ```
 //!
-//! It is the article's staging control (Kuroki et al. 2001): many units of work are dispatched over few server processes, and no
-//! thread blocks while other work can go on. One thread of the driver is one loop of it, and shares nothing with others.
+//! It implements the article's staging control (Kuroki et al. 2001): many units of work are dispatched to few
+//! server processes, and no thread blocks while it has other work. Each thread of the driver runs its own loop and
+//! shares nothing with the others.
 //!
 //! ```text
 //! run          threads, the beginning, the edges of the interval, the result    [`drive`]
@@ -18,17 +20,17 @@
 //! auto         how many connections: a rule, and a sweep                        [`auto::find`]
 //! ```
 //!
-//! # What counts
+//! # What is counted
 //!
-//! * What was *answered* within the interval belongs to it. At its end terminals stop sending; what is under way is waited
-//!   for (30 s at most), and deferred deliveries still are done; neither counts.
-//! * A delivery is answered when it is queued (clause 2.7.2.1): its response time ends there, and what becomes of it stands
-//!   in the result file and among the times of deferred deliveries. In [`crate::order::Mode::Closed`] and
-//!   [`crate::order::Mode::Open`] nobody pauses, so something always waits; there deliveries go before all others, or they
-//!   would never be done.
-//! * A failure is counted each time, and the response time of what is tried again runs on.
-//! * A New-Order, Payment or Delivery whose connection was lost is not tried again: it may have been committed. It counts as
-//!   failed, as [`OUTCOME_UNKNOWN`].
+//! * Transactions *answered* within the interval belong to it. At its end terminals stop sending; the driver waits
+//!   for outstanding work (at most 30 s) and completes deferred deliveries; neither counts.
+//! * A delivery is answered when it is queued (clause 2.7.2.1): its response time ends there; its execution is in
+//!   the result file and in the times of deferred deliveries. In [`crate::order::Mode::Closed`] and
+//!   [`crate::order::Mode::Open`] clients do not pause, so the queue is never empty; there deliveries have
+//!   priority, or they would never run.
+//! * A failure is counted each time, and the response time of a retried transaction continues.
+//! * A New-Order, Payment or Delivery whose connection was lost is not retried: it may have been committed. It
+//!   counts as failed, as [`OUTCOME_UNKNOWN`].
 
 pub mod auto;
 mod connections;
@@ -55,8 +57,8 @@ use crate::measure::RunResult;
 use crate::order::RunOrder;
 use hardmeter_session::{Progress, Stop};
 
-/// Runs the order and returns its result; the caller fills `environment`, `checkpoints`, `server` and
-/// `conditions`. A run that is interrupted, or whose server goes away, has a result too, as `ending` says.
+/// Runs the order and returns its result; the caller fills `environment`, `checkpoints`, `server` and `conditions`.
+/// An interrupted run, or one whose server went away, has a result, too: see `ending`.
 ///
 /// There are no more threads than connections; the order in the result has their number.
 ///

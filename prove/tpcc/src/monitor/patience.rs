@@ -1,8 +1,8 @@
-//! How long a run waits.
+//! Time limits of a run.
 
 use crate::time::Micros;
 
-/// How long a run waits for what does not come.
+/// Time limits of a run for expected events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Without any connection, or with nothing but failures, before the run is given up.

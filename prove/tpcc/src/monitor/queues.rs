@@ -1,35 +1,36 @@
-//! What waits for a connection, and who goes first.
+//! Queues for connections, with priorities.
 //!
-//! Nothing is allocated once the queues have been as long as they get: they are rings that keep their room.
+//! The queues are ring buffers that keep their capacity: no allocation after they have reached their maximum
+//! length.
 
 use crate::order::{Mode, Queueing, RunOrder};
 use crate::time::Micros;
 use crate::work::{ConnectionId, Kind, Work};
 use std::collections::VecDeque;
 
-/// Behind how many seconds of waiting a deferred delivery goes before all others: half of what clause 2.7.2.2 gives it.
+/// Age in seconds at which a deferred delivery gets priority: half of the limit in clause 2.7.2.2.
 const PATIENCE: Micros = Micros::seconds(40);
 
 /// Work that waits for a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub work: Work,
-    /// When it was put here for the first time: what a deferred delivery's 80 s count from.
+    /// When it was first queued: the 80 s of a deferred delivery count from here.
     pub queued: Micros,
-    /// How often it was tried already.
+    /// Number of earlier tries.
     pub tries: u32,
 }
 
 /// All that waits in one thread of the driver.
 #[derive(Debug)]
 pub(super) struct Queues {
-    /// One for all connections, or one for each if warehouses keep to theirs.
+    /// One queue for all connections, or one for each if warehouses have affinity.
     lanes: Vec<Lane>,
     rules: Rules,
     length: u32,
 }
 
-/// One line of those who wait, in classes: who came first within one goes first.
+/// A queue with classes; first in, first out within a class.
 #[derive(Debug, Default)]
 struct Lane {
     /// The last class is that of the deferred deliveries.
@@ -61,11 +62,11 @@ impl Rules {
 }
 
 impl Queues {
-    /// Empty ones, of a thread with so many connections.
+    /// Empty queues of a thread with `connections` connections.
     pub fn new(order: &RunOrder, connections: u32) -> Queues {
         let lanes = if order.affinity { connections } else { 1 };
-        // Where nobody pauses something always waits, and behind all others would be never: the mix would lack its
-        // deliveries, and the throughput their cost.
+        // Without pauses the queue is never empty: deliveries at low priority would never run, and the mix and the
+        // throughput would lack their cost.
         let patience = match order.mode {
             Mode::Terminals { .. } => PATIENCE,
             Mode::Closed { .. } | Mode::Open { .. } => Micros::ZERO,
@@ -83,12 +84,12 @@ impl Queues {
         }
     }
 
-    /// How many wait.
+    /// Number of waiting transactions.
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// Whether any connection may take what waits, or only its own.
+    /// Whether any connection may take waiting work, or only its own.
     pub fn shared(&self) -> bool {
         !self.rules.affinity
     }
@@ -99,13 +100,13 @@ impl Queues {
         self.length += 1;
     }
 
-    /// At the front of its class: it was there before, and is older than those who wait.
+    /// Returns a retried transaction to the front of its class: it is older than the others.
     pub fn push_again(&mut self, waiting: Waiting) {
         self.class_of(&waiting.work).push_front(waiting);
         self.length += 1;
     }
 
-    /// What a connection does next.
+    /// The next work of a connection.
     pub fn pop(&mut self, connection: ConnectionId, now: Micros) -> Option<Waiting> {
         let lane = if self.rules.affinity { connection.0 as usize } else { 0 };
         let classes = &mut self.lanes[lane].classes;
@@ -121,7 +122,7 @@ impl Queues {
         next
     }
 
-    /// Throws away all but deferred deliveries, whose terminals have their answers; gives how many.
+    /// Drops all but deferred deliveries, whose terminals have had their answers; returns the number dropped.
     pub fn keep_deliveries(&mut self) -> u32 {
         let before = self.length;
         for lane in &mut self.lanes {
@@ -133,7 +134,7 @@ impl Queues {
         before - self.length
     }
 
-    /// Throws away all; gives how many.
+    /// Drops all; returns the number.
     pub fn clear(&mut self) -> u32 {
         let dropped = self.keep_deliveries() + self.length;
         for lane in &mut self.lanes {
@@ -146,7 +147,7 @@ impl Queues {
     fn class_of(&mut self, work: &Work) -> &mut VecDeque<Waiting> {
         let rules = self.rules;
         let lane = if rules.affinity {
-            // The how-manieth warehouse of this thread: its neighbours in number are other threads'.
+            // The index of the warehouse in this thread: neighbouring numbers belong to other threads.
             let own = (work.input.warehouse() - rules.first_warehouse) / rules.stride;
             own as usize % self.lanes.len()
         } else {
@@ -179,7 +180,7 @@ mod tests {
             .collect()
     }
 
-    /// Number n came at n microseconds.
+    /// Number n was queued at n microseconds.
     fn mixed(order: &RunOrder) -> Queues {
         let mut queues = Queues::new(order, 2);
         let kinds = [
@@ -216,7 +217,7 @@ mod tests {
     fn a_delivery_that_waited_for_40_s_goes_first() {
         for queueing in [Queueing::Fifo, Queueing::Priority] {
             let mut queues = mixed(&RunOrder { queueing, ..order() });
-            // The first one came at 1 us, the second at 5 us.
+            // The first one was queued at 1 us, the second at 5 us.
             let early = queues.pop(ConnectionId(0), Micros(40_000_000)).unwrap();
             assert_ne!(early.work.input.kind(), Kind::Delivery);
             assert_eq!(queues.pop(ConnectionId(0), Micros(40_000_001)).unwrap().work.terminal.0, 1);
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn warehouses_keep_to_their_connections_evenly() {
-        // Thread 1 of two has warehouses 12, 14, 16, 18 of 11 to 18: over two connections, two each.
+        // Thread 1 of two has warehouses 12, 14, 16, 18 of 11 to 18: two for each of two connections.
         let order = RunOrder { affinity: true, first_warehouse: 11, threads: 2, ..order() };
         let mut queues = Queues::new(&order, 2);
         for warehouse in [12, 14, 16, 18] {

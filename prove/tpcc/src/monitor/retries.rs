@@ -1,10 +1,11 @@
-//! What becomes of a transaction that failed, and when it is tried again.
+//! Policy for failed transactions: retry, with a delay, or give up.
 //!
-//! * What may pass (a serialization failure, a deadlock's victim) is tried again with the same input, as often as was
-//!   ordered, after a delay that doubles and is drawn, so that two victims do not meet again.
-//! * What lasts is given up.
-//! * **With a lost connection a transaction that writes is given up**: whether it was committed is not known, and a second
-//!   New-Order would be an order that nobody entered. It is counted under a code of its own. What only reads is tried again.
+//! * Transient failures (serialization failure, deadlock) are retried with the same input, up to the ordered number
+//!   of times, after a random delay that doubles, so that two victims do not collide again.
+//! * Permanent failures are given up.
+//! * **With a lost connection a writing transaction is given up**: it may have been committed, and a second
+//!   New-Order would be an order that no terminal entered. It is counted under a code of its own. Reading
+//!   transactions are retried.
 
 use super::queues::Waiting;
 use crate::time::Micros;
@@ -45,17 +46,17 @@ pub(super) fn judge(kind: Kind, failure: Failure, tries: u32, retries: u32) -> (
 pub(super) struct Delays(SplitMix64);
 
 impl Delays {
-    /// Of a thread. They decide over no row, only over when something is sent again.
+    /// The random delays of a thread. The seed affects no row, only the times of retries.
     pub fn new(seed: u64) -> Delays {
         Delays(SplitMix64::seed_from_u64(seed))
     }
 
-    /// Until a transaction is tried again that was tried so often: 1 ms, doubled each time, a second at most.
+    /// The delay before the next try: 1 ms, doubled with each try, at most a second.
     pub fn retry(&mut self, tries: u32) -> Micros {
         self.about(Micros(1_000), tries, Micros::seconds(1))
     }
 
-    /// Until the next attempt to reconnect after so many refusals: 10 ms, doubled each time, a second at most.
+    /// The delay before the next reconnection attempt: 10 ms, doubled with each refusal, at most a second.
     pub fn reconnect(&mut self, refusals: u32) -> Micros {
         self.about(Micros(10_000), refusals, Micros::seconds(1))
     }
@@ -75,12 +76,12 @@ pub(super) struct Later(BinaryHeap<At>);
 struct At(Micros, Waiting);
 
 impl Later {
-    /// At that moment.
+    /// Schedules a retry.
     pub fn push(&mut self, at: Micros, waiting: Waiting) {
         self.0.push(At(at, waiting));
     }
 
-    /// What is to be tried now.
+    /// The next retry that is due.
     pub fn pop(&mut self, now: Micros) -> Option<Waiting> {
         if self.next()? > now {
             return None;
@@ -93,7 +94,7 @@ impl Later {
         self.0.peek().map(|At(at, _)| *at)
     }
 
-    /// Throws away all; gives how many.
+    /// Drops all; returns the number.
     pub fn clear(&mut self) -> u32 {
         let dropped = self.0.len() as u32;
         self.0.clear();
@@ -101,7 +102,7 @@ impl Later {
     }
 }
 
-/// The earliest first; a heap's top is its greatest.
+/// Reversed, since a heap's top is its maximum.
 impl Ord for At {
     fn cmp(&self, other: &At) -> Ordering {
         other.0.cmp(&self.0)

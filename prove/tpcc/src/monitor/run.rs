@@ -1,4 +1,4 @@
-//! A run: its threads, its beginning, the edges of its measurement interval, its result.
+//! A run: its threads, start, measurement interval and result.
 
 use super::shared::Shared;
 use super::worker::{Counted, Place, Worker};
@@ -15,10 +15,10 @@ use rustix::time::{clock_gettime, ClockId};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// Who asks, by the order and the number of a thread.
+/// Creates the source of transactions for an order and a thread number.
 pub type Sources<'a> = dyn Fn(&RunOrder, u32) -> Box<dyn Source + Send> + Sync + 'a;
 
-/// How often it is looked whether somebody asked to stop.
+/// Interval of checks for a request to stop.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// As [`super::drive`], with other terminals and patience.
@@ -67,7 +67,7 @@ pub fn drive_with(
         let over = Conductor { order, clock, shared: &shared, tidings, stop, progress }.conduct(starts);
         let mut counted = Vec::new();
         for (start, handle) in threads {
-            // Who has not been told to start never will be.
+            // Threads that have not been started end.
             drop(start);
             match handle.join() {
                 Ok(thread) => counted.extend(thread),
@@ -97,19 +97,19 @@ pub fn drive_with(
     Ok(run.result(counted.into_iter().map(|counted| counted.recorder)))
 }
 
-/// What a thread tells the one that conducts.
+/// A message of a thread to the conductor.
 enum Tiding {
-    /// Its connections are ready, and it has so many terminals.
+    /// Its connections are ready; its number of terminals.
     Ready(u32),
     /// It could not connect.
     Cannot(TpccError),
-    /// It is through.
+    /// It has finished.
     Done,
-    /// It met a broken invariant: the run is of no use.
+    /// It panicked: the run is invalid.
     Panicked,
 }
 
-/// Tells it if its thread panics, or the others would be waited for in vain.
+/// Sends a message if its thread panics: the conductor would wait for it without end.
 struct Alarm(Sender<Tiding>);
 
 impl Drop for Alarm {
@@ -137,7 +137,7 @@ impl Thread<'_> {
         let (backend, mut writers) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                // Nobody listens if another thread could not connect either.
+                // The receiver is gone if another thread could not connect either.
                 let _ = self.told.send(Tiding::Cannot(error));
                 return None;
             }
@@ -184,10 +184,10 @@ impl Backend for Shifted {
     }
 }
 
-/// The thread that asked for the run: it starts the others, watches the clock, and listens whether somebody wants to stop.
+/// The calling thread: starts the others, watches the clock and requests to stop.
 struct Conductor<'a> {
     order: &'a RunOrder,
-    /// What the backends were opened with.
+    /// The clock of the backends.
     clock: Clock,
     shared: &'a Shared,
     tidings: Receiver<Tiding>,
@@ -195,7 +195,7 @@ struct Conductor<'a> {
     progress: &'a dyn Progress,
 }
 
-/// What was seen of a run that is over.
+/// The observations of a finished run.
 struct Over {
     clock: Clock,
     ended: Micros,
@@ -218,14 +218,14 @@ impl Conductor<'_> {
         }
         let clock = self.clock.begun_at(begun);
         for start in &starts {
-            // A thread that is gone has panicked, and is joined.
+            // A thread whose receiver is gone has panicked; it is joined below.
             let _ = start.send(begun);
         }
         let cpu_seconds = self.watch(&clock, starts.len());
         Ok(Over { clock, ended: self.shared.ended(), terminals, cpu_seconds })
     }
 
-    /// Until all are connected; gives how many terminals there are.
+    /// Waits until all are connected; returns the number of terminals.
     fn gather(&self, threads: usize) -> Result<u32, TpccError> {
         self.progress.phase("connecting", threads as u64);
         let mut terminals = 0;
@@ -243,7 +243,7 @@ impl Conductor<'_> {
         Ok(terminals)
     }
 
-    /// Until the calendar says so, or somebody asks to stop.
+    /// Waits until the given calendar time, or a request to stop.
     fn await_start(&self, at: u64) -> Result<(), TpccError> {
         let late = self.clock.now();
         if late > interval(self.order).start {
@@ -256,7 +256,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Until all threads are through; gives the CPU seconds of the measurement interval.
+    /// Waits until all threads have finished; returns the CPU seconds of the measurement interval.
     fn watch(&self, clock: &Clock, threads: usize) -> f64 {
         let edge = interval(self.order).start;
         let seconds = |time: f64| time.ceil() as u64;
@@ -310,7 +310,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The largest resident memory of this process, in bytes; 0 where the kernel does not say.
+/// The peak resident memory of this process in bytes; 0 if unknown.
 fn resident_peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Opens them, and counts how many connections were asked for.
+    /// Opens backends and counts the requested connections.
     #[derive(Default)]
     struct Opened {
         connections: AtomicU32,

@@ -1,11 +1,11 @@
-//! What the threads of a run tell each other: when it ends, and how.
+//! State shared by the threads of a run: when and how it ends.
 
 use crate::measure::Ending;
 use crate::time::Micros;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// When the run ends, and how: as ordered, unless somebody says otherwise first.
+/// The end of a run and its reason: as ordered, unless a thread ends it earlier.
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicU64,
@@ -13,23 +13,22 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// It will end then.
+    /// The planned end.
     pub fn new(end: Micros) -> Shared {
         Shared { ended: AtomicU64::new(end.0), ending: Mutex::new(Ending::Complete) }
     }
 
-    /// The moment from which on nothing counts. It can only come nearer.
+    /// The end of counting. It can only become earlier.
     pub fn ended(&self) -> Micros {
         Micros(self.ended.load(Ordering::Acquire))
     }
 
-    /// How it ended, once it has.
+    /// How the run ended, or will end.
     pub fn ending(&self) -> Ending {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It ends now, for another reason than that its time has come. After its end only a failure is news: the first reason
-    /// stands.
+    /// Ends the run now for a reason. After the end only a failure is recorded: otherwise the first reason stays.
     pub fn end(&self, now: Micros, how: Ending) {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let over = now >= self.ended();

@@ -1,4 +1,4 @@
-//! A world in virtual time for tests: a server whose answers are scripted moves the clock on, terminals ask by a list.
+//! Tests in virtual time: a scripted server advances the clock, terminals follow a list.
 
 use super::worker::Moments;
 use crate::backend::Backend;
@@ -41,7 +41,7 @@ pub fn order() -> RunOrder {
     }
 }
 
-/// Something of that kind.
+/// An input of this kind.
 pub fn input(kind: Kind, warehouse: u32) -> Input {
     let customer = Customer::Id(1);
     match kind {
@@ -66,7 +66,7 @@ pub fn input(kind: Kind, warehouse: u32) -> Input {
     }
 }
 
-/// How something of that kind ends that goes well.
+/// A successful outcome of this kind.
 pub fn success(kind: Kind) -> Outcome {
     match kind {
         Kind::NewOrder => Outcome::Ordered { order: 3001 },
@@ -75,7 +75,7 @@ pub fn success(kind: Kind) -> Outcome {
     }
 }
 
-/// How something ends that does not.
+/// A failed outcome.
 pub fn failed(kind: FailureKind, code: &str) -> Outcome {
     Outcome::Failed(Failure { kind, code: code.into(), message: "the script says so".into() })
 }
@@ -85,7 +85,7 @@ pub fn failed(kind: FailureKind, code: &str) -> Outcome {
 pub struct Hand(Rc<Cell<u64>>);
 
 impl Hand {
-    /// It is that late now, if it is not later.
+    /// Advances the clock to this time, if it is earlier.
     pub fn set(&self, moment: Micros) {
         self.0.set(self.0.get().max(moment.0));
     }
@@ -97,7 +97,7 @@ impl Moments for Hand {
     }
 }
 
-/// What was sent to the server.
+/// The work that was sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub terminal: u32,
@@ -105,13 +105,13 @@ pub struct Sent {
     pub at: Micros,
 }
 
-/// How long an answer takes, and what it is.
+/// Returns the duration and the outcome of each request.
 pub type Script<'a> = dyn FnMut(&Work, Micros) -> (Micros, Outcome) + 'a;
 
-/// How long an attempt to reconnect takes, and whether it succeeds.
+/// Returns the duration of a reconnection attempt, and whether it succeeds.
 pub type Door<'a> = dyn FnMut(Micros) -> (Micros, bool) + 'a;
 
-/// A server that answers as a script says.
+/// A server whose answers come from a script.
 pub struct Server<'a> {
     pub hand: Hand,
     pub script: Box<Script<'a>>,
@@ -166,7 +166,7 @@ impl Backend for Server<'_> {
             busy.min()
         };
         let until = until.expect("the loop looks up now and then");
-        // Time goes on, whatever one waits for.
+        // Time advances even without an event.
         let until = until.max(self.hand.now() + Micros(1));
         match first(&self.slots) {
             Some(answered) if answered <= until => {
@@ -201,18 +201,18 @@ impl Backend for Server<'_> {
     }
 }
 
-/// Terminals that each ask once, at a moment; the number of a terminal is its place in the list.
+/// Terminals that each send once, at a given time; a terminal's number is its index in the list.
 #[derive(Default)]
 pub struct List {
     pub due: VecDeque<Work>,
-    /// Who was answered, and when.
+    /// The answered terminals, with the time.
     pub answered: Vec<(u32, Kind, Micros)>,
-    /// How many were handed out.
+    /// Number of requests taken from the list.
     pub taken: u32,
 }
 
 impl List {
-    /// By the moment in microseconds, and in the order of moments.
+    /// From times in microseconds, in ascending order.
     pub fn of(due: &[(u64, Kind, u32)]) -> List {
         let work = |(number, &(at, kind, warehouse)): (usize, &(u64, Kind, u32))| Work {
             terminal: TerminalId(number as u32),

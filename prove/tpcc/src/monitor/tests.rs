@@ -135,7 +135,7 @@ fn what_may_pass_is_tried_again_and_its_response_time_runs_on() {
     assert_eq!(tries, 3);
     let orders = ran.result.of(Kind::NewOrder);
     assert_eq!((orders.completed, orders.retried, orders.failed), (1, 2, 0));
-    // Three seconds in the server, and between 0.5 + 1 and 1.5 + 3 ms between.
+    // Three seconds in the server, and two retry delays of 0.5 to 1.5 and 1 to 3 ms.
     let response = orders.response.max().unwrap().0;
     assert!((3_001_500..=3_008_000).contains(&response), "{response}");
     assert!(orders.service.max().unwrap().0.abs_diff(SECOND) < 1_000);
@@ -156,7 +156,7 @@ fn what_fails_for_good_is_given_up_and_its_terminal_goes_on() {
 
 #[test]
 fn a_new_order_with_a_lost_connection_is_not_sent_again_and_others_go_on() {
-    // The first order's connection is lost; the server takes no new one for 3 s. A payment a tenth of a second.
+    // The connection fails with the first order; the server accepts no new one for 3 s. Ten payments per second.
     let mut due: Vec<(u64, Kind, u32)> = (1..60).map(|n| (n * 100_000, Kind::Payment, 1)).collect();
     due.insert(0, (0, Kind::NewOrder, 1));
     let mut attempts = Vec::new();
@@ -235,12 +235,12 @@ fn who_is_interrupted_ends_within_a_second_and_counts_what_there_was() {
     let ran = run_until(&order, &mut server, &mut List::of(&due), &Logs::default(), &shared);
     assert_eq!(ran.result.ending, Ending::Interrupted);
     assert_eq!(ran.result.measured_seconds, 3.5);
-    // Answered at 1.7, 2.7 and 3.7 s; the one of 4.7 s was waited for, and came too late.
+    // Answered at 1.7, 2.7 and 3.7 s; the one at 4.7 s was awaited, but after the end.
     assert_eq!(ran.result.of(Kind::Payment).completed, 3);
     assert_eq!((ran.abandoned, server.answers.len()), (0, 5));
 }
 
-/// Every schedule, every policy: nothing is lost, nothing is done twice, and the counts are those of the answers.
+/// For every schedule and policy: no work is lost or done twice, and the counts are those of the answers.
 #[test]
 fn whatever_happens_everything_that_was_due_has_one_fate() {
     for seed in 0..400 {
@@ -325,7 +325,7 @@ fn whatever_happens_everything_that_was_due_has_one_fate() {
 
 #[test]
 fn who_waits_for_a_lost_connection_is_served_as_soon_as_it_is_back() {
-    // One connection, lost with the first; the second waits for it, and nothing else is due.
+    // The only connection fails with the first; the second waits for it, and no other event is due.
     let mut server = Server::new(1, |work, _| match work.terminal.0 {
         0 => (Micros(10), failed(FailureKind::ConnectionLost, "")),
         _ => (Micros(10), success(work.input.kind())),
@@ -333,7 +333,7 @@ fn who_waits_for_a_lost_connection_is_served_as_soon_as_it_is_back() {
     server.door = Box::new(|_| (Micros(500), true));
     let mut list = List::of(&[(0, Kind::Payment, 1), (1, Kind::Payment, 1)]);
     let ran = run(&order(), &mut server, &mut list, &Logs::default());
-    // The first attempt comes after 5 to 15 ms.
+    // The first attempt starts after 5 to 15 ms.
     let response = ran.result.of(Kind::Payment).response.max().unwrap();
     assert!((Micros(5_000)..=Micros(15_700)).contains(&response), "{response:?}");
 }

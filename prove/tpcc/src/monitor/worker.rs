@@ -20,13 +20,13 @@ use crate::work::{Completion, Failure, FailureKind, Input, Kind, Outcome, Work};
 /// A thread looks up at least so often, whether the run is over.
 const LOOK_UP: Micros = Micros(100_000);
 
-/// How long what is under way may take when somebody asked to stop.
+/// Time limit for outstanding work after a request to stop.
 const STOP_PATIENCE: Micros = Micros::seconds(1);
 
-/// So many failures in a row, at least, before it is said that nothing works any more.
+/// Minimum number of consecutive failures before the run is ended.
 const STREAK: u32 = 10;
 
-/// What time it is in the run.
+/// The clock of a run.
 pub(super) trait Moments {
     fn now(&self) -> Micros;
 }
@@ -57,15 +57,15 @@ pub(super) struct Worker<'a, M> {
     state: State,
 }
 
-/// What a thread leaves.
+/// The results of a thread.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub recorder: Recorder,
-    /// Work that was taken in and neither answered nor done, because the run was over.
+    /// Work taken in but neither answered nor done at the end of the run.
     pub abandoned: u32,
 }
 
-/// What a thread knows between two turns of its loop.
+/// The state of a thread's loop.
 struct State {
     retries: u32,
     patience: Patience,
@@ -73,10 +73,10 @@ struct State {
     connections: Connections,
     later: Later,
     delays: Delays,
-    /// Writing transactions that failed since the last one that did not: how many, since when, the last one's reason.
+    /// Consecutive failures of writing transactions: number, start, last reason.
     failing: Option<(u32, Micros, String)>,
     abandoned: u32,
-    /// Rings that keep their room.
+    /// Reused buffers.
     fresh: Vec<Work>,
     done: Vec<Completion>,
 }
@@ -113,7 +113,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// Runs until the run is over, and then until what is under way is done; gives what was counted.
+    /// Runs until the end of the run, then completes outstanding work; returns the counts.
     pub fn run(mut self) -> Counted {
         if let Err(error) = self.work().and_then(|()| self.wind_up()).and_then(|()| self.writers.flush()) {
             self.shared.end(self.time.now(), Ending::Failed { reason: error.to_string() });
@@ -121,7 +121,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         Counted { recorder: self.recorder, abandoned: self.state.abandoned }
     }
 
-    /// The run itself: until its end, which may come early.
+    /// The run until its end, which may come early.
     fn work(&mut self) -> Result<(), TpccError> {
         let mut flushed = Micros::ZERO;
         loop {
@@ -130,7 +130,7 @@ impl<'a, M: Moments> Worker<'a, M> {
                 return Ok(());
             }
             self.take_in(now);
-            // Before anything is given out: an attempt may block, and what was given out might not be sent before it ends.
+            // Before new work is submitted: an attempt may block, which would delay sending it.
             let now = self.reconnect(now);
             self.give_out(now);
             if let Some(reason) = self.hopeless(now) {
@@ -152,8 +152,8 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// After the end nobody sends any more. What is under way is waited for, and so are the deferred deliveries, whose
-    /// terminals have been told that they are queued; nothing of it is counted.
+    /// After the end no terminal sends. Outstanding work and deferred deliveries, whose terminals had their
+    /// answers, are completed but not counted.
     fn wind_up(&mut self) -> Result<(), TpccError> {
         let patience = match self.shared.ending() {
             Ending::Complete => {
@@ -181,7 +181,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// What is due, and what is to be tried again, into the queues.
+    /// Queues requests that are due, and retries.
     fn take_in(&mut self, now: Micros) {
         let state = &mut self.state;
         self.source.due(now, &mut self.recorder, &mut state.fresh);
@@ -210,7 +210,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// What waits to the connections that are free.
+    /// Submits waiting work to free connections.
     fn give_out(&mut self, now: Micros) {
         let State { queues, connections, .. } = &mut self.state;
         if queues.length() == 0 {
@@ -227,7 +227,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// One attempt at most: it may block. Gives the time it is afterwards.
+    /// At most one attempt, since it may block. Returns the time afterwards.
     fn reconnect(&mut self, begun: Micros) -> Micros {
         let state = &mut self.state;
         let Some(connection) = state.connections.to_reconnect(begun) else { return begun };
@@ -260,7 +260,7 @@ impl<'a, M: Moments> Worker<'a, M> {
     fn wait(&mut self, until: Micros) -> Result<(), TpccError> {
         let mut done = std::mem::take(&mut self.state.done);
         let waited = self.backend.wait(Some(until), &mut done);
-        // Even those that came with an error were acknowledged.
+        // Even those that arrived with an error were acknowledged.
         self.writers.acknowledged(&done)?;
         let ended = self.shared.ended();
         for completion in done.drain(..) {
@@ -285,7 +285,7 @@ impl<'a, M: Moments> Worker<'a, M> {
                 if let Input::Delivery(delivery) = &work.input {
                     let orders = match outcome {
                         Outcome::Delivered { orders } => orders,
-                        // A system that keeps no data.
+                        // A system without data.
                         _ => [0; 10],
                     };
                     if counts {
@@ -339,7 +339,7 @@ impl State {
         }
         let (failures, _, reason) = self.failing.get_or_insert((0, at, String::new()));
         *failures += 1;
-        // The text is wanted once, at the end of patience; the first one is as good as the last.
+        // The text is needed once, when patience ends; the first one is sufficient.
         if reason.is_empty() {
             *reason = format!("{}: {} ({})", kind.name(), failure.message, failure.code);
         }

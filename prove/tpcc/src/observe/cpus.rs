@@ -12,12 +12,12 @@ use std::str::FromStr;
 pub struct Cpus(BTreeSet<u32>);
 
 impl Cpus {
-    /// These.
+    /// The set of these CPUs.
     pub fn of(numbers: impl IntoIterator<Item = u32>) -> Cpus {
         Cpus(numbers.into_iter().collect())
     }
 
-    /// Those that this program may use.
+    /// The CPUs that this program may use.
     pub fn available() -> Cpus {
         Cpus::of_thread(0).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Cpus {
         self.0.iter().copied()
     }
 
-    /// How many.
+    /// Number of CPUs.
     pub fn count(&self) -> usize {
         self.0.len()
     }

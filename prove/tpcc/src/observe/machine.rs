@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// What a machine is, as far as it matters for a result.
+/// A description of a machine, as needed in a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// The processor's model, and how many CPUs.
@@ -26,7 +26,7 @@ impl Machine {
     }
 }
 
-/// The model and the number of CPUs of `/proc/cpuinfo`. ARM's kernel tells no model there.
+/// The model and the number of CPUs from `/proc/cpuinfo`, which has no model on ARM.
 fn processor(cpuinfo: &str) -> String {
     let values = |name: &'static str| {
         cpuinfo.lines().filter_map(move |line| {

@@ -1,4 +1,4 @@
-//! What the server used and was while a run went on: its CPU time, its checkpoints, its settings; on which CPUs it ran.
+//! Observes the server during a run: CPU time, checkpoints, settings, and the CPUs it runs on.
 //!
 //! ```text
 //!   processes, machine    /proc: CPU time of the server's process tree, the machine
@@ -7,7 +7,7 @@
 //!   cpus, plan, pins      which processes run on which CPUs (--cpu-plan), put back afterwards
 //! ```
 //!
-//! Nothing here stands on the driver's way: a run that cannot be observed has its figures all the same, and says what is
+//! The driver does not depend on it: a run that cannot be observed still has its figures, and warns about what is
 //! missing.
 
 mod cpus;
@@ -30,7 +30,7 @@ pub use watch::{Seen, Watch};
 
 use crate::measure::Environment;
 
-/// What can be said before a run, but for what the backends call themselves. No server: a stub.
+/// The environment known before a run, except the backends' description. `None`: a stub.
 pub fn environment(server: Option<&mut (dyn Server + 'static)>) -> Environment {
     let Machine { processor, memory_bytes, kernel } = Machine::here();
     let mut environment = Environment {

@@ -1,4 +1,4 @@
-//! A CPU plan at work: processes are bound, and let go again at the end.
+//! Applies a CPU plan: processes are bound, and released at the end.
 
 use super::cpus::Cpus;
 use super::plan::CpuPlan;
@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How PostgreSQL's own processes call themselves behind "postgres: ", in versions 12 to 18. Whoever is not among them
-/// serves a client, ours or somebody else's.
+/// The titles of PostgreSQL's own processes after "postgres: ", in versions 12 to 18. All others serve clients.
 const DAEMONS: [&str; 13] = [
     "archiver",
     "autovacuum",
@@ -30,12 +29,12 @@ const DAEMONS: [&str; 13] = [
     "walwriter",
 ];
 
-/// A CPU plan at work. What was bound is let go when it is dropped.
+/// An applied CPU plan. Dropping it restores the processes' CPUs.
 #[derive(Debug)]
 pub struct Pins {
     plan: CpuPlan,
     server: Option<Process>,
-    /// What processes of the server, and this one, could use before.
+    /// The CPUs of the server's processes and of this one before.
     before: Mutex<BTreeMap<Process, Cpus>>,
     driver_before: Option<Cpus>,
     /// Connections that have their CPUs.
@@ -43,7 +42,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Binds the driver and the daemons of a server, whose first process is given if it is on this machine.
+    /// Binds the driver and the daemons of a server, whose first process is `None` if it is not on this machine.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl Pins {
         Ok(pins)
     }
 
-    /// What was ordered.
+    /// The plan.
     pub fn plan(&self) -> &CpuPlan {
         &self.plan
     }
@@ -109,7 +108,7 @@ impl Pins {
         Box::new(PinnedBackends { backends, pins: self.clone() })
     }
 
-    /// Gives the next connections their CPUs; tells the number of the first.
+    /// Binds new connections to their CPUs; returns the number of the first.
     fn bind_backends(&self, pids: &[u32]) -> Result<usize, TpccError> {
         let first = self.connections.fetch_add(pids.len(), Ordering::Relaxed);
         for (at, &pid) in pids.iter().enumerate() {
@@ -162,7 +161,7 @@ impl Drop for Pins {
     }
 }
 
-/// All threads of this program; those that they start later have the same CPUs.
+/// Binds all threads of this program; threads started later inherit it.
 fn bind_driver(cpus: &Cpus) -> Result<(), TpccError> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     for thread in threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
@@ -236,8 +235,8 @@ impl Backend for PinnedBackend {
 
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
         self.backend.reconnect(connection)?;
-        // The restarted server may be another one: a process that cannot be bound runs anywhere, and the
-        // observer says that there was a restart.
+        // The server may have restarted: a process that cannot be bound runs anywhere, and the observer warns about
+        // the restart.
         if let Some(&pid) = self.backend.server_processes().get(connection.0 as usize) {
             let _ = self.pins.bind_backend(self.first + connection.0 as usize, pid);
         }
@@ -276,12 +275,12 @@ mod tests {
 
     #[test]
     fn what_was_bound_is_let_go_again() {
-        // The driver itself is bound in tests/tpcc_run.rs only: here other tests would be bound with it.
+        // The driver itself is bound only in tests/tpcc_run.rs: here it would bind other tests, too.
         let available = Cpus::available();
         let first = Cpus::of(available.numbers().take(1));
         let plan: CpuPlan = format!("backends={first}").parse().unwrap();
         let (mut child, process) = child();
-        // This test stands in for the server: the child is its backend.
+        // This test plays the server: its child is the backend.
         let pins = Pins::begin(plan, Process::of(std::process::id())).unwrap();
         assert_eq!(pins.bind_backends(&[process.pid]).unwrap(), 0);
         assert_eq!(Cpus::of_thread(process.pid).unwrap(), first);

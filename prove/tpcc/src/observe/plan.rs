@@ -1,28 +1,29 @@
-//! Which processes run on which CPUs: the article's distributions (Kuroki et al. 2001, section 5).
+//! Assigns processes to CPUs: the article's distributions (Kuroki et al. 2001, section 5).
 //!
-//! *Vertical*: the server's daemons, its backends and the driver are kept apart. *Horizontal*: backends are divided over
-//! groups of CPUs, and with affinity the warehouses with them, since a warehouse's transactions go over its own
-//! connection: what a group's caches hold of a warehouse stays with it.
+//! *Vertical*: the server's daemons, its backends and the driver are on different CPUs. *Horizontal*: backends are
+//! divided over groups of CPUs; with affinity, so are warehouses, since each has its own connection: a warehouse's
+//! data stay in the caches of one group.
 
 use super::cpus::Cpus;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which processes run on which CPUs: "daemons=0 backends=1-3/4-7 driver=0". Who is not named stays as it is.
+/// A CPU plan: "daemons=0 backends=1-3/4-7 driver=0". Processes not named keep their CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuPlan {
-    /// The server's own processes: the one that writes the log ahead, the checkpointer, autovacuum.
+    /// The server's own processes: WAL writer, checkpointer, autovacuum.
     pub daemons: Option<Cpus>,
-    /// Groups of CPUs; connection k of the run belongs to group k mod their number. None: they stay as they are.
+    /// Groups of CPUs; connection k of the run belongs to group k mod their number. Empty: backends keep their
+    /// CPUs.
     pub backends: Vec<Cpus>,
     /// The driver.
     pub driver: Option<Cpus>,
 }
 
 impl CpuPlan {
-    /// The usual plan for these CPUs. Two or three: daemons and driver share the first with one group of backends, since a
-    /// CPU is too much for either. From four on an eighth of them, at least one, is for daemons and driver alone, and each
-    /// of the others is a group. Nothing where there is only one.
+    /// The default plan for these CPUs. Two or three: daemons and driver share the first with one group of
+    /// backends, since neither needs a whole CPU. From four on, an eighth of them, at least one, is for daemons and
+    /// driver alone, and each of the others is a group. `None` with a single CPU.
     pub fn usual(cpus: &Cpus) -> Option<CpuPlan> {
         let numbers: Vec<u32> = cpus.numbers().collect();
         let (apart, groups) = match numbers.len() {

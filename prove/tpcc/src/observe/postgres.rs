@@ -1,4 +1,4 @@
-//! What PostgreSQL tells of itself.
+//! Observes a PostgreSQL server during a run.
 
 use super::processes::Process;
 use super::server::{shown, Look, Server};
@@ -75,8 +75,8 @@ impl Server for Postgres {
     }
 }
 
-/// The control file's redo position changes when a checkpoint is done; the counters, one of them in another view since 17,
-/// when it is begun, but they know who wanted it.
+/// The control file's redo position changes at the end of a checkpoint. The counters (in another view since version
+/// 17) change at its start, but show who requested it.
 fn look_statement(version: u32) -> String {
     let requested = match version {
         170_000.. => "(SELECT num_requested FROM pg_stat_checkpointer)",
@@ -85,8 +85,8 @@ fn look_statement(version: u32) -> String {
     format!("SELECT checkpoint_lsn, {requested}, pg_postmaster_start_time() FROM pg_control_checkpoint()")
 }
 
-/// The postmaster, if this session's backend is a process of this machine. The same number may be another process here, of
-/// a server behind a tunnel or in a container: its name and the time of its start must be right, too.
+/// The postmaster, if this session's backend runs on this machine. The server may be behind a tunnel or in a
+/// container, where the same pid is another process here: its name and start time must match, too.
 fn first_process(session: &mut Session) -> Result<Option<Process>, TpccError> {
     let sql = "SELECT extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()";
     let answer = session.query("asking for the backend's start", sql)?;
@@ -95,7 +95,7 @@ fn first_process(session: &mut Session) -> Result<Option<Process>, TpccError> {
     let backend = Process::of(session.backend().unsigned_abs());
     let (Some(started), Some(backend)) = (started, backend) else { return Ok(None) };
     let seen = backend.started_at().map(Duration::from_micros);
-    // The kernel knows the machine's start only to a second, and the server's clock is read after the fork.
+    // The kernel's boot time is exact only to a second, and the server's clock is read after the fork.
     let same_time = seen.is_some_and(|seen| seen.abs_diff(started) < Duration::from_secs(5));
     let named = ["postgres", "valgrind"].iter().any(|name| backend.title().contains(name));
     Ok(if same_time && named { backend.parent() } else { None })

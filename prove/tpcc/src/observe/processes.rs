@@ -1,8 +1,8 @@
-//! A server's processes as `/proc` shows them: which there are, and the CPU time of all.
+//! A server's processes from `/proc`: the process tree and its CPU time.
 
 use std::fs;
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process, distinguishable from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// Its number.
@@ -11,7 +11,7 @@ pub struct Process {
     pub started: u64,
 }
 
-/// What `/proc/PID/stat` tells and we need. Times are in clock ticks.
+/// The needed fields of `/proc/PID/stat`. Times are in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -39,7 +39,7 @@ impl Process {
         Process::of(self.pid) == Some(self)
     }
 
-    /// How it calls itself: "postgres: walwriter ". Empty if it is gone.
+    /// Its title: "postgres: walwriter ". Empty if it has ended.
     pub fn title(self) -> String {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
@@ -52,7 +52,7 @@ impl Process {
         Some(boot * 1_000_000 + (self.started as f64 * 1e6 / ticks_per_second()) as u64)
     }
 
-    /// Its children, whichever of its threads made them.
+    /// Its children, created by any of its threads.
     pub fn children(self) -> Vec<Process> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         let lists: Option<Vec<String>> =
@@ -63,7 +63,7 @@ impl Process {
                 .flat_map(|text| text.split_whitespace())
                 .filter_map(|pid| pid.parse().ok())
                 .collect(),
-            // A thread that ended just now, or a kernel that was built without these lists: ask every process for its parent.
+            // The thread has just ended, or the kernel lacks these lists: check every process's parent.
             None => {
                 everybody().filter(|&pid| stat(pid).is_some_and(|stat| stat.parent == self.pid)).collect()
             }
@@ -71,7 +71,7 @@ impl Process {
         pids.into_iter().filter_map(Process::of).collect()
     }
 
-    /// It and all below it.
+    /// The process with all its descendants.
     pub fn tree(self) -> Vec<Process> {
         let mut found = vec![self];
         let mut at = 0;
@@ -82,10 +82,10 @@ impl Process {
         found
     }
 
-    /// CPU seconds of it and all below it, those that ended among them; `None` if it is gone.
+    /// CPU seconds of the process and its descendants, including ended ones; `None` if it has ended.
     ///
-    /// A child's time goes over to its parent when the parent learns of its end. Should that happen while we add up, the time
-    /// would be counted twice or not at all: then we begin again.
+    /// A child's time is added to its parent's when the parent reaps it. If that happens during the summation, the
+    /// time could be counted twice or not at all: then the summation is repeated.
     pub fn tree_cpu_seconds(self) -> Option<f64> {
         let ended = || stat(self.pid).filter(|stat| stat.started == self.started).map(|stat| stat.ended);
         let mut sum = 0;
@@ -118,10 +118,10 @@ fn stat(pid: u32) -> Option<Stat> {
     parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Field 2 is the name in brackets and may itself hold blanks and brackets: count from the last closing one.
+/// Field 2 is the name in brackets, which may itself contain blanks and brackets: count from the last closing one.
 fn parse(line: &str) -> Option<Stat> {
     let fields: Vec<&str> = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
-    // proc(5) counts from 1, and field 3 is the first behind the name.
+    // proc(5) counts from 1, and field 3 is the first after the name.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         parent: number(4)? as u32,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_child_is_in_the_tree_and_its_time_stays_when_it_has_ended() {
-        // A shell that computes in a child, waits for it, says so, and stays.
+        // A shell that computes in a child, waits for it, prints a line, and stays.
         let script = "(i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done); echo done; read line";
         let mut shell = Command::new("/bin/sh")
             .args(["-c", script])

@@ -1,12 +1,12 @@
-//! What an engine tells of itself, whichever it is.
+//! The observation interface that every engine implements.
 
 use super::processes::Process;
 use crate::error::TpccError;
 use std::collections::BTreeMap;
 
-/// A server under test, asked over a connection of its own.
+/// A server under test, observed over a connection of its own.
 pub trait Server: Send {
-    /// Its first process, if it runs on this machine and can be seen.
+    /// Its first process; `None` if it runs on another machine or is not visible.
     fn first_process(&self) -> Option<Process>;
 
     /// Settings that are not its defaults, without secrets.
@@ -30,7 +30,7 @@ pub trait Server: Send {
     /// [`TpccError`] if the statement fails.
     fn look(&mut self) -> Result<Look, TpccError>;
 
-    /// Asks for a checkpoint, and waits until it is done.
+    /// Requests a checkpoint, and waits until it is done.
     ///
     /// # Errors
     ///
@@ -45,18 +45,18 @@ pub trait Server: Send {
     fn reconnect(&mut self) -> Result<(), TpccError>;
 }
 
-/// What changes while a run goes on.
+/// Observed values that change during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// What is another one after each checkpoint.
+    /// A text that changes with each checkpoint.
     pub last_checkpoint: String,
-    /// Number of requested checkpoints, since the server counts.
+    /// Number of requested checkpoints, by the server's counter.
     pub requested: u64,
-    /// What is another one after each start of the server.
+    /// A text that changes with each start of the server.
     pub start: String,
 }
 
-/// A setting's value as it may be shown: some hold passwords, or commands with passwords.
+/// A setting's value for display: settings with passwords, or with commands that may contain them, are masked.
 pub fn shown(name: &str, value: &str) -> String {
     const SECRET: [&str; 10] = [
         "password",

@@ -1,4 +1,4 @@
-//! Looking on while a run goes on: two threads of next to no cost, one on `/proc`, one on the server's own words.
+//! Observes a server during a run: two threads of negligible cost, one for `/proc`, one for queries to the server.
 
 use super::pins::Pins;
 use super::processes::Process;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often is looked.
+/// Interval of the observations.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Observes until it is stopped.
@@ -22,14 +22,14 @@ pub struct Watch {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What was seen, in seconds since the beginning of the run.
+/// Observations, in seconds since the start of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Checkpoints that were done.
     pub checkpoints: Vec<Checkpoint>,
-    /// CPU seconds in the interval that was asked for; `None` where the server's processes cannot be seen all the time.
+    /// CPU seconds in the requested interval; `None` if the server's processes were not visible all the time.
     pub server: Option<ServerCost>,
-    /// What else happened.
+    /// Other events.
     pub remarks: Vec<String>,
 }
 
@@ -40,11 +40,11 @@ struct Shared {
     notes: Mutex<Notes>,
 }
 
-/// By the watch's own clock.
+/// Times are of the watch's own clock.
 #[derive(Debug, Default)]
 struct Notes {
     server: Option<Process>,
-    /// CPU seconds of all processes of the server, by the moment.
+    /// CPU seconds of all processes of the server, by time.
     cpu: Vec<(Micros, f64)>,
     checkpoints: Vec<(Micros, bool)>,
     /// When the server was away, and for how long; `None`: it did not come back.
@@ -57,8 +57,8 @@ struct Notes {
 }
 
 impl Watch {
-    /// Begins to observe; requests a checkpoint at an interval in seconds, if given. `stop` cancels what the server is
-    /// asked, and nothing else.
+    /// Starts to observe; requests a checkpoint at an interval in seconds, if given. `stop` cancels only the
+    /// observer's own statements.
     pub fn start(
         server: Box<dyn Server>,
         stop: Stop,
@@ -76,14 +76,14 @@ impl Watch {
         Watch { clock, stop, shared, threads }
     }
 
-    /// Ends it. `run_began` is when the run began by the calendar, in microseconds since 1970; `interval` is the
-    /// measurement interval in its time.
+    /// Stops. `run_began` is the start of the run in calendar time, microseconds since 1970; `interval` is the
+    /// measurement interval in the run's time.
     pub fn end(self, run_began: u64, interval: Range<Micros>) -> Seen {
         *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.told.notify_all();
         self.stop.ask();
         for thread in self.threads {
-            // A panic in there is a bug; the run's own figures are still right.
+            // A panic in that thread is a bug, but does not affect the run's own figures.
             let _ = thread.join();
         }
         let offset = run_began as i64 - self.clock.calendar_at_start() as i64;
@@ -100,7 +100,7 @@ impl Shared {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a while; tells whether to go on.
+    /// Pauses; returns whether to continue.
     fn goes_on(&self, pause: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.told.wait_timeout_while(ended, pause, |ended| !*ended);
@@ -121,7 +121,7 @@ fn watch_processes(shared: &Shared, clock: Clock, pins: Option<&Pins>) {
             }
         }
         if let Some(pins) = pins {
-            // Workers of autovacuum come and go; those that cannot be bound were refused at the beginning.
+            // Autovacuum workers come and go; processes that cannot be bound were reported at the start.
             let _ = pins.bind_daemons();
         }
         if last {
@@ -159,7 +159,7 @@ fn watch_server(
                 if let (Err(error), false) = (done, shared.has_ended()) {
                     shared.notes().refused_checkpoint.get_or_insert(error.to_string());
                 }
-                continue; // it is done now: see it
+                continue; // it has just finished: observe it now
             }
         }
         if !shared.goes_on(PERIOD) {
@@ -168,7 +168,7 @@ fn watch_server(
     }
 }
 
-/// `asked`: a checkpoint that we asked for is done since the last look.
+/// `asked`: a checkpoint requested by this observer completed since the last observation.
 fn note_look(notes: &mut Notes, last: Option<&Look>, look: &Look, asked: bool, now: Micros) {
     let Some(last) = last else { return };
     let requested = asked || look.requested > last.requested;
@@ -177,12 +177,12 @@ fn note_look(notes: &mut Notes, last: Option<&Look>, look: &Look, asked: bool, n
     } else if last.last_checkpoint != look.last_checkpoint {
         notes.checkpoints.push((now, requested));
     } else if let (true, Some(checkpoint)) = (requested, notes.checkpoints.last_mut()) {
-        // PostgreSQL counts it a moment after it is done: it was the one that we saw at the last look.
+        // PostgreSQL counts it shortly after its end: it is the one of the last observation.
         checkpoint.1 |= now.saturating_sub(checkpoint.0) < Micros::from(PERIOD * 2);
     }
 }
 
-/// The server did not answer: tries again until it does, or the run ends.
+/// The server did not answer: retries until it does, or the run ends.
 fn note_absence(shared: &Shared, clock: Clock, server: &mut dyn Server) {
     let begun = clock.now();
     shared.notes().absences.push((begun, None));
@@ -236,7 +236,7 @@ impl Notes {
         }
     }
 
-    /// CPU seconds at a moment: between two looks by the straight line through them. `None` outside of what was seen.
+    /// CPU seconds at a time, interpolated linearly between two observations. `None` outside of them.
     fn cpu_at(&self, moment: f64) -> Option<f64> {
         let at = self.cpu.iter().position(|&(at, _)| at.0 as f64 >= moment).filter(|&at| at > 0)?;
         let ((t0, c0), (t1, c1)) = (self.cpu[at - 1], self.cpu[at]);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_was_seen_is_told_in_the_time_of_the_run() {
         let mut notes = Notes::default();
-        // The run began 2 s after the watch; a look each second, 0.5 CPU seconds a second, then 1.5.
+        // The run began 2 s after the watch; one observation per second: 0.5 CPU seconds each, then 1.5.
         for second in 0..=10u64 {
             let cpu = if second <= 6 { 0.5 * second as f64 } else { 3.0 + 1.5 * (second - 6) as f64 };
             notes.cpu.push((Micros::seconds(second), cpu));
@@ -268,7 +268,7 @@ mod tests {
             seen.remarks,
             ["the server ended connections 3 s after the beginning and was back after 1.5 s"]
         );
-        // Longer than was looked: nothing is made up.
+        // Beyond the last observation there is no value.
         assert_eq!(notes.seen(2_000_000, Micros::ZERO..Micros::seconds(9)).server, None);
         notes.restarts.push(Micros::seconds(6));
         let seen = notes.seen(2_000_000, Micros::seconds(3)..Micros::seconds(5));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(requested, [true, false, true], "counted late; the server's own; ours");
     }
 
-    /// Answers with these looks; `None` is a lost connection. Afterwards the last one again and again.
+    /// Returns these observations; `None` is a lost connection. The last one repeats.
     struct Scripted(VecDeque<Option<Look>>, Look, Arc<Mutex<u32>>);
 
     impl Server for Scripted {

@@ -1,8 +1,8 @@
-//! What a run's seconds say of its throughput, and how surely.
+//! Throughput of a run with its confidence interval.
 //!
-//! Neighbouring seconds are alike (a checkpoint lasts longer than one, a terminal that was late is late again), so that
-//! seconds taken as independent promise too narrow an interval. Means of longer batches are nearly independent: the
-//! method of batch means, with batches of 10 s at least.
+//! Neighbouring seconds are correlated (a checkpoint lasts several seconds, a late terminal stays late): treated as
+//! independent they give too narrow an interval. Means of longer batches are nearly independent: the method of
+//! batch means, with batches of at least 10 s.
 
 use crate::measure::{RunResult, Second};
 use crate::work::Kind;
@@ -10,12 +10,12 @@ use hardmeter_evidence::{quantile_95, Sample};
 
 /// The shortest batch.
 pub const BATCH_SECONDS: usize = 10;
-/// With fewer batches an interval says nothing.
+/// Minimum number of batches for a meaningful interval.
 pub const FEWEST: usize = 6;
-/// More batches than this are made longer instead.
+/// Maximum number of batches; beyond it they become longer.
 const MOST: usize = 30;
 
-/// Whole seconds of the series that lie in the measurement interval.
+/// The seconds of the series that lie completely in the measurement interval.
 pub fn interval(result: &RunResult) -> &[Second] {
     let begin = result.order.ramp_seconds.ceil() as usize;
     let end = (result.order.ramp_seconds + result.measured_seconds).floor() as usize;
@@ -33,7 +33,7 @@ pub fn new_orders(result: &RunResult) -> Vec<f64> {
 pub struct Batches {
     /// Seconds of each.
     pub seconds: usize,
-    /// The mean of each, in order.
+    /// The mean of each batch, in order.
     pub means: Vec<f64>,
 }
 
@@ -47,14 +47,14 @@ pub struct Estimate {
 }
 
 impl Batches {
-    /// Batches of some seconds; what is left over at the end belongs to none.
+    /// Batches of this many seconds; the remainder at the end is dropped.
     pub fn of(values: &[f64]) -> Batches {
         let seconds = BATCH_SECONDS.max(values.len() / MOST);
         let means = values.chunks_exact(seconds).map(|batch| batch.iter().sum::<f64>() / seconds as f64);
         Batches { seconds, means: means.collect() }
     }
 
-    /// Their mean with its interval; nothing of fewer than [`FEWEST`].
+    /// Their mean with its interval; `None` with fewer than [`FEWEST`].
     pub fn mean(&self) -> Option<Estimate> {
         if self.means.len() < FEWEST {
             return None;
@@ -64,8 +64,8 @@ impl Batches {
         Some(Estimate { value: sample.mean, half: (interval.high - interval.low) / 2.0 })
     }
 
-    /// By how much of its mean it rises (or falls) from the beginning to the end, by a straight line through the batches;
-    /// nothing of fewer than [`FEWEST`], or if nothing was done at all.
+    /// The relative change from the beginning to the end, by linear regression over the batches; `None` with fewer
+    /// than [`FEWEST`], or if nothing was done.
     pub fn trend(&self) -> Option<Estimate> {
         let n = self.means.len();
         let mean = self.means.iter().sum::<f64>() / n as f64;
@@ -103,7 +103,7 @@ mod tests {
         let batches = Batches { seconds: 10, means: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
         let mean = batches.mean().unwrap();
         assert!((mean.value - 3.5).abs() < 1e-12 && (mean.half - 1.963).abs() < 1e-3, "{mean:?}");
-        // A straight line has no residual; it rises by 1 a batch, 6 over the whole, of a mean of 3.5.
+        // A straight line has no residual; it rises by 1 per batch, 6 in total, relative to a mean of 3.5.
         let trend = batches.trend().unwrap();
         assert!((trend.value - 6.0 / 3.5).abs() < 1e-12 && trend.half < 1e-12, "{trend:?}");
     }

@@ -1,18 +1,19 @@
-//! Whether chance explains it: shares beside their windows, even classes, distributions of times.
+//! Whether chance explains a deviation: shares outside their windows, uneven classes, distributions of times.
 
 use super::verdicts::Outcome;
 use crate::measure::Times;
 use crate::time::Micros;
 use statrs::function::gamma::checked_gamma_ur;
 
-/// Below this probability a deviation is no chance: what it is short by is said to be short.
+/// Below this probability a deviation is significant: the verdict is "short".
 pub const CHANCE: f64 = 0.001;
 /// The normal distribution's quantile of it, both sides.
 pub const DEVIATIONS: f64 = 3.29;
-/// A test's p above this holds; between it and [`CHANCE`] it stays undecided. One run in a hundred is there by chance.
+/// A test with p above this passes; between it and [`CHANCE`] it is undecided. One run in a hundred is undecided by
+/// chance.
 pub const DOUBT: f64 = 0.01;
 
-/// Whether a share lies in a window (bounds are shares, too), or so near it that chance explains it.
+/// Whether a share lies in a window (bounds are shares, too), or outside by no more than chance explains.
 pub fn within(some: u64, all: u64, low: f64, high: f64) -> Outcome {
     if all == 0 {
         return Outcome::Undecided;
@@ -21,7 +22,7 @@ pub fn within(some: u64, all: u64, low: f64, high: f64) -> Outcome {
     let bound = share.clamp(low, high);
     let deviation = (bound * (1.0 - bound) / all as f64).sqrt();
     let beyond = (share - bound).abs();
-    // Bounds are decimal, shares are binary: 0.9 % is not quite 9 of 1,000.
+    // Bounds are decimal, shares are binary: 0.9 % is not exactly 9 of 1,000.
     if beyond < 1e-12 {
         Outcome::Held
     } else if beyond <= DEVIATIONS * deviation {
@@ -31,7 +32,7 @@ pub fn within(some: u64, all: u64, low: f64, high: f64) -> Outcome {
     }
 }
 
-/// What becomes of a test's p.
+/// The outcome of a test with this p.
 pub fn of_p(p: f64) -> Outcome {
     if p > DOUBT {
         Outcome::Held
@@ -42,22 +43,22 @@ pub fn of_p(p: f64) -> Outcome {
     }
 }
 
-/// The chi-square test of classes that should be equally full; nothing if fewer than five are expected in each, the
-/// usual condition of the test.
+/// The chi-square test of classes with equal expectation; `None` if fewer than five are expected in each, the usual
+/// condition of the test.
 pub fn evenly(classes: &[u64]) -> Option<f64> {
     let n: u64 = classes.iter().sum();
     let each = n as f64 / classes.len() as f64;
     (each >= 5.0).then(|| {
         let chi: f64 = classes.iter().map(|&count| (count as f64 - each).powi(2) / each).sum();
         let freedom = (classes.len() - 1) as f64;
-        // The function knows no tail beyond 0, where all of it is.
+        // The function is undefined at 0, where the tail is 1.
         checked_gamma_ur(freedom / 2.0, chi / 2.0).unwrap_or(if chi > 0.0 { 0.0 } else { 1.0 })
     })
 }
 
-/// How far the distribution of some times is from the one that was wanted: the largest difference of the two, taken at
-/// the edges of the histogram's buckets, where the histogram is exact. Less than the true one by what happens inside of
-/// a bucket, a thousandth of the time at most.
+/// Distance between the distribution of times and the required one: their largest difference at the edges of the
+/// histogram's buckets, where the histogram is exact. It is below the true distance by what happens within a
+/// bucket, at most a thousandth of the time.
 pub fn distance(times: &Times, cumulative: impl Fn(f64) -> f64) -> f64 {
     let n = times.count().max(1) as f64;
     let (mut below, mut distance) = (0u64, 0.0f64);
@@ -86,7 +87,7 @@ pub fn kolmogorov(distance: f64, n: u64) -> f64 {
     (2.0 * (1..=100).map(term).sum::<f64>()).clamp(0.0, 1.0)
 }
 
-/// The think times' distribution (clause 5.2.5.4): exponential, cut at ten times its mean.
+/// The think times' distribution (clause 5.2.5.4): exponential, truncated at ten times its mean.
 pub fn exponential(mean: f64) -> impl Fn(f64) -> f64 {
     move |seconds| if seconds >= 10.0 * mean { 1.0 } else { 1.0 - (-seconds / mean).exp() }
 }
@@ -101,7 +102,8 @@ mod tests {
         let percent = |some, all| within(some, all, 0.0095, 0.0105);
         assert_eq!(percent(95, 10_000), Outcome::Held);
         assert_eq!(percent(105, 10_000), Outcome::Held);
-        // 0.80 % of 10,000: the deviation at the bound is 0.097 points, so that 0.15 beyond is chance; of a million it is not.
+        // 0.80 % of 10,000: the standard deviation at the bound is 0.097 points, so 0.15 beyond is chance; for a
+        // million it is not.
         assert_eq!(percent(80, 10_000), Outcome::Undecided);
         assert_eq!(percent(8_000, 1_000_000), Outcome::Short);
         assert_eq!(percent(0, 1_000_000), Outcome::Short);
@@ -142,7 +144,7 @@ mod tests {
         }
         let p = |times: &Times| kolmogorov(distance(times, exponential(12.0)), times.count());
         assert!(p(&right) > DOUBT, "{}", p(&right));
-        // Whole seconds, as a tool of today has them; an even distribution of the right mean.
+        // Whole seconds, as some tools record; an even distribution with the right mean.
         assert!(p(&rounded) < CHANCE && p(&even) < CHANCE);
     }
 }

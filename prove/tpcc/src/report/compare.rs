@@ -1,12 +1,12 @@
-//! Two runs side by side: by how much they differ, and whether chance explains it.
+//! Compares two runs: their differences, and whether chance explains them.
 //!
-//! What an interval is from, is said with it:
+//! Each interval names its method:
 //!
-//! * *throughput*: means over batches of 10 s or more, which are nearly independent (neighbouring seconds are not); Welch's
-//!   interval of the difference of the two means;
-//! * *quantiles of response times*: the binomial distribution of ranks, with as many independent times as there would be
-//!   if New-Order's batch means scattered like means of independent ones; the difference's interval joins both sides'
-//!   (Zou and Donner's way);
+//! * *throughput*: means over batches of 10 s or more, which are nearly independent (neighbouring seconds are not);
+//!   Welch's interval of the difference of the two means;
+//! * *quantiles of response times*: the binomial distribution of ranks, with an effective number of independent
+//!   times from the scatter of New-Order's batch means; the interval of the difference combines both sides (Zou and
+//!   Donner);
 //! * *CPU time*: one number for a run, so it has no interval. Repeat the runs.
 
 use super::batches::{self, Batches};
@@ -24,42 +24,42 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Two runs side by side.
+/// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Figure by figure.
     pub lines: Vec<Line>,
     /// In what order and environment differ.
     pub differences: Vec<Difference>,
-    /// Why they should not be compared; empty if they may. Filled only if that was overruled.
+    /// Why they should not be compared. Empty unless `force` overruled a refusal.
     pub incomparable: Vec<String>,
-    /// What else is to be known of the two.
+    /// Warnings about the two runs.
     pub remarks: Vec<String>,
 }
 
 /// A figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// "a minute", "s", "CPU s".
     pub unit: &'static str,
-    /// Of the first run.
+    /// The first run's value.
     pub a: f64,
-    /// Of the second one.
+    /// The second run's value.
     pub b: f64,
-    /// The 95 % interval of `b - a`; nothing if a run gives none.
+    /// The 95 % interval of `b - a`; `None` if a run has none.
     pub interval: Option<Interval>,
-    /// What the interval is from.
+    /// The method of the interval.
     pub from: String,
-    /// What is more is better.
+    /// Whether larger is better.
     pub more_is_better: bool,
 }
 
-/// Something that the two were not alike in.
+/// A parameter in which the two differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The path of it: `order.connections`.
+    /// Its path: `order.connections`.
     pub what: String,
     /// In the first run.
     pub a: String,
@@ -67,11 +67,11 @@ pub struct Difference {
     pub b: String,
 }
 
-/// Differences within this share of A's figure do not matter.
+/// Differences within this share of A's figure count as equal.
 const SAME: f64 = 0.02;
 
 impl Line {
-    /// What is to be said of it, in a few words.
+    /// The verdict in a few words.
     pub fn verdict(&self) -> &'static str {
         match self.interval {
             None if self.from.is_empty() => "one number a run: no interval",
@@ -159,8 +159,8 @@ fn throughput(a: &RunResult, b: &RunResult) -> [Line; 1] {
     [Line { name: "New-Orders".into(), unit: "a minute", a, b, interval, from, more_is_better: true }]
 }
 
-/// How many independent times are worth one of these, by New-Order's: the variance of batch means that independent times
-/// would have, by the one that there is. At most 1.
+/// Effective number of independent times per time, from New-Order's batches: the variance of batch means under
+/// independence divided by the observed variance. At most 1.
 fn independence(result: &RunResult) -> f64 {
     let seconds = batches::interval(result);
     let sums = seconds.chunks_exact(batches::BATCH_SECONDS).filter_map(|batch| {
@@ -192,11 +192,11 @@ struct Ranked {
     low: f64,
     high: f64,
     independent: f64,
-    /// Whether enough lie on either side for the normal distribution to stand for the binomial one.
+    /// Whether enough times lie on either side for the normal approximation of the binomial distribution.
     is_enough: bool,
 }
 
-/// This many on either side of a quantile are enough: the usual rule for the normal distribution.
+/// The required number on either side of a quantile: the usual rule for the normal approximation.
 const EITHER_SIDE: f64 = 5.0;
 
 impl Ranked {
@@ -381,7 +381,7 @@ mod tests {
             [Difference { what: "order.seed".into(), a: "1".into(), b: "2".into() }]
         );
         let mut slower = other.clone();
-        // As spread as the others are: that gives the number of independent ones.
+        // The spread of the others determines the effective number of independent times.
         slower.kinds[0].response = crate::measure::Times::new();
         for micros in 0..other.kinds[0].completed {
             slower.kinds[0].response.record(
@@ -404,7 +404,7 @@ mod tests {
         let comparison = compare(&one, &more, false).unwrap();
         let line = line(&comparison, "New-Orders");
         assert_eq!((line.verdict(), line.b), ("B is better", line.a * 2.0));
-        // The interval lies around the difference of the batches, which is that of the runs.
+        // The interval lies around the difference of the batch means, which is that of the runs.
         let Interval { low, high } = line.interval.unwrap();
         assert!(low < line.a && line.a < high && high - low < line.a, "{line:?}");
     }

@@ -1,6 +1,6 @@
-//! Published records, as context and not as a claim: what this program measures is no TPC result and stands in no list.
+//! Published records, for context only: this program's figures are not TPC results.
 //!
-//! Numbers as the literature and the makers' reports have them; two are from memory and are marked so.
+//! Numbers are from the literature and the vendors' reports; two are from memory and are marked so.
 
 /// A published record.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,7 +9,7 @@ pub struct Record {
     pub year: u16,
     /// System and machine.
     pub system: &'static str,
-    /// Its figure: tpmC, unlike Hardmeter's.
+    /// Its figure: tpmC, which Hardmeter does not measure.
     pub figure: f64,
     /// Whether the number was read, or is from memory.
     pub read: bool,

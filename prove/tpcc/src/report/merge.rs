@@ -1,13 +1,13 @@
-//! Several drivers' results of one run become one.
+//! Merges several drivers' results of one run.
 //!
-//! Histograms add without loss: the sum is what one driver would have recorded. What must not be added is refused: another
-//! order, warehouses that two drivers had, runs that were not at the same time.
+//! Histograms add exactly: the sum equals what one driver would have recorded. Results that must not be added are
+//! refused: different orders, warehouses in two drivers, runs at different times.
 
 use crate::error::TpccError;
 use crate::measure::{add_errors, add_series, Condition, Ending, RunResult};
 use crate::order::{Mode, RunOrder};
 
-/// Seconds that drivers may begin apart: with what their machines' calendars differ by.
+/// Maximum start skew between drivers in seconds, clock skew included.
 pub const TOLERANCE_SECONDS: f64 = 2.0;
 
 /// Merges the results of several drivers. `tolerance_seconds`: maximum start skew between them, clock skew
@@ -34,7 +34,7 @@ fn seconds_later(result: &RunResult, begun: u64) -> usize {
     ((result.started_at - begun) as f64 / 1e6).round() as usize
 }
 
-/// Puts a result on the calendar of the driver that began first.
+/// Shifts a result's times to those of the driver that began first.
 fn shift(result: &mut RunResult, begun: u64) {
     let later = seconds_later(result, begun);
     if later > 0 {
@@ -69,10 +69,10 @@ fn ranges(result: &RunResult) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// The first thing in which two orders of one run must not differ, but do.
+/// The first parameter in which two orders of one run must not differ, but do.
 fn difference(one: &RunOrder, two: &RunOrder) -> Option<(&'static str, String, String)> {
-    // All fields by name: a new one must be thought about here. A driver's own are its range, its connections and threads,
-    // its seed, and when it was to begin.
+    // All fields by name, so that a new one cannot be forgotten. Drivers may differ in range, connections, threads,
+    // seed and start time.
     let RunOrder {
         all_warehouses,
         first_warehouse: _,
@@ -148,7 +148,7 @@ fn add(sum: &mut RunResult, other: RunResult, begun: u64) {
     }
     sum.ending = worse(sum.ending.clone(), other.ending);
     if sum.measured_seconds != other.measured_seconds {
-        // By the longer interval, a driver that was cut off lowers the throughput, as it should.
+        // With the longer interval, a driver that was cut off lowers the throughput, as it should.
         sum.measured_seconds = sum.measured_seconds.max(other.measured_seconds);
         sum.environment
             .remarks
@@ -163,7 +163,7 @@ fn add(sum: &mut RunResult, other: RunResult, begun: u64) {
     sum.delivery_districts.0 += other.delivery_districts.0;
     sum.delivery_districts.1 += other.delivery_districts.1;
     add_errors(&mut sum.errors, &other.errors);
-    // They look at one server: who saw more of its checkpoints, and of its time, saw better.
+    // Both observed the same server: keep the more complete observation.
     if other.checkpoints.len() > sum.checkpoints.len() {
         sum.checkpoints = other.checkpoints;
     }
@@ -189,7 +189,7 @@ fn worse(one: Ending, two: Ending) -> Ending {
     }
 }
 
-/// A condition holds if it did wherever it was checked.
+/// A condition holds if it held in every check.
 fn both(mut one: Vec<Condition>, two: Vec<Condition>) -> Vec<Condition> {
     for condition in two {
         match one.iter_mut().find(|known| known.number == condition.number) {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::report::testing;
 
-    /// A result without what tells its drivers and their seeds apart.
+    /// A result without the fields that differ between drivers.
     fn bare(mut result: RunResult) -> RunResult {
         result.drivers.clear();
         (result.order.connections, result.order.threads) = (0, 0);

@@ -1,5 +1,5 @@
-//! What a [`crate::measure::RunResult`] says: verdicts clause by clause, one HTML file with the graphs of clause 5.6, text, the
-//! comparison of two runs, the sum of several drivers.
+//! Reports on a [`crate::measure::RunResult`]: verdicts by clause, an HTML file with the graphs of clause 5.6,
+//! text, the comparison of two runs, the sum of several drivers.
 //!
 //! ```text
 //!   result file(s) --> verdicts --> text, html, JSON       (the same verdicts in all three)
@@ -7,12 +7,12 @@
 //!                  --> merge        several drivers' results of one run become one result
 //! ```
 //!
-//! Nothing here measures; everything is a function of result files, so that an old file can be read by a newer report.
+//! Reports depend only on result files, so that a newer version can report on an old file.
 //!
-//! The mix, keying and think times, response times, their average, and the 80 s of deferred deliveries were read in pages of
-//! revision 5.11 (clauses 5.2.5.6, 5.2.5.7). **Not verified against the official text**, and marked so line by line
-//! ([`verdicts::Basis`]): skipped districts, the menu, what a steady state is, checkpoints in the interval; the graphs' details
-//! (clause 5.6).
+//! The mix, keying and think times, response times, their average, and the 80 s of deferred deliveries were read in
+//! pages of revision 5.11 (clauses 5.2.5.6, 5.2.5.7). **Not verified against the official text**, and marked so
+//! line by line ([`verdicts::Basis`]): skipped districts, the menu, the definition of the steady state, checkpoints
+//! in the interval; the graphs' details (clause 5.6).
 
 mod batches;
 mod chance;

@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-/// A number with as many decimals as it takes to see three digits, thousands apart: `12,861`, `12.9`, `0.0412`.
+/// A number with the decimals needed for three digits, and thousands separators: `12,861`, `12.9`, `0.0412`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -25,7 +25,7 @@ pub fn with_decimals(value: f64, decimals: usize) -> String {
     format!("{sign}{}{rest}", thousands(whole))
 }
 
-/// A probability of a test, as it is printed: never as zero.
+/// A p-value for display: never printed as zero.
 pub fn probability(p: f64) -> String {
     match p {
         p if p < 0.001 => "p < 0.001".into(),
@@ -33,7 +33,7 @@ pub fn probability(p: f64) -> String {
     }
 }
 
-/// A whole number, thousands apart.
+/// A whole number with thousands separators.
 pub fn count(value: u64) -> String {
     thousands(&value.to_string())
 }
@@ -58,7 +58,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A length of time: `45 s`, `10 min`, `2 h 3 min`.
+/// A duration: `45 s`, `10 min`, `2 h 3 min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
@@ -81,7 +81,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// The calendar's date and time of microseconds since 1970, in UTC: `2026-11-22 07:13:44 UTC`.
+/// Date and time in UTC from microseconds since 1970: `2026-11-22 07:13:44 UTC`.
 pub fn date(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     let (days, of_day) = ((seconds / 86_400) as i64, seconds % 86_400);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn dates_are_the_calendars() {
-        // By date -u -d @...
+        // Expected values from date -u -d @...
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(date(951_782_400_000_000), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_331_624_000_000), "2026-11-22 07:13:44 UTC");

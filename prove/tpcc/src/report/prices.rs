@@ -1,4 +1,4 @@
-//! A price sheet: what the measured system costs, and so what a New-Order a minute does.
+//! A price sheet: the cost of the measured system, and per New-Order per minute.
 //!
 //! ```toml
 //! currency = "EUR"
@@ -19,28 +19,28 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// What prices are in.
+    /// Currency of the prices.
     pub currency: String,
-    /// Months of maintenance: three years, as the specification's pricing has it.
+    /// Months of maintenance: three years, as in the specification's pricing.
     #[serde(default = "three_years")]
     pub months: u32,
-    /// What is paid for.
+    /// The priced items.
     #[serde(default, rename = "item")]
     pub items: Vec<Item>,
 }
 
-/// Something to be paid for.
+/// A priced item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Of each.
+    /// Price of one.
     pub price: f64,
-    /// How many.
+    /// Number of items.
     #[serde(default = "one")]
     pub quantity: f64,
-    /// Of each, a month.
+    /// Maintenance per month of one.
     #[serde(default)]
     pub maintenance: f64,
 }
@@ -97,12 +97,12 @@ impl Prices {
         Prices::parse(&text, &file)
     }
 
-    /// Of everything.
+    /// Total price.
     pub fn total(&self) -> f64 {
         self.items.iter().map(|item| item.total(self.months)).sum()
     }
 
-    /// Of one New-Order a minute; nothing of a system that does none.
+    /// Price of one New-Order per minute; `None` without New-Orders.
     pub fn per_new_order(&self, new_orders_a_minute: f64) -> Option<f64> {
         (new_orders_a_minute >= 1.0).then(|| self.total() / new_orders_a_minute.floor())
     }

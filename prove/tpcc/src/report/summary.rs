@@ -1,4 +1,4 @@
-//! The figures of a run, as text, HTML and JSON show them.
+//! The figures of a run for text, HTML and JSON.
 
 use super::batches::{self, Batches, Estimate};
 use crate::backend::Style;
@@ -13,9 +13,9 @@ use serde::Serialize;
 pub struct Summary {
     /// New-Orders a minute, those rolled back too (clause 5.4.1).
     pub new_orders_a_minute: f64,
-    /// Half of the 95 % interval of that, by means of batches of 10 s or more; nothing of a run below a minute.
+    /// Half of its 95 % interval, from batch means of 10 s or more; `None` for a run below a minute.
     pub half_interval: Option<f64>,
-    /// New-Orders a minute that are in the database: what others call NOPM.
+    /// Committed New-Orders per minute: NOPM of other tools.
     pub nopm: f64,
     /// New-Orders a minute and warehouse.
     pub per_warehouse: f64,
@@ -25,11 +25,11 @@ pub struct Summary {
     pub measured_seconds: f64,
     /// CPU seconds of all drivers, by 1,000 New-Orders.
     pub driver_cpu_per_1000: Option<f64>,
-    /// CPU seconds of the server, by 1,000 New-Orders, where it could be seen.
+    /// CPU seconds of the server per 1,000 New-Orders; `None` if not observed.
     pub server_cpu_per_1000: Option<f64>,
     /// The drivers' largest resident memory, summed.
     pub driver_resident_bytes: u64,
-    /// By transaction.
+    /// Figures by transaction.
     pub kinds: Vec<KindSummary>,
     /// Deferred deliveries, from being queued to being done.
     pub delivery: Option<Quantiles>,
@@ -42,7 +42,7 @@ pub struct KindSummary {
     pub kind: Kind,
     /// Ended in the interval.
     pub completed: u64,
-    /// Of all, in percent.
+    /// Share of all transactions in percent.
     pub share: f64,
     /// Rolled back as they should be.
     pub rolled_back: u64,
@@ -75,7 +75,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of some times; nothing if there are none.
+    /// The quantiles of times; `None` if there are none.
     pub fn of(times: &Times) -> Option<Quantiles> {
         let at = |share| times.quantile(share).map(Micros::as_seconds);
         Some(Quantiles {
@@ -92,7 +92,7 @@ impl Quantiles {
 }
 
 impl Summary {
-    /// Of a run.
+    /// The summary of a run.
     pub fn of(result: &RunResult) -> Summary {
         let transactions: u64 = result.kinds.iter().map(|kind| kind.completed).sum();
         let orders = result.of(Kind::NewOrder).completed;
@@ -125,13 +125,13 @@ impl Summary {
     }
 }
 
-/// New-Orders a minute by batch means.
+/// New-Orders per minute, by batch means.
 pub fn throughput(result: &RunResult) -> Option<Estimate> {
     let a_second = Batches::of(&batches::new_orders(result)).mean()?;
     Some(Estimate { value: a_second.value * 60.0, half: a_second.half * 60.0 })
 }
 
-/// What was run, in words: name, value.
+/// The parameters in words: name, value.
 pub fn order_in_words(order: &RunOrder) -> Vec<(&'static str, String)> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
     let warehouses = if order.warehouses == order.all_warehouses {
@@ -193,7 +193,7 @@ pub fn order_in_words(order: &RunOrder) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Who asks, and when.
+/// The mode in words.
 pub fn mode_in_words(mode: Mode) -> String {
     match mode {
         Mode::Terminals { time_factor: 1.0 } => "terminals with keying and think times".into(),

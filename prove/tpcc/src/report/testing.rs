@@ -1,4 +1,5 @@
-//! A run for tests: terminals by the specification against a server that answers in 20 ms or so, in no time at all.
+//! A simulated run for tests: the specification's terminals and a server that answers in about 20 ms, in virtual
+//! time.
 
 use crate::measure::{
     self, testing, Checkpoint, Condition, Ending, Measured, Recorder, Run, RunResult, ServerCost,
@@ -10,7 +11,7 @@ use crate::work::{
     Customer, Delivery, Input, Kind, NewOrder, OrderLine, OrderStatus, Payment, StockLevel, MAX_LINES,
 };
 
-/// Runs so many warehouses.
+/// A run of `warehouses` warehouses.
 pub fn run(warehouses: u32, ramp: f64, interval: f64, seed: u64) -> RunResult {
     part(1, warehouses, warehouses, ramp, interval, seed)
 }
@@ -58,7 +59,7 @@ fn terminal(recorder: &mut Recorder, warehouse: u32, district: u8, all: u32, see
     let mut deck = Vec::new();
     loop {
         if deck.is_empty() {
-            // 45/43/4/4/4, so that 12.86 a minute are to be had.
+            // 45/43/4/4/4, so that 12.86 per minute are possible.
             let cards = stream.permutation(0..=99);
             deck = cards
                 .iter()

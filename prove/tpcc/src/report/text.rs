@@ -190,7 +190,7 @@ fn verdict_lines(verdicts: &[&Verdict]) -> String {
     table.render(Style::default(), 2)
 }
 
-/// What a server or a file said, without what would break lines or colour a terminal.
+/// A text from a server or a file, without line breaks and terminal control characters.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -222,7 +222,7 @@ mod tests {
         assert!(text.contains("not a TPC result"));
         assert!(text.contains("could not serialize  [31m") && !text.contains('\u{1b}'));
         assert!(text.contains("20 warehouses, 200 terminals with keying"));
-        // A CPU second each: 0.5 s of the driver.
+        // One CPU second for each; the driver used 0.5 s.
         let cost =
             format!("driver {:.4} CPU s, server {:.4} CPU s", 500.0 / all as f64, 12_500.0 / all as f64);
         assert!(text.contains(&cost), "{text}");

@@ -1,6 +1,6 @@
-//! Clients without keying and think times: each asks again as soon as it has its answer.
+//! Clients without keying and think times: each sends its next transaction on its answer.
 //!
-//! Client c is at home in the driver's warehouse c mod W. Its number is the [`TerminalId`] of its work.
+//! The home warehouse of client c is the driver's warehouse c mod W. Its number is the [`TerminalId`] of its work.
 
 use super::deck::Deck;
 use super::entry::Entries;
@@ -24,10 +24,10 @@ pub(super) struct Clients {
     seed: u64,
     homes: Homes,
     entries: Entries,
-    /// By number; those of other threads are in it too, and are never asked.
+    /// By number; includes those of other threads, which are not used.
     clients: Vec<Client>,
     count: u32,
-    /// Who has no transaction under way, and since when.
+    /// Clients without an outstanding transaction, and since when.
     idle: VecDeque<(TerminalId, Micros)>,
 }
 
@@ -52,9 +52,9 @@ impl Source for Clients {
         while let Some((terminal, due)) = self.idle.pop_front() {
             let client = &mut self.clients[terminal.0 as usize];
             let warehouse = self.homes.warehouse(terminal.0 % self.homes.all());
-            // Clients of one warehouse are its terminals in turn.
+            // Clients of one warehouse use its terminals in turn.
             let district = (terminal.0 / self.homes.all() % TERMINALS_OF_A_WAREHOUSE + 1) as u8;
-            // Named by where it is at home, so that drivers with one seed differ.
+            // The stream's name includes the home warehouse, so that drivers with one seed differ.
             let name = u64::from(self.homes.warehouse(0)) << 32 | u64::from(terminal.0);
             let kind =
                 client.deck.deal(&mut Stream::of_transaction(self.seed, Part::Turn, name, client.dealt));
@@ -108,7 +108,7 @@ mod tests {
             }
             assert_eq!(clients, 7);
         }
-        // Each client's inputs came twice, from one thread and from two: the same as far as both went.
+        // Each client's inputs were recorded twice, with one thread and with two: equal up to the shorter of both.
         assert_eq!(inputs.len(), 7);
         for drawn in inputs.values() {
             let again = drawn[1..].iter().position(|input| *input == drawn[0]).unwrap() + 1;

@@ -1,18 +1,19 @@
-//! Which transaction comes next: cards, dealt without replacement (clause 5.2.4.2's second technique).
+//! Selects the next transaction from decks of cards, dealt without replacement (clause 5.2.4.2's second technique).
 
 use crate::random::Stream;
 use crate::work::Kind;
 
-/// Cards of a deck by [`Kind`]: 43.5 % are payments, 4.3 % each of the last three, so that whole decks keep to clause
-/// 5.2.3's least mix independent of chance. New-Orders are 10 of 23, and not the 45 % by which 12.86 a minute and
-/// warehouse is reached: see [`super::pause`].
+/// Cards of a deck by [`Kind`]: 43.5 % are payments, 4.3 % each of the last three, so that whole decks meet clause
+/// 5.2.3's minimum mix independent of chance. New-Orders are 10 of 23, not the 45 % needed for 12.86 per minute and
+/// warehouse: see [`super::pause`].
 pub const DECK: [u32; 5] = [10, 10, 1, 1, 1];
 
-/// What is left of a terminal's deck, in two bytes. Dealing one at random of those that are left is dealing from a shuffled deck.
+/// The remaining cards of a terminal's deck, in two bytes. Dealing a random one of the remaining cards equals
+/// dealing from a shuffled deck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Deck(u16);
 
-/// Where the count of each kind lies: the first bit. New-Orders and payments have four, the others one.
+/// The first bit of each kind's count. New-Orders and payments have four bits, the others one.
 const FIRST_BIT: [u32; 5] = [0, 4, 8, 9, 10];
 const FULL: u16 = 10 | 10 << 4 | 1 << 8 | 1 << 9 | 1 << 10;
 
@@ -27,7 +28,7 @@ impl Deck {
         u32::from(self.0 >> FIRST_BIT[kind.index()] & mask)
     }
 
-    /// Deals one; an empty deck is shuffled anew before.
+    /// Deals a card; an empty deck is replaced by a full one first.
     pub fn deal(&mut self, stream: &mut Stream) -> Kind {
         if self.0 == 0 {
             *self = Deck::full();
@@ -66,7 +67,7 @@ mod tests {
         }
         orders.sort();
         orders.dedup();
-        // There are 23! / (10! 10!) = 1.96e9 orders: two of a thousand decks are alike with p = 0.0003.
+        // There are 23! / (10! 10!) = 1.96e9 orders: two of a thousand decks are equal with p = 0.0003.
         assert_eq!(orders.len(), 1000);
     }
 

@@ -1,4 +1,4 @@
-//! What is entered (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1).
+//! The input data of transactions (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1).
 
 use crate::order::RunOrder;
 use crate::population::ITEMS;
@@ -7,7 +7,7 @@ use crate::work::{
     Customer, Delivery, Input, Kind, NewOrder, OrderLine, OrderStatus, Payment, StockLevel, MAX_LINES,
 };
 
-/// What all of a run's inputs have in common.
+/// Common parameters of all inputs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries {
     constants: Constants,
@@ -20,7 +20,7 @@ impl Entries {
         Entries { constants: order.constants, all_warehouses: order.all_warehouses }
     }
 
-    /// What is entered at a terminal of a warehouse; the district is the terminal's, where it matters: in Stock-Level.
+    /// Draws the input at a terminal of a warehouse; the district is the terminal's in Stock-Level.
     pub fn draw(&self, kind: Kind, warehouse: u32, district: u8, stream: &mut Stream) -> Input {
         match kind {
             Kind::NewOrder => Input::NewOrder(self.new_order(warehouse, stream)),
@@ -80,7 +80,7 @@ impl Entries {
         stream.nurand(A_CUSTOMER, self.constants.customer, 1..=3000) as u16
     }
 
-    /// One of the other warehouses of the database, each as likely; the same if there is no other.
+    /// One of the other warehouses of the database, with equal probability; the same one if there is no other.
     fn other_warehouse(&self, warehouse: u32, stream: &mut Stream) -> u32 {
         if self.all_warehouses < 2 {
             return warehouse;
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_single_warehouse_has_no_others() {
         let alone = Entries { all_warehouses: 1, ..ENTRIES };
-        // Warehouse 3 stands for the only one there is.
+        // Warehouse 3 is the only one here.
         assert!(orders(alone).take(2000).all(|order| order.lines().iter().all(|line| line.supply == 3)));
         assert!(payments(alone).take(2000).all(|payment| payment.customer_warehouse == 3));
     }
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn customers_and_items_are_drawn_by_nurand_with_the_constants_of_the_run() {
-        // By the formula itself: the exact probability of each customer, and a chi-square over all of them.
+        // Expected values from the formula: the exact probability of each customer, and a chi-square over all of
+        // them.
         let mut exact = vec![0f64; 3000];
         for low in 0..=A_CUSTOMER {
             for high in 1..=3000 {
@@ -238,10 +239,10 @@ mod tests {
                 (f64::from(count) - expected).powi(2) / expected
             })
             .sum();
-        // 2999 degrees of freedom: mean 2999, deviation 77.4. Four of them; the rarest customer is expected 0.1 times, which
-        // widens the deviation, but some 2 % only.
+        // 2999 degrees of freedom: mean 2999, standard deviation 77.4. The rarest customer is expected 0.1 times,
+        // which widens the deviation by about 2 %.
         assert!((chi - 2999.0).abs() < 6.0 * 77.4, "{chi}");
-        // Turned by another C, the same draws are other customers, and as many of each.
+        // With another C, the same draws give other customers with the same counts.
         let turned = Entries { constants: Constants { customer: 201, ..ENTRIES.constants }, ..ENTRIES };
         for (one, other) in orders(ENTRIES).zip(orders(turned)).take(1000) {
             assert_eq!(u32::from(one.customer) % 3000 + 1, u32::from(other.customer));

@@ -1,4 +1,4 @@
-//! Which warehouses are whose: every so-manieth of the driver's is a thread's.
+//! The warehouses of a thread: every n-th one of the driver's.
 
 use crate::order::RunOrder;
 use crate::work::TerminalId;
@@ -24,12 +24,12 @@ impl Homes {
         Homes { first_warehouse, warehouses, thread, threads }
     }
 
-    /// How many there are.
+    /// Number of this thread's warehouses.
     pub fn count(&self) -> u32 {
         self.warehouses.saturating_sub(self.thread).div_ceil(self.threads)
     }
 
-    /// How many the driver has.
+    /// Number of the driver's warehouses.
     pub fn all(&self) -> u32 {
         self.warehouses
     }
@@ -69,7 +69,7 @@ impl Homes {
         first..first + u64::from(self.warehouses) * u64::from(TERMINALS_OF_A_WAREHOUSE)
     }
 
-    /// What draws of a terminal are named by: the same in all drivers and with any number of threads.
+    /// The name of a terminal's random streams: the same in all drivers and with any number of threads.
     pub fn name(&self, terminal: TerminalId) -> u64 {
         let (warehouse, district) = self.home(terminal);
         u64::from(warehouse) * u64::from(TERMINALS_OF_A_WAREHOUSE) + u64::from(district)

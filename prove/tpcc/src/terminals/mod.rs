@@ -1,4 +1,5 @@
-//! Who asks, and when: the specification's terminals in a timer wheel, clients without think time, a Poisson process.
+//! Sources of transactions: the specification's terminals in a timer wheel, clients without think time, a Poisson
+//! process.
 //!
 //! ```text
 //! specified   terminals with keying and think times    ([`Mode::Terminals`])    wheel           their timers
@@ -7,13 +8,13 @@
 //! homes       which warehouses are whose                                        entry           what is entered (2.4.1 to 2.8.1)
 //! ```
 //!
-//! A terminal is 24 bytes, its timer included, and no thread, no task, no connection: 390,000 of them (the number of Kuroki
-//! et al. 2001) are one driver's. The run's seed and a terminal's number decide everything about it, independent of the
-//! server does, and however many threads share the work: each transaction has a random stream of its own.
+//! A terminal takes 24 bytes including its timer, without a thread, task or connection: one driver has 390,000 of
+//! them (the number of Kuroki et al. 2001). The run's seed and a terminal's number determine its draws, independent
+//! of the server and of the number of threads: each transaction has a random stream of its own.
 //!
-//! Verified against the text of TPC-C 5.11: keying and think times, least shares (clause 5.2.5.7). Not verified against it:
-//! that Stock-Level's district is the terminal's, that a customer of the only warehouse there is may live in another district
-//! (clause 2.5.1.2).
+//! Verified against the text of TPC-C 5.11: keying and think times, least shares (clause 5.2.5.7). Not verified
+//! against it: that Stock-Level's district is the terminal's, that a customer of the only warehouse there is may
+//! live in another district (clause 2.5.1.2).
 
 mod clients;
 mod deck;
@@ -35,8 +36,8 @@ pub use weights::WEIGHTS;
 use crate::order::{Mode, RunOrder};
 use homes::Homes;
 
-/// The source of a thread of the driver: thread `number` of `order.threads` takes every so-manieth warehouse. A thread for
-/// which none is left has nothing to do.
+/// The source of a thread of the driver: thread `number` of `order.threads` takes every n-th warehouse. A thread
+/// without a warehouse has no work.
 pub fn source(order: &RunOrder, number: u32) -> Box<dyn Source + Send> {
     let homes = Homes::of(order, number);
     match order.mode {

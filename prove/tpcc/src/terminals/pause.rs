@@ -1,7 +1,8 @@
 //! Keying and think times (clause 5.2.5).
 //!
-//! With the deck's mix a terminal's cycle lasts 476 / 23 = 20.70 s and the answer's time, so that a warehouse's ten terminals
-//! enter 12.60 New-Orders a minute at most. (12.86, the most that clause 4.2 allows, belongs to 45 % New-Orders in 20.99 s.)
+//! With the deck's mix a terminal's cycle lasts 476 / 23 = 20.70 s plus the response time, so that a warehouse's
+//! ten terminals send at most 12.60 New-Orders per minute. (12.86, the maximum of clause 4.2, results from 45 %
+//! New-Orders in 20.99 s.)
 
 use super::deck::DECK;
 use crate::random::Stream;
@@ -12,27 +13,27 @@ use crate::work::Kind;
 pub const KEYING_SECONDS: [u32; 5] = [18, 3, 2, 2, 2];
 /// Means of think times in seconds, by [`Kind`]: negative exponential (clause 5.2.5.7).
 pub const THINK_SECONDS: [u32; 5] = [12, 12, 10, 5, 5];
-/// A think time is at most this multiple of its mean (clause 5.2.5.4 allows to cut it off there).
+/// Maximum think time as a multiple of its mean (clause 5.2.5.4 allows truncation there).
 pub const LONGEST_THINK: u32 = 10;
 
-/// Keying and think times, shortened or stretched.
+/// Keying and think times with a factor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
     factor: f64,
 }
 
 impl Pauses {
-    /// Those of the specification, times a factor.
+    /// The specification's times, multiplied by a factor.
     pub fn new(factor: f64) -> Pauses {
         Pauses { factor: if factor.is_finite() { factor.max(0.0) } else { 1.0 } }
     }
 
-    /// How long a transaction is keyed.
+    /// The keying time of a transaction.
     pub fn keying(self, kind: Kind) -> Micros {
         Micros::of_seconds(f64::from(KEYING_SECONDS[kind.index()]) * self.factor)
     }
 
-    /// How long its answer is thought about.
+    /// Draws the think time after a transaction.
     pub fn think(self, kind: Kind, stream: &mut Stream) -> Micros {
         let mean = f64::from(THINK_SECONDS[kind.index()]) * self.factor;
         Micros::of_seconds(mean * stream.exponential().min(f64::from(LONGEST_THINK)))
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn think_times_are_exponential_and_cut_off() {
-        // Two values of the distribution from its tables: 1.358 is 0.05, 1.628 is 0.01.
+        // Two values from tables of the distribution: 1.358 is 0.05, 1.628 is 0.01.
         assert!((kolmogorov(1.358e-4, 1e8) - 0.05).abs() < 1e-3);
         assert!((kolmogorov(1.628e-4, 1e8) - 0.01).abs() < 1e-3);
         for (seed, kind) in Kind::ALL.into_iter().enumerate() {

@@ -1,6 +1,7 @@
-//! Transactions that come by a Poisson process, independent of earlier ones: no terminal waits for answers.
+//! Transactions that arrive as a Poisson process, independent of earlier ones: no terminal waits for answers.
 //!
-//! Each thread has a process of its own, by its share of the warehouses; together they are one of the whole rate.
+//! Each thread has its own process with a rate by its share of the warehouses; together they form one process of
+//! the whole rate.
 
 use super::deck::Deck;
 use super::entry::Entries;
@@ -20,7 +21,7 @@ pub(super) struct Poisson {
     deck: Deck,
     /// Microseconds between two on average.
     mean_gap: f64,
-    /// When the next one comes, not rounded: errors do not add up. Nothing: never.
+    /// The next arrival, not rounded, so that errors do not accumulate. `None`: never.
     next: Option<f64>,
 }
 
@@ -94,7 +95,7 @@ mod tests {
             let theory = 1.0 - (-gap).exp();
             (theory - at as f64 / count).abs().max((theory - (at + 1) as f64 / count).abs())
         });
-        // Kolmogorov's limit: 1.63 is p = 0.01. Whole microseconds of 2000 add 0.0005 at most.
+        // Kolmogorov's limit: 1.63 is p = 0.01. Rounding to microseconds adds at most 0.0005 at a mean of 2000.
         assert!(distances.fold(0.0, f64::max) < 1.63 / count.sqrt() + 0.0005);
         let mut counts = [0u32; 50];
         for work in &works {

@@ -6,13 +6,13 @@
 //!            '--------- fixed when answered -------'-------- response time --------'
 //! ```
 //!
-//! **What is recorded of pauses** is what passed by the clock, not what was drawn. From the answer to `entered` the
-//! terminal waited; keying is constant and is known to have been its last part, all before it was thinking. So the driver's
-//! lag is in the think time (a driver that lags fails the test of its distribution), and is in the response time, which counts
-//! from `due`: it counts in both, and is hidden in neither. It is also printed separately.
+//! **Recorded pauses** are measured, not the drawn ones. The pause is the time from the answer to `entered`; its
+//! last part is keying, which is constant, the rest is thinking. So the driver's lag is in the think time (a
+//! lagging driver fails the test of its distribution) and in the response time, which counts from `due`. It is also
+//! printed separately.
 //!
-//! Pauses end at whole milliseconds, later rather than sooner (0.5 ms on average, 0.004 % of a New-Order's): the wheel's
-//! unit. A first transaction has no pause before it: terminals begin at random over one mean cycle.
+//! Pauses are rounded up to whole milliseconds, the wheel's unit (0.5 ms on average, 0.004 % of a New-Order's
+//! pause). The first transaction has no preceding pause: terminals begin at random over one mean cycle.
 
 use super::deck::Deck;
 use super::entry::Entries;
@@ -29,13 +29,13 @@ use crate::work::{Kind, TerminalId, Work};
 
 const MICROS_OF_A_TICK: u64 = 1000;
 
-/// A terminal; its timer in the wheel has another 8 bytes.
+/// A terminal; its timer in the wheel takes another 8 bytes.
 struct Terminal {
-    /// When its last answer came.
+    /// The time of its last answer.
     answered: Micros,
     /// Transactions that it was dealt, the next one too.
     dealt: u32,
-    /// Not used where transactions are drawn by weights.
+    /// Unused if transactions are drawn by weights.
     deck: Deck,
     next: Kind,
     last: Option<Kind>,
@@ -47,7 +47,7 @@ pub(super) struct Terminals {
     homes: Homes,
     entries: Entries,
     pauses: Pauses,
-    /// Of weights; nothing: each terminal has its deck.
+    /// For weights; `None`: each terminal has its deck.
     rounds: Option<Rounds>,
     terminals: Vec<Terminal>,
     wheel: Wheel,
@@ -116,7 +116,7 @@ impl Source for Terminals {
     }
 }
 
-/// What a terminal does in a round.
+/// A terminal's transaction in a round.
 fn next(rounds: &mut Option<Rounds>, deck: &mut Deck, name: u64, round: u32, stream: &mut Stream) -> Kind {
     match rounds {
         Some(rounds) => rounds.draw(name, round),
@@ -124,7 +124,7 @@ fn next(rounds: &mut Option<Rounds>, deck: &mut Deck, name: u64, round: u32, str
     }
 }
 
-/// The first tick that does not begin before a moment.
+/// The first tick at or after a time.
 fn tick_of(moment: Micros) -> Tick {
     u32::try_from(moment.0.div_ceil(MICROS_OF_A_TICK)).unwrap_or(Tick::MAX)
 }
@@ -189,7 +189,7 @@ mod tests {
             let error = 4.0 * f64::from(mean) / f64::sqrt(count) + 0.001;
             assert!((sum / count - f64::from(mean)).abs() < error, "{kind:?}: {}", sum / count);
         }
-        // The rate that theory has: one in 20.6957 s + 2 ms + half a tick of each terminal.
+        // The theoretical rate: one in 20.6957 s + 2 ms + half a tick for each terminal.
         let seconds = works.last().unwrap().due.as_seconds();
         let rate = works.len() as f64 / seconds / 100.0 * 20.6982;
         assert!((rate - 1.0).abs() < 0.01, "{rate}");
@@ -212,12 +212,12 @@ mod tests {
             assert!(shorter > 50);
             assert_eq!(inputs[..shorter], slow[terminal][..shorter]);
         }
-        // And terminals are not alike.
+        // Terminals have different sequences.
         assert_ne!(fast[&TerminalId(0)][..10], fast[&TerminalId(1)][..10]);
     }
 
-    /// The verdict of clause 5.2.3 over 40 runs of the specification with 100 warehouses: ten minutes after two of ramp, 5 ms
-    /// an answer. A thousand such runs of a model held it all.
+    /// The verdict of clause 5.2.3 over 40 runs of the specification with 100 warehouses: ten minutes after two of
+    /// ramp, 5 ms per answer. A thousand such runs of a model passed.
     #[test]
     fn weights_hold_the_least_shares_and_leave_the_rest_to_new_orders() {
         let (mut held, mut new_orders) = (0, 0);
@@ -305,7 +305,7 @@ mod tests {
         let (keyings, thinks) = pauses(&order, &recorder);
         for kind in Kind::ALL {
             let expected = |seconds: f64, of: Kind| if kind == of { seconds } else { 0.0 };
-            // As exactly as a histogram of three digits has it.
+            // Within the precision of a histogram with three digits.
             assert!((keyings[kind.index()] - expected(keying, next)).abs() < 0.02, "{kind:?} {keyings:?}");
             assert!(
                 (thinks[kind.index()] - expected(300.0 - keying, last)).abs() < 0.3,

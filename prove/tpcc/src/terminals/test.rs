@@ -1,4 +1,4 @@
-//! What tests of sources share: a run without a clock.
+//! Shared by the tests of sources: a run without a real clock.
 
 use super::Source;
 use crate::measure::{testing, Recorder};
@@ -8,7 +8,7 @@ use crate::work::Work;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A run of a driver whose warehouses begin at 11, of 100.
+/// The order of a driver whose warehouses begin at 11, of 100.
 pub fn order(mode: Mode, warehouses: u32, threads: u32) -> RunOrder {
     RunOrder {
         all_warehouses: 100,
@@ -20,8 +20,8 @@ pub fn order(mode: Mode, warehouses: u32, threads: u32) -> RunOrder {
     }
 }
 
-/// The first so many pieces of work, in the order of entry, with a server that answers each after the same time. The clock goes
-/// from event to event.
+/// The first `count` pieces of work in the order of entry, with a server of constant answer time. Virtual time
+/// advances from event to event.
 pub fn played(source: &mut dyn Source, count: usize, service: Micros) -> Vec<Work> {
     let mut recorder = Recorder::new(Micros::ZERO..Micros::seconds(1));
     let mut answers = BinaryHeap::new();

@@ -1,31 +1,31 @@
 //! Transactions by weights that are adjusted in the run (clause 5.2.4.2's first technique).
 //!
-//! The clause lets the driver adjust each weight within 5 % of what it was at first. That is little: 4.2 % of Delivery become
-//! 4.0 to 4.4 %. It takes the count of all terminals together to profit from it, and that would make what a terminal
-//! draws depend on how fast the server answered others. So the feedback is of the plan: by the weights of round k each
-//! terminal draws its transaction k, and the weights of round k follow from what all terminals of the driver draw in the rounds
-//! before, done yet or not. Any thread can work that out from the seed, at 5 ns a terminal and round.
+//! The clause lets the driver adjust each weight within 5 % of what it was at first. That is little: 4.2 % of
+//! Delivery become 4.0 to 4.4 %. Feedback is useful only over all terminals together; from executed transactions it
+//! would make a terminal's draws depend on the server's speed. So the feedback uses the plan: each terminal draws
+//! its transaction k by the weights of round k, which follow from the draws of all terminals of the driver in
+//! earlier rounds, executed yet or not. Any thread can compute them from the seed, at 5 ns per terminal and round.
 
 use crate::random::{number_of, Part};
 use crate::work::Kind;
 use std::ops::Range;
 
-/// Weights at first, in thousandths of a percent, by [`Kind`]: the least shares of clause 5.2.3 (43 % payments, 4 % of each
-/// of the last three) and what it takes that 28,000 transactions of 1,000 terminals, measured from some moment to another,
-/// have them with more than 99 %.
+/// Initial weights in thousandths of a percent, by [`Kind`]: the minimum shares of clause 5.2.3 (43 % payments, 4 %
+/// of each of the last three) plus the margin with which any 28,000 consecutive transactions of 1,000 terminals
+/// meet them with a probability above 99 %.
 pub const WEIGHTS: [u32; 5] = [44_050, 43_350, 4_200, 4_200, 4_200];
 
-/// How far a weight may be from what it was at first (clause 5.2.4.2).
+/// Maximum relative change of a weight (clause 5.2.4.2).
 const REACH: f64 = 0.05;
 
-/// What all terminals of a driver draw.
+/// The draws of all terminals of a driver.
 pub(super) struct Rounds {
     seed: u64,
     /// All terminals of the driver, of other threads too.
     names: Range<u64>,
-    /// By round: which numbers are which kind, as the first number that is not one. The last kind has the rest.
+    /// By round: the ranges of numbers of each kind, as exclusive upper ends. The last kind has the rest.
     ends: Vec<[u32; 4]>,
-    /// What was drawn in all rounds but the last one of `ends`.
+    /// Counts of draws in all rounds except the last one of `ends`.
     counts: [u64; 5],
 }
 
@@ -35,7 +35,7 @@ impl Rounds {
         Rounds { seed, names, ends: vec![ends(WEIGHTS.map(f64::from))], counts: [0; 5] }
     }
 
-    /// What a terminal draws in a round, counted from 0.
+    /// A terminal's draw in a round, counted from 0.
     pub fn draw(&mut self, name: u64, round: u32) -> Kind {
         while self.ends.len() <= round as usize {
             self.count_last();
@@ -58,7 +58,7 @@ impl Rounds {
         }
     }
 
-    /// Weights by which the next round would make up for all that is missing, as far as they may.
+    /// Weights with which the next round compensates all deficits, within their limits.
     fn adjusted(&self) -> [f64; 5] {
         let drawn = self.counts.iter().sum::<u64>() as f64;
         let terminals = (self.names.end - self.names.start) as f64;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(WEIGHTS.iter().sum::<u32>(), 100_000);
         let mut rounds = Rounds::of(1, 10..1010);
         let mut counts = [0u64; 5];
-        // The last terminal first, and from far ahead: the order of asking changes nothing.
+        // The last terminal first, and far ahead: the order of calls has no influence.
         let ahead = rounds.draw(1009, 199);
         for round in 0..200 {
             for name in 10..1010 {
@@ -111,14 +111,15 @@ mod tests {
         }
         assert_eq!(Rounds::of(1, 10..1010).draw(1009, 199), ahead);
         for kind in Kind::ALL {
-            // Each round makes up for what was missing before: the error does not grow with the rounds. 60 is six
-            // deviations of what it is (10 counts, exponential), and less than one of 200,000 draws by fixed weights.
+            // Each round compensates earlier deficits: the error does not grow with the rounds. 60 is six
+            // deviations of the observed one (10 counts, exponential), and less than one of 200,000 draws by fixed
+            // weights.
             let error = counts[kind.index()] as f64 - 2.0 * f64::from(WEIGHTS[kind.index()]);
             assert!(error.abs() < 60.0, "{kind:?}: {error}");
         }
         let mut adjusted = 0;
         for ends in &rounds.ends {
-            // The other weights change what the sum is: by 5 % of it at most.
+            // The other weights change the sum by at most 5 %.
             let first = weights_of(&rounds.ends[0]);
             for (weight, first) in weights_of(ends).iter().zip(first) {
                 let by = weight / first;

@@ -1,11 +1,12 @@
 //! A timer wheel: one timer for each terminal, by number.
 //!
-//! Setting a timer and letting it ring are O(1), and neither allocates: a slot is a list through the timers themselves.
-//! Three wheels, each relative to the present tick: the next 64 ticks one by one, 4096 blocks of 64 ticks (262 s ahead:
-//! every pause of the specification), 16384 blocks of 2^18 ticks. A timer moves down at most twice. Blocks are small,
-//! since all timers of one move at once: of 390,000 terminals some 1,200, which is less than a tick's time.
+//! Setting and expiring a timer are O(1) without allocation: a slot is a list linked through the timers. Three
+//! wheels, each relative to the present tick: the next 64 ticks one by one, 4096 blocks of 64 ticks (262 s ahead:
+//! every pause of the specification), 16384 blocks of 2^18 ticks. A timer moves to a finer wheel at most twice.
+//! Blocks are small, since all timers of a block move at once: about 1,200 of 390,000 terminals, in less than a
+//! tick.
 
-/// Milliseconds since the beginning of a run: the wheel's unit. 32 bits are 49 days.
+/// Milliseconds since the start of a run: the wheel's unit. 32 bits are 49 days.
 pub(super) type Tick = u32;
 
 /// Ticks of a slot of each wheel, as a power of two.
@@ -19,7 +20,7 @@ const LAST: Tick = Tick::MAX - 1;
 
 #[derive(Clone, Copy)]
 struct Timer {
-    /// The next one of its slot; of the slot's last one, the first.
+    /// The next timer of its slot; for the last one, the first.
     next: u32,
     due: Tick,
 }
@@ -27,7 +28,7 @@ struct Timer {
 /// Timers `0..count`, each set or not.
 pub(super) struct Wheel {
     timers: Vec<Timer>,
-    /// The next tick to be handled: all before have rung.
+    /// The next tick to process: all earlier timers have expired.
     at: Tick,
     wheels: [Slots; 3],
     /// Set for a tick that was handled already.
@@ -58,7 +59,7 @@ impl Wheel {
         }
     }
 
-    /// Lets all timers ring that are due at a tick or before, by tick, those of one tick in the order in which they were set.
+    /// Expires all timers up to a tick, in order of their ticks; within a tick in the order in which they were set.
     pub fn advance(&mut self, to: Tick, mut ring: impl FnMut(u32, Tick)) {
         let overdue = std::mem::replace(&mut self.overdue, NONE);
         self.ring(overdue, &mut ring);
@@ -74,7 +75,7 @@ impl Wheel {
         }
     }
 
-    /// No timer rings before this tick; nothing if none is set.
+    /// No timer expires before this tick; `None` if no timer is set.
     pub fn next(&self) -> Option<Tick> {
         if self.overdue != NONE {
             return Some(self.timers[self.timers[self.overdue as usize].next as usize].due);
@@ -82,13 +83,13 @@ impl Wheel {
         let starts = (0..SHIFT.len()).filter_map(|level| {
             let present = self.at >> SHIFT[level];
             let slots = self.wheels[level].next_occupied(present as usize % SLOTS[level])?;
-            // The slot that the present tick lies in begins before it, but has nothing from before.
+            // The slot of the present tick begins earlier, but has no earlier timers.
             Some(((present + slots) << SHIFT[level]).max(self.at))
         });
         starts.min()
     }
 
-    /// The wheel and the slot of a tick that is still to come.
+    /// The wheel and the slot of a future tick.
     fn level_of(&self, due: Tick) -> Option<(usize, usize)> {
         if due < self.at {
             return None;
@@ -99,13 +100,13 @@ impl Wheel {
         Some((level, (due >> SHIFT[level]) as usize % SLOTS[level]))
     }
 
-    /// Moves a slot's timers to finer wheels. They were set before all that are there, so they go before them.
+    /// Moves a slot's timers to finer wheels. They were set before those already there, so they are prepended.
     fn move_down(&mut self, level: usize, slot: usize) {
         let last = self.wheels[level].take(slot);
         if last == NONE {
             return;
         }
-        // Backwards, as each is put in front.
+        // In reverse order, since each is prepended.
         let mut timer = backwards(&mut self.timers, last);
         while timer != NONE {
             let Timer { next, due } = self.timers[timer as usize];
@@ -133,13 +134,13 @@ impl Wheel {
     }
 }
 
-/// Puts a timer behind the last one of a list; the last one then.
+/// Appends a timer to a list; returns the new last one.
 fn append(timers: &mut [Timer], last: u32, timer: u32) -> u32 {
     prepend(timers, last, timer);
     timer
 }
 
-/// Puts a timer before the first one of a list; the last one then.
+/// Prepends a timer to a list; returns the last one.
 fn prepend(timers: &mut [Timer], last: u32, timer: u32) -> u32 {
     if last == NONE {
         timers[timer as usize].next = timer;
@@ -150,7 +151,7 @@ fn prepend(timers: &mut [Timer], last: u32, timer: u32) -> u32 {
     last
 }
 
-/// Turns a list round: its last one, from which `next` leads to the first one and then to none.
+/// Reverses a list; returns its former last timer, from which `next` leads back to the first.
 fn backwards(timers: &mut [Timer], last: u32) -> u32 {
     let (mut before, mut timer) = (NONE, timers[last as usize].next);
     loop {
@@ -162,7 +163,7 @@ fn backwards(timers: &mut [Timer], last: u32) -> u32 {
     }
 }
 
-/// One wheel: for each slot the last timer of its list, and a bit that says whether there is one.
+/// One wheel: for each slot the last timer of its list, and a bit for a non-empty list.
 struct Slots {
     last: Vec<u32>,
     occupied: Vec<u64>,
@@ -183,10 +184,10 @@ impl Slots {
         std::mem::replace(&mut self.last[slot], NONE)
     }
 
-    /// How many slots behind one the next occupied one is, going round.
+    /// Distance to the next occupied slot, cyclically.
     fn next_occupied(&self, from: usize) -> Option<u32> {
         let words = self.occupied.len();
-        // The word of `from` is looked at twice: its upper bits first, its lower bits last.
+        // The word of `from` is examined twice: its upper bits first, its lower bits last.
         let masks = [u64::MAX << (from % 64), !(u64::MAX << (from % 64))];
         (0..=words).find_map(|step| {
             let at = (from / 64 + step) % words;
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(wheel.next(), Some(4));
         assert_eq!(rung(&mut wheel, 3), []);
         assert_eq!(rung(&mut wheel, 5), [(2, 4), (3, 5), (1, 5)]);
-        // Set later, and nearer by then: it rings behind the others of its tick nevertheless.
+        // Set later, when it was nearer: it still expires after the others of its tick.
         assert_eq!(rung(&mut wheel, 99_990), []);
         wheel.set(3, 100_000);
         assert_eq!(wheel.next(), Some(100_000));
@@ -252,13 +253,13 @@ mod tests {
         assert_eq!(rung(&mut wheel, begin + 70), [(1, begin + 70)]);
         assert_eq!(rung(&mut wheel, LAST - 1), []);
         assert_eq!(rung(&mut wheel, Tick::MAX), [(0, LAST)]);
-        // The beginning of the last wheel's last slot: never later than it rings.
+        // The start of the last wheel's last slot: never later than its expiry.
         let mut far = Wheel::new(1);
         far.set(0, Tick::MAX);
         assert_eq!(far.next(), Some(LAST >> 18 << 18));
     }
 
-    /// Against a heap: random timers near and far, random steps.
+    /// Compared with a heap: random timers near and far, random steps.
     #[test]
     fn it_rings_as_a_heap_of_all_timers_says() {
         const TIMERS: u32 = 500;
@@ -273,10 +274,10 @@ mod tests {
                 for _ in 0..stream.uniform(0..=8).min(free.len() as u32) {
                     let timer = free.swap_remove(stream.uniform(0..=free.len() as u32 - 1) as usize);
                     let far = [2, 70, 5_000, 262_144, 1_000_000][stream.uniform(0..=4) as usize];
-                    // Coarse, so that many share a tick; sometimes in the past.
+                    // Coarse, so that many share a tick; some in the past.
                     let due = (now + stream.uniform(0..=far) / 4 * 4).saturating_sub(stream.uniform(0..=2));
                     wheel.set(timer, due);
-                    // What is overdue rings first, as it was set.
+                    // Overdue timers expire first, in the order in which they were set.
                     let key = if due < wheel.at { (0, set) } else { (due, set) };
                     heap.push(Reverse((key, timer, due)));
                     set += 1;
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn next_leads_to_every_timer_in_few_steps() {
-        // A caller that sleeps until `next` wakes at most twice in vain before a timer expires.
+        // A caller that sleeps until `next` wakes at most twice without an expired timer.
         for due in [1, 63, 64, 65, 4_095, 262_143, 262_144, 262_145, 30_000_000] {
             let mut wheel = Wheel::new(1);
             wheel.set(0, due);

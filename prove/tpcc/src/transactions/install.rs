@@ -4,12 +4,12 @@ use super::procedures::FUNCTIONS;
 use crate::error::TpccError;
 use hardmeter_session::{Session, SessionError, Stop, Target};
 
-/// What [`install`] found.
+/// The result of [`install`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// They were not there, or were another version's.
+    /// They were missing or of another version, and have been installed.
     Now,
-    /// They were there.
+    /// They were already installed.
     Before,
 }
 
@@ -27,7 +27,7 @@ pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
             return Err(TpccError::NoData { table: table.name().into() });
         }
     }
-    // A second driver waits here, and finds them installed.
+    // A second driver waits here, and then finds them installed.
     session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
     let there = session.query("looking for stored procedures", MARK_THERE)?;
     let installed = if there.single() == Some(&mark()) { Installed::Before } else { Installed::Now };
@@ -51,10 +51,10 @@ fn refused(error: SessionError) -> TpccError {
 
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 const WHAT: &str = "installing stored procedures";
-/// A number that other programs hardly lock: the letters "hmtpcc".
+/// A lock number that other programs are unlikely to use: the letters "hmtpcc".
 const LOCK: u64 = 0x686d_7470_6363;
 
-/// The mark is on the function that is made last, so that it says that all are there.
+/// The mark is on the function that is created last: it implies that all exist.
 const MARK_THERE: &str = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
      WHERE proname = 'hardmeter_tpcc_stock_level' AND pronamespace = 'public'::regnamespace";
 
@@ -63,7 +63,7 @@ const DROP_ALL: &str = "DO $drop$ DECLARE old regprocedure; BEGIN \
          AND pronamespace = 'public'::regnamespace \
      LOOP EXECUTE format('DROP FUNCTION %s', old); END LOOP; END $drop$";
 
-/// The version mark: FNV-1a of their text, so that no version number has to be maintained.
+/// The version mark: FNV-1a of the source text, which needs no maintenance.
 fn mark() -> String {
     let hash = FUNCTIONS
         .bytes()

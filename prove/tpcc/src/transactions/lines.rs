@@ -2,14 +2,14 @@
 
 use crate::work::{NewOrder, OrderLine, MAX_LINES};
 
-/// A line, and where it stands among the lines of the same row of STOCK.
+/// A line, and its position among the lines of the same row of STOCK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     /// OL_NUMBER, from 1.
     pub number: u8,
-    /// What was entered.
+    /// The entered line.
     pub entered: OrderLine,
-    /// How many lines before it take from the same row of STOCK.
+    /// Number of earlier lines with the same row of STOCK.
     pub repeats: u8,
 }
 
@@ -47,7 +47,7 @@ impl Lines {
         self.all().iter().filter(move |line| line.repeats == repeats)
     }
 
-    /// How often the most wanted row of STOCK is wanted once more.
+    /// Maximum number of repetitions of a row of STOCK.
     pub(super) fn most_repeats(&self) -> u8 {
         self.all().iter().map(|line| line.repeats).max().unwrap_or(0)
     }

@@ -1,5 +1,6 @@
-//! The five transactions for PostgreSQL (clauses 2.4 to 2.8), in two styles that leave the same database: one call of a stored
-//! procedure each ([`Procedures`], installed by [`install`]), and statements of the client ([`ClientSql`]).
+//! The five transactions for PostgreSQL (clauses 2.4 to 2.8), in two styles that leave the same database: one call
+//! of a stored procedure each ([`Procedures`], installed by [`install`]), and statements of the client
+//! ([`ClientSql`]).
 //!
 //! ```text
 //!               round trips                                      why not fewer
@@ -12,36 +13,37 @@
 //!
 //! # Isolation (clause 3.4)
 //!
-//! New-Order, Payment, Order-Status and Delivery have to be serializable against each other (level 3, no phantoms). They are,
-//! at READ COMMITTED, and so no transaction is ever refused with a serialization failure:
+//! New-Order, Payment, Order-Status and Delivery have to be serializable against each other (level 3, no phantoms).
+//! They are at READ COMMITTED, which has no serialization failures:
 //!
-//! * *What they read is either locked or does not change.* D_NEXT_O_ID, the YTDs, balances, counters, C_DATA and S_QUANTITY are
-//!   read by the very UPDATE that changes them, which waits for the transaction that changed the row before and then sees what that one
-//!   committed. An item that an order names twice is sold at one price, read once (test 7, where prices do change). All else that an updating transaction reads (taxes, discounts, names, prices, S_DIST, an order's customer, its
-//!   lines and their amounts) does not change in the mix once it is committed. Locks are held up to the commit: strict
-//!   two-phase locking, so the order of commits is an order in which everything could have run one after the other.
-//! * *The one predicate is Delivery's*: the oldest NEW-ORDER of a district. If there is one it is locked (FOR UPDATE), and
-//!   no older one can come, because numbers are given out under the lock of the district's row. If there is none, Delivery locks
-//!   the district's row, looks again, and keeps the lock: a New-Order of that district waits for it, and no phantom appears
-//!   (test 8 of clause 3.4.2).
-//! * *Two Deliveries of one warehouse*: the second waits at the first district that the first one holds, then finds that row
-//!   deleted and takes the next oldest. SKIP LOCKED would let it deliver a younger order before an older one that may yet
-//!   stay undelivered, which is not what clause 2.7.4.2 asks for.
-//! * *Order-Status and Stock-Level write nothing and see one snapshot*: one statement, or a STABLE function, which sees that of
-//!   the statement that calls it. A snapshot is a prefix of the order of commits, which is a serial order by the above.
-//!   Tests that hold them open to read twice (1, 2, 9) begin REPEATABLE READ, READ ONLY.
+//! * *What they read is either locked or does not change.* D_NEXT_O_ID, the YTDs, balances, counters, C_DATA and
+//!   S_QUANTITY are read by the UPDATE that changes them, which waits for the transaction that changed the row
+//!   before and then reads its committed values. An item that occurs twice in an order has one price, read once
+//!   (test 7 changes prices). All other data that an updating transaction reads (taxes, discounts, names, prices,
+//!   S_DIST, an order's customer, its lines and their amounts) does not change in the mix once it is committed.
+//!   Locks are held up to the commit: strict two-phase locking, so the order of commits is a serial order.
+//! * *The one predicate is Delivery's*: the oldest NEW-ORDER of a district. If there is one it is locked (FOR
+//!   UPDATE), and no older one can be inserted, because numbers are assigned under the lock of the district's row.
+//!   If there is none, Delivery locks the district's row, repeats the query, and keeps the lock: a New-Order of
+//!   that district waits for it, and no phantom appears (test 8 of clause 3.4.2).
+//! * *Two Deliveries of one warehouse*: the second waits at the first district that the first one holds, then finds
+//!   that row deleted and takes the next oldest. SKIP LOCKED would let it deliver a younger order before an older
+//!   one that may yet stay undelivered, which violates clause 2.7.4.2.
+//! * *Order-Status and Stock-Level are read-only and use one snapshot*: one statement, or a STABLE function, which
+//!   uses the snapshot of the calling statement. A snapshot is a prefix of the order of commits, which is a serial
+//!   order by the above. Tests that hold them open to read twice (1, 2, 9) begin REPEATABLE READ, READ ONLY.
 //!
 //! # No deadlocks
 //!
-//! Rows are locked in one order of tables: WAREHOUSE, NEW-ORDER, DISTRICT, STOCK, CUSTOMER; within a table by key: New-Order
-//! updates STOCK by supplying warehouse and item ([`lines`]), Delivery takes districts 1 to 10. Two Deliveries of a warehouse
-//! never reach its customers together; a Payment locks one customer, last. Orders and their lines are touched by the one
-//! Delivery that holds their NEW-ORDER.
+//! Rows are locked in one order of tables: WAREHOUSE, NEW-ORDER, DISTRICT, STOCK, CUSTOMER; within a table by key:
+//! New-Order updates STOCK by supplying warehouse and item ([`lines`]), Delivery takes districts 1 to 10. Two
+//! Deliveries of a warehouse never reach its customers together; a Payment locks one customer, last. Orders and
+//! their lines are touched by the one Delivery that holds their NEW-ORDER.
 //!
-//! # Verified, and not
+//! # Sources
 //!
-//! That level 3 is wanted and what test 8 does: verified against the text of revision 5.11. From memory, and not verified against
-//! the official text: the rule of +91 for stock, the layout of C_DATA and H_DATA, what exactly each screen shows.
+//! Verified against the text of revision 5.11: level 3, and test 8. From memory, not verified: the rule of +91 for
+//! stock, the layout of C_DATA and H_DATA, the exact contents of each screen.
 
 mod client;
 mod install;
@@ -58,7 +60,8 @@ use crate::origin::Origin;
 use crate::wire::{PostgresBackends, Scripts};
 use hardmeter_session::Target;
 
-/// The scripts of a style, whose statements say who sends them if he has a name. Procedures have to be installed ([`install`]).
+/// The scripts of a style; statements carry their origin if there is one. Procedures have to be installed
+/// ([`install`]).
 pub fn scripts(style: Style, origin: Option<Origin>) -> Box<dyn Scripts> {
     match style {
         Style::Procedures => Box::new(Procedures::new(origin)),

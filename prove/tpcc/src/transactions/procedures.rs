@@ -8,13 +8,13 @@ use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, VARCHAR};
 use crate::wire::{Refusal, Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
 use crate::work::{Customer, Input, Kind, Outcome};
 
-/// The functions, as [`super::install`] installs them.
+/// The functions that [`super::install`] installs.
 pub(super) const FUNCTIONS: &str = include_str!("procedures.sql");
 
 /// SQLSTATE that New-Order raises once all of its work is done, if an item is not there (clause 2.4.2.3).
 pub const ITEM_NOT_VALID: &str = "HM001";
 
-/// The calls, as they are prepared.
+/// The calls, as prepared statements.
 pub mod calls {
     /// W_ID, D_ID, C_ID; then of the lines, sorted by supplying warehouse and item: OL_NUMBER, OL_I_ID, OL_SUPPLY_W_ID,
     /// OL_QUANTITY as arrays. O_ID is the first column.
@@ -36,7 +36,7 @@ pub struct Procedures {
 }
 
 impl Procedures {
-    /// Its statements, which say who sends them if he has a name.
+    /// Its statements, marked with their origin if there is one.
     pub fn new(origin: Option<Origin>) -> Procedures {
         let text = |kind| match kind {
             Kind::NewOrder => StatementText::typed(
@@ -72,7 +72,7 @@ impl Scripts for Procedures {
     }
 }
 
-/// A call: one round trip, nothing to remember.
+/// A call: one round trip without state.
 #[derive(Debug)]
 struct Call;
 

@@ -1,10 +1,13 @@
--- The five transactions of TPC-C as functions, one call each. Installed by transactions/install.rs in one transaction.
--- What a terminal shows is what each gives back. Names of parameters end in _in, so that none is a column's.
+-- The five transactions of TPC-C as functions, one call each. Installed by transactions/install.rs in one
+-- transaction. Each returns what the terminal displays. Names of parameters end in _in, so that none is a
+-- column's.
 --
--- Isolation: see transactions/mod.rs. In short: READ COMMITTED; what is read and can change is locked, or updated, first.
+-- Isolation: see transactions/mod.rs. In short: READ COMMITTED; what is read and can change is locked, or
+-- updated, first.
 
--- Clause 2.4. The lines come sorted by supplying warehouse and item: rows of STOCK are locked in the order of the arrays, and so
--- no two New-Orders wait for each other. Where a row of stock occurs twice, lines_in says which line is which.
+-- Clause 2.4. The lines are sorted by supplying warehouse and item: rows of STOCK are locked in the order of
+-- the arrays, so that two New-Orders cannot deadlock. lines_in numbers the lines, since a row of stock may
+-- occur twice.
 CREATE FUNCTION hardmeter_tpcc_new_order(
     warehouse_in integer, district_in integer, customer_in integer,
     lines_in integer[], items_in integer[], supplies_in integer[], quantities_in integer[],
@@ -57,15 +60,16 @@ BEGIN
             INTO lines, names, prices, stocks, brands, amounts, total FROM taken;
         EXIT WHEN cardinality(lines) = line_count;
         IF coalesce(cardinality(lines), 0) = done THEN
-            -- All other work is done: what is left is an unused item (clause 2.4.2.3), or the data are not what they should be.
+            -- All other work is done: the cause is an unused item (clause 2.4.2.3), or wrong data.
             IF EXISTS (SELECT FROM item WHERE i_id = ANY (items_in)) THEN
                 RAISE EXCEPTION 'warehouses % have no stock of items %', supplies_in, items_in;
             END IF;
             RAISE EXCEPTION USING ERRCODE = 'HM001', MESSAGE = 'Item number is not valid',
                 DETAIL = concat_ws(' ', order_id, last_name, credit);
         END IF;
-        -- UPDATE takes each row of stock once. A second line of the same row goes into another round, behind the first, and at
-        -- the price that was read first, whoever changes prices meanwhile (clause 3.4.1, level 2).
+        -- UPDATE changes each row of stock once. A second line of the same row goes into another round, after
+        -- the first, at the price that was read first, even if another session changes prices meanwhile
+        -- (clause 3.4.1, level 2).
         IF known_items IS NULL THEN
             SELECT array_agg(item_id), array_agg(price) INTO known_items, known_prices
                 FROM unnest(lines_in, items_in) AS line (number, item_id)
@@ -104,7 +108,8 @@ BEGIN
         INTO STRICT district_name, district_street_1, district_street_2, district_city, district_state, district_zip;
     customer_id := customer_in;
     IF customer_in = 0 THEN
-        -- Row n / 2, rounded up, of those of the name (clause 2.5.2.2). OFFSET 0: or else they are looked for twice.
+        -- Row n / 2, rounded up, of the customers with this name (clause 2.5.2.2). OFFSET 0 prevents a second
+        -- search.
         SELECT ids[(cardinality(ids) + 1) / 2] INTO customer_id FROM (SELECT ARRAY(
             SELECT c_id FROM customer
             WHERE c_w_id = customer_warehouse_in AND c_d_id = customer_district_in AND c_last = last_name_in
@@ -126,7 +131,7 @@ BEGIN
             warehouse_name || '    ' || district_name);
 END $$;
 
--- Clause 2.6. STABLE: all of it sees the snapshot of the statement that calls it.
+-- Clause 2.6. STABLE: all of it uses the snapshot of the calling statement.
 CREATE FUNCTION hardmeter_tpcc_order_status(
     warehouse_in integer, district_in integer, customer_in integer, last_name_in varchar,
     OUT customer_id integer, OUT first_name varchar, OUT middle_name char(2), OUT last_name varchar, OUT balance numeric,
@@ -150,7 +155,7 @@ BEGIN
         FROM order_line WHERE ol_w_id = warehouse_in AND ol_d_id = district_in AND ol_o_id = order_id;
 END $$;
 
--- Clause 2.7. orders_out: O_ID by district, 0 where there was nothing to deliver.
+-- Clause 2.7. orders_out: O_ID by district, 0 if it had no order to deliver.
 CREATE FUNCTION hardmeter_tpcc_delivery(warehouse_in integer, carrier_in integer, OUT orders_out integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -161,7 +166,8 @@ BEGIN
             ORDER BY no_o_id LIMIT 1 FOR UPDATE), 0)
         FROM generate_series(1, 10) AS district_id);
     IF 0 = ANY (orders_out) THEN
-        -- Nothing there: no New-Order of that district may commit before this does, or else it is a phantom (clause 3.4).
+        -- No order: no New-Order of that district may commit before this transaction, or it would be a
+        -- phantom (clause 3.4).
         FOR empty IN SELECT district_id FROM generate_series(1, 10) AS district_id WHERE orders_out[district_id] = 0 LOOP
             PERFORM FROM district WHERE d_w_id = warehouse_in AND d_id = empty FOR NO KEY UPDATE;
             orders_out[empty] := coalesce((SELECT no_o_id FROM new_order

@@ -1,20 +1,20 @@
-//! The answer to a round trip: bytes of the server as they come, cut into messages, up to ReadyForQuery.
+//! The answer to a round trip: the server's bytes, split into messages, up to ReadyForQuery.
 //!
-//! The bytes stay where they were read; what is noted is where each statement's rows begin and end. Nothing here does I/O
-//! and nothing trusts a length: a buffer grows by what has come, never by what a message claims to bring.
+//! The bytes stay in the read buffer; the answer records where each statement's rows begin and end. This module
+//! does no I/O and trusts no length: the buffer grows with received bytes, never with a message's claimed length.
 
 use super::refusal::Refusal;
 use postgres_protocol::message::backend as tag;
 use std::ops::Range;
 
-/// What an answer may measure at most, all its messages together. The largest of TPC-C's is a few kilobytes.
+/// Maximum size of an answer over all its messages. The largest of TPC-C's is a few kilobytes.
 const LIMIT: usize = 64 << 20;
-/// What a buffer measures at first, and again after an answer that was larger.
+/// Initial size of the buffer, restored after an answer that was larger.
 const USUAL: usize = 16 << 10;
 /// Tag and length.
 const HEADER: usize = 5;
 
-/// Where the transaction stands when the server is ready (ReadyForQuery).
+/// The transaction's state in ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Idle,
@@ -22,7 +22,7 @@ pub(super) enum Status {
     InFailedTransaction,
 }
 
-/// What is no answer of a PostgreSQL.
+/// An answer that violates PostgreSQL's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub(super) enum BadAnswer {
@@ -37,29 +37,29 @@ pub(super) enum BadAnswer {
 /// The answer to one executed statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Where its messages begin.
+    /// Start of its messages.
     pub begin: usize,
-    /// Where they end.
+    /// End of its messages.
     pub end: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
-    /// What the command tag counts: rows given or touched.
+    /// The count of the command tag: rows returned or changed.
     pub affected: u64,
 }
 
-/// See the module.
+/// An answer; see the module.
 #[derive(Debug)]
 pub(super) struct Answer {
     buffer: Vec<u8>,
-    /// What has come: `buffer[..filled]`.
+    /// Received bytes: `buffer[..filled]`.
     filled: usize,
-    /// What was cut into messages: `buffer[..scanned]`.
+    /// Bytes already split into messages: `buffer[..scanned]`.
     scanned: usize,
     /// Whether a statement has begun to answer and not ended.
     open: bool,
     parts: Vec<Part>,
     refusal: Option<Refusal>,
-    /// A warning that the server is about to go, which is all that it says when it ends its sessions after a crash.
+    /// A warning that the server will terminate: the only message when it ends its sessions after a crash.
     warning: Option<Refusal>,
 }
 
@@ -76,10 +76,10 @@ impl Answer {
         }
     }
 
-    /// Where to read the next bytes to; never empty.
+    /// Space for the next read; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         if self.filled == self.buffer.len() {
-            // Bounded: `scan` refuses an answer beyond the limit, and half of the buffer has really come.
+            // Bounded: `scan` refuses an answer beyond the limit, and half of the buffer holds received bytes.
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
         &mut self.buffer[self.filled..]
@@ -91,7 +91,8 @@ impl Answer {
         debug_assert!(self.filled <= self.buffer.len());
     }
 
-    /// Goes through what came. `Some` at ReadyForQuery: the answer is whole; see its parts, then call [`Answer::next`].
+    /// Processes received bytes. `Some` at ReadyForQuery: the answer is complete; read its parts, then call
+    /// [`Answer::next`].
     pub fn scan(&mut self) -> Result<Option<Status>, BadAnswer> {
         while let Some((kind, body)) = self.message()? {
             self.scanned = body.end;
@@ -119,7 +120,7 @@ impl Answer {
                 tag::ERROR_RESPONSE_TAG => {
                     self.open = false;
                     let refusal = Refusal::parse(&self.buffer[body], self.parts.len());
-                    // The first says what is wrong. One that ends the session says more.
+                    // The first refusal has the cause, unless a later one ends the session.
                     if self.refusal.is_none() || refusal.ends_session() {
                         self.refusal = Some(refusal);
                     }
@@ -151,15 +152,15 @@ impl Answer {
         Ok(None)
     }
 
-    /// Takes the next message of any type: for those who speak before the first ReadyForQuery. Gives its tag and
-    /// where it lies, with its header.
+    /// Takes the next message of any type, for the phase before the first ReadyForQuery. Returns its tag and its
+    /// range, header included.
     pub fn take_message(&mut self) -> Result<Option<(u8, Range<usize>)>, BadAnswer> {
         let Some((kind, body)) = self.message()? else { return Ok(None) };
         self.scanned = body.end;
         Ok(Some((kind, body.start - HEADER..body.end)))
     }
 
-    /// Bytes that came.
+    /// Received bytes in a range.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
@@ -169,7 +170,7 @@ impl Answer {
         &self.parts
     }
 
-    /// What the server refused, if it did.
+    /// The server's refusal, if any.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
     }
@@ -179,7 +180,7 @@ impl Answer {
         self.refusal.as_ref().or(self.warning.as_ref())
     }
 
-    /// The answer has been read; the next one may begin. What came behind it is kept.
+    /// Discards the answer that has been read. Bytes after it are kept.
     pub fn next(&mut self) {
         self.parts.clear();
         self.refusal = None;
@@ -218,7 +219,7 @@ impl Answer {
     }
 }
 
-/// The number at the end of a command tag: `INSERT 0 5`, `SELECT 1`; 0 where there is none: `BEGIN`.
+/// The number at the end of a command tag: `INSERT 0 5`, `SELECT 1`; 0 without a number: `BEGIN`.
 fn affected(body: &[u8]) -> u64 {
     let tag = body.strip_suffix(&[0]).unwrap_or(body);
     let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -239,7 +240,7 @@ mod tests {
         [&[kind], &length[..], body].concat()
     }
 
-    /// An answer to three statements: two rows, the first of 7, NULL and "BAR"; an INSERT; one that is refused.
+    /// An answer to three statements: two rows, the first of 7, NULL and "BAR"; an INSERT; a refusal.
     fn whole() -> Vec<u8> {
         let row = [&[0, 3, 0, 0, 0, 4, 0, 0, 0, 7][..], &[0xff; 4], &[0, 0, 0, 3], b"BAR"].concat();
         let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mby the way\0\0");
@@ -294,7 +295,7 @@ mod tests {
         let bytes = whole();
         for cut in 0..bytes.len() {
             let mut answer = Answer::new();
-            // Something is left of an earlier one.
+            // Bytes of an earlier answer remain.
             came(&mut answer, &message(b'Z', b"I"));
             assert_eq!(answer.scan(), Ok(Some(Status::Idle)));
             answer.next();
@@ -370,7 +371,7 @@ mod tests {
             let mut bytes = whole();
             if below(2) == 0 {
                 bytes = (0..below(80)).map(|_| below(256) as u8).collect();
-                // Most bytes are no message's: so that some come further.
+                // Most random bytes are no valid tag: make some valid, to reach later checks.
                 if let Some(first) = bytes.first_mut() {
                     *first = b"2DCEZNSIsn13"[below(12)];
                 }

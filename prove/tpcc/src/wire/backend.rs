@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long opening a connection may take: at first, and when it was lost, when others wait meanwhile.
+/// Time limits for opening a connection: at the start, and for reconnecting, when others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -23,12 +23,12 @@ const PATIENCE_AGAIN: Duration = Duration::from_secs(5);
 pub struct PostgresBackends {
     target: Target,
     scripts: Arc<dyn Scripts>,
-    /// server_version, once a connection was open.
+    /// server_version, set by the first connection.
     version: Arc<OnceLock<String>>,
 }
 
 impl PostgresBackends {
-    /// Nothing is opened yet.
+    /// Opens no connection yet.
     pub fn new(target: Target, scripts: impl Scripts + 'static) -> PostgresBackends {
         PostgresBackends { target, scripts: Arc::new(scripts), version: Arc::default() }
     }
@@ -61,13 +61,13 @@ impl Backends for PostgresBackends {
     }
 }
 
-/// A connection, or why it was lost, and the script that goes with its place.
+/// A connection, or why it was lost, with its script.
 struct Slot {
     connection: Result<Connection, Failure>,
     script: Box<dyn Script>,
-    /// The server's process: of the last connection here.
+    /// The backend process of the latest connection.
     process: i32,
-    /// Whether the poll tells when it takes bytes.
+    /// Whether the poll reports when it is writable.
     watched: bool,
 }
 
@@ -77,13 +77,13 @@ struct PostgresBackend {
     scripts: Arc<dyn Scripts>,
     poll: Poll,
     slots: Vec<Slot>,
-    /// What was done, or lost, before the first wait.
+    /// Completions before the first wait.
     early: Vec<Completion>,
     clock: Clock,
 }
 
 impl PostgresBackend {
-    /// Opens one more; gives the server's version.
+    /// Opens another connection; returns the server's version.
     fn add(&mut self) -> Result<String, TpccError> {
         let opened = open(&self.target, &*self.scripts, PATIENCE)?;
         let (version, process) = (opened.version.clone(), opened.process);
@@ -98,17 +98,17 @@ impl PostgresBackend {
         self.poll.add(connection.socket(), number).map_err(|error| cannot_wait(&self.target, error))
     }
 
-    /// A connection is gone: its work is reported, and later requests fail at once.
+    /// A connection is lost: reports its work; later requests fail at once.
     fn lose(&mut self, number: usize, failure: Failure, done: &mut Vec<Completion>) {
         let slot = &mut self.slots[number];
-        // Closing its socket takes it out of the poll.
+        // Closing its socket removes it from the poll.
         if let Ok(mut connection) = std::mem::replace(&mut slot.connection, Err(failure.clone())) {
             done.extend(connection.lost(ConnectionId(number as u32), failure, self.clock.now()));
         }
         slot.watched = false;
     }
 
-    /// Has the poll tell when a connection that is clogged takes bytes again, and only then.
+    /// Makes the poll report a clogged connection when it becomes writable, and only then.
     fn watch_writing(&mut self, number: usize) -> Result<(), Failure> {
         let slot = &mut self.slots[number];
         let Ok(connection) = &slot.connection else { return Ok(()) };
@@ -121,7 +121,7 @@ impl PostgresBackend {
         Ok(())
     }
 
-    /// Goes on with a connection that something happened to.
+    /// Processes an event of a connection.
     fn go_on(&mut self, ready: super::poll::Ready, done: &mut Vec<Completion>) -> Result<(), Failure> {
         let slot = &mut self.slots[ready.number];
         // An event of a connection that was lost since.
@@ -199,7 +199,7 @@ impl Backend for PostgresBackend {
     fn server_processes(&self) -> Vec<u32> {
         let local = |slot: &Slot| slot.connection.as_ref().map_or(true, |open| open.place.is_local());
         let processes: Vec<u32> = self.slots.iter().map(|slot| slot.process as u32).collect();
-        // A socket may lead into another name space, where numbers mean other processes.
+        // A socket may belong to another PID namespace, where the numbers mean other processes.
         let seen = |process: &u32| Path::new(&format!("/proc/{process}")).exists();
         if self.slots.iter().all(local) && processes.iter().any(seen) {
             processes
@@ -210,9 +210,10 @@ impl Backend for PostgresBackend {
 }
 
 impl Drop for PostgresBackend {
-    /// Running statements are cancelled, so that the server does not continue them; the others get a Terminate message.
+    /// Running statements are cancelled, so that the server does not continue them; idle connections get a
+    /// Terminate message.
     fn drop(&mut self) {
-        // A server that does not take one request is gone or going; the others need not wait for it.
+        // A server that does not accept one cancel request is going down; skip the others.
         let mut heard = true;
         for connection in self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut().ok()) {
             if connection.is_busy() && heard {
@@ -224,7 +225,7 @@ impl Drop for PostgresBackend {
     }
 }
 
-/// The kernel refuses what every connection needs: mostly, too many open files.
+/// The kernel refused a resource that every connection needs, usually because of too many open files.
 fn cannot_wait(target: &Target, error: rustix::io::Errno) -> TpccError {
     SessionError::Connect {
         target: target.description().to_owned(),

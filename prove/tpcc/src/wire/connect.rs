@@ -1,4 +1,4 @@
-//! Opening a connection: reaching the server, authentication, settings, statements prepared. It blocks, with a limit.
+//! Opens a connection: socket, authentication, settings, prepared statements. It blocks, with a time limit.
 
 use super::answer::Answer;
 use super::failure::{cannot_connect, connect, not_prepared, refused, MORE_FILES};
@@ -22,16 +22,16 @@ use std::time::{Duration, Instant};
 pub(super) struct Opened {
     pub socket: OwnedFd,
     pub place: Place,
-    /// What came and was not used yet.
+    /// Received bytes that are not processed yet.
     pub answer: Answer,
-    /// The server's process, and what it takes to cancel what it does.
+    /// The backend process, and the key to cancel its statement.
     pub process: i32,
     pub key: i32,
     /// server_version.
     pub version: String,
 }
 
-/// Opens a connection of a run. `patience`: how long all of it may take.
+/// Opens a connection of a run. `patience`: time limit of the whole.
 pub(super) fn open(target: &Target, scripts: &dyn Scripts, patience: Duration) -> Result<Opened, TpccError> {
     let described = target.description();
     let deadline = Instant::now() + patience;
@@ -165,7 +165,7 @@ impl<'a> Opening<'a> {
         })?;
         let (mut ready, mut prepared) = (0, 0);
         while ready < 2 {
-            // An error among statements ends with the second ReadyForQuery; no caller waits for it.
+            // An error among statements is followed by a second ReadyForQuery, which is not awaited.
             match self.frame()? {
                 (tag::PARSE_COMPLETE_TAG, _) => prepared += 1,
                 (tag::READY_FOR_QUERY_TAG, _) => ready += 1,
@@ -187,7 +187,7 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// The next message, parsed; an error that the server tells is one.
+    /// The next message, parsed; an ErrorResponse is returned as an error.
     fn message(&mut self) -> Result<Message, TpccError> {
         let range = self.next_frame()?;
         let bytes = self.opened.answer.bytes(range);
@@ -202,7 +202,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// The next message's tag, and what an ErrorResponse says.
+    /// The next message's tag, and the refusal of an ErrorResponse.
     fn frame(&mut self) -> Result<(u8, Refusal), TpccError> {
         let range = self.next_frame()?;
         let bytes = self.opened.answer.bytes(range);
@@ -225,7 +225,7 @@ impl<'a> Opening<'a> {
             if left.is_zero() {
                 return Err(self.broken("it did not answer in time"));
             }
-            // Never zero, which would be for ever.
+            // Never zero, which would mean no limit.
             let left = left.max(Duration::from_millis(1));
             rustix::net::sockopt::set_socket_timeout(
                 &self.opened.socket,
@@ -250,7 +250,7 @@ impl<'a> Opening<'a> {
             match rustix::net::send(&self.opened.socket, rest, rustix::net::SendFlags::NOSIGNAL) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(Errno::INTR) => {}
-                // A server that refuses all clients sends the reason before it closes: that is the better message.
+                // A server that refuses all clients sends the reason before it closes: prefer that message.
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
                 Err(error) => return Err(self.broken(error)),
             }
@@ -277,10 +277,10 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// PostgreSQL's usual is 4,096. A few million take a second.
+/// PostgreSQL's default is 4,096. A few million take a second.
 const MOST_ITERATIONS: u64 = 1_000_000;
 
-/// The `i=` of SCRAM's first server message; 0 if it is none.
+/// The `i=` of SCRAM's first server message; 0 if there is none.
 fn iterations(message: &[u8]) -> u64 {
     let text = std::str::from_utf8(message).unwrap_or_default();
     let value = text.split(',').find_map(|attribute| attribute.strip_prefix("i="));

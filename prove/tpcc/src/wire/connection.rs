@@ -1,4 +1,4 @@
-//! One connection at work: bytes out, bytes in, and the script that makes a transaction of them.
+//! An open connection: sends and receives bytes, and runs the script of a transaction.
 
 use super::answer::{Answer, BadAnswer, Status};
 use super::connect::Opened;
@@ -16,12 +16,12 @@ use rustix::io::Errno;
 const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
 
-/// What a connection does.
+/// Work in progress on a connection.
 #[derive(Debug)]
 struct Task {
     work: Work,
     dispatched: Micros,
-    /// How it ended, while the transaction block that it left open is rolled back.
+    /// Its outcome, while the transaction block that it left open is rolled back.
     ended: Option<Outcome>,
 }
 
@@ -56,18 +56,18 @@ impl Connection {
         &self.socket
     }
 
-    /// Whether it has been given something that is not done.
+    /// Whether it has unfinished work.
     pub fn is_busy(&self) -> bool {
         self.task.is_some()
     }
 
-    /// Whether bytes wait for the server to take others.
+    /// Whether unsent bytes wait for the socket to become writable.
     pub fn is_clogged(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// Gives it something to do, and sends the first round trip. `Err`: the connection is lost, and says why;
-    /// [`Connection::lost`] tells of the work.
+    /// Starts work, and sends the first round trip. `Err`: the connection is lost, with the reason;
+    /// [`Connection::lost`] returns its work.
     pub fn begin(&mut self, work: Work, dispatched: Micros, script: &mut dyn Script) -> Result<(), Failure> {
         debug_assert!(self.task.is_none(), "a connection does one thing at a time");
         self.out.clear();
@@ -78,7 +78,7 @@ impl Connection {
         self.send()
     }
 
-    /// Sends what was not sent yet, as far as the server takes it.
+    /// Sends pending bytes, as many as the socket takes.
     pub fn send(&mut self) -> Result<(), Failure> {
         while self.is_clogged() {
             match rustix::net::send(&self.socket, &self.out[self.sent..], rustix::net::SendFlags::NOSIGNAL) {
@@ -91,8 +91,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what has come, goes on with the work, and appends it when it is done. `closed`: the other side has closed the
-    /// connection, so that its end has to be read, too.
+    /// Reads received bytes, continues the work, and appends its completion. `closed`: the other side has closed
+    /// the connection, so read to its end.
     pub fn receive(
         &mut self,
         closed: bool,
@@ -121,10 +121,10 @@ impl Connection {
             }
             let drained = bytes < room;
             if drained && self.task.is_none() {
-                // Asynchronous messages: notices, settings that were changed.
+                // Asynchronous messages: notices, changed settings.
                 self.answer.next();
             }
-            // A short read has taken all there was; only an end can be behind it.
+            // A short read has emptied the socket; only an end can follow.
             if drained && !closed {
                 return Ok(());
             }
@@ -137,19 +137,19 @@ impl Connection {
         Some(Completion { connection: number, work, dispatched, answered, outcome: Outcome::Failed(failure) })
     }
 
-    /// Says good-bye, if nothing stands half sent before it.
+    /// Sends Terminate, unless a message is half sent.
     pub fn terminate(&mut self) {
         if !self.is_clogged() {
-            // A server that does not hear it finds the end of the connection.
+            // If the server does not receive it, it detects the end of the connection.
             let _ = rustix::net::send(&self.socket, &TERMINATE, rustix::net::SendFlags::NOSIGNAL);
         }
     }
 
-    /// Goes through what came, up to ReadyForQuery.
+    /// Processes received bytes up to ReadyForQuery.
     fn scan(&mut self) -> Result<Option<Status>, Failure> {
         let status = self.answer.scan().map_err(|error| lost(told(&error)))?;
         match self.answer.refusal() {
-            // The server ends the session with it, and no ReadyForQuery comes.
+            // The server ends the session with it, without a ReadyForQuery.
             Some(refusal) if refusal.ends_session() => Err(refusal.failure()),
             _ => Ok(status),
         }
@@ -193,7 +193,7 @@ impl Connection {
                 return Ok(self.task.take().map(|task| (task, outcome)));
             }
             Step::Done(outcome) => {
-                // What is rolled back now was not committed, even if a script assumes so.
+                // A transaction that is rolled back here was not committed, even if the script assumed so.
                 let outcome = match outcome {
                     Outcome::Failed(_) | Outcome::RolledBack => outcome,
                     _ => lasting("the transaction was left open at its end, and was rolled back".into()),
@@ -208,7 +208,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// A message could not be sent. The server may have said why before it closed the connection.
+    /// A message could not be sent. The server may have sent the reason before it closed the connection.
     fn farewell(&mut self, error: Errno) -> Failure {
         while let Ok(bytes @ 1..) = rustix::io::read(&self.socket, self.answer.space()) {
             self.answer.came(bytes);
@@ -219,7 +219,7 @@ impl Connection {
         self.last_words(error)
     }
 
-    /// What the server said last, if it said anything; else this.
+    /// The server's last refusal, if any; else this error.
     fn last_words(&self, error: Errno) -> Failure {
         let told = self.answer.last_words().map(|refusal| refusal.failure());
         let failure = told.unwrap_or_else(|| match error {
@@ -230,7 +230,7 @@ impl Connection {
     }
 }
 
-/// The connection is gone.
+/// The failure of a lost connection.
 pub(super) fn lost(message: String) -> Failure {
     Failure { kind: FailureKind::ConnectionLost, code: String::new(), message }
 }

@@ -11,17 +11,17 @@ const LISTENS: &str =
 pub(super) const MORE_FILES: &str =
     "let this process open more files (ulimit -n), or give the run fewer --connections";
 
-/// The connection could not be made, or what came is no PostgreSQL's.
+/// The connection could not be made, or the peer is not a PostgreSQL server.
 pub(super) fn cannot_connect(target: &str, reason: impl ToString) -> TpccError {
     connect(target, reason.to_string(), LISTENS)
 }
 
-/// The same, with a remedy of its own.
+/// The same, with a specific remedy.
 pub(super) fn connect(target: &str, reason: String, remedy: &str) -> TpccError {
     SessionError::Connect { target: target.to_owned(), reason, remedy: remedy.to_owned() }.into()
 }
 
-/// The server refused to let us in.
+/// The server refused the authentication.
 pub(super) fn refused(target: &str, refusal: &Refusal) -> TpccError {
     let remedy = match refusal.code.as_str() {
         "53300" => {
@@ -37,7 +37,7 @@ pub(super) fn refused(target: &str, refusal: &Refusal) -> TpccError {
     connect(target, refusal.message.clone(), remedy)
 }
 
-/// The server let us in and refused something that every connection begins with.
+/// The server accepted the connection but refused a statement that every connection starts with.
 pub(super) fn not_prepared(what: String, refusal: &Refusal) -> TpccError {
     let remedy = match refusal.code.as_str() {
         "42P01" => {

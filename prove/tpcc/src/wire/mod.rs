@@ -1,13 +1,13 @@
-//! PostgreSQL as a [`crate::backend::Backend`]: P nonblocking connections in one epoll set, the extended protocol, pipelined and
-//! binary.
+//! PostgreSQL as a [`crate::backend::Backend`]: P nonblocking connections in one epoll set, the extended protocol,
+//! pipelined and binary.
 //!
 //! ```text
 //!   Work -> Script --Requests--> one write ... server ... one read --Replies--> Script -> Step: more, or a Completion
 //! ```
 //!
-//! A [`Script`] decides what is sent to the server ([`crate::transactions`]); this module sends it. It is
-//! the driver's hot path: requests are written into the connection's buffer and sent by one write, answers are read where
-//! they lie, and nothing is allocated for a transaction.
+//! A [`Script`] decides what is sent to the server ([`crate::transactions`]); this module sends it. It is the
+//! driver's hot path: requests are written into the connection's buffer and sent by one write, answers are read in
+//! place, and a transaction needs no allocation.
 
 mod answer;
 mod backend;

@@ -1,6 +1,6 @@
-//! numeric in binary: digits to the base of 10,000, aligned at the decimal point (numeric_send, numeric_recv).
+//! Binary numeric: base-10,000 digits aligned at the decimal point (numeric_send, numeric_recv).
 
-/// Appends a number: `unscaled` times ten to the minus `scale`.
+/// Appends a number: `unscaled` times 10^-`scale`.
 pub(super) fn encode(unscaled: i64, scale: u8, buffer: &mut Vec<u8>) {
     let groups_behind = u32::from(scale).div_ceil(4);
     // Whole groups behind the point. A scale of at most 16 and an i64 stay far below the end of i128.
@@ -44,10 +44,10 @@ pub(super) fn decode(bytes: &[u8], scale: u8) -> Option<i64> {
         if digit == 0 {
             continue;
         }
-        // This digit counts 10 to the 4 (weight - place); in units of the scale:
+        // This digit has the value 10^(4 * (weight - place)); in units of the scale:
         let power = 4 * (i32::from(weight) - place as i32) + i32::from(scale);
         let part = if power >= 0 {
-            // 10 to the 30 is beyond any i64, and below the end of i128.
+            // 10^30 exceeds any i64, and fits into i128.
             digit * 10i128.pow((power <= 30).then_some(power as u32)?)
         } else {
             let divisor = 10i128.pow((power >= -4).then_some(power.unsigned_abs())?);
@@ -71,7 +71,7 @@ mod tests {
         buffer
     }
 
-    /// 16-bit fields: digits, weight, sign, scale, and the digits.
+    /// 16-bit fields: number of digits, weight, sign, scale, then the digits.
     fn fields(fields: &[u16]) -> Vec<u8> {
         fields.iter().flat_map(|field| field.to_be_bytes()).collect()
     }

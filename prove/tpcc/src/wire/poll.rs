@@ -1,7 +1,7 @@
-//! Which connections have something to say: one epoll set, edge-triggered.
+//! Polls the connections: one epoll set, edge-triggered.
 //!
-//! Edges, not levels: a level-triggered set looks at each connection once more after it was read, only to find nothing. So
-//! the receiver of an event reads until there is no more (a read that does not fill its buffer has taken all there was).
+//! A level-triggered set would report each connection once more after it was read. Therefore the receiver of an
+//! event must read until the socket is empty (a short read has emptied it).
 
 use crate::time::Micros;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -9,14 +9,14 @@ use rustix::event::Timespec;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     /// The number that it was added with.
     pub number: usize,
-    /// It takes bytes again.
+    /// It is writable again.
     pub writable: bool,
-    /// It has bytes, or an end.
+    /// It has bytes or an end to read.
     pub readable: bool,
     /// The other side has closed it: read to the end.
     pub closed: bool,
@@ -26,12 +26,12 @@ pub(super) struct Ready {
 pub(super) struct Poll {
     set: OwnedFd,
     events: Vec<Event>,
-    /// Whether the kernel knows waiting by nanoseconds (epoll_pwait2, Linux 5.11); else by milliseconds.
+    /// Whether the kernel supports nanosecond timeouts (epoll_pwait2, Linux 5.11); else milliseconds.
     precise: bool,
 }
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-/// How many connections are reported at once; the others wait for the next call.
+/// Maximum number of events per call; the others follow in the next call.
 const AT_ONCE: usize = 64;
 
 impl Poll {
@@ -40,18 +40,18 @@ impl Poll {
         Ok(Poll { set, events: Vec::with_capacity(AT_ONCE), precise: true })
     }
 
-    /// Adds a connection, which is reported when it has something to read. It leaves when it is closed.
+    /// Adds a connection, which is reported when it is readable. Closing the socket removes it.
     pub fn add(&self, socket: &OwnedFd, number: usize) -> Result<(), Errno> {
         epoll::add(&self.set, socket, EventData::new_u64(number as u64), READ)
     }
 
-    /// Whether to tell when a connection takes bytes again, too.
+    /// Sets whether to report when a connection becomes writable.
     pub fn watch_writing(&self, socket: &OwnedFd, number: usize, watch: bool) -> Result<(), Errno> {
         let flags = if watch { READ | EventFlags::OUT } else { READ };
         epoll::modify(&self.set, socket, EventData::new_u64(number as u64), flags)
     }
 
-    /// Waits so long at most; `None`: until something happens. A signal ends it early.
+    /// Waits at most this long; `None`: until an event. A signal ends it early.
     pub fn wait(&mut self, time: Option<Micros>) -> Result<(), Errno> {
         self.events.clear();
         let waited = match time {
@@ -64,7 +64,7 @@ impl Poll {
         }
     }
 
-    /// What happened, once each.
+    /// The event at an index of the last wait.
     pub fn ready(&self, place: usize) -> Option<Ready> {
         let event = self.events.get(place)?;
         let flags = event.flags;
@@ -82,7 +82,7 @@ impl Poll {
         epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut self.events), time.as_ref()).map(drop)
     }
 
-    /// rustix waits by whole milliseconds unless it is configured at compile time that no kernel is older than 5.11.
+    /// rustix waits in whole milliseconds unless it is compiled for kernels from 5.11 on.
     fn wait_precisely(&mut self, time: Micros) -> Result<(), Errno> {
         let time = timespec(time);
         let time = libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec };

@@ -1,26 +1,26 @@
-//! ErrorResponse: what the server refused, why, and what may be done about it.
+//! ErrorResponse: the server's refusal, its cause and remedy.
 
 use crate::work::{Failure, FailureKind};
 
-/// What the server said instead of an answer.
+/// The server's refusal of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// SQLSTATE, five characters.
     pub code: String,
     /// The message, in one line.
     pub message: String,
-    /// How many statements of the round trip had been answered, or begun to be, when it came. (A statement may fail before
-    /// that, when its parameters are bound and it is planned.)
+    /// Number of statements of the round trip that were answered, completely or in part, before it. (A statement
+    /// may fail before its answer, when its parameters are bound and it is planned.)
     pub answered: usize,
     /// ERROR, FATAL or PANIC, not translated.
     severity: String,
 }
 
-/// What is kept of a field at most: a message may quote a whole statement.
+/// Maximum kept length of a field: a message may quote a whole statement.
 const LONGEST: usize = 500;
 
 impl Refusal {
-    /// Of the body of an ErrorResponse: fields, each a letter and a text that ends with 0.
+    /// Parses the body of an ErrorResponse: fields of a letter and a zero-terminated text.
     pub(super) fn parse(body: &[u8], answered: usize) -> Refusal {
         let mut refusal = Refusal { answered, ..Refusal::default() };
         let mut rest = body;
@@ -41,8 +41,8 @@ impl Refusal {
         refusal
     }
 
-    /// Whether the session is of no use any more. A mere error of class 08 is one that the server has with others behind
-    /// it, and what became of them is not known; but 08P01 is a parameter of a wrong type.
+    /// Whether the session is unusable. An error of class 08 without FATAL concerns the server's own connections to
+    /// other servers, whose outcome is unknown; except 08P01, a parameter of a wrong type.
     pub fn ends_session(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
             || (self.code.starts_with("08") && self.code != "08P01")

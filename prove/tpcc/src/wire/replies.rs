@@ -1,13 +1,13 @@
-//! What a script reads: the rows of the statements of one round trip, column by column, in binary.
+//! The answers that a script reads: rows of the statements of one round trip, by column, in binary.
 
 use super::answer::{Answer, Part};
 use super::numeric;
 use super::requests::EPOCH_OFFSET;
 use postgres_protocol::message::backend::DATA_ROW_TAG;
 
-/// An answer that is not what a script takes it for: the database is not the one it was written for.
+/// An answer that a script does not expect: the database is not the one it was written for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is
+#[allow(missing_docs)] // the messages document the variants
 pub enum Unexpected {
     #[error("no statement {0} was answered in this round trip")]
     NoReply(usize),
@@ -19,7 +19,7 @@ pub enum Unexpected {
     Null,
     #[error("expected {wanted}, got another value of {bytes} bytes")]
     NotOf { wanted: &'static str, bytes: usize },
-    /// For scripts: what they find wrong with values.
+    /// For scripts: an invalid value.
     #[error("{0}")]
     Data(String),
 }
@@ -35,8 +35,8 @@ impl<'a> Replies<'a> {
         Replies { answer }
     }
 
-    /// The answer to the statement at this place of the round trip: what [`super::Requests::execute`] gave. BEGIN and COMMIT
-    /// have their places, too.
+    /// The answer to the statement with this index in the round trip, as returned by [`super::Requests::execute`].
+    /// BEGIN and COMMIT have indexes, too.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl<'a> Replies<'a> {
         Ok(Reply { bytes: self.answer.bytes(part.begin..part.end), part: *part })
     }
 
-    /// The first row of the answer at this place.
+    /// The first row of the answer with this index.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl<'a> Replies<'a> {
         self.reply(place)?.row()
     }
 
-    /// How many statements were answered.
+    /// Number of answered statements.
     pub fn len(&self) -> usize {
         self.answer.parts().len()
     }
@@ -88,12 +88,12 @@ impl<'a> Reply<'a> {
         self.rows().next().ok_or(Unexpected::NoRow)
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     pub fn row_count(&self) -> u32 {
         self.part.rows
     }
 
-    /// What the command tag counts: rows given or touched. 0 for commands without a count.
+    /// The count of the command tag: rows returned or changed. 0 for commands without a count.
     pub fn affected(&self) -> u64 {
         self.part.affected
     }
@@ -102,7 +102,7 @@ impl<'a> Reply<'a> {
 /// The rows of an answer.
 #[derive(Clone, Debug)]
 pub struct Rows<'a> {
-    /// Whole messages: the answer's scan saw to it.
+    /// Complete messages: checked by the answer's scan.
     bytes: &'a [u8],
 }
 
@@ -115,7 +115,7 @@ impl<'a> Iterator for Rows<'a> {
             let length = u32::from_be_bytes(self.bytes.get(1..5)?.try_into().ok()?) as usize;
             let body = self.bytes.get(5..1 + length)?;
             self.bytes = &self.bytes[1 + length..];
-            // Notices may stand between rows.
+            // Notices may occur between rows.
             if tag == DATA_ROW_TAG {
                 return Some(Row { columns: body.get(2..).unwrap_or(&[]) });
             }
@@ -130,7 +130,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A column, from 0. It skips those before it: for wide rows use [`Row::columns`].
+    /// A column, from 0. It skips earlier columns each time: for wide rows use [`Row::columns`].
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl<'a> Columns<'a> {
         self.value()?.i64()
     }
 
-    /// int2, int4 or int8 of the next column.
+    /// The next column: int2, int4 or int8.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl<'a> Columns<'a> {
         self.value()?.text()
     }
 
-    /// numeric of the next column, times ten to the `scale`.
+    /// The next column: numeric, times 10^`scale`.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl<'a> Columns<'a> {
         self.value()?.numeric(scale)
     }
 
-    /// timestamp of the next column.
+    /// The next column: timestamp.
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A value of a column. A getter of another type is an error where the length tells, and nonsense where it does not: an
-/// int8 read as a timestamp.
+/// The value of a column. Reading it as another type is an error if the length differs, and gives a wrong value
+/// otherwise: an int8 read as a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a>(Option<&'a [u8]>);
 
@@ -306,7 +306,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// text, varchar, char(n) with its spaces.
+    /// A text, varchar, or char(n) including its spaces.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl<'a> Value<'a> {
         std::str::from_utf8(bytes).map_err(|_| Unexpected::NotOf { wanted: "text", bytes: bytes.len() })
     }
 
-    /// numeric, times ten to the `scale`: cents of `numeric(2)`.
+    /// A numeric, times 10^`scale`: cents with `numeric(2)`.
     ///
     /// # Errors
     ///
@@ -327,7 +327,7 @@ impl<'a> Value<'a> {
             .ok_or(Unexpected::NotOf { wanted: "a numeric of that scale", bytes: bytes.len() })
     }
 
-    /// timestamp, or timestamptz: microseconds since 1970.
+    /// A timestamp or timestamptz, in microseconds since 1970.
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl<'a> Value<'a> {
         Ok(self.fixed("a timestamp").map(i64::from_be_bytes)?.saturating_add(EPOCH_OFFSET))
     }
 
-    /// An array of one dimension: its elements, NULL among them as such.
+    /// A one-dimensional array; its elements may be NULL.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl<'a> Value<'a> {
             (Some(1), Some(count)) if bytes.len() >= 20 => (&bytes[20..], count),
             _ => return Err(wrong),
         };
-        // An element takes four bytes at least.
+        // An element takes at least four bytes.
         if elements.len() / 4 < count as usize {
             return Err(wrong);
         }
@@ -366,7 +366,7 @@ impl<'a> Value<'a> {
 /// The elements of an array: `value.array()?.map(|element| element?.i32())`.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
-    // A row's columns and an array's elements are written alike: a length, or -1, and the bytes.
+    // A row's columns and an array's elements have the same encoding: a length, or -1, and the bytes.
     columns: Columns<'a>,
     left: u32,
 }

@@ -10,7 +10,7 @@ pub(super) const ROLLBACK: &str = "r";
 /// Microseconds between 1970-01-01 and 2000-01-01, from which PostgreSQL counts.
 pub(super) const EPOCH_OFFSET: i64 = 946_684_800_000_000;
 
-/// Where a script writes what it wants executed, in order. The Sync behind them is not its business.
+/// The buffer to which a script appends its statements, in order. The module adds the Sync after them.
 #[derive(Debug)]
 pub struct Requests<'a> {
     buffer: &'a mut Vec<u8>,
@@ -23,21 +23,21 @@ impl<'a> Requests<'a> {
         Requests { buffer, count: 0 }
     }
 
-    /// Executes a statement, by its place in [`super::Scripts::statements`]; the closure writes all of its parameters in
-    /// order. Gives the place of its answer in [`super::Replies`].
+    /// Executes a statement, by its index in [`super::Scripts::statements`]; the closure writes all its parameters
+    /// in order. Returns the index of its answer in [`super::Replies`].
     pub fn execute(&mut self, statement: usize, write: impl FnOnce(&mut Parameters<'_>)) -> usize {
         let mut digits = [0; 20];
         let name = decimal(statement, &mut digits);
         self.bind_and_execute(name, write)
     }
 
-    /// Begins a transaction block. It has an answer of its own.
+    /// Begins a transaction block. It has its own answer.
     pub fn begin(&mut self) -> usize {
         self.bind_and_execute(BEGIN.as_bytes(), |_| ())
     }
 
-    /// Commits the transaction block. Of one that failed it is a rollback, so only a reply without an error means that it
-    /// is committed.
+    /// Commits the transaction block. After a failure it is a rollback, so only a reply without an error means
+    /// committed.
     pub fn commit(&mut self) -> usize {
         self.bind_and_execute(COMMIT.as_bytes(), |_| ())
     }
@@ -47,7 +47,7 @@ impl<'a> Requests<'a> {
         self.bind_and_execute(ROLLBACK.as_bytes(), |_| ())
     }
 
-    /// How many were written.
+    /// Number of statements written.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -61,9 +61,9 @@ impl<'a> Requests<'a> {
     fn bind_and_execute(&mut self, name: &[u8], write: impl FnOnce(&mut Parameters<'_>)) -> usize {
         let buffer = &mut *self.buffer;
         let length = buffer.len() + 1;
-        buffer.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]); // its length, written below; the unnamed portal
+        buffer.extend_from_slice(&[b'B', 0, 0, 0, 0, 0]); // length, filled in below; unnamed portal
         buffer.extend_from_slice(name);
-        // The end of the name; one format for all parameters: binary; how many there are, written below.
+        // The end of the name; one format for all parameters: binary; their number, filled in below.
         buffer.extend_from_slice(&[0, 0, 1, 0, 1, 0, 0]);
         let count = buffer.len() - 2;
         let mut parameters = Parameters { buffer, count: 0 };
@@ -72,7 +72,7 @@ impl<'a> Requests<'a> {
         buffer[count..count + 2].copy_from_slice(&written.to_be_bytes());
         let bytes = (buffer.len() + 4 - length) as i32;
         buffer[length..length + 4].copy_from_slice(&bytes.to_be_bytes());
-        // One format for all columns: binary. Execute of the unnamed portal, without a limit on rows.
+        // One format for all columns: binary. Execute the unnamed portal without a row limit.
         buffer.extend_from_slice(&[0, 1, 0, 1, b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0]);
         self.count += 1;
         self.count - 1
@@ -92,8 +92,8 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Parameters of one statement, in order. Each has to be of the type that the statement declares: the server cannot
-/// tell an int8 from a timestamp.
+/// Parameters of one statement, in order. Each must have the type that the statement declares: the server cannot
+/// distinguish an int8 from a timestamp.
 #[derive(Debug)]
 pub struct Parameters<'a> {
     buffer: &'a mut Vec<u8>,
@@ -127,17 +127,17 @@ impl Parameters<'_> {
         self.fixed(value.to_be_bytes());
     }
 
-    /// text, varchar, char(n). It must not hold the character of number 0: the server refuses it.
+    /// A text, varchar or char(n). It must not contain the character 0: the server refuses it.
     pub fn text(&mut self, value: &str) {
         self.value(value.as_bytes());
     }
 
-    /// numeric: `unscaled` times ten to the minus `scale`. Cents: `numeric(cents, 2)`.
+    /// A numeric: `unscaled` times 10^-`scale`. Cents: `numeric(cents, 2)`.
     pub fn numeric(&mut self, unscaled: i64, scale: u8) {
         self.measured(|buffer| numeric::encode(unscaled, scale, buffer));
     }
 
-    /// timestamp, or timestamptz: microseconds since 1970.
+    /// A timestamp or timestamptz, in microseconds since 1970.
     pub fn timestamp(&mut self, micros: i64) {
         self.i64(micros - EPOCH_OFFSET);
     }
@@ -168,12 +168,12 @@ impl Parameters<'_> {
         self.array(super::types::TEXT, values, |value, buffer| buffer.extend_from_slice(value.as_bytes()));
     }
 
-    /// numeric[], all of one scale.
+    /// A numeric[] with one scale.
     pub fn numerics(&mut self, unscaled: impl IntoIterator<Item = i64>, scale: u8) {
         self.array(super::types::NUMERIC, unscaled, |value, buffer| numeric::encode(value, scale, buffer));
     }
 
-    /// A value of a length that the compiler knows: two stores and no call.
+    /// A value whose length is known at compile time: two stores and no call.
     #[inline]
     fn fixed<const N: usize>(&mut self, bytes: [u8; N]) {
         self.count += 1;
@@ -187,7 +187,7 @@ impl Parameters<'_> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// A value whose length is known once it is written.
+    /// A value whose length is known after writing it.
     fn measured(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.count += 1;
         with_length(self.buffer, write);
@@ -201,7 +201,7 @@ impl Parameters<'_> {
     ) {
         self.measured(|buffer| {
             let begin = buffer.len();
-            // One dimension, no NULL, elements' type; then the length of the dimension, and 1, its first index.
+            // One dimension, no NULL, the elements' type; then the length of the dimension, and its first index, 1.
             for field in [1, 0, element, 0, 1] {
                 buffer.extend_from_slice(&field.to_be_bytes());
             }

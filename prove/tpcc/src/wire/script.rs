@@ -1,4 +1,4 @@
-//! What a transaction says to the server, and what it makes of the answers: written without any knowledge of sockets.
+//! Scripts: the requests of a transaction and the processing of its answers, independent of sockets.
 
 use super::refusal::Refusal;
 use super::replies::{Replies, Unexpected};
@@ -6,7 +6,7 @@ use super::requests::Requests;
 use crate::origin::Origin;
 use crate::work::{Input, Kind, Outcome};
 
-/// A statement that every connection prepares once. It is executed by its place in [`Scripts::statements`].
+/// A statement that every connection prepares once. It is executed by its index in [`Scripts::statements`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementText {
     /// SQL, with parameters `$1`, `$2`... Exactly one statement.
@@ -26,7 +26,7 @@ impl StatementText {
         StatementText { sql: sql.into(), parameters: parameters.to_vec() }
     }
 
-    /// The same, saying that a transaction of this kind sends it.
+    /// The same, with a comment that names a transaction of this kind as origin.
     pub fn signed(mut self, origin: Option<Origin>, kind: Kind) -> StatementText {
         if let Some(origin) = origin {
             self.sql += &origin.comment(kind);
@@ -55,22 +55,22 @@ pub mod types {
     pub const NUMERIC: u32 = 1700;
 }
 
-/// Where a transaction stands after a round trip.
+/// The state of a transaction after a round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It has written another round trip's requests.
+    /// It has written the requests of another round trip.
     More,
-    /// It is over. Its commit has been acknowledged: what was written is among the replies.
+    /// It has ended. Its commit has been acknowledged: the replies include COMMIT's.
     Done(Outcome),
 }
 
-/// A transaction on one connection. It is used again and again, one transaction after the other, so that what it keeps
-/// between two round trips is allocated once.
+/// A transaction on one connection. It is reused for one transaction after another, so that its state between two
+/// round trips is allocated once.
 ///
-/// Each call of [`Script::begin`] and each [`Step::More`] is one round trip: all of its requests are sent by one write,
-/// with one Sync behind them, and the next call comes when all are answered. Requests outside of BEGIN and COMMIT are one
-/// transaction for each round trip, which is committed by its end. A transaction block that is still open when the script
-/// is done or refused is rolled back before the connection is free.
+/// Each call of [`Script::begin`] and each [`Step::More`] is one round trip: all of its requests are sent by one
+/// write, followed by one Sync; the next call comes when all are answered. Requests outside of BEGIN and COMMIT
+/// form one transaction per round trip, which commits at its end. A transaction block that is still open when the
+/// script is done or refused is rolled back before the connection is free.
 pub trait Script {
     /// Writes the first round trip's requests. Nothing is left over from the last transaction that counts.
     fn begin(&mut self, input: &Input, requests: &mut Requests<'_>);
@@ -87,15 +87,15 @@ pub trait Script {
         requests: &mut Requests<'_>,
     ) -> Result<Step, Unexpected>;
 
-    /// The server refused a request, and with it all that came behind it in the round trip; nothing of that is in the
-    /// database. `Some` if that is how the transaction should end: a procedure that raises its own error to roll
-    /// New-Order back. `None`: it is a failure.
+    /// The server refused a request, and with it all later ones of the round trip; none of them has an effect.
+    /// `Some`: the intended end of the transaction, such as a procedure that raises its own error to roll New-Order
+    /// back. `None`: a failure.
     fn refused(&mut self, _input: &Input, _refusal: &Refusal) -> Option<Outcome> {
         None
     }
 }
 
-/// The scripts of a style: statements, and objects that go through them.
+/// The scripts of a style: statements, and the scripts that execute them.
 pub trait Scripts: Send + Sync {
     /// Statements, prepared by each connection when it is opened.
     fn statements(&self) -> &[StatementText];

@@ -1,4 +1,4 @@
-//! Sockets: unix or TCP, as the connection string says.
+//! Sockets: unix or TCP, from the connection string.
 
 use postgres_protocol::message::frontend;
 use rustix::fd::OwnedFd;
@@ -34,7 +34,7 @@ pub(super) fn places(config: &postgres::Config) -> Result<Vec<Place>, String> {
     }
     let ports = config.get_ports();
     let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(5432);
-    // An address goes before the name at its place, as libpq has it.
+    // hostaddr takes precedence over the host at its position, as in libpq.
     let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
     let place = |at: usize| match (addresses.get(at), hosts.get(at)) {
         (Some(address), _) => Place::Addressed(*address, port(at)),
@@ -45,7 +45,7 @@ pub(super) fn places(config: &postgres::Config) -> Result<Vec<Place>, String> {
     Ok((0..hosts.len().max(addresses.len()).max(1)).map(place).collect())
 }
 
-/// Connects; what it gives is blocking.
+/// Connects; the socket is blocking.
 pub(super) fn connect_to(place: &Place, config: &postgres::Config, deadline: Instant) -> io::Result<OwnedFd> {
     let addresses: Vec<SocketAddr> = match place {
         Place::Unix(path) => return Ok(UnixStream::connect(path)?.into()),
@@ -71,7 +71,7 @@ pub(super) fn connect_to(place: &Place, config: &postgres::Config, deadline: Ins
     Err(last)
 }
 
-/// Asks the server to cancel what a process does, and waits until it has taken note.
+/// Requests the server to cancel a process's statement, and waits for its receipt.
 pub(super) fn cancel(place: &Place, config: &postgres::Config, process: i32, key: i32) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let socket = connect_to(place, config, Instant::now() + PATIENCE)?;

@@ -1,4 +1,4 @@
-//! What is entered at a terminal (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1).
+//! The input of a transaction (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1).
 
 /// Lines that an order has at most (clause 2.4.1.3).
 pub const MAX_LINES: usize = 15;
@@ -31,13 +31,13 @@ impl Kind {
         }
     }
 
-    /// Its place in [`Kind::ALL`].
+    /// Its index in [`Kind::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// What was entered.
+/// The input of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each is the transaction of that name
 pub enum Input {
@@ -72,8 +72,8 @@ impl Input {
     }
 }
 
-/// A line of an order. An item number above 100,000 is the unused one by which 1 % of the orders are rolled back, after
-/// their work (clause 2.4.1.4); it can only be in the last line.
+/// A line of an order. An item number above 100,000 is unused: 1 % of the orders have one in the last line and are
+/// rolled back after their work (clause 2.4.1.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderLine {
     /// OL_I_ID.
@@ -93,9 +93,9 @@ pub struct NewOrder {
     pub district: u8,
     /// C_ID, 1 to 3000.
     pub customer: u16,
-    /// How many of `all_lines` there are, 5 to 15.
+    /// Number of valid `all_lines`, 5 to 15.
     pub line_count: u8,
-    /// The lines; only the first `line_count` count. See [`NewOrder::lines`].
+    /// The lines; only the first `line_count` are valid. See [`NewOrder::lines`].
     pub all_lines: [OrderLine; MAX_LINES],
 }
 
@@ -111,12 +111,12 @@ impl NewOrder {
     }
 }
 
-/// How a customer is looked for.
+/// How a customer is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Customer {
     /// By C_ID, 1 to 3000.
     Id(u16),
-    /// By C_LAST: the name of this number, 0 to 999 (clause 4.3.2.3). See [`crate::text::last_name`].
+    /// By C_LAST: the last name with this number, 0 to 999 (clause 4.3.2.3). See [`crate::text::last_name`].
     Name(u16),
 }
 
@@ -127,7 +127,7 @@ pub struct Payment {
     pub warehouse: u32,
     /// D_ID, where it is paid.
     pub district: u8,
-    /// C_W_ID: another warehouse for 15 %.
+    /// C_W_ID: another warehouse in 15 % of the cases.
     pub customer_warehouse: u32,
     /// C_D_ID.
     pub customer_district: u8,
@@ -162,7 +162,7 @@ pub struct Delivery {
 pub struct StockLevel {
     /// W_ID, the terminal's.
     pub warehouse: u32,
-    /// D_ID, the terminal's: constant over the run.
+    /// D_ID of the terminal: constant over the run.
     pub district: u8,
     /// The threshold, 10 to 20.
     pub threshold: u8,

@@ -1,4 +1,4 @@
-//! What the modules of a run exchange: a piece of [`Work`] that a terminal wants done, and what became of it.
+//! The data that the modules of a run exchange: a piece of [`Work`] from a terminal, and its outcome.
 //!
 //! ```text
 //!   terminals ---- Work ----> monitor ---- Work ----> backend (PostgreSQL, MariaDB, a stub)
@@ -8,7 +8,7 @@
 //!                                '---- Measured ----> recorder ----> RunResult ----> report
 //! ```
 //!
-//! Plain data: nothing here does anything.
+//! Plain data without behaviour.
 
 mod input;
 mod outcome;
@@ -29,15 +29,15 @@ pub struct TerminalId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// A transaction that a terminal wants done.
+/// A transaction that a terminal requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Whose.
+    /// The requesting terminal.
     pub terminal: TerminalId,
-    /// What was entered.
+    /// The input.
     pub input: Input,
-    /// When the terminal should have sent it: keying began when the think time ended. Response times count from here,
-    /// so that a late driver is a slow system and not a fast one (no coordinated omission).
+    /// When the terminal should have sent it: think and keying time after the last answer. Response times count
+    /// from here, so that a late driver shows as a slow system, never as a fast one (no coordinated omission).
     pub due: Micros,
     /// When the driver did send it.
     pub entered: Micros,

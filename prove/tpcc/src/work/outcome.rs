@@ -1,4 +1,4 @@
-//! What became of a piece of work.
+//! The outcome of a piece of work.
 
 use super::{ConnectionId, Work};
 use crate::time::Micros;
@@ -6,57 +6,57 @@ use crate::time::Micros;
 /// How a transaction ended in the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// New-Order was committed, and got this O_ID. The server had acknowledged it before this was made.
+    /// New-Order was committed with this O_ID. The server had acknowledged the commit before this was created.
     Ordered {
         /// O_ID.
         order: u32,
     },
-    /// New-Order met its unused item and was rolled back, as it should (clause 2.4.2.3).
+    /// New-Order had an unused item and was rolled back as intended (clause 2.4.2.3).
     RolledBack,
     /// Payment, Order-Status or Stock-Level was committed.
     Committed,
-    /// Delivery was committed: O_ID of each district, 0 where there was nothing to deliver (clause 2.7.4.2).
+    /// Delivery was committed: O_ID of each district, 0 if it had no order (clause 2.7.4.2).
     Delivered {
-        /// By D_ID - 1.
+        /// Indexed by D_ID - 1.
         orders: [u32; 10],
     },
-    /// It was not done; nothing of it is in the database.
+    /// It was not executed; it has no effect in the database.
     Failed(Failure),
 }
 
 /// Why a transaction was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What may be done about it.
+    /// What a retry can achieve.
     pub kind: FailureKind,
-    /// SQLSTATE, or the engine's own code; empty if it was not the server that refused.
+    /// SQLSTATE, or the engine's own code; empty if the failure is not from the server.
     pub code: String,
-    /// What the server said, in one line, without passwords.
+    /// The server's message in one line, without passwords.
     pub message: String,
 }
 
-/// What may be done about a failure.
+/// What a retry after a failure can achieve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The same again may succeed: a serialization failure, a deadlock's victim.
+    /// A retry may succeed: a serialization failure, a deadlock victim.
     Retriable,
-    /// The same again fails again: something is wrong with the schema, the data or the driver.
+    /// A retry fails again: the schema, the data or the driver is wrong.
     Lasting,
-    /// The connection is gone. Whether a commit that was under way happened is not known.
+    /// The connection is lost. The outcome of an outstanding commit is unknown.
     ConnectionLost,
 }
 
 /// A connection has done what it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which connection; it is free now, or gone if the failure says so.
+    /// The connection; it is free now, or lost if the failure says so.
     pub connection: ConnectionId,
-    /// What it was given.
+    /// The work.
     pub work: Work,
     /// When it was given.
     pub dispatched: Micros,
     /// When the last byte of the answer was read.
     pub answered: Micros,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }

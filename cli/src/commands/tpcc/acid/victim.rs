@@ -1,4 +1,4 @@
-//! A server of ours, killed and started again.
+//! A throwaway server that is killed and restarted.
 
 use hardmeter_samples::model::Pid;
 use hardmeter_servers::{Cluster, ServerError, ServerFolder, StartOptions, Status};
@@ -7,7 +7,7 @@ use hardmeter_tpcc::TpccError;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long processes that were killed may take to be gone.
+/// Time limit for killed processes to disappear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that hardmeter made.
@@ -26,8 +26,8 @@ fn failed(what: &'static str) -> impl Fn(ServerError) -> TpccError {
 }
 
 impl Victim for Ours {
-    /// All at once: the first process is stopped before its children are listed, so that it makes none meanwhile and
-    /// no process survives to write anything.
+    /// All at once: the first process is stopped before its children are listed, so that it forks none meanwhile
+    /// and no process survives to write.
     fn kill(&mut self) -> Result<(), TpccError> {
         let cluster = Cluster::open(&self.folder).map_err(failed("killed"))?;
         let Status::Running(first) = cluster.status() else {
@@ -72,10 +72,10 @@ fn signal(process: Pid, signal: libc::c_int) {
     unsafe { libc::kill(process.0, signal) };
 }
 
-/// A zombie does not live: it only waits to be asked how it ended, by us if we are its parent.
+/// A zombie does not count as alive: it only waits for its parent, which may be this process, to reap it.
 fn lives(process: Pid) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // The state stands behind the name, which is in brackets and may hold some itself.
+    // The state follows the name, which is in brackets and may contain some.
     let state = stat.rfind(')').and_then(|end| stat.get(end + 2..end + 3));
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
 }

@@ -1,4 +1,4 @@
-//! What came of clause 3, in words.
+//! The results of clause 3 as text.
 
 use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_tpcc::acid::durability::{Durability, Kill, Moment};

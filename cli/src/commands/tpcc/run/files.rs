@@ -1,4 +1,4 @@
-//! The files of a run: said before it if they cannot be written.
+//! The files of a run: errors in writing them are reported before the run.
 
 use super::times::stamp;
 use crate::commands::workload::writable;
@@ -6,7 +6,7 @@ use crate::commands::CommandError;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where a run writes.
+/// The files that a run writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     /// The result, to be read by programs.
@@ -16,11 +16,11 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Files of this name, or of a name that tells when. Nothing is overwritten, unless it is allowed.
+    /// Files of this name, or of a name with the time. Nothing is overwritten, unless allowed.
     pub(super) fn named(name: Option<&Path>, overwrite: bool) -> Result<Files, CommandError> {
         let name = match name {
             None => PathBuf::from(format!("tpcc-{}", stamp(SystemTime::now()))),
-            // Whoever says NAME.json means this pair of files.
+            // NAME.json stands for this pair of files.
             Some(path) if path.extension().is_some_and(|end| end == "json" || end == "html") => {
                 path.with_extension("")
             }
@@ -39,7 +39,8 @@ impl Files {
     }
 }
 
-/// A file can be made here, and is not there yet: better said before an hour of measuring than after it.
+/// Checks that a file can be created and does not exist yet: an error is better before an hour of measuring than
+/// after it.
 pub(super) fn may_be_written(path: &Path, overwrite: bool) -> Result<(), CommandError> {
     if path.exists() && !overwrite {
         return Err(CommandError::new(

@@ -1,4 +1,4 @@
-//! From what a user says to the order of a run, and what of it is not as the specification wants it.
+//! Converts options to the order of a run, and lists its departures from the specification.
 
 use super::times::{moment, some_duration};
 use hardmeter_tpcc::backend::Style;
@@ -8,72 +8,72 @@ use hardmeter_tpcc::random::Constants;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What to run.
+/// The options of a run.
 #[derive(clap::Args, Clone, Debug)]
 pub(in crate::commands::tpcc) struct What {
-    /// Who asks: the specification's terminals with keying and think times, clients without any, or transactions that
-    /// come at a rate whatever became of those before.
+    /// Source of transactions: the specification's terminals with keying and think times, clients without these, or
+    /// arrivals at a rate that does not depend on earlier answers.
     #[arg(long, value_enum, default_value_t = ModeName::Terminals, help_heading = "Load")]
     mode: ModeName,
-    /// How many clients, for --mode closed.
+    /// Number of clients, for --mode closed.
     #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Load",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     clients: u32,
-    /// How many transactions a second on average, for --mode open.
+    /// Transactions per second on average, for --mode open.
     #[arg(long, value_name = "RATE", required_if_eq("mode", "open"), value_parser = rate, help_heading = "Load")]
     rate: Option<f64>,
-    /// What keying and think times are multiplied with, for --mode terminals; 1 is the specification.
+    /// Factor of keying and think times, for --mode terminals; 1 is the specification.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = rate, help_heading = "Load")]
     time_factor: f64,
-    /// How long to run before measuring.
+    /// Duration of the run before the measurement.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::times::duration, help_heading = "Load")]
     ramp: Duration,
-    /// How long to measure; the specification wants 2h.
+    /// Duration of the measurement; the specification requires 2h.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = some_duration, help_heading = "Load")]
     interval: Duration,
-    /// How a terminal comes to its next transaction (clause 5.2.4.2): by weights that are adjusted as the run goes on, or
-    /// from decks of 23 cards [default: weights where enough transactions come for their shares to come out].
+    /// How a terminal selects its next transaction (clause 5.2.4.2): by weights adjusted during the run, or from
+    /// decks of 23 cards [default: weights if there are enough transactions to reach their shares].
     #[arg(long, value_enum, help_heading = "Load")]
     mix: Option<MixName>,
-    /// What decides over all that is drawn.
+    /// Seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
     /// One call of a stored procedure for a transaction, or SQL from the client.
     #[arg(long, value_enum, default_value_t = StyleName::Procedures, help_heading = "Transactions")]
     style: StyleName,
-    /// End each statement with the comment /*split_id='ID.KIND'*/, by which SPLiT's modules tell transactions apart: ID is a
-    /// hexadecimal number, KIND is 1 to 5.
+    /// End each statement with the comment /*split_id='ID.KIND'*/, by which SPLiT's modules identify transactions:
+    /// ID is a hexadecimal number, KIND is 1 to 5.
     #[arg(long, value_name = "ID", help_heading = "Transactions")]
     split_id: Option<Origin>,
-    /// How many connections to the server; auto finds the best number by trying [default: few for terminals, one a
-    /// client up to 64].
+    /// Number of connections to the server; auto finds the best number by a sweep [default: few for terminals, one
+    /// per client up to 64].
     #[arg(long, value_name = "N|auto", help_heading = "Transactions")]
     connections: Option<Connections>,
-    /// How many threads the driver has; one is enough for 100,000 terminals.
+    /// Number of driver threads; one is enough for 100,000 terminals.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Transactions",
           value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
-    /// Which of the waiting transactions goes first.
+    /// Priority among waiting transactions.
     #[arg(long, value_enum, default_value_t = QueueingName::Fifo, help_heading = "Transactions")]
     queueing: QueueingName,
     /// Send a warehouse's transactions over its own connection, even if another one is free.
     #[arg(long, help_heading = "Transactions")]
     affinity: bool,
-    /// How often a transaction is tried again after a deadlock or the like.
+    /// Maximum number of retries after a deadlock or another transient failure.
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Transactions")]
     retries: u32,
-    /// Ask the server for a checkpoint each so long [default: its own].
+    /// Request a checkpoint at this interval [default: only the server's own].
     #[arg(long, value_name = "TIME", value_parser = some_duration, help_heading = "Transactions")]
     checkpoint_every: Option<Duration>,
     /// The first warehouse of this driver, of several.
     #[arg(long, value_name = "N", requires = "driver_warehouses", help_heading = "Several drivers",
           value_parser = clap::value_parser!(u32).range(1..))]
     first_warehouse: Option<u32>,
-    /// How many warehouses are this driver's.
+    /// Number of this driver's warehouses.
     #[arg(long, value_name = "N", requires = "first_warehouse", help_heading = "Several drivers",
           value_parser = clap::value_parser!(u32).range(1..))]
     driver_warehouses: Option<u32>,
-    /// When to begin: 14:30, 14:30:05, +30s, or @SECONDS since 1970.
+    /// Start time: 14:30, 14:30:05, +30s, or @SECONDS since 1970.
     #[arg(long, value_name = "MOMENT", value_parser = moment, help_heading = "Several drivers")]
     start_at: Option<u64>,
 }
@@ -98,7 +98,7 @@ pub(in crate::commands::tpcc) enum StyleName {
 }
 
 impl StyleName {
-    /// How transactions of this name are written.
+    /// The style with this name.
     pub(in crate::commands::tpcc) fn style(self) -> Style {
         match self {
             StyleName::Procedures => Style::Procedures,
@@ -138,12 +138,12 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The population that a run meets.
+/// The population of a run's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands::tpcc) struct Population {
-    /// How many warehouses.
+    /// Number of warehouses.
     pub(in crate::commands::tpcc) warehouses: u32,
-    /// What last names were drawn with, if it says so.
+    /// C-Load: the constant of last names, if recorded.
     pub(in crate::commands::tpcc) load_last: Option<u32>,
 }
 
@@ -153,12 +153,12 @@ impl What {
         self.connections == Some(Connections::Auto)
     }
 
-    /// How it is to be written.
+    /// The style of the transactions.
     pub(super) fn style(&self) -> Style {
         self.style.style()
     }
 
-    /// Who its statements are to say that they come from.
+    /// The origin in its statements' comments.
     pub(super) fn origin(&self) -> Option<Origin> {
         self.split_id
     }
@@ -168,7 +168,7 @@ impl What {
         self.first_warehouse.is_some()
     }
 
-    /// The order of a run over a population; the error says what does not fit.
+    /// The order of a run over a population; an error names the contradiction.
     pub(in crate::commands::tpcc) fn order(&self, population: Population) -> Result<RunOrder, String> {
         let all = population.warehouses;
         let (first, warehouses) = (self.first_warehouse.unwrap_or(1), self.driver_warehouses.unwrap_or(all));
@@ -185,7 +185,7 @@ impl What {
         };
         let constants = match population.load_last {
             Some(load_last) => Constants::for_run(load_last, self.seed),
-            // Nobody knows which distance would be legal; the report says so.
+            // The legal distance is unknown; the report warns about it.
             None => Constants::for_run(0, self.seed),
         };
         let threads = self.threads.min(match mode {
@@ -226,9 +226,9 @@ impl What {
     }
 }
 
-/// The default number of connections. Terminals: by Little's law for answers within 0.1 s, four times as many as
-/// that needs; a terminal comes each 21 s. Clients: one each. More than 64 find nothing more to do on a usual machine and
-/// wait for each other instead (docs/prove.md).
+/// The default number of connections. Terminals: four times the number that Little's law gives for answers within
+/// 0.1 s and one transaction per terminal in 21 s. Clients: one each. More than 64 only increase contention on a
+/// usual machine (docs/prove.md).
 fn usual_connections(mode: Mode, warehouses: u32) -> u32 {
     let busy = |rate: f64| (rate * 0.1 * 4.0).ceil() as u32;
     match mode {
@@ -240,7 +240,7 @@ fn usual_connections(mode: Mode, warehouses: u32) -> u32 {
     }
 }
 
-/// What of an order is not as the specification wants it, in words: what a result by it cannot be compared with.
+/// Departures of an order from the specification, in words: reasons why a result is not comparable.
 pub(super) fn departures(order: &RunOrder, is_stub: bool) -> Vec<String> {
     let mut list = Vec::new();
     if is_stub {
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(order.mode, Mode::Terminals { time_factor: 1.0 });
         assert_eq!((order.first_warehouse, order.warehouses, order.all_warehouses), (1, 10, 10));
         assert_eq!((order.ramp_seconds, order.interval_seconds), (60.0, 180.0));
-        // 100 terminals, each 21 s, 0.1 s: half a connection is busy; four at least.
+        // 100 terminals, each 21 s, 0.1 s: half a connection is busy; at least four.
         assert_eq!(order.connections, 4);
         assert!(Constants::delta_is_legal(order.constants.last.abs_diff(100)));
         let departures = departures(&order, false);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!((closed.connections, closed.threads), (64, 4), "a thread needs a warehouse");
         let open = order(&["--mode", "open", "--rate", "200", "--connections", "7"], 4).unwrap();
         assert_eq!((open.mode, open.connections), (Mode::Open { rate: 200.0 }, 7));
-        // 1,000 warehouses: 476 transactions a second, 48 busy connections, 191 wanted.
+        // 1,000 warehouses: 476 transactions per second, 48 busy connections, 191 requested.
         assert_eq!(order(&[], 1000).unwrap().connections, 64);
         assert_eq!(order(&[], 100).unwrap().connections, 20);
         assert_eq!((closed.mix, order(&["--mix", "weights"], 4).unwrap().mix), (Mix::Deck, Mix::Weights));

@@ -1,4 +1,4 @@
-//! A database that a run can begin on: loaded if it was empty, or gone on with.
+//! Prepares the database of a run: loads an empty one, or continues an interrupted load.
 
 use super::order::Population;
 use crate::commands::tpcc::load::order_for;
@@ -8,7 +8,7 @@ use hardmeter_session::{ensure_database, usual_jobs, Session, Stop, Target};
 use hardmeter_tpcc::load::{load, Loaded, Mark};
 use hardmeter_tpcc::{mariadb, TpccError};
 
-/// Makes sure that all warehouses are there. `wanted`: as many as the user said, if he did.
+/// Ensures that all warehouses are loaded. `wanted`: their number, if the user gave one.
 pub(super) fn populate(
     target: &Target,
     wanted: Option<u32>,
@@ -70,7 +70,7 @@ fn not_loaded_for_several() -> CommandError {
     )
 }
 
-/// The same in MariaDB: whole tables. A load that was cut off is gone on with by `load`, which knows of parts and shards.
+/// The same in MariaDB, for whole tables. `load` continues an interrupted load, with partitions and shards.
 pub(super) fn populate_mariadb(
     target: &mariadb::Target,
     wanted: Option<u32>,

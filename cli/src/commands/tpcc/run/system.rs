@@ -1,4 +1,4 @@
-//! What is under test, for a run and for whoever tries several (`sweep`): found or made, loaded, ready for transactions.
+//! The system under test of `run` and `sweep`: found or created, loaded, ready for transactions.
 
 use super::order::Population;
 use super::prepare::{populate, populate_mariadb, DEFAULT_WAREHOUSES};
@@ -19,7 +19,7 @@ use hardmeter_tpcc::stub::Stub;
 use hardmeter_tpcc::transactions::{backends, install};
 use hardmeter_tpcc::TpccError;
 
-/// What is under test.
+/// The system under test.
 pub(in crate::commands::tpcc) enum System {
     /// Answers after a fixed time.
     Stub(Stub),
@@ -30,7 +30,7 @@ pub(in crate::commands::tpcc) enum System {
 }
 
 impl System {
-    /// What `--server` and so on name, or a throwaway server, which is made if it is not there.
+    /// The server of `--server` etc., or a throwaway server, created if it is missing.
     pub(in crate::commands::tpcc) fn find_or_make(
         place: &EnginePlace,
         warehouses: Option<u32>,
@@ -48,8 +48,8 @@ impl System {
         })
     }
 
-    /// What it holds; an empty database is loaded, a load that was cut off gone on with. `may_load`: not by one driver of
-    /// several.
+    /// Its population; an empty database is loaded, an interrupted load continued. `may_load`: false if it is one
+    /// of several drivers.
     pub(in crate::commands::tpcc) fn population(
         &self,
         wanted: Option<u32>,
@@ -66,8 +66,8 @@ impl System {
         }
     }
 
-    /// What transactions go to: stored procedures are installed, connections are not open yet. Statements say who sends them
-    /// if he has a name.
+    /// The target of transactions: stored procedures are installed, connections are not open yet. Statements have
+    /// their origin in a comment if there is one.
     pub(in crate::commands::tpcc) fn backends(
         &self,
         style: Style,
@@ -123,7 +123,7 @@ impl System {
     }
 }
 
-/// Who may not make procedures can do without.
+/// A user who may not create procedures can use --style client.
 fn not_installed(error: TpccError) -> CommandError {
     match &error {
         TpccError::Session(SessionError::Statement { code, .. }) if code == "42501" => CommandError::new(

@@ -1,4 +1,4 @@
-//! Times as a user writes them: 90s, 10m, 1h30m; 14:30, @1790000000, +30s.
+//! Parses times: 90s, 10m, 1h30m; 14:30, @1790000000, +30s.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,8 +40,8 @@ pub(crate) fn some_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A moment, in microseconds since 1970: `+30s` from now, `@SECONDS` since 1970, or `14:30[:05]`, the next time that this
-/// machine's clock shows it.
+/// A time in microseconds since 1970: `+30s` from now, `@SECONDS` since 1970, or `14:30[:05]`, the next occurrence
+/// on this machine's clock.
 pub(crate) fn moment(text: &str) -> Result<u64, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if let Some(length) = text.strip_prefix('+') {
@@ -74,17 +74,17 @@ pub(crate) fn moment(text: &str) -> Result<u64, String> {
     Ok(moment as u64 * 1_000_000)
 }
 
-/// The time since 1970 of a time of day, a number of days after a moment's, as this machine's clock shows them.
+/// Seconds since 1970 of a time of day, a number of days after `moment`, by this machine's clock.
 fn at_local(moment: i64, days: i32, (hour, minute, second): (i32, i32, i32)) -> i64 {
     let mut parts = local(moment);
     parts.tm_mday += days;
     (parts.tm_hour, parts.tm_min, parts.tm_sec) = (hour, minute, second);
-    parts.tm_isdst = -1; // the C library knows whether it is summer
+    parts.tm_isdst = -1; // let the C library determine daylight saving time
                          // SAFETY: mktime takes any values and normalizes them.
     unsafe { libc::mktime(&mut parts) }
 }
 
-/// A moment as this machine's clock shows it: 20261122-143005.
+/// A time by this machine's clock: 20261122-143005.
 pub(crate) fn stamp(moment: SystemTime) -> String {
     let seconds = moment.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let parts = local(seconds as i64);
@@ -94,7 +94,7 @@ pub(crate) fn stamp(moment: SystemTime) -> String {
 }
 
 fn local(moment: i64) -> libc::tm {
-    // SAFETY: tm is a plain C structure, for which all zeroes is a value; both pointers are to living variables.
+    // SAFETY: tm is a plain C structure, for which all zeroes is a value; both pointers are to live variables.
     unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
         libc::localtime_r(&moment, &mut parts);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::arm_spe::packet::LONGEST;
 
-/// A load of Neoverse N1, packet by packet, as the manual lays them out.
+/// A load of Neoverse N1, packet by packet, with the layout of the manual.
 fn load() -> Vec<u8> {
     let packets: [&[u8]; 11] = [
         // Instruction 0x0000_aaaa_bbbb_1234 at EL0, non-secure: bit 63.
@@ -122,7 +122,7 @@ fn loads_stores_and_atomics_by_the_bits_of_their_class() {
     assert_eq!(Operation::new(3, 0x02), Operation::Reserved { detail: 2 });
 }
 
-/// Decodes a trace in pieces of a size, as a window that slides over it does.
+/// Decodes a trace in pieces of a given size, as a sliding window does.
 fn in_pieces(trace: &[u8], size: usize) -> (Vec<Record>, Losses) {
     let mut decoder = Decoder::default();
     let (mut records, mut window, mut at) = (Vec::new(), Vec::new(), 0);
@@ -159,7 +159,7 @@ fn pieces_make_the_same_records_as_the_whole() {
     }
 }
 
-/// What the fuzz target `decode_arm_spe` asserts, on 20,000 damaged traces, the same in every run.
+/// The assertions of the fuzz target `decode_arm_spe` on 20,000 damaged traces, the same in every run.
 #[test]
 fn twenty_thousand_damaged_traces() {
     let good = [load(), load(), load()].concat();
@@ -195,7 +195,7 @@ fn twenty_thousand_damaged_traces() {
 
 #[test]
 fn alignment_skips_what_lies_between() {
-    // At offset 5 of the buffer the next multiple of 16 is 11 bytes further; what lies there is not looked at.
+    // At offset 5 of the buffer the next multiple of 16 is 11 bytes further; those bytes are ignored.
     let mut trace = vec![0; 5];
     trace.extend([0x23, 0x00]);
     trace.extend([0xff; 9]);
@@ -212,13 +212,13 @@ fn damage_costs_the_record_it_is_in_and_no_other() {
     let (records, losses) = all(&[good.clone(), damaged.clone(), good.clone()].concat());
     assert_eq!(records.len(), 2);
     assert_eq!(records[0], records[1]);
-    // The two bytes behind the bad header are its payload, 7 and 0: one reserved, one padding.
+    // The two bytes after the bad header are its payload, 7 and 0: one reserved, one padding.
     assert_eq!(losses, Losses { bytes: damaged.len() as u64 - 1, places: 1 });
-    // Cut off in the middle: nothing is made up.
+    // A truncated record is not completed.
     let (records, losses) = all(&good[..good.len() - 1]);
     assert_eq!(records, []);
     assert_eq!(losses, Losses { bytes: good.len() as u64 - 1, places: 1 });
-    // A record whose end became something else does not swallow the next one.
+    // A record whose end was overwritten does not swallow the next one.
     let mut endless = load();
     endless[48] = 0xb7; // the header of the timestamp: now an address of index 7
     let (records, losses) = all(&[endless.clone(), good.clone()].concat());
@@ -228,8 +228,8 @@ fn damage_costs_the_record_it_is_in_and_no_other() {
     assert_eq!((records.len(), losses), (0, Losses { bytes: 3, places: 1 }));
 }
 
-/// Every single byte of a record replaced by every value: no panic, the bytes are accounted for, and a record that
-/// stands well behind is found again.
+/// Every single byte of a record replaced by every value: no panic, all bytes are accounted for, and a later record
+/// is decoded.
 #[test]
 fn every_byte_may_be_anything() {
     let good = load();

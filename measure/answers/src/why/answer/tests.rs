@@ -1,4 +1,4 @@
-//! Answers for samples made by hand.
+//! Tests with synthetic samples.
 
 use super::*;
 use crate::filter::Filter;
@@ -27,8 +27,8 @@ fn load(event: usize, address: u64, source: u64) -> Sample<'static> {
     sample
 }
 
-/// The words of a recorded Skylake capture: five from the line-fill buffer, three from L3 and one of it with a page
-/// walk, one from L2, four from L1, which are no misses.
+/// The data sources of a recorded Skylake capture: five from the line-fill buffer, three from L3, one of them with
+/// a page walk, one from L2, four from L1, which are not misses.
 #[test]
 fn the_data_source_tells_which_accesses_are_misses() {
     let mut words = vec![0x0118_6810_0242u64; 5];
@@ -43,7 +43,7 @@ fn the_data_source_tells_which_accesses_are_misses() {
     assert_eq!(all, 10, "every miss has one cause, or is unknown");
 }
 
-/// L2 is indexed by the physical address: without it there is no map, with it the set is bits 15..6 of it.
+/// L2 is indexed by the physical address: without it there is no map of sets, with it the set is bits 15..6.
 #[test]
 fn the_second_level_wants_physical_addresses() {
     let kinds = [EventKind::Miss(CacheLevel::L2)];
@@ -69,7 +69,7 @@ fn a_hashed_or_absent_level_has_no_map() {
     assert_eq!(answers(&kinds, None, &samples)[0].sets, Err(SetsUnknown::NoGeometry));
 }
 
-/// Places are named and merged by routine and line; objects come as the caller calls them.
+/// Places are named and merged by routine and line; objects have the names that the caller passes.
 #[test]
 fn causes_have_their_places_and_objects() {
     let samples: Vec<Sample<'_>> = (0..4).map(|k| load(0, 0x4_0000 * k, 0)).collect();
@@ -92,7 +92,8 @@ fn pages_of_translations_are_counted() {
     assert_eq!((other.samples, other.misses, other.missing.len()), (4, 0, 0));
 }
 
-/// What hardware counts as a coherence miss is a conclusion from a snoop; whether the sharing is true it does not tell.
+/// A coherence miss of a hardware event is inferred from the snoop result, which does not distinguish true from
+/// false sharing.
 #[test]
 fn a_coherence_event_of_hardware_is_not_exact() {
     let samples = [load(0, 0x1000, 0), load(0, 0x1000, 0)];

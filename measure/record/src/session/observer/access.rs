@@ -1,11 +1,11 @@
-//! What an observer receives of a sample: read from the record's bytes, at offsets that the event's attributes fix.
+//! Reads the parts of a sample that an observer needs, at offsets given by the event's attributes.
 //!
 //! ```text
 //! header | IDENTIFIER IP TID TIME ADDR CPU PERIOD | CALLCHAIN | RAW | WEIGHT DATA_SRC | REGS_INTR ...
 //!          one word each                            counted     counted  one word each  abi, one word each
 //! ```
-//! This is not the reader of captures (that is `samples`): it knows the fields that this recorder asks for, and passes over
-//! samples of events with others.
+//! It is not the reader of captures (`ground/samples`): it supports only the fields that this recorder requests,
+//! and skips samples with others.
 
 use hardmeter_samples::model::{
     DataSource, MemoryOperation, Pid, Register, SimulatedDetail, StateId, Timestamp, VirtualAddress,
@@ -14,7 +14,7 @@ use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, Per
 use hardmeter_samples::perf_data::EventAttributes;
 use std::collections::HashMap;
 
-/// A sampled data access, as it passed by.
+/// A sampled data access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedAccess {
     /// The process.
@@ -25,7 +25,7 @@ pub struct ObservedAccess {
     pub time: Timestamp,
     /// The stack pointer, where registers were recorded.
     pub stack_pointer: Option<VirtualAddress>,
-    /// What the state rules read at the sample.
+    /// The bytes that the state rules read at the sample.
     pub states: Vec<(StateId, Vec<u8>)>,
 }
 
@@ -41,14 +41,14 @@ const LEADING: [u64; 9] = [
     sample_type::CPU,
     sample_type::PERIOD,
 ];
-/// Fields that nothing here asks for, and behind which nothing is found.
+/// Fields that the recorder never requests; positions after them are unknown.
 const UNKNOWN: u64 =
     sample_type::READ | sample_type::BRANCH_STACK | sample_type::REGS_USER | sample_type::STACK_USER;
 
 /// The stack pointer's number among the registers.
 const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { Register::Rsp as u32 };
 
-/// Where an event's samples keep what is wanted of them.
+/// Positions of the needed fields in an event's samples.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     process: usize,
@@ -61,7 +61,7 @@ struct Layout {
     source: bool,
     /// Position of the stack pointer among the registers.
     stack_pointer: Option<usize>,
-    /// The sample's time is on the clock that all share; a simulated sample has that clock's time in RAW.
+    /// Whether the sample's time is CLOCK_MONOTONIC; a simulated sample has that time in RAW.
     monotonic: bool,
 }
 
@@ -92,8 +92,8 @@ impl Layout {
         })
     }
 
-    /// What a sample says; `None` if it is no data access, or shorter than it should be. `now` is for samples whose
-    /// clock is another.
+    /// The access of a sample; `None` if it is not a data access or too short. `now` replaces the time of samples
+    /// with another clock.
     fn read(&self, body: &[u8], now: Timestamp) -> Option<ObservedAccess> {
         let at = |offset: usize| -> Option<u64> {
             Some(u64::from_le_bytes(body.get(offset..offset + 8)?.try_into().ok()?))
@@ -118,7 +118,7 @@ impl Layout {
                 return None; // the address of code
             }
         }
-        // The first word says whether there are any.
+        // The first word is the ABI: 0 means no registers.
         let stack_pointer = self.stack_pointer.filter(|_| at(offset) != Some(0));
         let stack_pointer = stack_pointer.and_then(|index| at(offset + 8 + index * 8)).map(VirtualAddress);
         let wall_time = SimulatedDetail::decode(raw).map(|detail| detail.wall_time);
@@ -214,7 +214,7 @@ mod tests {
             states: Vec::new(),
         };
         assert_eq!(reader.read(&records, now), std::slice::from_ref(&access));
-        // Another clock's time means nothing to others; the time of reading is at most a second off.
+        // Another clock's time is useless here; the time of reading is off by at most a second.
         let reader = AccessReader::new(&[event(PLAIN, 0)]);
         assert_eq!(reader.read(&records, now), [ObservedAccess { time: now, ..access }]);
         assert_eq!(AccessReader::new(&[event(PLAIN & !sample_type::ADDR, 0)]).read(&records, now), []);
@@ -253,7 +253,7 @@ mod tests {
                 states: vec![(StateId(5), b"tag".to_vec())],
             }]
         );
-        // A fetched instruction is not data; a truncated record is not an access, and does no harm.
+        // A fetched instruction is not data; a truncated record is ignored.
         let mut fetched = words.clone();
         fetched[source_at] = 0x10;
         assert_eq!(reader.read(&record(&fetched), Timestamp(900)), []);

@@ -1,5 +1,6 @@
-//! Observes the profiled server while it is recorded: the observer, which can identify addresses, receives each sampled
-//! access shortly after it happened, and may have the software PMU read the server's state at each sample.
+//! Observes the profiled server while it is recorded: the observer, which can identify addresses, receives each
+//! sampled access shortly after it happened, and may configure the software PMU to read the server's state at each
+//! sample.
 //!
 //! ```text
 //!   recorder loop ── copies sample records ──> bounded queue ──> observer's thread ──> SampleObserver
@@ -7,7 +8,7 @@
 //!        │   └────────── state rules ───────────  and counted) ────────┤
 //!        └── end ──────────────────────────────────────────────────────┴──> Observations: notes, remarks
 //! ```
-//! The recorder never waits for the observer while it records, and never fails because of it: its problems are warnings.
+//! While recording, the recorder never waits for the observer nor fails because of it: its problems are warnings.
 //! The caller of [`session::record`](super::record) provides the observer; this module does not depend on it.
 
 mod access;
@@ -25,9 +26,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-/// Sees the sampled accesses of one server. All calls come from one thread.
+/// Receives the sampled accesses of one server. All calls come from one thread.
 pub trait SampleObserver: Send {
-    /// What the software PMU shall read at each sample, asked once.
+    /// The state rules for the software PMU; called once.
     fn state_rules(&self) -> Vec<StateRule>;
     /// Accesses that happened since the last call.
     fn see(&mut self, accesses: &[ObservedAccess]);
@@ -37,34 +38,34 @@ pub trait SampleObserver: Send {
     fn finish(self: Box<Self>, now: Timestamp) -> Observations;
 }
 
-/// What an observer found out.
+/// The results of an observer.
 #[derive(Debug, Default)]
 pub struct Observations {
-    /// What the addresses were; `None`: nothing is known.
+    /// The objects at addresses; `None`: nothing known.
     pub notes: Option<ObjectNotes>,
-    /// What the reader of the capture must know beside them.
+    /// Warnings for readers of the capture.
     pub remarks: Vec<String>,
-    /// What the server counted while it was recorded, for example transactions.
+    /// The server's own counters during the recording, for example transactions.
     pub workload: Vec<(String, f64)>,
     /// The databases that were counted.
     pub workload_databases: Vec<String>,
-    /// How far it can be trusted.
+    /// Limits of the workload's certainty.
     pub workload_limits: Vec<String>,
 }
 
-/// What came of looking at a process.
+/// The result of inspecting a process.
 pub enum Attached {
-    /// It is a server, and this one observes it.
+    /// It is a server; this observer is attached to it.
     Observer(Box<dyn SampleObserver>),
     /// It is not a known server. A command may still become one.
     NotAServer,
-    /// It is one, but cannot be read: the reason and the remedy.
+    /// It is a server that cannot be read: reason and remedy.
     Refused(String),
-    /// It is one that is not ready yet.
+    /// It is a server that is not ready yet.
     NotReady(String),
 }
 
-/// Looks at a process; called again where it is not, or not yet, a server that runs.
+/// Inspects a process; called again while it is not a ready server.
 pub type Attach = Box<dyn FnMut(Pid) -> Attached + Send>;
 
 /// Batches that may wait for the observer's thread.
@@ -73,17 +74,17 @@ const QUEUE: usize = 64;
 const BATCH: usize = 64 << 10;
 /// Time between two ticks.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a server may take to be ready: one that was started as the command, on the software PMU perhaps, and one that
-/// runs already. And how often it is looked at meanwhile.
+/// Time limits for a server to become ready: one started as the command, possibly on the software PMU, and one that
+/// runs already. And the interval of inspections.
 const START: Duration = Duration::from_secs(60);
 const START_OF_RUNNING: Duration = Duration::from_secs(5);
 const START_INTERVAL: Duration = Duration::from_millis(250);
-/// How long the recorder waits at its own beginning and end. The end includes writing down all that was found.
+/// How long the recorder waits for the observer at its start and end. The end includes writing all observations.
 const PATIENCE_AT_START: Duration = Duration::from_secs(30);
 const PATIENCE_AT_END: Duration = Duration::from_secs(60);
 
 enum Message {
-    /// The command was let go: look at its process.
+    /// The command was released: inspect its process.
     Released,
     /// Root was given up.
     RightsDropped,
@@ -91,12 +92,12 @@ enum Message {
     Samples(Vec<u8>),
 }
 
-/// How the process is known.
+/// The process to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Observed {
-    /// It runs, and the user says that it is a server, or a process to look into: if not, the user hears why.
+    /// A running process that the user named as a server: report why if it is not one.
     Running(Pid),
-    /// It is the command, not yet executed: most are no servers, which is not worth a word.
+    /// The command, not yet executed: most are not servers, which needs no warning.
     Command(Pid),
 }
 
@@ -112,7 +113,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Begins to observe. With a process that runs, this returns when it was looked at, and its state rules can be
+    /// Starts to observe. For a running process it returns after the inspection, when its state rules can be
     /// [taken](Self::rules).
     pub(super) fn begin(observed: Observed, attach: Attach, events: &[EventAttributes]) -> Observation {
         let (to_thread, messages) = mpsc::sync_channel(QUEUE);
@@ -149,17 +150,17 @@ impl Observation {
         };
         match started {
             Ok(_) => drop(ready.recv_timeout(PATIENCE_AT_START)),
-            Err(_) => observation.to_thread = None, // its end hangs up, which finish() tells
+            Err(_) => observation.to_thread = None, // the thread has ended, which finish() reports
         }
         observation
     }
 
-    /// Tells that root was given up.
+    /// Notifies the thread that root was given up.
     pub(super) fn rights_dropped(&self) {
         self.send(Message::RightsDropped);
     }
 
-    /// Tells that the command runs.
+    /// Notifies the thread that the command runs.
     pub(super) fn released(&self) {
         self.send(Message::Released);
     }
@@ -186,7 +187,7 @@ impl Observation {
         }
     }
 
-    /// Hands over what has passed by.
+    /// Sends collected accesses to the thread.
     pub(super) fn flush(&mut self) {
         let (Some(thread), false) = (&self.to_thread, self.batch.is_empty()) else { return };
         let samples = std::mem::take(&mut self.batched);
@@ -202,10 +203,10 @@ impl Observation {
         }
     }
 
-    /// Ends it; to be called while the server still runs.
+    /// Ends the observation; call it while the server still runs.
     pub(super) fn finish(mut self) -> Observations {
         self.flush();
-        self.to_thread = None; // the thread reads what is queued, and then ends
+        self.to_thread = None; // the thread processes its queue, and then ends
         let mut observations = self.end.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
             remark(match error {
                 RecvTimeoutError::Timeout => {
@@ -239,13 +240,13 @@ struct Watch {
     rules: mpsc::Sender<Vec<StateRule>>,
     observer: Option<Box<dyn SampleObserver>>,
     trouble: Option<String>,
-    /// Before the next look at a process that is no server yet.
+    /// Pause before the next inspection of a process that is not a server yet.
     pause: Duration,
 }
 
 impl Watch {
     fn run(mut self, messages: &Receiver<Message>, ready: &mpsc::Sender<()>) -> Observations {
-        let mut deadline = None; // for a process to become a server that is ready
+        let mut deadline = None; // time limit for a process to become a ready server
         if let Observed::Running(pid) = self.observed {
             if !self.look_at(pid) {
                 deadline = Some(Instant::now() + START_OF_RUNNING);
@@ -302,8 +303,8 @@ impl Watch {
                 self.trouble = None;
                 true
             }
-            // A command has yet to be executed, and may execute another program in its place.
-            // To look takes milliseconds of a processor, so that looks become rare.
+            // A command may not be executed yet, or may execute another program. An inspection takes milliseconds
+            // of CPU time, so the interval grows.
             Attached::NotAServer if matches!(self.observed, Observed::Command(_)) => {
                 self.pause *= 2;
                 false

@@ -98,7 +98,7 @@ fn a_slow_observer_loses_samples_and_the_loss_is_told() {
     };
     pass(0);
     pass(1);
-    hold.wait(); // it is busy with the first that has an address; the queue is empty
+    hold.wait(); // the thread is busy with the first one with an address; the queue is empty
     (2..2 + QUEUE as u64 + 3).for_each(&mut pass);
     hold.wait();
     let observations = observation.finish();

@@ -1,4 +1,5 @@
-//! How the segment is laid out: the mirror of the structures of `measure/simulate/sim/segment.h`, which documents them.
+//! The layout of the segment: the counterpart of the structures of `measure/simulate/sim/segment.h`, which
+//! documents them.
 
 use hardmeter_samples::machine::{CacheGeometry, CoreModel, TlbGeometry};
 use hardmeter_samples::model::{MemoryEvent, StateRule};
@@ -76,14 +77,14 @@ pub(in crate::softpmu) struct Config {
     pub core: CoreConfig,
 }
 
-/// `enum hm_flags`, as far as the recorder sets them.
+/// The flags of `enum hm_flags` that the recorder sets.
 pub(in crate::softpmu) const FLAG_CAUSES: u32 = 1;
 pub(in crate::softpmu) const FLAG_TLB_FLUSH_SWITCH: u32 = 1 << 1;
 pub(in crate::softpmu) const FLAG_REUSE: u32 = 1 << 3;
 pub(in crate::softpmu) const FLAG_HUGE_PAGES: u32 = 1 << 4;
 
 impl Config {
-    /// A configuration with the given levels (L1I, L1D, L2, L3; ITLB, DTLB, STLB) and nothing else set.
+    /// A configuration with the given levels (L1I, L1D, L2, L3; ITLB, DTLB, STLB) and defaults for all else.
     pub fn new(caches: [Option<CacheGeometry>; 4], tlbs: [Option<TlbGeometry>; 3]) -> Config {
         let cache = |geometry: Option<CacheGeometry>| {
             geometry.map_or(CacheConfig::default(), |cache| CacheConfig {

@@ -16,21 +16,21 @@ pub struct Kill {
     pub after_seconds: f64,
     /// New-Orders that the server had acknowledged since it was started.
     pub acknowledged: u64,
-    /// Of these, those whose row of ORDERS is gone.
+    /// Those whose row of ORDERS is missing.
     pub missing: u64,
-    /// Of these, those without all of their order lines.
+    /// Those without all of their order lines.
     pub incomplete: u64,
-    /// By how much the sum of D_NEXT_O_ID grew.
+    /// Increase of the sum of D_NEXT_O_ID.
     pub growth: u64,
     /// Payments that the server had acknowledged, and rows by which HISTORY grew.
     pub payments: (u64, u64),
-    /// Seconds from the start to the first connection: recovery.
+    /// Recovery: seconds from the start to the first accepted connection.
     pub recovery_seconds: f64,
     /// The conditions that do not hold, by number.
     pub broken_conditions: Vec<u8>,
     /// Whether all is as it must be.
     pub verdict: Verdict,
-    /// What is not.
+    /// What failed.
     pub faults: Vec<String>,
 }
 
@@ -38,20 +38,21 @@ pub struct Kill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
-    /// At any moment of the load.
+    /// At an arbitrary time of the load.
     Any,
-    /// While it wrote a checkpoint, which it never finished: recovery began before it.
+    /// During a checkpoint, which did not finish: recovery began before it.
     InCheckpoint,
-    /// It was meant to be in a checkpoint, which had just been finished.
+    /// The kill was intended for a checkpoint, which had just finished.
     BehindCheckpoint,
 }
 
-/// A position in the server's log: what it was before a checkpoint began is before where that one has recovery begin.
+/// A position in the server's log. A position read before a checkpoint began is less than the one from which that
+/// checkpoint starts recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogPosition(u64);
 
 impl LogPosition {
-    /// As PostgreSQL prints it: two halves, hexadecimal.
+    /// Parses PostgreSQL's form: two hexadecimal halves.
     pub(super) fn parse(text: &str) -> Option<LogPosition> {
         let (high, low) = text.split_once('/')?;
         let half = |text| u32::from_str_radix(text, 16).ok().map(u64::from);
@@ -62,12 +63,12 @@ impl LogPosition {
 /// A kill that was done.
 pub(super) struct Killed {
     pub(super) after: Duration,
-    /// Where the log stood before the checkpoint that it was to be in.
+    /// The log position before the intended checkpoint.
     pub(super) checkpoint: Option<LogPosition>,
 }
 
 impl Killed {
-    /// What it was, by what the server said when it recovered.
+    /// The moment of the kill, from the server's messages during recovery.
     pub(super) fn moment(&self, said: &str) -> Moment {
         match &self.checkpoint {
             None => Moment::Any,
@@ -77,13 +78,13 @@ impl Killed {
     }
 }
 
-/// Where recovery began, as PostgreSQL prints it.
+/// Where recovery began, from PostgreSQL's message.
 fn redo_start(said: &str) -> Option<LogPosition> {
     let (_, behind) = said.split_once("redo starts at ")?;
     behind.split_whitespace().next().and_then(LogPosition::parse)
 }
 
-/// What is not as it must be, but for the conditions.
+/// Failures other than broken conditions.
 pub(super) fn faults(kill: &Kill, found: &Comparison) -> Vec<String> {
     let mut faults = vec![];
     let examples = || found.examples.join("; ");
@@ -102,7 +103,7 @@ pub(super) fn faults(kill: &Kill, found: &Comparison) -> Vec<String> {
     if kill.growth < found.acknowledged {
         faults.push(format!("D_NEXT_O_ID grew by {}, less than was acknowledged", kill.growth));
     }
-    // A commit may have been written whose acknowledgment was not read: one for each connection.
+    // A commit may have been written without its acknowledgment being read: at most one for each connection.
     if kill.growth > found.acknowledged + u64::from(CONNECTIONS) {
         faults.push(format!("D_NEXT_O_ID grew by {}, more than could be under way", kill.growth));
     }

@@ -1,8 +1,10 @@
-//! Clause 3.5: the server is killed under load, all of its processes at once; what it had acknowledged is there afterwards.
+//! Clause 3.5: all processes of the server are killed under load; everything acknowledged must be there after
+//! recovery.
 //!
-//! A kill of the processes is one of the failures of clause 3.5.3, the loss of the system: memory is gone, what was written
-//! is not. The loss of power and of a disk cannot be had here: the kernel's page cache outlives a kill, so `fsync = off`
-//! loses nothing by it, and this proves nothing about `fsync`. `synchronous_commit = off` does lose acknowledged orders.
+//! A kill of the processes is one of the failures of clause 3.5.3, the loss of the system: memory is lost, written
+//! data are not. Loss of power or of a disk is not tested: the kernel's page cache survives a kill, so `fsync =
+//! off` loses nothing, and the test says nothing about `fsync`. `synchronous_commit = off` does lose acknowledged
+//! orders.
 
 mod judge;
 
@@ -33,7 +35,7 @@ pub trait Victim {
     /// [`TpccError`] if there is no process to kill.
     fn kill(&mut self) -> Result<(), TpccError>;
 
-    /// Starts the server again and waits until it accepts connections; returns what it printed meanwhile.
+    /// Restarts the server and waits until it accepts connections; returns what it printed meanwhile.
     ///
     /// # Errors
     ///
@@ -41,25 +43,25 @@ pub trait Victim {
     fn restart(&mut self) -> Result<String, TpccError>;
 }
 
-/// What is to be done.
+/// Parameters of the test.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// How often the server is killed.
+    /// Number of kills.
     pub kills: u32,
-    /// What decides over the transactions, and over the moments.
+    /// Seed of the transactions and of the times of the kills.
     pub seed: u64,
-    /// How the transactions are written.
+    /// The style of the transactions.
     pub style: Style,
-    /// What the database was loaded with.
+    /// The mark of the load.
     pub mark: &'a Mark,
-    /// A folder for success files; they stay there.
+    /// A folder for success files, which are kept.
     pub folder: &'a Path,
 }
 
-/// What came of all kills.
+/// The results of all kills.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Durability {
-    /// The settings that decide over it: name, value.
+    /// The settings that affect durability: name, value.
     pub settings: Vec<(String, String)>,
     /// Kill by kill.
     pub kills: Vec<Kill>,
@@ -71,7 +73,7 @@ pub struct Durability {
 const CHECKPOINT_EVERY: u32 = 4;
 /// The longest load before a kill.
 const LONGEST: f64 = 2.5;
-/// How long a load may take to its first acknowledged order.
+/// Time limit of a load until its first acknowledged order.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For a load that is ordered to go on for as long as the server does.
 const ENDLESS_SECONDS: f64 = 3600.0;
@@ -114,7 +116,7 @@ fn settings(target: &Target, stop: &Stop) -> Result<Vec<(String, String)>, TpccE
     Ok(rows.into_iter().filter_map(pair).collect())
 }
 
-/// What a load may not lose, before or after it.
+/// Sums that must not decrease over a kill.
 struct Sums {
     next_orders: u64,
     history: u64,
@@ -141,13 +143,13 @@ impl Attempt<'_> {
         let before = sums(&mut Session::open(self.target, self.stop)?)?;
         let path = self.order.folder.join(format!("success-{}", self.number));
         self.progress.phase(&format!("kill {} of {}: load", self.number, self.order.kills), 1);
-        // A success file of another time would be taken for this one's before the driver makes its own.
+        // A success file of an earlier run must not be read before the driver creates its own.
         let _ = std::fs::remove_file(&path);
         let loaded = self.load_and_kill(victim, &path, chance);
         let (result, killed) = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                // It may have been killed. That it runs again is what can be done; the first error is the one to tell.
+                // It may have been killed: restart it, and report only the first error.
                 let _ = victim.restart();
                 return Err(error);
             }
@@ -171,7 +173,7 @@ impl Attempt<'_> {
             acknowledged: found.acknowledged,
             missing: found.missing,
             incomplete: found.incomplete,
-            // After a crash it may be smaller than before: then more is lost than this load.
+            // After a crash it may be smaller than before: then more than this load is lost.
             growth: after.next_orders.saturating_sub(before.next_orders),
             payments: (payments, after.history.saturating_sub(before.history)),
             recovery_seconds,
@@ -199,10 +201,10 @@ impl Attempt<'_> {
         chance: &mut Stream,
     ) -> Result<(RunResult, Killed), TpccError> {
         let Order { mark, style, seed, .. } = *self.order;
-        // Another seed each time: the same orders would not tell one load from the other.
+        // Another seed for each load: equal orders could not be distinguished.
         let order = load_order(mark, style, seed.wrapping_add(u64::from(self.number)), ENDLESS_SECONDS);
         let logs = Logs { successes: Some(path.to_owned()), deliveries: None };
-        // A driver that finds its server gone has nothing more to wait for.
+        // A driver without its server should end at once.
         let patience = Patience { without_success: Micros::seconds(1), winding_up: Micros::seconds(1) };
         let enough = Stop::new();
         let over = AtomicBool::new(false);
@@ -226,7 +228,7 @@ impl Attempt<'_> {
                 victim.kill()?;
                 Ok(Some(Killed { after: first.elapsed(), checkpoint }))
             });
-            // The server is gone, or was never killed: in both cases the driver has no more to do.
+            // The server is gone, or was not killed: in both cases the driver must end.
             enough.ask();
             let result = match driver.join() {
                 Ok(result) => result,
@@ -245,8 +247,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Lets the load go on until the moment has come; for some kills, until the server is in a checkpoint then. Gives
-    /// where the log stood before that.
+    /// Waits until the time of the kill; for some kills, also until the server is in a checkpoint. Returns the log
+    /// position before the checkpoint.
     fn wait_for(&self, moment: Duration, over: &AtomicBool) -> Result<Option<LogPosition>, TpccError> {
         let begin = Instant::now();
         while begin.elapsed() < moment {
@@ -266,7 +268,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Asks for a checkpoint and returns as soon as the server is in it; gives where the log stood before.
+    /// Requests a checkpoint and returns when the server is in it, with the log position before.
     fn enter_checkpoint(&self) -> Result<LogPosition, TpccError> {
         let mut onlooker = Session::open(self.target, self.stop)?;
         let position =
@@ -276,7 +278,7 @@ impl Attempt<'_> {
         })?;
         let mut asker = Session::open(self.target, self.stop)?;
         let backend = asker.backend();
-        // It ends when the server does.
+        // The thread ends when the server does.
         std::thread::spawn(move || asker.execute("writing a checkpoint", "CHECKPOINT"));
         let sql = format!(
             "SELECT wait_event = 'CheckpointDone' FROM pg_stat_activity WHERE pid = {backend} AND state = 'active'"
@@ -285,7 +287,7 @@ impl Attempt<'_> {
         while begin.elapsed() < PATIENCE {
             match onlooker.query("looking for the checkpoint", &sql)?.single() {
                 Some("t") => break,
-                // Not begun yet, or over already: the log will tell.
+                // Not begun yet, or already finished: the log shows which.
                 _ => std::thread::sleep(Duration::from_micros(200)),
             }
         }

@@ -1,4 +1,5 @@
-//! Clause 3.4.2: the nine isolation scenarios. T1 is held open before its end, T2 is begun, and what becomes of it is seen.
+//! Clause 3.4.2: the nine isolation scenarios. T1 is held open before its end, T2 is started, and its outcome is
+//! checked.
 //!
 //! ```text
 //! 1, 2  Order-Status against a New-Order that commits, that is rolled back     ([`mod@status`])
@@ -23,10 +24,10 @@ use hardmeter_session::{Progress, Session, Stop, Target};
 use stage::Stage;
 use std::sync::Arc;
 
-/// How many scenarios there are.
+/// Number of scenarios.
 pub const SCENARIOS: u8 = 9;
 
-/// Plays the wanted scenarios, 1 to 9; returns a trial for each.
+/// Runs the requested scenarios, 1 to 9; returns a trial for each.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Tests 5 and 6: a Payment of a customer to whom a Delivery delivers.
+//! Tests 5 and 6: a Payment and a Delivery for the same customer.
 
 use super::stage::{end, is_refused, outcome, trial, Ending, Stage};
 use crate::acid::players::Fate;
@@ -20,7 +20,7 @@ pub(super) fn rolled_back(stage: &mut Stage) -> Result<Trial, TpccError> {
 fn play(stage: &mut Stage, ending: Ending) -> Result<(String, Observations), TpccError> {
     let mut seen = Observations::new();
     let at = stage.place();
-    // Make sure that there is something to deliver.
+    // Make sure that there is an order to deliver.
     let anybody = stage.customer();
     let order = stage.order(at, anybody, &[]);
     stage.place_order(&order)?;

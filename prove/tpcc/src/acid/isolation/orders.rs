@@ -1,4 +1,4 @@
-//! Tests 3 and 4: two New-Orders of one district.
+//! Tests 3 and 4: two New-Orders in one district.
 
 use super::stage::{end, is_refused, items, outcome, trial, Ending, Stage};
 use crate::acid::players::Fate;

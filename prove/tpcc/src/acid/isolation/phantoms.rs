@@ -1,4 +1,4 @@
-//! Tests 8 and 9: rows that come to be where a transaction has looked.
+//! Tests 8 and 9: rows inserted into a range that a transaction has read.
 
 use super::stage::{end, trial, Ending, Stage};
 use crate::acid::players::{Fate, Player};
@@ -8,12 +8,12 @@ use crate::error::TpccError;
 use crate::work::{Customer, Delivery, OrderStatus};
 use hardmeter_session::{Session, Stop};
 
-/// Test 8. The rows of NEW-ORDER of a district are taken away for it and put back behind it.
+/// Test 8. Removes the district's rows of NEW-ORDER before the test and restores them after it.
 pub(super) fn delivery(stage: &mut Stage) -> Result<Trial, TpccError> {
     let at = stage.place();
     let taken = take_away(stage, at)?;
     let played = play_delivery(stage, at, taken);
-    // In any case; the first error is reported.
+    // Restore in any case; report the first error.
     let put_back = put_back(stage, at);
     let (case, mut seen) = played?;
     let back = put_back?;
@@ -56,7 +56,7 @@ fn play_delivery(stage: &mut Stage, at: Place, taken: u64) -> Result<(String, Ob
     Ok((case.into(), seen))
 }
 
-/// T1 looks again, as it looked first.
+/// T1 repeats its read, which must give the same result.
 fn must_find_none(deliverer: &Player, seen: &mut Observations, at: Place) -> Result<(), TpccError> {
     let sql = format!(
         "SELECT count(*) FROM new_order WHERE no_w_id = {} AND no_d_id = {}",
@@ -73,8 +73,8 @@ fn must_find_none(deliverer: &Player, seen: &mut Observations, at: Place) -> Res
     Ok(())
 }
 
-/// Removes the rows of NEW-ORDER of a district. They can be restored: they are of the orders without a
-/// carrier (clause 3.3.2.5), so that nothing needs to be kept of them.
+/// Removes the rows of NEW-ORDER of a district. No copy is needed: they can be derived from the orders without a
+/// carrier (clause 3.3.2.5).
 fn take_away(stage: &mut Stage, at: Place) -> Result<u64, TpccError> {
     let sql = format!(
         "WITH gone AS (DELETE FROM new_order WHERE no_w_id = {} AND no_d_id = {} RETURNING 1) SELECT count(*) FROM gone",
@@ -84,7 +84,7 @@ fn take_away(stage: &mut Stage, at: Place) -> Result<u64, TpccError> {
     rows::Row::only("rows of NEW-ORDER", answer)?.number(0)
 }
 
-/// Puts them back, even after a request to stop.
+/// Restores them, even after a request to stop.
 fn put_back(stage: &Stage, at: Place) -> Result<u64, TpccError> {
     let mut session = Session::open(stage.target, &Stop::new())?;
     let sql = format!(

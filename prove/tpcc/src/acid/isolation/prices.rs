@@ -1,9 +1,9 @@
 //! Test 7: a New-Order reads the prices of its items while another session raises them.
 //!
-//! The specification stops the New-Order when it has read the first price. Where that is depends on how it is written, so
-//! it is stopped in several places, for any implementation: on the lock of a row that it needs (DISTRICT, STOCK of an item between
-//! the two x, STOCK of y), and before its end. Wherever it stood, the prices of its lines must be of one moment, and when it had done
-//! everything, of before.
+//! The specification stops the New-Order when it has read the first price. When that is depends on the
+//! implementation, so it is stopped at several points: on the lock of a row that it needs (DISTRICT, STOCK of an
+//! item between the two x, STOCK of y), and before its end. In each case all prices of its lines must be old or all
+//! new; if it had done everything, old.
 
 use super::stage::{end, is_refused, new_order, outcome, trial, Ending, Stage};
 use crate::acid::players::{Act, Fate, Player};
@@ -19,7 +19,7 @@ pub(super) fn repeatable(stage: &mut Stage) -> Result<Trial, TpccError> {
     let at = stage.place();
     let mut cases = vec![];
     for stop in [Held::BeforeItsEnd, Held::AtDistrict, Held::AtStockBetween, Held::AtStockOfY] {
-        // x is ordered twice. Row locks are taken in the order of items or in that of the lines: y is last in both.
+        // Item x is ordered twice. Row locks are taken in the order of items or of lines: y is last in both.
         let drawn: Vec<u32> = (0..4).map(|_| stage.chance.uniform(1..=ITEMS / 4 - 1)).collect();
         let item = |quarter: u32| drawn[quarter as usize] + quarter * (ITEMS / 4);
         let (x, y) = (item(0), item(3));
@@ -40,7 +40,7 @@ pub(super) fn repeatable(stage: &mut Stage) -> Result<Trial, TpccError> {
     Ok(trial("3.4.2.7", "New-Order against changes of prices", Source::Text, cases.join("; "), seen))
 }
 
-/// Where the New-Order stands while the prices are changed.
+/// Where the New-Order is stopped while the prices are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     BeforeItsEnd,
@@ -59,7 +59,7 @@ impl Held {
         }
     }
 
-    /// What takes the lock that the New-Order needs.
+    /// The statement that takes the lock that the New-Order needs.
     fn lock(self, at: Place, order: &NewOrder) -> Option<String> {
         let Place { warehouse, district } = at;
         let stock = |line: usize| {
@@ -102,7 +102,7 @@ fn play(
                 seen.note("T2, a New-Order of x, y and x again, does not need the row that holds it up");
             }
         }
-        // Nothing blocks it: it does its work. Its answer is asked for below.
+        // Not blocked: it completes. Its answer is read below.
         None => ordering.wait()?,
     }
 
@@ -149,7 +149,7 @@ fn play(
     judge(stop, before, raised, &lines, waits, seen)
 }
 
-/// Waits until the prices are raised, and commits that.
+/// Waits until the prices are raised, and commits.
 fn finish(raising: &mut Option<Act<()>>, raiser: &Player) -> Result<(), TpccError> {
     raising.take().map_or(Ok(()), Act::end)?;
     end(raiser, Ending::Commit)
@@ -189,7 +189,7 @@ fn prices(session: &mut Session, [x, y]: [u32; 2]) -> Result<[Cents; 2], TpccErr
     Ok([row.cents(0)?, row.cents(1)?])
 }
 
-/// What an order's lines say that x cost, x again, and y: OL_AMOUNT over OL_QUANTITY (clause 2.4.2.2).
+/// The prices of x, x and y in an order's lines: OL_AMOUNT over OL_QUANTITY (clause 2.4.2.2).
 fn line_prices(stage: &mut Stage, at: Place, number: u32, order: &NewOrder) -> Result<[Cents; 3], TpccError> {
     let sql = format!(
         "SELECT string_agg((ol_amount / ol_quantity)::numeric(12,2)::text, ' ' ORDER BY ol_i_id, ol_number) FROM order_line \
@@ -209,7 +209,7 @@ fn line_prices(stage: &mut Stage, at: Place, number: u32, order: &NewOrder) -> R
         .ok_or_else(|| TpccError::StrangeRow { what, found: format!("{text} should be three prices") })
 }
 
-/// Puts the prices back, even after a request to stop.
+/// Restores the prices, even after a request to stop.
 fn restore(stage: &Stage, [x, y]: [u32; 2], before: [Cents; 2]) -> Result<(), TpccError> {
     let mut session = Session::open(stage.target, &Stop::new())?;
     let sql = format!(

@@ -1,4 +1,4 @@
-//! Where the scenarios are played: players enter, transactions are held open, and the database is looked at.
+//! What the scenarios share: sessions, transactions held open, and reads of the database.
 
 use crate::acid::players::{watch, Act, Fate, Player};
 use crate::acid::rows::{self, Place};
@@ -17,7 +17,7 @@ pub(super) enum Ending {
     Rollback,
 }
 
-/// Where the scenarios are played.
+/// Sessions and state of the scenarios.
 pub(super) struct Stage<'a> {
     pub(super) target: &'a Target,
     pub(super) stop: &'a Stop,
@@ -43,8 +43,8 @@ impl Stage<'_> {
         self.chance.uniform(1..=CUSTOMERS) as u16
     }
 
-    /// An order of five lines of different items, all from the home warehouse: items are nowhere but in it, so that two
-    /// such orders have no row of STOCK in common but by chance, which `but_not` excludes.
+    /// An order of five lines of different items, all from the home warehouse. Items are chosen at random, so two
+    /// such orders share no row of STOCK except by chance, which `but_not` excludes.
     pub(super) fn order(&mut self, at: Place, customer: u16, but_not: &[u32]) -> NewOrder {
         let mut items: Vec<u32> = vec![];
         while items.len() < 5 {
@@ -91,7 +91,7 @@ impl Stage<'_> {
         self.hold(player, Kind::Payment, move |ways, session| ways.payment(session, &payment))
     }
 
-    /// Whether something that was begun ends while the other is held open, or waits for it.
+    /// Whether an action ends while the other transaction is held open, or waits for it.
     pub(super) fn watch<T>(
         &mut self,
         act: &mut Act<T>,
@@ -121,7 +121,7 @@ impl Stage<'_> {
         rows::next_order(&mut self.onlooker, at)
     }
 
-    /// What must be of an order: whole if it was committed, nothing of it if not.
+    /// Checks an order: complete if it was committed, no row of it if not.
     pub(super) fn must_be_placed(
         &mut self,
         seen: &mut Observations,
@@ -173,8 +173,8 @@ pub(super) fn end(player: &Player, ending: Ending) -> Result<(), TpccError> {
     }
 }
 
-/// An error by which the server itself keeps a transaction from doing harm: it would be done again. What else it says is
-/// told of the transaction as its fault.
+/// Whether the error is a refusal by the server to keep isolation: a client would retry. Other errors count as
+/// failures of the transaction.
 pub(super) fn is_refused(error: &TpccError) -> bool {
     let TpccError::Session(hardmeter_session::SessionError::Statement { code, .. }) = error else {
         return false;
@@ -182,7 +182,7 @@ pub(super) fn is_refused(error: &TpccError) -> bool {
     ["40001", "40P01"].contains(&code.as_str())
 }
 
-/// What a transaction gave, or how it failed. The connection's end is nobody's answer.
+/// The result of a transaction, or its error. The end of a connection is an error of the test.
 pub(super) fn outcome<T>(result: Result<T, TpccError>) -> Result<Result<T, TpccError>, TpccError> {
     match result {
         Err(TpccError::Session(error)) if error.ends_session() => Err(error.into()),

@@ -1,4 +1,4 @@
-//! Tests 1 and 2: what Order-Status shows of a customer whose New-Order is not committed yet.
+//! Tests 1 and 2: Order-Status of a customer whose New-Order is not committed yet.
 
 use super::stage::{end, trial, Ending, Stage};
 use crate::acid::players::Fate;

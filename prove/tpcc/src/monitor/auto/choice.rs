@@ -3,10 +3,10 @@
 use hardmeter_evidence::{Design, Direction, Metric, Plan, Trial, Verdict};
 use serde::Serialize;
 
-/// What is within this share of the best is as good.
+/// Within this share of the best, a number of connections is as good.
 const AS_GOOD: f64 = 0.02;
 
-/// What falls short by more than this is not as good, however wide the spread.
+/// A shortfall above this is not as good, however wide the spread.
 const TOO_LITTLE: f64 = 0.05;
 
 /// The rule of effective multiplicity, applied.
@@ -21,13 +21,13 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// So many CPUs, backends that use one for so much of the time that they have work.
+    /// The rule for backends that use a CPU for this share of the time that they have work.
     pub fn of(multiplicity: f64, cpus: u32) -> Rule {
         let needed = (2.0 * f64::from(cpus) / multiplicity.clamp(1e-3, 1.0)).round() as u32;
         Rule { multiplicity, cpus, needed }
     }
 
-    /// Where to look: a quarter of it to four times as many.
+    /// Numbers to try: from a quarter of `needed` to four times as many.
     pub fn around(self, most: u32) -> Vec<u32> {
         let wanted = [self.needed / 4, self.needed / 2, self.needed, self.needed * 2, self.needed * 4];
         let mut counts = wanted.map(|count| count.clamp(1, most)).to_vec();
@@ -36,7 +36,7 @@ impl Rule {
     }
 }
 
-/// Throughputs of a number of connections, by round; a round measures all numbers.
+/// Throughputs at a number of connections, by round; each round measures all numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rounds {
     pub connections: u32,
@@ -49,21 +49,21 @@ impl Rounds {
     }
 }
 
-/// The one of the highest mean.
+/// The one with the highest mean.
 pub(super) fn best(all: &[Rounds]) -> Option<&Rounds> {
     all.iter().max_by(|one, other| one.mean().total_cmp(&other.mean()))
 }
 
-/// The smallest number of connections that is as good as the best: round by round, so that a machine that got slower
-/// between two rounds does not decide.
+/// The smallest number of connections that is as good as the best, compared round by round, so that drift of the
+/// machine between rounds does not matter.
 pub(super) fn choose(all: &[Rounds]) -> Option<u32> {
     let best = best(all)?;
     let good = all.iter().filter(|candidate| as_good(candidate, best));
     good.map(|candidate| candidate.connections).min()
 }
 
-/// A trial of the two, round by round. Few rounds give no verdict; then a number is as good if it is typically within
-/// [`AS_GOOD`], or within [`TOO_LITTLE`] and now behind, now ahead.
+/// A paired trial by round. If it is undecided, a number is as good if it is typically within [`AS_GOOD`], or
+/// within [`TOO_LITTLE`] and ahead in some rounds.
 fn as_good(candidate: &Rounds, best: &Rounds) -> bool {
     if candidate.connections == best.connections {
         return true;
@@ -74,7 +74,7 @@ fn as_good(candidate: &Rounds, best: &Rounds) -> bool {
     for (one, best) in candidate.throughputs.iter().zip(&best.throughputs) {
         let is_known = *one > 0.0 && *best > 0.0;
         let ratio = is_known.then(|| (one / best).ln());
-        // Once there is a verdict, further rounds change nothing.
+        // After the verdict, further rounds change nothing.
         let _ended = trial.observe_round(&[vec![ratio]]);
     }
     match trial.verdict() {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_smallest_that_is_as_good_as_the_best_is_chosen() {
-        // The shape of docs/design/prove.md, 4: the knee is at 16.
+        // The measurements of docs/design/prove.md, 4: the knee is at 16.
         let all = [
             rounds(4, &[19.2, 19.0, 19.4]),
             rounds(8, &[25.2, 25.0, 25.6]),
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn drift_and_noise_do_not_decide_but_a_real_difference_does() {
-        // The machine becomes half as fast from round to round; 8 has always 97 % of 16, exactly.
+        // The machine slows down by half from round to round; 8 always has exactly 97 % of 16.
         let slower = [100.0, 50.0, 25.0];
         let eight = slower.map(|value| value * 0.97);
         assert_eq!(choose(&[rounds(8, &eight), rounds(16, &slower)]), Some(16));
-        // As far apart on average, but now this one leads and now that one.
+        // The same average distance, but alternately ahead.
         assert_eq!(choose(&[rounds(8, &[100.0, 91.0, 100.0]), rounds(16, &[95.0, 103.0, 102.0])]), Some(8));
-        // However wide the spread: too little is too little.
+        // Below the limit, the spread does not matter.
         assert_eq!(choose(&[rounds(8, &[100.0, 60.0, 100.0]), rounds(16, &[95.0, 100.0, 105.0])]), Some(16));
         assert_eq!(choose(&[rounds(3, &[7.0])]), Some(3));
         assert_eq!(choose(&[]), None);

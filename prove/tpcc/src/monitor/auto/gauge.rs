@@ -1,4 +1,4 @@
-//! CPU time of the server's processes against the time that they had work: measured around a backend.
+//! Measures CPU time of the server's processes against the time that they had work: wraps a backend.
 
 use crate::backend::{Backend, Backends};
 use crate::error::TpccError;
@@ -8,10 +8,10 @@ use crate::work::{Completion, ConnectionId, Work};
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the server's processes did from the end of the ramp to the last answer.
+/// CPU use of the server's processes from the end of the ramp to the last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Gauged {
-    /// CPU seconds of the backends, those that they stood ready and had no CPU, and those that they had work.
+    /// Of the backends: CPU seconds, seconds ready without a CPU, seconds with work.
     pub backends: Option<Use>,
     /// CPU seconds of all the server's processes.
     pub server_cpu: Option<f64>,
@@ -22,7 +22,7 @@ pub(super) struct Gauged {
 pub(super) struct Use {
     /// On a CPU.
     pub cpu: f64,
-    /// Ready, but without one.
+    /// Seconds ready without a CPU.
     pub ready: f64,
     /// From being given work to its answer.
     pub busy: f64,
@@ -37,15 +37,15 @@ impl AddAssign for Use {
 }
 
 impl Use {
-    /// cpu / (cpu + wait), where waiting for a CPU is no wait.
+    /// cpu / (cpu + wait), where waiting for a CPU does not count as wait.
     pub fn effective_multiplicity(self) -> Option<f64> {
-        // Clocks of two kinds: what is next to nothing may come out below it.
+        // The two clocks differ: small values may come out negative.
         let had_work = self.busy - self.ready;
         (self.cpu > 0.0 && had_work > 0.0).then(|| (self.cpu / had_work).min(1.0))
     }
 }
 
-/// Backends that are watched: each when its ramp is over, and when it is closed.
+/// Observed backends: from the end of each one's ramp until it is closed.
 pub(super) struct Gauge<'a> {
     backends: &'a dyn Backends,
     ramp: Micros,
@@ -60,19 +60,19 @@ struct Shared {
 #[derive(Default)]
 struct Sums {
     backends: Use,
-    /// A backend whose processes could not be seen all the time.
+    /// A backend whose processes could not be observed all the time.
     unseen: bool,
     server_before: Option<f64>,
     server_after: Option<f64>,
 }
 
 impl<'a> Gauge<'a> {
-    /// Around backends, of a server whose first process may be known.
+    /// Wraps backends of a server whose first process may be known.
     pub fn around(backends: &'a dyn Backends, server: Option<Process>, ramp: Micros) -> Gauge<'a> {
         Gauge { backends, ramp, shared: Arc::new(Shared { server, sums: Mutex::default() }) }
     }
 
-    /// What was seen, once all backends are closed.
+    /// The observations, after all backends are closed.
     pub fn read(self) -> Gauged {
         let sums = self.shared.sums();
         let seen = !sums.unseen && sums.backends.busy > 0.0;
@@ -115,7 +115,7 @@ struct Gauging {
     processes: Vec<u32>,
     ramp: Micros,
     shared: Arc<Shared>,
-    /// When it was first given something.
+    /// When it first had work.
     begun: Option<Micros>,
     /// Since when it is watched, and what its processes had used by then.
     from: Option<(Micros, Option<(f64, f64)>)>,
@@ -154,7 +154,7 @@ impl Backend for Gauging {
     }
 
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
-        // Another process from now on; what the one before used is not to be had any more.
+        // The connection has a new process from here on; the earlier one's CPU time is lost.
         self.processes.clear();
         self.backend.reconnect(connection)
     }
@@ -165,7 +165,7 @@ impl Backend for Gauging {
 }
 
 impl Drop for Gauging {
-    /// The processes are still there: the connections are closed after this.
+    /// Read before the connections are closed, while the processes exist.
     fn drop(&mut self) {
         let after = used(&self.processes);
         let mut sums = self.shared.sums();
@@ -182,7 +182,7 @@ impl Drop for Gauging {
     }
 }
 
-/// CPU seconds of processes, and those that they stood ready; nothing if one of them cannot be seen.
+/// CPU seconds of processes, and seconds ready without a CPU; `None` if one of them cannot be read.
 fn used(processes: &[u32]) -> Option<(f64, f64)> {
     let mut sum = (0.0, 0.0);
     for pid in processes {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(used(&[u32::MAX]), None);
     }
 
-    /// Answers the moment it is asked to wait; each transaction takes 30 ms of the clock that it is given.
+    /// Completes at each wait; each transaction takes 30 ms of the given clock.
     struct Ours(Option<Completion>);
 
     impl Backend for Ours {
@@ -275,7 +275,7 @@ mod tests {
         if reconnect {
             backend.reconnect(ConnectionId(0)).unwrap();
         }
-        // The kernel adds up a thread's time now and then: until it did.
+        // The kernel updates a thread's CPU time at intervals: wait for an update.
         let (begin, before) = (std::time::Instant::now(), used(&backend.server_processes()));
         while used(&backend.server_processes()) == before {
             assert!(begin.elapsed().as_secs() < 60, "no CPU time goes by");

@@ -1,4 +1,4 @@
-//! One short run without think times, over so many connections.
+//! A short run without think times over a number of connections.
 
 use super::super::{drive_with, Logs, Patience, Sources};
 use super::gauge::Gauge;
@@ -12,10 +12,10 @@ use crate::time::Micros;
 use crate::work::Kind;
 use hardmeter_session::{Progress, Stop};
 
-/// What a leg measured.
+/// The measurements of a leg.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leg {
-    /// P, and as many clients.
+    /// P, equal to the number of clients.
     pub connections: u32,
     /// New-Orders that ended in the interval.
     pub new_orders: u64,
@@ -23,9 +23,9 @@ pub struct Leg {
     pub throughput: f64,
     /// CPU seconds of the driver.
     pub driver_cpu: f64,
-    /// CPU seconds of all the server's processes, where they can be seen.
+    /// CPU seconds of all the server's processes, if known.
     pub server_cpu: Option<f64>,
-    /// m of the backends, where they can be seen.
+    /// m of the backends, if known.
     pub multiplicity: Option<f64>,
     /// Response times of New-Order.
     pub response: Times,
@@ -33,12 +33,12 @@ pub struct Leg {
     pub failed: u64,
 }
 
-/// What legs have in common.
+/// The common parameters of all legs.
 pub(super) struct Course<'a> {
     pub order: &'a RunOrder,
     pub backends: &'a dyn Backends,
     pub sources: &'a Sources<'a>,
-    /// The server's first process, where it can be seen.
+    /// The server's first process, if known.
     pub server: Option<Process>,
     pub settings: &'a Settings,
     pub stop: &'a Stop,
@@ -52,7 +52,7 @@ impl Progress for Silent {
 }
 
 impl Course<'_> {
-    /// The how-manieth leg; each draws its own transactions. `None`: somebody asked to stop.
+    /// Runs leg `number`; each leg draws its own transactions. `None`: stop requested.
     pub fn leg(&self, number: u32, connections: u32) -> Result<Option<Leg>, TpccError> {
         let Settings { leg_seconds, ramp_seconds, .. } = *self.settings;
         let ramp_seconds = ramp_seconds + 0.02 * f64::from(connections);

@@ -1,4 +1,4 @@
-//! The knee as a picture: throughput, and the CPU that it costs, over the number of connections.
+//! Charts of the sweep: throughput and CPU cost over the number of connections.
 
 use super::{Point, Sweep};
 use crate::error::TpccError;
@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (760, 760);
-/// Told apart by everybody (Okabe and Ito).
+/// Distinguishable with colour blindness (Okabe and Ito).
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const GREEN: RGBColor = RGBColor(0, 158, 115);
@@ -15,7 +15,7 @@ const GREY: RGBColor = RGBColor(225, 225, 225);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// A line of a chart: its name, its colour, its points by the number of connections.
+/// A line of a chart: name, colour, and points by number of connections.
 struct Line {
     name: &'static str,
     colour: RGBColor,
@@ -105,7 +105,7 @@ impl Sweep {
     }
 }
 
-/// A label of the axis: only whole numbers of connections have one.
+/// A label of the axis: empty for fractions.
 fn connections_at(place: f64) -> String {
     let connections = place.exp2();
     if (place - place.round()).abs() < 1e-6 {

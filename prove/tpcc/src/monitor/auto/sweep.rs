@@ -12,22 +12,22 @@ use hardmeter_evidence::Coin;
 use hardmeter_session::{Progress, Stop};
 use serde::Serialize;
 
-/// Numbers of connections where no rule says where to look.
+/// Numbers of connections to try without a rule.
 const EVERYWHERE: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// How much to measure.
+/// The extent of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Numbers of connections to measure beside those around what the rule says; may be none.
+    /// Numbers of connections to measure in addition to those of the rule; may be empty.
     pub counts: Vec<u32>,
-    /// How often each is measured.
+    /// Number of rounds.
     pub rounds: u32,
     /// Seconds of a measurement, behind its ramp.
     pub leg_seconds: f64,
-    /// Seconds of the ramp; each connection adds a fiftieth of a second, since server processes fill their caches one after
-    /// the other.
+    /// Seconds of the ramp; 0.02 s are added per connection, since server processes fill their caches one after the
+    /// other.
     pub ramp_seconds: f64,
-    /// Not more connections than this, other than those in `counts`.
+    /// Maximum number of connections, except for those in `counts`.
     pub most: u32,
 }
 
@@ -37,39 +37,39 @@ impl Default for Settings {
     }
 }
 
-/// What was found.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// How many connections to use: the smallest number around the rule's that is as good as the best of these.
+    /// The number of connections to use: the smallest one that is as good as the best of those around the rule's.
     pub chosen: u32,
-    /// The rule, if the backends' CPU time could be seen.
+    /// The rule, if the backends' CPU time was available.
     pub rule: Option<Rule>,
-    /// By the number of connections, in order.
+    /// Points in ascending number of connections.
     pub points: Vec<Point>,
-    /// What else is to be said: numbers that the server refused.
+    /// Warnings: for example numbers that the server refused.
     pub remarks: Vec<String>,
 }
 
-/// What so many connections do.
+/// The results at a number of connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// P, and as many clients without think time.
+    /// P, equal to the number of clients without think time.
     pub connections: u32,
-    /// New-Orders a minute, the mean of its legs.
+    /// New-Orders per minute, the mean of its legs.
     pub throughput: f64,
-    /// Of each of its legs.
+    /// New-Orders per minute of each leg.
     pub throughputs: Vec<f64>,
     /// Against the best, 1 being that.
     pub of_best: f64,
-    /// CPU seconds of the server per 1000 New-Orders, where they can be seen.
+    /// CPU seconds of the server per 1000 New-Orders, if known.
     pub server_cpu: Option<f64>,
     /// CPU seconds of the driver per 1000 New-Orders.
     pub driver_cpu: f64,
-    /// Effective multiplicity of a backend, where it can be seen.
+    /// Effective multiplicity of a backend, if known.
     pub multiplicity: Option<f64>,
     /// Milliseconds that half of the New-Orders do not exceed, and 99 %.
     pub p50_ms: f64,
-    /// See `p50_ms`.
+    /// 99th percentile of the response time in ms.
     pub p99_ms: f64,
     /// Transactions that were given up.
     pub failed: u64,
@@ -91,7 +91,7 @@ impl Sweep {
     }
 }
 
-/// Finds how many connections to use: `--connections auto`. `None` if `stop` was requested. It runs transactions
+/// Finds the number of connections for `--connections auto`. `None` if `stop` was requested. It runs transactions
 /// and changes the database.
 ///
 /// # Errors
@@ -146,7 +146,7 @@ struct Field<'a> {
     legs: Vec<(u32, Vec<Leg>)>,
     number: u32,
     coin: Coin,
-    /// So many connections the server did not give, and why.
+    /// The smallest number of connections that the server refused, and why.
     refused: Option<(u32, String)>,
 }
 
@@ -157,7 +157,7 @@ impl Field<'_> {
         let multiplicity = match self.course.leg(self.number, cpus) {
             Ok(Some(leg)) => leg.multiplicity,
             Ok(None) => return Ok(None),
-            // So many may be too many for this server; fewer will be tried.
+            // The server may not allow this number; try fewer.
             Err(_) if cpus > 1 => None,
             Err(error) => return Err(error),
         };
@@ -173,7 +173,7 @@ impl Field<'_> {
         if self.measure(&counts, settings.rounds)?.is_none() {
             return Ok(None);
         }
-        // The best may lie beyond: as long as it is at an edge, look there too.
+        // If the best is at an edge, extend the range.
         while let Some(next) = self.beyond(&candidates, settings.most) {
             candidates.push(next);
             if !self.legs.iter().any(|(count, _)| *count == next)
@@ -185,7 +185,7 @@ impl Field<'_> {
         Ok(Some(self.result(rule, &candidates)))
     }
 
-    /// Rounds, in each every number in an order that is drawn anew, so that drift favours none. `None`: a stop was asked for.
+    /// Rounds over all numbers, each in a new random order, so that drift favours none. `None`: stop requested.
     fn measure(&mut self, counts: &[u32], rounds: u32) -> Result<Option<()>, TpccError> {
         self.progress.phase("trying numbers of connections", u64::from(rounds) * counts.len() as u64);
         let mut failure = None;
@@ -201,7 +201,7 @@ impl Field<'_> {
                 match self.course.leg(self.number, count) {
                     Ok(Some(leg)) => self.note(leg),
                     Ok(None) => return Ok(None),
-                    // Fewer may still do: a server has a limit.
+                    // The server has a limit; smaller numbers may work.
                     Err(error) => {
                         self.refused = Some((count, error.to_string()));
                         self.legs.retain(|(other, _)| *other < count);
@@ -223,7 +223,7 @@ impl Field<'_> {
         }
     }
 
-    /// Where to look next: the best of the candidates is the largest of them, or the smallest.
+    /// The next number to try if the best candidate is the largest or the smallest.
     fn beyond(&self, candidates: &[u32], most: u32) -> Option<u32> {
         let rounds = self.rounds(candidates);
         let best = best(&rounds)?.connections;

@@ -1,4 +1,4 @@
-//! A sweep over a server whose knee is known.
+//! Tests of the sweep with a simulated server whose knee is known.
 
 use super::super::testing::{order, success};
 use super::sweep::swept;
@@ -11,7 +11,7 @@ use crate::time::{Clock, Micros};
 use crate::work::{Completion, ConnectionId, Kind, Work};
 use hardmeter_session::{Progress, Stop};
 
-/// In this server a transaction takes as long as it says for that many connections.
+/// A server whose transaction time depends on the number of connections.
 struct Knee {
     clock: Clock,
     connections: u32,
@@ -52,7 +52,7 @@ impl Backends for Knees {
         if connections > self.most {
             return Err(TpccError::NoData { table: "of too many clients".into() });
         }
-        // Four are served side by side, each in 20 ms; beyond, they get into each other's way.
+        // Four are served in parallel in 20 ms each; more slow each other down.
         let crowd = f64::from(connections) / 4.0;
         let service = if crowd <= 1.0 { 20_000.0 } else { 20_000.0 * crowd.powf(1.7) };
         let service = Micros(service as u64);
@@ -64,7 +64,7 @@ impl Backends for Knees {
     }
 }
 
-/// Clients that ask for New-Orders again and again.
+/// Clients that continuously send New-Orders.
 struct Clients {
     free: Vec<(u32, Micros)>,
 }
@@ -112,7 +112,7 @@ fn the_knee_is_found_and_shown() {
     let counts: Vec<u32> = sweep.points.iter().map(|point| point.connections).collect();
     assert_eq!(counts, [1, 2, 3, 4, 8, 16]);
     assert_eq!((sweep.chosen, sweep.best().connections), (4, 4), "{sweep:?}");
-    // Four at once, each 20 ms: 12,000 a minute at most.
+    // Four in parallel, 20 ms each: at most 12,000 per minute.
     let four = sweep.chosen();
     assert!(four.throughput > 0.0 && four.throughput <= 12_400.0, "{four:?}");
     assert_eq!((four.of_best, four.throughputs.len(), four.candidate), (1.0, 2, true));

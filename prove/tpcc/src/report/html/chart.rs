@@ -1,11 +1,11 @@
-//! Charts as SVG, drawn by hand: axes with round numbers, lines, bars, points, bands and marks. Colours are classes of the
-//! page's style, so that one chart reads on light and on dark.
+//! SVG charts: axes with round numbers, lines, bars, points, bands and marks. Colours are classes of the page's
+//! style sheet, so that a chart works on light and on dark backgrounds.
 
 use crate::report::number;
 use maud::{html, Markup};
 use std::fmt::Write as _;
 
-/// Where the drawing lies in the view box; the rest is for titles and numbers.
+/// The plot area in the view box; the rest is for titles and numbers.
 const LEFT: f64 = 62.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 40.0;
@@ -14,7 +14,7 @@ const RIGHT: f64 = 14.0;
 /// A chart.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// The text for readers who cannot see it.
+    /// The alternative text.
     pub title: String,
     /// Width and height of the view box.
     pub size: (f64, f64),
@@ -24,7 +24,7 @@ pub struct Chart {
     pub y: Axis,
     /// Spans of x that are set off.
     pub bands: Vec<Band>,
-    /// What is drawn.
+    /// The layers, drawn in order.
     pub layers: Vec<Layer>,
     /// Vertical lines.
     pub marks: Vec<Mark>,
@@ -33,56 +33,56 @@ pub struct Chart {
 /// An axis from 0, or of powers of ten.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
-    /// What it is, with its unit.
+    /// Title with unit.
     pub title: String,
-    /// Where it begins.
+    /// Lower end.
     pub from: f64,
-    /// Where it ends.
+    /// Upper end.
     pub to: f64,
 }
 
 /// A span of x that is set off.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// Where it begins.
+    /// Begin.
     pub from: f64,
-    /// Where it ends.
+    /// End.
     pub to: f64,
-    /// What it is.
+    /// The label.
     pub label: String,
 }
 
 /// A vertical line.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Where.
+    /// Position on the axis.
     pub at: f64,
-    /// What it is.
+    /// The label.
     pub label: String,
 }
 
-/// Something drawn.
+/// A layer of a chart.
 #[derive(Clone, Debug)]
 pub enum Layer {
     /// A line through points.
     Line {
-        /// Its colour: 0 to 4.
+        /// Colour class, 0 to 4.
         class: u8,
         /// Its points.
         points: Vec<(f64, f64)>,
     },
     /// Bars from `x` to `x + width`.
     Bars {
-        /// How wide each is.
+        /// Width of a bar.
         width: f64,
-        /// Where each begins, its height, its tooltip.
+        /// Begin, height and tooltip of each bar.
         bars: Vec<(f64, f64, String)>,
     },
     /// Points by themselves.
     Points {
-        /// Their colour: 0 to 4.
+        /// Colour class, 0 to 4.
         class: u8,
-        /// The place and tooltip of each.
+        /// Position and tooltip of each point.
         points: Vec<(f64, f64, String)>,
     },
 }
@@ -108,7 +108,7 @@ impl Axis {
     }
 }
 
-/// A round number (1, 2 or 5 by a power of ten) that goes four to ten times into a width.
+/// A round step (1, 2 or 5 times a power of ten) that divides a width into four to ten parts.
 fn round_step(width: f64) -> f64 {
     let rough = width / 5.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -126,7 +126,7 @@ fn tick_label(value: f64, step: f64) -> String {
 }
 
 impl Chart {
-    /// As SVG.
+    /// The chart as SVG.
     pub fn draw(&self) -> Markup {
         let (width, height) = self.size;
         let (right, bottom) = (width - RIGHT, height - BOTTOM);
@@ -231,7 +231,7 @@ mod tests {
             marks: vec![Mark { at: 2.0, label: "checkpoint".into() }],
         };
         let text = chart.draw().into_string();
-        // The lower left corner to the upper right one; a bar of half the height.
+        // From the lower left corner to the upper right one; a bar of half the height.
         assert!(text.contains("d=\"M62.0 114.0L162.0 14.0\""), "{text}");
         assert!(text.contains("x=\"112.0\" y=\"64.0\" height=\"50.0\""), "{text}");
         assert!(text.contains("aria-label=\"a &quot;test&quot; &lt;of&gt; charts\""), "{text}");

@@ -11,14 +11,14 @@ use crate::time::Micros;
 use crate::work::Kind;
 use maud::{html, Markup};
 
-/// Bars of a frequency distribution: the specification wants 20 at least.
+/// Bars of a frequency distribution: the specification requires at least 20.
 const BARS: usize = 40;
-/// A line has no more points than this: neighbouring seconds are put together.
+/// Maximum points of a line: neighbouring seconds are averaged.
 const POINTS: usize = 400;
 const SMALL: (f64, f64) = (440.0, 230.0);
 const WIDE: (f64, f64) = (1000.0, 250.0);
 
-/// A chart with its caption: what it is in bold, what is to be said of it.
+/// A chart with its caption: name in bold, then explanations.
 fn figure(chart: &Chart, caption: &str) -> Markup {
     html! { figure { figcaption { b { (chart.title) } " " (caption) } (chart.draw()) } }
 }
@@ -32,7 +32,7 @@ fn unit(seconds: f64) -> (&'static str, f64) {
     }
 }
 
-/// How many of some times are in each of the bars from 0 to `end` seconds.
+/// Counts of times in each of the bars from 0 to `end` seconds.
 fn frequencies(times: &crate::measure::Times, end: f64) -> Vec<u64> {
     let up_to = |bar: usize| times.count_up_to(Micros::of_seconds(end * bar as f64 / BARS as f64));
     (0..BARS).map(|bar| up_to(bar + 1) - if bar == 0 { 0 } else { up_to(bar) }).collect()
@@ -83,7 +83,7 @@ pub fn responses(result: &KindResult) -> Markup {
     figure(&chart, &format!("n {}, {} of them beyond", number::count(times.count()), number::count(beyond)))
 }
 
-/// Clause 5.6.3: the frequency distribution of think times, and the one that was wanted.
+/// Clause 5.6.3: the frequency distribution of think times, with the required one.
 pub fn thinking(result: &RunResult, kind: Kind) -> Option<Markup> {
     let Mode::Terminals { time_factor } = result.order.mode else { return None };
     let times = &result.of(kind).think;
@@ -117,7 +117,7 @@ pub fn thinking(result: &RunResult, kind: Kind) -> Option<Markup> {
     Some(figure(&chart, &caption))
 }
 
-/// A rate by the minute: a point for this many seconds together.
+/// A rate per minute: a point for each group of seconds.
 fn rates(series: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     let together = series.len().div_ceil(POINTS).max(1);
     let chunks = series.chunks_exact(together).enumerate();
@@ -168,7 +168,7 @@ pub fn throughput(result: &RunResult) -> Markup {
         .iter()
         .map(|checkpoint| Mark { at: checkpoint.at, label: "checkpoint".into() })
         .collect();
-    // Too many labels: omit them.
+    // Too many labels would overlap: omit them.
     if chart.marks.len() > 12 {
         chart.marks.iter_mut().for_each(|mark| mark.label.clear());
     }
@@ -193,8 +193,8 @@ pub fn series(result: &RunResult) -> Markup {
     html! { div.charts { @for chart in &figures { (figure(chart, "")) } } }
 }
 
-/// Clause 5.6.2: response times of New-Order against throughput. From several results, each gives a point; from one, its
-/// batches do, those of the ramp too.
+/// Clause 5.6.2: response times of New-Order against throughput. With several results, each gives a point; with
+/// one, its batches do, including those of the ramp.
 pub fn load(result: &RunResult, others: &[(String, RunResult)]) -> Markup {
     if others.is_empty() {
         return by_batches(result);
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn bars_count_each_time_once() {
         let mut times = Times::new();
-        // One in the middle of each of the first 20 bars of 0.1 s, and one beyond.
+        // One in the middle of each of the first 20 bars of 0.1 s, and one outside.
         (0..20).for_each(|bar| times.record(Micros(bar * 100_000 + 50_000)));
         times.record(Micros::seconds(100));
         let counts = frequencies(&times, 4.0);

@@ -15,14 +15,14 @@ use crate::work::Kind;
 use hardmeter_evidence::page::{Page, Section};
 use maud::{html, Markup};
 
-/// What else stands on the page.
+/// Additional contents of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// Other runs of the same system, at other loads: their names, and their results.
+    /// Other runs of the same system at other loads: name and result.
     pub others: Vec<(String, RunResult)>,
-    /// What the system costs.
+    /// The price sheet of the system.
     pub prices: Option<Prices>,
-    /// Whether published records are wanted beside it.
+    /// Whether to include published records.
     pub context: bool,
 }
 

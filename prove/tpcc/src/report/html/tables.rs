@@ -136,7 +136,7 @@ pub fn conditions(result: &RunResult) -> Markup {
     } } }
 }
 
-/// What was run, by what, on what.
+/// Parameters of the run, program and machine.
 pub fn parameters(result: &RunResult, summary: &Summary) -> Markup {
     let environment = &result.environment;
     let (before, after) = environment.database_bytes;
@@ -221,7 +221,7 @@ pub fn prices(prices: &Prices, new_orders_a_minute: f64) -> Markup {
     }
 }
 
-/// Published records, and where this run stands beside them.
+/// Published records, with this run's figure for comparison.
 pub fn context(new_orders_a_minute: f64) -> Markup {
     html! {
         p { "Published TPC-C figures, " b { "as context and not as a claim" } ": they are of audited systems, by tpmC; this run is "

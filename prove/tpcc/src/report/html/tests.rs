@@ -3,8 +3,8 @@ use crate::measure::Errors;
 use crate::order::Mode;
 use crate::report::testing;
 
-/// Reads a page as XML would be read, but for HTML's empty elements: every tag closed in its order, every text without a bare
-/// `<` or `&`. Gives the elements' names, in order.
+/// Parses a page as XML with HTML's empty elements: every tag closed in order, no text with a bare `<` or `&`.
+/// Returns the elements' names in order.
 fn elements(page: &str) -> Vec<String> {
     const EMPTY: [&str; 3] = ["meta", "br", "!doctype"];
     let (mut open, mut all): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -18,7 +18,7 @@ fn elements(page: &str) -> Vec<String> {
             }
             assert!(!text.contains('>'), "a bare > in {text:?}");
         }
-        // An attribute's value may have a > in it, but no quote.
+        // An attribute's value may contain >, but no quote.
         let mut quoted = false;
         let end = rest[begin..].find(|letter| {
             quoted ^= letter == '"';

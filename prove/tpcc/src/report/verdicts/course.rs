@@ -1,4 +1,4 @@
-//! How the run went: its ending, its errors, what the database was like afterwards; scale, interval, steady state,
+//! The course of a run: ending, errors, state of the database afterwards; scale, interval, steady state,
 //! checkpoints (clauses 3.3.2, 4.2, 5.5).
 
 use super::pace::{time_factor, without_terminals};
@@ -12,13 +12,13 @@ use crate::work::Kind;
 pub const INTERVAL_SECONDS: f64 = 7200.0;
 /// Seconds between checkpoints at most.
 const CHECKPOINT_SECONDS: f64 = 1800.0;
-/// New-Orders a minute and warehouse: at least, at most.
+/// New-Orders per minute and warehouse: minimum, maximum.
 pub const A_WAREHOUSE: (f64, f64) = (9.0, 12.86);
-/// How much the throughput may drift over the interval: what the specification allows between a run and its repetition.
+/// Maximum drift of the throughput over the interval: the specification's limit between a run and its repetition.
 const DRIFT: f64 = 0.02;
-/// An interval of the trend wider than this cannot tell whether the state was steady.
+/// If the interval of the trend is wider than this, the steady state is undecided.
 const BLUR: f64 = 0.2;
-/// Seconds by which a calendar's clock may be off at the end: what discipline by NTP does in two hours, and no step.
+/// Maximum drift of the wall clock in seconds: NTP slewing in two hours stays below, a step does not.
 const CLOCK_SECONDS: f64 = 1.0;
 
 pub(super) fn of_the_run(result: &RunResult) -> Vec<Verdict> {
@@ -122,7 +122,7 @@ fn scale(result: &RunResult) -> Verdict {
     if time_factor(result).is_none() {
         return verdict.not_applicable(without_terminals(result));
     }
-    // The count of New-Orders scatters no more than a Poisson process does: terminals wait between them.
+    // The scatter of the count of New-Orders is at most that of a Poisson process: terminals pause between them.
     let chance = chance::DEVIATIONS * rate / (orders.max(1) as f64).sqrt();
     let beyond = (rate - rate.clamp(low, high)).abs();
     verdict.ends(match beyond {
@@ -184,7 +184,7 @@ fn steady(result: &RunResult) -> Verdict {
         batches.seconds,
         thirds.collect::<Vec<_>>().join(", ")
     );
-    // From the 95 % interval to one that chance leaves once in a thousand times.
+    // Widen the 95 % interval to 99.9 %.
     let sure = trend.half * chance::DEVIATIONS / 1.96;
     let outcome = if trend.value.abs() - sure > DRIFT {
         Outcome::Short

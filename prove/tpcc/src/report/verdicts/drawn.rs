@@ -1,5 +1,5 @@
-//! Clauses 5.2.3 and 9.2.2.5: the mix, and what was entered at random, held against the windows that the
-//! specification's auditors use.
+//! Clauses 5.2.3 and 9.2.2.5: the mix and the random inputs, compared with the windows of the specification's
+//! auditors.
 
 use super::{Group, Outcome, Verdict};
 use crate::measure::RunResult;
@@ -7,7 +7,7 @@ use crate::random::Constants;
 use crate::report::chance;
 use crate::work::Kind;
 
-/// The least share of a transaction in the mix (clause 5.2.3), in percent; New-Order has none.
+/// Minimum share of a transaction in the mix (clause 5.2.3) in percent; `None` for New-Order.
 pub fn least_share(kind: Kind) -> Option<f64> {
     [None, Some(43.0), Some(4.0), Some(4.0), Some(4.0)][kind.index()]
 }
@@ -102,7 +102,7 @@ fn window(name: &str, clause: &'static str, some: u64, all: u64, (low, high): (f
         .ends(chance::within(some, all, low / 100.0, high / 100.0))
 }
 
-/// What only several warehouses can have.
+/// Checks that need several warehouses.
 fn of_several(result: &RunResult, verdict: Verdict) -> Verdict {
     if result.order.all_warehouses < 2 {
         verdict.not_applicable("there is one warehouse")

@@ -1,4 +1,4 @@
-//! Verdicts, clause by clause: what was found, of how many, what is wanted, and how it ends.
+//! Verdicts by clause: observed value, n, requirement, outcome.
 
 mod course;
 mod drawn;
@@ -30,7 +30,7 @@ pub fn is_short(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| verdict.outcome == Outcome::Short)
 }
 
-/// How many end in each way, for a headline: "31 held, 1 SHORT".
+/// Number of verdicts by outcome, for a headline: "31 held, 1 SHORT".
 pub fn summary(verdicts: &[Verdict]) -> String {
     use Outcome::{Deviation, Held, NotApplicable, Short, Undecided};
     let outcomes = [Held, Short, Undecided, Deviation, NotApplicable];

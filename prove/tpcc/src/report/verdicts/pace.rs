@@ -1,9 +1,9 @@
-//! Whether terminals key and think, and how fast.
+//! Whether terminals have keying and think times, and their factor.
 
 use crate::measure::RunResult;
 use crate::order::Mode;
 
-/// What keying and think times were multiplied with; nothing if the run had none.
+/// Factor of keying and think times; `None` if the run had none.
 pub(super) fn time_factor(result: &RunResult) -> Option<f64> {
     match result.order.mode {
         Mode::Terminals { time_factor } => Some(time_factor),
@@ -11,7 +11,7 @@ pub(super) fn time_factor(result: &RunResult) -> Option<f64> {
     }
 }
 
-/// Why a rule about terminals says nothing of a run without them.
+/// Why a rule about terminals does not apply to a run without them.
 pub(super) fn without_terminals(result: &RunResult) -> &'static str {
     match result.order.mode {
         Mode::Terminals { .. } => "",

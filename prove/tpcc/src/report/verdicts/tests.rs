@@ -5,7 +5,7 @@ use crate::report::testing;
 use crate::time::Micros;
 use crate::work::Kind;
 
-/// The only verdict whose name has all these words.
+/// The only verdict whose name contains all these words.
 fn find<'a>(verdicts: &'a [Verdict], words: &str) -> &'a Verdict {
     let found: Vec<_> = verdicts.iter().filter(|one| one.name.contains(words)).collect();
     assert_eq!(found.len(), 1, "{words}: {found:#?}");
@@ -45,7 +45,7 @@ fn a_run_by_the_specification_is_green() {
     assert_eq!(find(&verdicts, "New-Order: think times").outcome, Outcome::Held);
     assert_eq!(find(&verdicts, "menu").outcome, Outcome::NotApplicable);
     assert!(verdicts.iter().filter(|one| one.basis == Basis::NotVerified).count() >= 4);
-    // Every line says what it wants, and every one but ours which clause wants it.
+    // Every line has its requirement, and every one except Hardmeter's own has its clause.
     assert!(verdicts
         .iter()
         .all(|one| !one.wanted.is_empty() && (one.clause.is_empty() == (one.basis == Basis::Ours))));
@@ -59,7 +59,7 @@ fn response_times_hold_up_to_their_limit() {
         outcome(&result, "New-Order: 90 %")
     };
     assert_eq!(response(&[(5_000_000, 9_000), (6_000_000, 1_000)]), Outcome::Held);
-    // One in 10,000 beyond is chance, 200 are not.
+    // One in 10,000 outside is chance, 200 are not.
     assert_eq!(response(&[(5_000_000, 8_999), (6_000_000, 1_001)]), Outcome::Undecided);
     assert_eq!(response(&[(5_000_000, 8_800), (6_000_000, 1_200)]), Outcome::Short);
     assert_eq!(response(&[]), Outcome::Undecided);
@@ -73,7 +73,7 @@ fn response_times_hold_up_to_their_limit() {
         outcome(&result, "Payment: average")
     };
     assert_eq!(average(&[(1_000, 80), (2_000, 20)]), Outcome::Held);
-    // Nine in ten take 1 ms and the tenth 0.9 s: the average is 91 ms, which is equal within 0.1 s. With 2 s it is 201 ms.
+    // Nine in ten take 1 ms and the tenth 0.9 s: the average is 91 ms, equal within 0.1 s. With 2 s it is 201 ms.
     assert_eq!(average(&[(1_000, 90_000), (900_000, 10_000)]), Outcome::Held);
     assert_eq!(average(&[(1_000, 90_000), (2_000_000, 10_000)]), Outcome::Short);
     assert_eq!(average(&[(1_000, 18), (2_000_000, 2)]), Outcome::Undecided);
@@ -103,7 +103,7 @@ fn deliveries_are_done_in_time_and_all_of_them() {
     };
     assert_eq!(delivery(1_000, &[(80_000_000, 900), (90_000_000, 100)]), Outcome::Held);
     assert_eq!(delivery(1_000, &[(80_000_000, 800), (90_000_000, 200)]), Outcome::Short);
-    // What was queued and never done is late.
+    // A delivery that was queued and not completed counts as late.
     assert_eq!(delivery(1_000, &[(1_000_000, 500)]), Outcome::Short);
     assert_eq!(delivery(1_000, &[(1_000_000, 990)]), Outcome::Held);
     let skipped = |districts| {
@@ -126,7 +126,7 @@ fn keying_and_think_times_are_the_specifications_or_ordered_otherwise() {
     let short = with(&base, |result| result.kinds[0].think = times(&[(10_000_000, 10_000)]));
     assert_eq!(outcome(&short, "New-Order: mean think"), Outcome::Short);
     assert_eq!(outcome(&short, "New-Order: think times"), Outcome::Short);
-    // Half of everything was ordered: the same times are twice too long then, and what they should be is said.
+    // With factor 0.5, the same times are twice too long, and the note has the requirement.
     let faster = with(&base, |result| result.order.mode = Mode::Terminals { time_factor: 0.5 });
     assert_eq!(outcome(&faster, "New-Order: shortest keying"), Outcome::Deviation);
     assert_eq!(outcome(&faster, "times as specified"), Outcome::Deviation);
@@ -135,7 +135,7 @@ fn keying_and_think_times_are_the_specifications_or_ordered_otherwise() {
 
 #[test]
 fn a_short_ramp_excuses_think_times_that_could_not_end() {
-    // Without a ramp, only short think times end in a minute.
+    // Without a ramp, only short think times end within a minute.
     let cut = testing::run(40, 0.0, 60.0, 1);
     let verdicts = verdicts(&cut);
     let line = find(&verdicts, "New-Order: think times");
@@ -225,7 +225,7 @@ fn scale_and_interval_are_judged_of_terminals_alone() {
         let result = with(&base, |result| result.kinds[0].completed = orders);
         outcome(&result, "a minute and warehouse")
     };
-    // 40 warehouses, 10 minutes: 9 a minute are 3,600, 12.86 are 5,144.
+    // 40 warehouses, 10 minutes: 9 per minute are 3,600, 12.86 are 5,144.
     assert_eq!((rate(3_600), rate(5_144)), (Outcome::Held, Outcome::Held));
     assert_eq!((rate(3_500), rate(5_200)), (Outcome::Undecided, Outcome::Undecided));
     assert_eq!((rate(3_000), rate(6_000)), (Outcome::Short, Outcome::Short));
@@ -271,7 +271,7 @@ fn a_drift_is_told_from_noise() {
     assert_eq!(steady(|_| 100), Outcome::Held);
     assert_eq!(steady(|at| 100 + at % 7), Outcome::Held);
     assert_eq!(steady(|at| 100 + at / 10), Outcome::Short);
-    // Half of the time nothing, half of the time a lot: no drift is seen, and none could be.
+    // Alternating between nothing and a lot: no drift is detected, and none could be.
     assert_eq!(steady(|at| if at / 20 % 2 == 0 { 200 } else { 0 }), Outcome::Undecided);
     let brief = with(&base, |result| result.measured_seconds = 50.0);
     assert_eq!(outcome(&brief, "drift"), Outcome::Undecided);

@@ -8,12 +8,12 @@ use crate::time::Micros;
 use crate::work::Kind;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-/// What 90 % of a transaction's response times may be at most (clause 5.2.5.7), in seconds.
+/// Limit of the 90th percentile of a transaction's response times (clause 5.2.5.7), in seconds.
 pub fn response_limit(kind: Kind) -> u64 {
     [5, 5, 5, 5, 20][kind.index()]
 }
 
-/// What keying takes at least (clause 5.2.5.7), in seconds.
+/// Minimum keying time (clause 5.2.5.7), in seconds.
 pub fn keying_seconds(kind: Kind) -> f64 {
     [18.0, 3.0, 2.0, 2.0, 2.0][kind.index()]
 }
@@ -91,8 +91,8 @@ fn deferred(result: &RunResult) -> Verdict {
     if of_done == Outcome::Short || queued <= done.count() {
         return verdict.ends(of_done);
     }
-    // More were queued than done: a queue that grows has late deliveries that are not yet counted. While the first 80 s are not
-    // over they need not be late.
+    // More were queued than completed: a growing queue has late deliveries that are not counted yet. In the first
+    // 80 s they need not be late.
     let note = format!("{} were queued in the interval, {} done", queued, done.count());
     let outcome = match chance::within(in_time, queued, 0.9, 1.0) {
         Outcome::Short if result.measured_seconds <= DELIVERY_SECONDS as f64 => Outcome::Undecided,
@@ -131,7 +131,7 @@ fn lag(result: &KindResult) -> Verdict {
     verdict.ends(chance::within(in_time, times.count(), 0.99, 1.0))
 }
 
-/// A verdict on the times of terminals, and the factor of this run's; the verdict alone if it has no terminals.
+/// A verdict on times of terminals with the run's factor; the verdict alone if the run has no terminals.
 fn of_terminals(result: &RunResult, verdict: Verdict, times: &Times) -> ControlFlow<Verdict, (Verdict, f64)> {
     match time_factor(result) {
         None => Break(verdict.not_applicable(without_terminals(result))),
@@ -145,7 +145,7 @@ fn of_terminals(result: &RunResult, verdict: Verdict, times: &Times) -> ControlF
     }
 }
 
-/// What is held by the order but not by the specification, is a deviation.
+/// A rule that holds for the ordered factor but not for the specification is a deviation.
 fn by_order(outcome: Outcome, factor: f64) -> Outcome {
     if outcome == Outcome::Held && factor < 1.0 {
         Outcome::Deviation
@@ -154,7 +154,7 @@ fn by_order(outcome: Outcome, factor: f64) -> Outcome {
     }
 }
 
-/// Seconds to the microsecond: 0.6, and not what binary makes of it.
+/// Seconds rounded to microseconds: 0.6 without binary error.
 fn plain(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -176,7 +176,7 @@ fn keying(result: &RunResult, kind: Kind) -> Verdict {
         Break(verdict) => return verdict,
     };
     let least = keying_seconds(kind) * factor;
-    // A bucket that reaches up to what is wanted may hold nothing shorter; one that ends below does.
+    // A bucket that includes the limit may have no shorter time; one that ends below has.
     let shortest = times.buckets().next().map(|(top, _)| top.as_seconds());
     let outcome = match shortest {
         Some(shortest) if shortest < least => Outcome::Short,
@@ -200,8 +200,8 @@ fn thinking(result: &RunResult, kind: Kind) -> Verdict {
         Break(verdict) => return verdict,
     };
     let least = think_mean(kind) * factor;
-    // The mean of times that are drawn with just this mean is below it half of the time; an exponential
-    // distribution's deviation is its mean.
+    // Times drawn with exactly this mean have a mean below it half of the time; the standard deviation of an
+    // exponential distribution is its mean.
     let chance = chance::DEVIATIONS * least / (times.count() as f64).sqrt();
     let mean = times.mean_seconds();
     let outcome = match mean {
@@ -229,8 +229,8 @@ fn distribution(result: &RunResult, kind: Kind) -> Verdict {
     let p = chance::kolmogorov(distance, times.count());
     let verdict = verdict.found(Some(p), "p", times.count());
     let outcome = chance::of_p(p);
-    // A think time that is noted t after the beginning cannot have been longer than t: a ramp that is too short cuts the
-    // long ones off, by this share of them over the interval.
+    // A think time recorded t after the start cannot be longer than t: a short ramp truncates the long ones, by
+    // this share over the interval.
     let begin = result.order.ramp_seconds;
     let end = begin + result.measured_seconds;
     let missing = mean / result.measured_seconds.max(1e-6) * ((-begin / mean).exp() - (-end / mean).exp());

@@ -1,26 +1,26 @@
-//! A verdict: what was found, of how many, what is wanted, and how it ends.
+//! A verdict: observed value, n, requirement, outcome.
 
 use crate::report::number;
 use serde::Serialize;
 
-/// How a verdict ends.
+/// The outcome of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// As it should be.
+    /// Passed.
     Held,
-    /// Not as it should be, and no chance.
+    /// Failed significantly.
     Short,
-    /// Too few to tell, or beside the window by no more than chance does.
+    /// Too few, or outside the window by no more than chance explains.
     Undecided,
-    /// Otherwise than the specification has it because it was ordered so: no failure, but to be said with the figure.
+    /// Different from the specification because it was ordered so: not a failure, but shown with the figure.
     Deviation,
-    /// It says nothing of such a run.
+    /// Not applicable to such a run.
     NotApplicable,
 }
 
 impl Outcome {
-    /// In words.
+    /// The outcome in words.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Held => "held",
@@ -32,19 +32,19 @@ impl Outcome {
     }
 }
 
-/// What a verdict rests on.
+/// The source of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// A clause that was read: in pages of revision 5.11 (5.2.5.6, 5.2.5.7), or in what others quote of it.
+    /// A clause read in pages of revision 5.11 (5.2.5.6, 5.2.5.7), or quoted by others.
     Read,
     /// A clause from memory: not verified against the official text.
     NotVerified,
-    /// No clause: what we ask of a run.
+    /// No clause: a requirement of Hardmeter.
     Ours,
 }
 
-/// Where a verdict stands in the report.
+/// The group of a verdict in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
@@ -56,7 +56,7 @@ pub enum Group {
     Mix,
     /// Response times, keying and think times.
     Times,
-    /// What was drawn.
+    /// Random inputs.
     Drawn,
 }
 
@@ -79,30 +79,30 @@ impl Group {
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Where it stands.
+    /// Its group.
     pub group: Group,
-    /// What it is about.
+    /// Its subject.
     pub name: String,
-    /// The clause, without the word; empty for what is ours.
+    /// The clause's number; empty for Hardmeter's own requirements.
     pub clause: &'static str,
-    /// What it rests on.
+    /// The source of the requirement.
     pub basis: Basis,
-    /// What was found.
+    /// The observed value.
     pub value: Option<f64>,
-    /// Of `value`: "%", "s", "p", "", or words.
+    /// Unit of `value`: "%", "s", "p", "", or words.
     pub unit: &'static str,
-    /// How many are behind it.
+    /// Number of observations.
     pub n: u64,
-    /// What is wanted.
+    /// The requirement.
     pub wanted: String,
-    /// How it ends.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What else is to be said; empty if nothing.
+    /// A note; may be empty.
     pub note: String,
 }
 
 impl Verdict {
-    /// A verdict on a clause that was read; undecided of nothing so far.
+    /// A verdict on a clause that was read; undecided until an outcome is set.
     pub(super) fn on(group: Group, clause: &'static str, name: impl Into<String>) -> Verdict {
         Verdict {
             group,
@@ -118,7 +118,7 @@ impl Verdict {
         }
     }
 
-    /// On what we ask of a run.
+    /// A verdict on a requirement of Hardmeter.
     pub(super) fn ours(group: Group, name: impl Into<String>) -> Verdict {
         Verdict { basis: Basis::Ours, ..Verdict::on(group, "", name) }
     }
@@ -148,7 +148,7 @@ impl Verdict {
         self.ends(Outcome::NotApplicable).noting(why)
     }
 
-    /// What was found, as people read it.
+    /// The observed value for display.
     pub fn found_in_words(&self) -> String {
         match (self.value, self.unit) {
             (None, _) => "-".into(),

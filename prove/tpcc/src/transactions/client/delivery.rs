@@ -1,4 +1,5 @@
-//! Delivery: the oldest orders in the first round trip, all else in the last; one more between them if a district has none.
+//! Delivery: the oldest orders in the first round trip, all else in the last; one more between them if a district
+//! has no order.
 
 use super::statement::Statement;
 use crate::wire::{Replies, Requests, Step, Unexpected};
@@ -11,7 +12,7 @@ pub(super) struct DeliveryScript {
     stage: Stage,
 }
 
-/// What the next answer is.
+/// The meaning of the next answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]

@@ -21,7 +21,7 @@ pub struct ClientSql {
 }
 
 impl ClientSql {
-    /// Its statements, which say who sends them if he has a name.
+    /// Its statements, marked with their origin if there is one.
     pub fn new(origin: Option<Origin>) -> ClientSql {
         ClientSql {
             statements: Statement::ALL
@@ -77,7 +77,7 @@ impl Script for ClientScript {
             Input::NewOrder(order) => self.new_order.reply(order, replies, requests),
             Input::Delivery(delivery) => self.delivery.reply(delivery, replies, requests),
             Input::Payment(_) => {
-                // BEGIN, the three updates, COMMIT: all must be there, or money is lost.
+                // BEGIN, the three updates, COMMIT: a missing row would lose money.
                 for place in 1..=3 {
                     replies.row(place)?;
                 }
@@ -91,7 +91,7 @@ impl Script for ClientScript {
     }
 }
 
-/// All of Payment in one round trip: the locks are held no longer than the server works.
+/// The whole Payment in one round trip: locks are held only while the server works.
 fn pay(payment: &Payment, requests: &mut Requests<'_>) {
     let amount = i64::from(payment.amount_cents);
     let (warehouse, district) = (payment.warehouse as i32, i32::from(payment.district));

@@ -1,11 +1,11 @@
-//! New-Order: all that locks in the first round trip, what follows from it and the end in the second.
+//! New-Order: the first round trip takes all locks, the second writes and commits.
 
 use super::statement::Statement;
 use crate::transactions::lines::{Line, Lines};
 use crate::wire::{Replies, Requests, Step, Unexpected};
 use crate::work::{NewOrder, Outcome, MAX_LINES};
 
-/// Places of the first round trip: BEGIN, then these, then an UPDATE of STOCK for each repetition.
+/// Statements of the first round trip: BEGIN, then these, then an UPDATE of STOCK for each repetition.
 const NUMBER: usize = 1;
 const CUSTOMER: usize = 2;
 const FIRST_STOCK: usize = 3;
@@ -13,15 +13,15 @@ const FIRST_STOCK: usize = 3;
 /// A New-Order on its way.
 #[derive(Debug, Default)]
 pub(super) struct NewOrderScript {
-    /// The second round trip's answer is due, and means this.
+    /// The outcome, once the second round trip is sent.
     end: Option<Outcome>,
-    /// By OL_NUMBER - 1; `None`: the line's item is not there.
+    /// By OL_NUMBER - 1; `None`: the line's item does not exist.
     found: [Option<Found>; MAX_LINES],
-    /// OL_DIST_INFO, by OL_NUMBER - 1: kept so that nothing is allocated for a line.
+    /// OL_DIST_INFO, by OL_NUMBER - 1: reused, so that lines need no allocation.
     dist_infos: [String; MAX_LINES],
 }
 
-/// What the server knows of a line.
+/// The server's data for a line.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// I_PRICE in cents.
@@ -46,7 +46,8 @@ impl NewOrderScript {
             parameters.i32(i32::from(order.customer));
         });
         let lines = Lines::of(order);
-        // UPDATE takes each row of STOCK once. A second line of the same row has a statement of its own, behind the first.
+        // UPDATE changes each row of STOCK once. A second line of the same row has its own statement, after the
+        // first.
         for repeats in 0..=lines.most_repeats() {
             requests.execute(Statement::TakeStock.place(), |parameters| {
                 parameters.i32(warehouse);
@@ -75,8 +76,8 @@ impl NewOrderScript {
         }
     }
 
-    /// The second round trip. An order with an item that is not there is written, too, and then rolled back: the work is
-    /// done in any case (clause 2.4.2.3).
+    /// The second round trip. An order with a missing item is written, too, and then rolled back: clause 2.4.2.3
+    /// requires the work in any case.
     fn write(
         &mut self,
         order: &NewOrder,
@@ -92,7 +93,7 @@ impl NewOrderScript {
         }
         let count = order.lines().len();
         let missing: Vec<usize> = (0..count).filter(|&at| self.found[at].is_none()).collect();
-        // The decision is the database's: an item was not found. That it was meant to be so is only checked.
+        // The database decides whether an item exists; that the driver intended it is only checked.
         if !missing.is_empty() && (!order.is_rolled_back() || missing != [count - 1]) {
             return Err(Unexpected::Data(format!(
                 "stock of {} of {count} lines is not there",
@@ -142,14 +143,14 @@ impl NewOrderScript {
         Ok(())
     }
 
-    /// Takes down what a row of TAKE_STOCK says of its line.
+    /// Records a row of TAKE_STOCK for its line.
     fn note(&mut self, order: &NewOrder, row: &crate::wire::Row<'_>) -> Result<(), Unexpected> {
         let mut columns = row.columns();
         let number = columns.i32()?;
         let at = usize::try_from(number - 1).ok().filter(|&at| at < order.lines().len());
         let at = at.ok_or_else(|| Unexpected::Data(format!("a line {number} that was not ordered")))?;
-        // A repetition is read by a statement of its own: its price is the one that was read first, even if another session changes prices
-        // meanwhile (clause 3.4.1, level 2).
+        // A repetition is read by its own statement: keep the price that was read first, even if another session
+        // changes prices meanwhile (clause 3.4.1, level 2).
         let read = columns.numeric(2)?;
         let line = order.all_lines[at];
         let before = (0..order.lines().len()).filter(|&other| order.all_lines[other].item == line.item);

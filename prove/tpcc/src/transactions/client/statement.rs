@@ -1,11 +1,11 @@
-//! The statements, each by its place among those that are prepared.
+//! The statements, by index among the prepared ones.
 
 use super::statements;
 use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, NUMERIC_ARRAY, TEXT_ARRAY, VARCHAR};
 use crate::wire::StatementText;
 use crate::work::Kind;
 
-/// A statement, by its place among those that are prepared.
+/// A statement, by index among the prepared ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Statement {
     TakeOrderNumber,
@@ -106,7 +106,7 @@ impl Statement {
         }
     }
 
-    /// Its place.
+    /// Its index.
     pub(super) fn place(self) -> usize {
         self as usize
     }
@@ -121,7 +121,7 @@ mod tests {
         for (at, statement) in Statement::ALL.into_iter().enumerate() {
             assert_eq!(statement.place(), at, "{statement:?}");
             let text = statement.text();
-            // As many types as there are parameters.
+            // There are as many types as parameters.
             for number in 1..=text.parameters.len() {
                 assert!(text.sql.contains(&format!("${number}")), "{statement:?} has no ${number}");
             }

@@ -1,17 +1,17 @@
 //! The statements of the client, and their parameters.
 
-/// New-Order: W_ID, D_ID. Gives O_ID, D_TAX. The first to run it holds the district until it commits.
+/// New-Order: W_ID, D_ID. Returns O_ID, D_TAX. Locks the district until the commit.
 pub const TAKE_ORDER_NUMBER: &str =
     "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2 \
      RETURNING d_next_o_id - 1, d_tax";
 
-/// New-Order: W_ID, D_ID, C_ID. Gives W_TAX, C_DISCOUNT, C_LAST, C_CREDIT.
+/// New-Order: W_ID, D_ID, C_ID. Returns W_TAX, C_DISCOUNT, C_LAST, C_CREDIT.
 pub const READ_CUSTOMER: &str = "SELECT w_tax, c_discount, c_last, c_credit FROM warehouse, customer \
      WHERE w_id = $1 AND c_w_id = $1 AND c_d_id = $2 AND c_id = $3";
 
-/// New-Order: W_ID, D_ID; then of the lines, sorted by supplying warehouse and item, each row of STOCK at most once:
-/// OL_NUMBER, OL_I_ID, OL_SUPPLY_W_ID, OL_QUANTITY as arrays. A row for each line whose item is there: OL_NUMBER, I_PRICE,
-/// OL_DIST_INFO, I_NAME, S_QUANTITY, whether it is "brand".
+/// New-Order: W_ID, D_ID; then of the lines, sorted by supplying warehouse and item, each row of STOCK at most
+/// once: OL_NUMBER, OL_I_ID, OL_SUPPLY_W_ID, OL_QUANTITY as arrays. Returns a row for each line with an existing
+/// item: OL_NUMBER, I_PRICE, OL_DIST_INFO, I_NAME, S_QUANTITY, whether it is "brand".
 pub const TAKE_STOCK: &str = "UPDATE stock SET \
      s_quantity = s_quantity - quantity + CASE WHEN s_quantity >= quantity + 10 THEN 0 ELSE 91 END, \
      s_ytd = s_ytd + quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + (supply <> $1)::integer \
@@ -22,7 +22,7 @@ pub const TAKE_STOCK: &str = "UPDATE stock SET \
          WHEN 8 THEN s_dist_08 WHEN 9 THEN s_dist_09 WHEN 10 THEN s_dist_10 END, \
          i_name, s_quantity, i_data LIKE '%ORIGINAL%' AND s_data LIKE '%ORIGINAL%'";
 
-/// New-Order: O_ID, D_ID, W_ID, C_ID, O_OL_CNT, O_ALL_LOCAL. Gives O_ENTRY_D.
+/// New-Order: O_ID, D_ID, W_ID, C_ID, O_OL_CNT, O_ALL_LOCAL. Returns O_ENTRY_D.
 pub const WRITE_ORDER: &str = "INSERT INTO orders \
      (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) \
      VALUES ($1, $2, $3, $4, localtimestamp, NULL, $5, $6) RETURNING o_entry_d";
@@ -38,15 +38,15 @@ pub const WRITE_LINES: &str =
      SELECT $1, $2, $3, number, item_id, supply, NULL, quantity, amount, dist_info \
      FROM unnest($4, $5, $6, $7, $8, $9) AS line (number, item_id, supply, quantity, amount, dist_info)";
 
-/// Payment: H_AMOUNT, W_ID. Gives the warehouse's name and address.
+/// Payment: H_AMOUNT, W_ID. Returns the warehouse's name and address.
 pub const PAY_WAREHOUSE: &str = "UPDATE warehouse SET w_ytd = w_ytd + $1 WHERE w_id = $2 \
      RETURNING w_name, w_street_1, w_street_2, w_city, w_state, w_zip";
 
-/// Payment: H_AMOUNT, W_ID, D_ID. Gives the district's name and address.
+/// Payment: H_AMOUNT, W_ID, D_ID. Returns the district's name and address.
 pub const PAY_DISTRICT: &str = "UPDATE district SET d_ytd = d_ytd + $1 WHERE d_w_id = $2 AND d_id = $3 \
      RETURNING d_name, d_street_1, d_street_2, d_city, d_state, d_zip";
 
-/// The body of the two statements by which a customer pays; `{customer}` is the condition on C_ID.
+/// The body of the two customer updates; `{customer}` is the condition on C_ID.
 macro_rules! pay_customer {
     ($customer:literal) => {
         concat!(
@@ -66,11 +66,11 @@ macro_rules! pay_customer {
     };
 }
 
-/// Payment: H_AMOUNT, W_ID, D_ID, C_W_ID, C_D_ID, C_ID. Updates the customer and writes HISTORY; gives H_DATE and what is shown of
-/// the customer, last the first 200 characters of C_DATA for bad credit.
+/// Payment: H_AMOUNT, W_ID, D_ID, C_W_ID, C_D_ID, C_ID. Updates the customer and writes HISTORY; returns H_DATE and
+/// the displayed columns of the customer, last the first 200 characters of C_DATA for bad credit.
 pub const PAY_CUSTOMER: &str = pay_customer!("$6");
 
-/// Payment: as [`PAY_CUSTOMER`], but C_LAST in place of C_ID: row n / 2, rounded up, by C_FIRST (clause 2.5.2.2).
+/// Payment: as [`PAY_CUSTOMER`] with C_LAST in place of C_ID: row n / 2, rounded up, by C_FIRST (clause 2.5.2.2).
 pub const PAY_CUSTOMER_BY_NAME: &str = pay_customer!(
     "(SELECT ids[(cardinality(ids) + 1) / 2] FROM (SELECT ARRAY(SELECT c_id FROM customer \
         WHERE c_w_id = $4 AND c_d_id = $5 AND c_last = $6 ORDER BY c_first, c_id) AS ids OFFSET 0) AS named)"
@@ -101,16 +101,17 @@ pub const ORDER_STATUS_BY_NAME: &str = order_status!(
         WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first, c_id) AS ids OFFSET 0) AS named)"
 );
 
-/// Delivery: W_ID. Ten rows: the oldest new order of each district, locked; 0 where there is none.
+/// Delivery: W_ID. Returns ten rows: the oldest new order of each district, locked; 0 if there is none.
 pub const CHOOSE_ORDERS: &str = "SELECT coalesce((SELECT no_o_id FROM new_order \
      WHERE no_w_id = $1 AND no_d_id = district_id ORDER BY no_o_id LIMIT 1 FOR UPDATE), 0) \
      FROM generate_series(1, 10) AS district_id";
 
-/// Delivery: W_ID, D_IDs that had no new order, as an array. Keeps New-Orders out of them; then [`CHOOSE_ORDERS`] again.
+/// Delivery: W_ID, D_IDs without a new order, as an array. Blocks New-Orders in them; then [`CHOOSE_ORDERS`] runs
+/// again.
 pub const LOCK_DISTRICTS: &str = "SELECT FROM district WHERE d_w_id = $1 AND d_id = ANY ($2) \
      ORDER BY d_id FOR NO KEY UPDATE";
 
-/// Delivery: W_ID, O_ID of each district as an array of ten, 0 where there is none.
+/// Delivery: W_ID, O_ID of each district as an array of ten, 0 if there is none.
 pub const REMOVE_NEW_ORDERS: &str = "DELETE FROM new_order \
      USING unnest($2) WITH ORDINALITY AS chosen (order_id, district_id) \
      WHERE no_w_id = $1 AND no_d_id = district_id AND no_o_id = order_id";
@@ -127,7 +128,7 @@ pub const DELIVER: &str = "WITH carried AS (UPDATE orders SET o_carrier_id = $3 
          ON ol_d_id = o_d_id \
      WHERE c_w_id = $1 AND c_d_id = o_d_id AND c_id = o_c_id";
 
-/// Stock-Level: W_ID, D_ID, threshold. Gives low_stock.
+/// Stock-Level: W_ID, D_ID, threshold. Returns low_stock.
 pub const STOCK_LEVEL: &str = "SELECT count(*) FROM (SELECT DISTINCT ol_i_id FROM order_line \
          WHERE ol_w_id = $1 AND ol_d_id = $2 \
          AND ol_o_id >= (SELECT d_next_o_id - 20 FROM district WHERE d_w_id = $1 AND d_id = $2) \
