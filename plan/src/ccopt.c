@@ -85,6 +85,7 @@ static void set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo
     previous_set_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
   if (ccopt_enabled && ccopt_enable_batch_join)
     batch_join_add_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+  if (ccopt_enabled && ccopt_force) force_add_materials(joinrel);
 }
 
 static void create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
