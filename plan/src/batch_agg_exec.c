@@ -376,6 +376,8 @@ static void explain(CustomScanState *css, List *ancestors, ExplainState *es) {
   BatchAggState *state = (BatchAggState *)css;
 
   explain_keys(state, ancestors, es);
+  if (intVal(list_nth(((CustomScan *)css->ss.ps.plan)->custom_private, AGG_PRIVATE_PARTIAL)))
+    ExplainPropertyText("Partial Mode", "Partial", es);
   if (!es->analyze) return;
   ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);
   if (state->nkeys > 0) ExplainPropertyUInteger("Groups", NULL, state->ngroups, es);

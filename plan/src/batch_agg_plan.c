@@ -1,7 +1,7 @@
 /*
  * BatchAgg, planning: when grouping can be done in batches, and what that costs.
  */
-#include "batch_agg.h"
+#include "batch_agg_path.h"
 
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -17,116 +17,23 @@
 #include "utils/typcache.h"
 
 #include "batch_scan.h"
-#include "costs.h"
 #include "doors.h"
-#include "group_table.h"
 #include "node_names.h"
 #include "reasons.h"
 #include "refusal.h"
 #include "settings.h"
 #include "transitions.h"
 
-/* What a grouping needs, as the planner has it, and the same over a child's target list. */
-typedef struct Grouping {
-  List *keys;
-  List *carried;    /* Vars that follow from the keys */
-  List *aggregates; /* Aggref */
-  List *having;
-} Grouping;
-
-/* custom_private of the path: the lists of Grouping, in this order, and the number of groups. */
+/* custom_private of the path: the lists of Grouping, in this order, the number of groups, and
+ * whether they are combined further up. */
 typedef enum PathPrivate {
   PATH_KEYS,
   PATH_CARRIED,
   PATH_AGGREGATES,
   PATH_HAVING,
-  PATH_GROUPS
+  PATH_GROUPS,
+  PATH_PARTIAL
 } PathPrivate;
-
-/* ---- what is grouped ---- */
-
-/*
- * What core found to follow from the rest is carried along. If nothing is left (since 16: all equal
- * constants) the columns are keys after all: no rows have to make no group.
- */
-static List *group_clauses(const PlannerInfo *root) {
-  return GROUP_CLAUSES(root) != NIL ? GROUP_CLAUSES(root) : root->parse->groupClause;
-}
-
-static bool collect_inputs(Node *node, Grouping *grouping) {
-  if (node == NULL || list_member(grouping->keys, node)) return false;
-  if (IsA(node, Aggref)) {
-    grouping->aggregates = list_append_unique(grouping->aggregates, node);
-    return false;
-  }
-  if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
-    grouping->carried = list_append_unique(grouping->carried, node);
-    return false;
-  }
-  return expression_tree_walker(node, collect_inputs, grouping);
-}
-
-static const char *collect_grouping(PlannerInfo *root, RelOptInfo *output_rel, Node *having,
-                                    Grouping *grouping) {
-  ListCell *cell;
-
-  foreach (cell, group_clauses(root)) {
-    SortGroupClause *clause = lfirst_node(SortGroupClause, cell);
-    Node *key = get_sortgroupclause_expr(clause, root->processed_tlist);
-    if (!clause->hashable) return "a grouping column that cannot be hashed";
-    grouping->keys = list_append_unique(grouping->keys, key);
-  }
-  foreach (cell, output_rel->reltarget->exprs) collect_inputs(lfirst(cell), grouping);
-  grouping->having = (List *)having;
-  collect_inputs(having, grouping);
-  if (list_length(grouping->keys) + list_length(grouping->carried) > GROUP_MAX_CELLS)
-    return "too many grouping columns";
-  return NULL;
-}
-
-/* ---- over a child ---- */
-
-typedef struct Mapping {
-  List *child; /* expressions of its target list */
-  bool failed; /* something is not there */
-} Mapping;
-
-static Node *map_to_child(Node *node, void *argument) {
-  Mapping *mapping = argument;
-  ListCell *cell;
-
-  if (node == NULL) return NULL;
-  if (!IsA(node, Const) && !IsA(node, Param) && !IsA(node, List) && !IsA(node, TargetEntry)) {
-    foreach (cell, mapping->child)
-      if (equal(lfirst(cell), node))
-        return (Node *)makeVar(OUTER_VAR, foreach_current_index(cell) + 1, exprType(node),
-                               exprTypmod(node), exprCollation(node), 0);
-  }
-  if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
-    mapping->failed = true;
-    return node;
-  }
-  return expression_tree_mutator(node, map_to_child, argument);
-}
-
-static bool all_vars(const List *list) {
-  ListCell *cell;
-  foreach (cell, list)
-    if (!IsA(lfirst(cell), Var)) return false;
-  return true;
-}
-
-/* Over expressions `child`; NULL if these do not give all that is needed. */
-static Grouping *map_grouping(const Grouping *grouping, List *child) {
-  Mapping mapping = {child, false};
-  Grouping *mapped = palloc0(sizeof(*mapped));
-
-  mapped->keys = (List *)map_to_child((Node *)grouping->keys, &mapping);
-  mapped->carried = (List *)map_to_child((Node *)grouping->carried, &mapping);
-  mapped->aggregates = (List *)map_to_child((Node *)grouping->aggregates, &mapping);
-  if (mapping.failed || !all_vars(mapped->keys) || !all_vars(mapped->carried)) return NULL;
-  return mapped;
-}
 
 /* ---- whether ---- */
 
@@ -154,38 +61,6 @@ static const char *aggregates_refusal(const List *aggregates) {
     if (reason) return reason;
   }
   return NULL;
-}
-
-/* Bytes of a group, with what its cells point to. */
-static Size bytes_per_group(const Grouping *grouping, AggWork *work) {
-  List *cells = list_concat_copy(grouping->keys, grouping->carried);
-  Size size = group_size(list_length(cells),
-                         transitions_estimate(grouping->aggregates, &work->transitions));
-  ListCell *cell;
-
-  foreach (cell, cells) {
-    const Var *var = lfirst_node(Var, cell);
-    if (!get_typbyval(var->vartype))
-      size += MAXALIGN(get_typavgwidth(var->vartype, var->vartypmod) + 4);
-  }
-  list_free(cells);
-  /* And its slots: between 3/8 and 5/8 of them are in use. */
-  return size + 16;
-}
-
-static int count_decimals(const Grouping *grouping) {
-  List *vars = pull_var_clause((Node *)list_concat_copy(grouping->keys, grouping->aggregates),
-                               PVC_RECURSE_AGGREGATES);
-  List *decimals = NIL;
-  ListCell *cell;
-
-  foreach (cell, vars) {
-    Var *var = lfirst_node(Var, cell);
-    int scale;
-    if (column_kind(var->vartype, var->vartypmod, var->varcollid, &scale) == COLUMN_DECIMAL)
-      decimals = list_append_unique(decimals, var);
-  }
-  return list_length(decimals);
 }
 
 /* ---- paths ---- */
@@ -241,7 +116,7 @@ static void drop_fragile_paths(PlannerInfo *root, RelOptInfo *output_rel, const 
  * Core's cheapest path that groups rows as they come in order: from an index, say. It has no table,
  * and hands on groups before it has read all rows.
  */
-static Cost cheapest_stream(const RelOptInfo *output_rel) {
+Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel) {
   Cost cheapest = get_float8_infinity();
   ListCell *cell;
 
@@ -258,45 +133,65 @@ static Cost cheapest_stream(const RelOptInfo *output_rel) {
 /* With a point: on its way to a worker a node becomes text, and a Float without one an Integer. */
 static Node *group_count(double groups) { return (Node *)makeFloat(psprintf("%.1f", groups)); }
 
-static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
-                                 const Grouping *grouping) {
-  Grouping *mapped = map_grouping(grouping, child->pathtarget->exprs);
-  AggWork work = {0};
-  double groups = 1;
+const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping, bool partial,
+                            AggOffer *offer) {
+  Grouping *mapped = grouping_over(grouping, child->pathtarget->exprs);
   const char *reason;
-  CustomPath *path;
 
   if (mapped == NULL) return "the input does not give all that is grouped and aggregated";
   reason = aggregates_refusal(mapped->aggregates);
   if (reason) return reason;
+  offer->child = child;
+  offer->work = grouping_work(mapped);
+  offer->work.partial = partial;
+  offer->groups = 1;
   if (grouping->keys != NIL)
-    groups = estimate_num_groups(root, grouping->keys, child->rows, NULL, NULL);
-  work.state = bytes_per_group(mapped, &work);
-  work.keys = list_length(grouping->keys);
-  work.decimals = count_decimals(mapped);
-  if (!ccopt_force && groups * work.state > get_hash_memory_limit())
+    offer->groups = estimate_num_groups(root, grouping->keys, child->rows, NULL, NULL);
+  if (!ccopt_force && offer->groups * offer->work.state > get_hash_memory_limit())
     return "the groups would take more memory than hash_mem_multiplier * work_mem";
-  if (!ccopt_force && work.keys > 0 &&
-      cheapest_stream(output_rel) < cost_batch_agg_beside_streams(root, child, &work, groups))
-    return "rows that come in order are grouped for less, without a table";
+  return NULL;
+}
 
-  path = makeNode(CustomPath);
+CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, const Grouping *grouping,
+                                const AggOffer *offer, double rows) {
+  CustomPath *path = makeNode(CustomPath);
+  const Path *child = offer->child;
+
   path->path.pathtype = T_CustomScan;
-  path->path.parent = output_rel;
-  path->path.pathtarget = output_rel->reltarget;
-  path->path.rows = result_rows(output_rel, groups);
-  path->path.parallel_safe = output_rel->consider_parallel && child->parallel_safe;
-  cost_batch_agg(root, child, &work, groups, &path->path.startup_cost, &path->path.total_cost);
+  path->path.parent = rel;
+  path->path.pathtarget = rel->reltarget;
+  path->path.rows = rows;
+  path->path.parallel_safe = rel->consider_parallel && child->parallel_safe;
+  path->path.parallel_workers = child->parallel_workers;
+  cost_batch_agg(root, child, &offer->work, offer->groups, &path->path.startup_cost,
+                 &path->path.total_cost);
   path->path.total_cost +=
-      output_rel->reltarget->cost.startup + output_rel->reltarget->cost.per_tuple * path->path.rows;
+      rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * path->path.rows;
   set_disabled_nodes(&path->path, child->disabled_nodes);
   if (ccopt_force) path->path.startup_cost = path->path.total_cost = 0;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-  path->custom_paths = list_make1(child);
+  path->custom_paths = list_make1(offer->child);
   path->custom_private = list_make5(grouping->keys, grouping->carried, grouping->aggregates,
-                                    grouping->having, group_count(groups));
+                                    grouping->having, group_count(offer->groups));
+  path->custom_private = lappend(path->custom_private, makeInteger(offer->work.partial));
   path->methods = &path_methods;
-  drop_fragile_paths(root, output_rel, &path->path, child, &work, groups);
+  return path;
+}
+
+static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
+                                 const Grouping *grouping) {
+  AggOffer offer;
+  const char *reason = batch_agg_offer(root, child, grouping, false, &offer);
+  CustomPath *path;
+
+  if (reason) return reason;
+  if (!ccopt_force && offer.work.keys > 0 &&
+      batch_agg_cheapest_stream(output_rel) <
+          cost_batch_agg_beside_streams(root, child, &offer.work, offer.groups))
+    return "rows that come in order are grouped for less, without a table";
+  path = batch_agg_make_path(root, output_rel, grouping, &offer,
+                             result_rows(output_rel, offer.groups));
+  drop_fragile_paths(root, output_rel, &path->path, child, &offer.work, offer.groups);
   add_path(output_rel, &path->path);
   return NULL;
 }
@@ -330,8 +225,12 @@ void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
   reason = statement_level_refusal(root, input_rel, output_rel, grouping_extra);
 
   if (reason == NULL)
-    reason = collect_grouping(root, output_rel, grouping_extra->havingQual, &grouping);
+    reason = grouping_collect(root, output_rel->reltarget, grouping_extra->havingQual, &grouping);
   if (reason == NULL && input_rel->cheapest_total_path == NULL) reason = "the input has no path";
+  /* Forced, of two paths that cost nothing that with workers is taken. */
+  if (reason == NULL && batch_agg_add_parallel_path(root, input_rel, output_rel, grouping_extra) &&
+      ccopt_force)
+    return;
   if (reason == NULL)
     reason = add_path_over(root, output_rel, input_rel->cheapest_total_path, &grouping);
   /* What is not possible over one path is not over the other. */
@@ -365,7 +264,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
                        .carried = list_nth(path->custom_private, PATH_CARRIED),
                        .aggregates = list_nth(path->custom_private, PATH_AGGREGATES)};
   List *child = get_tlist_exprs(((Plan *)linitial(custom_plans))->targetlist, true);
-  Grouping *mapped = map_grouping(&grouping, child);
+  Grouping *mapped = grouping_over(&grouping, child);
   List *params = NIL;
 
   if (mapped == NULL) elog(ERROR, "the input of BatchAgg lost a column that was planned");
@@ -381,8 +280,9 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   collect_params((Node *)mapped->aggregates, &params);
   plan->custom_exprs = params;
   fix_opfuncids((Node *)mapped->aggregates);
-  plan->custom_private = list_make4(mapped->keys, mapped->carried, mapped->aggregates,
-                                    list_nth(path->custom_private, PATH_GROUPS));
+  plan->custom_private = list_make5(mapped->keys, mapped->carried, mapped->aggregates,
+                                    list_nth(path->custom_private, PATH_GROUPS),
+                                    list_nth(path->custom_private, PATH_PARTIAL));
   plan->methods = &scan_methods;
   return &plan->scan.plan;
 }

@@ -15,6 +15,7 @@
 #include "attach.h"
 #include "costs_in_force.h"
 #include "costs_second_opinion.h"
+#include "cursors.h"
 #include "doors.h"
 #include "reasons.h"
 #include "refusal.h"
@@ -41,6 +42,13 @@ static bool is_worth_passes(const PlannedStmt *plan) {
          ccopt_buffer == BUFFER_PAPER || ccopt_buffer == BUFFER_FORCE;
 }
 
+/* Of a cursor whose plan may have to be core's: the query, to be planned again. */
+static Query *copy_for_cursor(Query *parse, int cursor_options) {
+  return ccopt_enabled && planning_refusal == NULL && cursor_may_go_backwards(cursor_options)
+             ? copyObject(parse)
+             : NULL;
+}
+
 static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
   PlannedStmt *plan;
@@ -49,12 +57,16 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   const char *outer_refusal = planning_refusal;
 
   planning_refusal = cursor_refusal(parse, cursor_options);
+  Query *const copy = copy_for_cursor(parse, cursor_options);
   shapes_begin(&shape, parse);
   reasons_begin(&planning);
   PG_TRY();
   {
     plan = previous_planner ? previous_planner(parse, query_string, cursor_options, bound_params)
                             : standard_planner(parse, query_string, cursor_options, bound_params);
+    if (copy)
+      plan = cursor_keep_backwards(plan, copy, previous_planner, query_string, cursor_options,
+                                   bound_params);
     if (ccopt_enabled && planning_refusal == NULL && is_worth_passes(plan)) {
       if (ccopt_buffer != BUFFER_OFF) buffers_insert(plan, cursor_options);
       if (ccopt_enable_adaptive_join) adaptive_joins_insert(plan, cursor_options);
@@ -85,6 +97,7 @@ static void set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo
     previous_set_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
   if (ccopt_enabled && ccopt_enable_batch_join)
     batch_join_add_paths(root, joinrel, outerrel, innerrel, jointype, extra);
+  if (ccopt_enabled && ccopt_force) force_add_materials(joinrel);
 }
 
 static void create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,

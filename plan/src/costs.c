@@ -157,13 +157,15 @@ typedef struct AggPrice {
   Cost groups;
 } AggPrice;
 
-static AggPrice core_agg_price(PlannerInfo *root, double rows, int keys, double groups) {
+static AggPrice core_agg_price(PlannerInfo *root, double rows, const AggWork *work, double groups) {
   AggClauseCosts aggregates = {0};
-  QualCost having;
+  QualCost having = {0};
+  int keys = work->keys;
   AggPrice price;
 
-  get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &aggregates);
-  cost_qual_eval(&having, (List *)root->parse->havingQual, root);
+  get_agg_clause_costs(root, work->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
+                       &aggregates);
+  if (!work->partial) cost_qual_eval(&having, (List *)root->parse->havingQual, root);
   price.startup = aggregates.transCost.startup + aggregates.finalCost.startup + having.startup;
   price.rows = rows * (aggregates.transCost.per_tuple + cpu_operator_cost * keys);
   price.groups = groups * (aggregates.finalCost.per_tuple + cpu_tuple_cost + having.per_tuple);
@@ -197,7 +199,7 @@ void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, d
     stock_row_ns += memory_ns(c->probe_plain, groups * work->state);
     batch_row_ns += memory_ns(c->probe_prefetched, groups * work->state);
   }
-  core = core_agg_price(root, input->rows, work->keys, groups);
+  core = core_agg_price(root, input->rows, work, groups);
   *startup = input->total_cost + core.startup + setup_cost(c) +
              scaled(c, core.rows, input->rows * batch_row_ns + gather_ns(c, input),
                     input->rows * stock_row_ns);
@@ -209,7 +211,7 @@ Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const A
   const CostConstants *c = cost_constants();
   double batch_row_ns =
       batch_agg_row_ns(c, work) + memory_ns(c->probe_prefetched, groups * work->state);
-  AggPrice core = core_agg_price(root, input->rows, work->keys, groups);
+  AggPrice core = core_agg_price(root, input->rows, work, groups);
 
   return input->total_cost + core.startup + setup_cost(c) + core.groups +
          core.rows * (batch_row_ns + gather_ns(c, input) / Max(input->rows, 1)) /

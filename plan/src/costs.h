@@ -44,6 +44,7 @@ typedef struct AggWork {
   int decimals;    /* columns decoded */
   int keys;        /* grouping columns; 0: one group */
   Size state;      /* bytes a group takes */
+  bool partial;    /* in a worker: without results and HAVING, but with states to be handed on */
 } AggWork;
 /* Cost of a BatchAgg on top of an input of given cost. */
 extern void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,

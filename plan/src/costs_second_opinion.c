@@ -121,7 +121,7 @@ static bool joins(const Query *query) {
   int tables = 0;
   ListCell *cell;
 
-  if (query->commandType != CMD_SELECT) return false;
+  if (query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) return false;
   foreach (cell, query->rtable) {
     const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
     if (entry->rtekind == RTE_RELATION) tables++;

@@ -3,18 +3,21 @@
  */
 #include "refusal.h"
 
+#include "cursors.h"
 #include "nodes/nodeFuncs.h"
 
 const char *planning_refusal = NULL;
 
 /*
  * UPDATE ... WHERE CURRENT OF looks in the cursor's plan for the scan of its table and asks that for
- * the row (core's execCurrentOf). It looks through nothing that groups, sorts or joins.
+ * the row (core's execCurrentOf). It looks through nothing that groups, sorts or joins; but what is
+ * sorted in one plan comes from an index in another.
  */
-static bool may_be_updated_through(const Query *query) {
+static bool may_be_updated_through(const Query *query, bool sorted) {
   return !query->hasAggs && !query->hasWindowFuncs && query->groupClause == NIL &&
-         query->groupingSets == NIL && query->distinctClause == NIL && query->sortClause == NIL &&
-         query->setOperations == NULL && list_length(query->jointree->fromlist) == 1 &&
+         query->groupingSets == NIL && query->distinctClause == NIL &&
+         (sorted || query->sortClause == NIL) && query->setOperations == NULL &&
+         list_length(query->jointree->fromlist) == 1 &&
          IsA(linitial(query->jointree->fromlist), RangeTblRef);
 }
 
@@ -22,18 +25,26 @@ const char *cursor_refusal(const Query *query, int cursor_options) {
   if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
   /* All else is of cursors that have a name: DECLARE and PL/pgSQL set this. */
   if (!(cursor_options & CURSOR_OPT_FAST_PLAN)) return NULL;
-  /* Without NO SCROLL a cursor may go backwards if its plan can, so the plan has to be one that can. */
-  if (!(cursor_options & CURSOR_OPT_NO_SCROLL))
-    return "a cursor without NO SCROLL may go backwards";
-  if (may_be_updated_through(query)) return "a row may be updated through the cursor";
+  if (may_be_updated_through(query, cursor_may_go_backwards(cursor_options)))
+    return "a row may be updated through the cursor";
   return NULL;
+}
+
+/*
+ * INSERT reads its rows once, under the statement's snapshot. Other statements that write read some again
+ * when a row was changed meanwhile (EvalPlanQual), and ON CONFLICT DO UPDATE is left to core with them.
+ */
+static bool is_read_once(const Query *query) {
+  return query->commandType == CMD_SELECT ||
+         (query->commandType == CMD_INSERT &&
+          (query->onConflict == NULL || query->onConflict->action != ONCONFLICT_UPDATE));
 }
 
 const char *statement_refusal(const PlannerInfo *root) {
   /* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
   for (; root != NULL; root = root->parent_root) {
     const Query *query = root->parse;
-    if (query->commandType != CMD_SELECT) return "the statement writes";
+    if (!is_read_once(query)) return "the statement writes";
     if (query->rowMarks != NIL || root->rowMarks != NIL) return "the statement locks rows";
     if (query->hasModifyingCTE) return "a WITH query writes";
   }

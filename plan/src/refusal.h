@@ -23,8 +23,8 @@ extern const char *cursor_refusal(const Query *query, int cursor_options);
 
 /*
  * Why the whole statement being planned is left alone, or NULL. Only in planner hooks. The rules:
- * SELECT without row marks and data-modifying CTEs only (EvalPlanQual expects core's nodes); no
- * cursor that may be asked to go backwards (docs/design/plan.md, 4); ccopt.enabled.
+ * SELECT, and what INSERT reads, without row marks and data-modifying CTEs only (EvalPlanQual expects
+ * core's nodes); no cursor that scrolls (docs/design/plan.md, 4); ccopt.enabled.
  */
 extern const char *statement_refusal(const PlannerInfo *root);
 

@@ -88,6 +88,7 @@ typedef enum ResultKind {
 
 typedef struct AggResult {
   ResultKind kind;
+  bool partial;   /* core's transition state is wanted, for core to combine */
   int transition; /* -1: rows of the group */
 } AggResult;
 

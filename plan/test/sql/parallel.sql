@@ -134,6 +134,34 @@ execute joined;
 reset max_parallel_workers;
 execute counted;
 
+-- Forced, a Gather costs nothing: a nested loop over it would start workers for each of its outer rows.
+create function starts(query text) returns text language plpgsql as $$
+declare
+  line text; loops int := 0;
+begin
+  for line in execute 'explain (analyze, costs off, timing off, summary off) ' || query loop
+    if line ~ 'Gather' then loops := greatest(loops, substring(line from 'loops=(\d+)')::int); end if;
+  end loop;
+  return format('a Gather is started %s times at most', loops);
+end $$;
+create table parts (k int, t text) partition by range (k);
+create table parts_low partition of parts for values from (0) to (500);
+create table parts_high partition of parts for values from (500) to (1000);
+insert into parts select i, 'text ' || i from generate_series(0, 999) i;
+analyze parts;
+set parallel_tuple_cost = 0;
+set ccopt.force = on;
+set ccopt.enable_batch_join = off;
+set enable_hashjoin = off;
+set enable_mergejoin = off;
+select starts('select n.name, p.t from names n left join parts p on n.k = p.k');
+select same('select n.name, p.t from names n left join parts p on n.k = p.k');
+reset enable_mergejoin;
+reset enable_hashjoin;
+reset ccopt.enable_batch_join;
+reset ccopt.force;
+set parallel_tuple_cost = 0.001;
+
 -- What all processes did together is in EXPLAIN ANALYZE.
 create function analyzed(query text) returns setof text language plpgsql as $$
 declare
