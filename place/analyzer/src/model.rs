@@ -121,7 +121,7 @@ pub enum Actuation {
     Lazy = 2,
     /// Whoever routes requests obeys; threads are not moved.
     Soft = 3,
-    /// Threads are not moved; only the time slice holds.
+    /// Threads are not moved; time slice and background hold.
     Time = 4,
 }
 
@@ -336,6 +336,9 @@ pub struct Placement {
     /// Time slice of threads that work on it, in microseconds; 0: as they have it.
     #[serde(default)]
     pub slice_us: u32,
+    /// Whether they give way to all other threads, where they may.
+    #[serde(default)]
+    pub background: bool,
     /// Why, in words.
     pub reason: String,
 }

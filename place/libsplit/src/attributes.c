@@ -22,9 +22,12 @@ bool split_attributes_fair(const struct split_attributes *attributes) {
          attributes->runtime != 0;
 }
 
-bool split_slice_restore(uint32_t tid, uint64_t original_ns) {
+bool split_slice_restore(uint32_t tid, uint64_t original_ns, uint32_t original_policy) {
   struct split_attributes attributes;
   if (!split_attributes_of(tid, &attributes) || !split_attributes_fair(&attributes)) return false;
   attributes.runtime = original_ns;
+  if (attributes.policy == SCHED_IDLE &&
+      (original_policy == SCHED_OTHER || original_policy == SCHED_BATCH))
+    attributes.policy = original_policy;
   return split_attributes_set(tid, &attributes);
 }

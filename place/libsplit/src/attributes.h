@@ -22,7 +22,7 @@ bool split_attributes_of(uint32_t tid, struct split_attributes *attributes);
 bool split_attributes_set(uint32_t tid, struct split_attributes *attributes);
 /* Has it a time slice? Real-time threads have none of this kind, and no thread has on a kernel before 6.12. */
 bool split_attributes_fair(const struct split_attributes *attributes);
-/* Gives a thread the slice that it had. */
-bool split_slice_restore(uint32_t tid, uint64_t original_ns);
+/* Gives a thread the slice that it had and, if it is in the background (SCHED_IDLE), its class. */
+bool split_slice_restore(uint32_t tid, uint64_t original_ns, uint32_t original_policy);
 
 #endif

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
   pthread_mutex_t lock; /* of those who begin and end */
@@ -130,6 +131,7 @@ static split_app_id begin(const char *name, split_app_id app, split_app_id relat
     return 0;
   }
   stay_in_memory();
+  split_process.began = getpid();
   split_affinity_note_wide();
   struct split_mapping *mapping = split_mapping_open(&wish, beginning.reason);
   if (!mapping) return 0;

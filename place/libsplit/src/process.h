@@ -29,18 +29,20 @@
 #define SPLIT_MASK_WORDS (SPLIT_CPUS_MAX / 64)
 
 enum split_open_flags {
-  SPLIT_OPEN_HANDLE = 1,   /* of split_begin */
-  SPLIT_OPEN_PROBED = 2,   /* lines were loaded before it */
-  SPLIT_OPEN_CLOCK = 4,    /* its cycles come from the CPU clock */
-  SPLIT_OPEN_USAGE = 8,    /* without rseq: context switches are counted */
-  SPLIT_OPEN_PMU = 16,     /* counters were read */
-  SPLIT_OPEN_PLACED = 32,  /* its thread is where it should be */
-  SPLIT_OPEN_PAPER = 64,   /* and goes back when it ends */
-  SPLIT_OPEN_MOVED = 128,  /* was placed at some time */
-  SPLIT_OPEN_BLIND = 256,  /* without rseq, or on a CPU that has no records */
-  SPLIT_OPEN_CAUSED = 512, /* its origin was noted: related_app holds */
+  SPLIT_OPEN_HANDLE = 1,    /* of split_begin */
+  SPLIT_OPEN_PROBED = 2,    /* lines were loaded before it */
+  SPLIT_OPEN_CLOCK = 4,     /* its cycles come from the CPU clock */
+  SPLIT_OPEN_USAGE = 8,     /* without rseq: context switches are counted */
+  SPLIT_OPEN_PMU = 16,      /* counters were read */
+  SPLIT_OPEN_PLACED = 32,   /* its thread is where it should be */
+  SPLIT_OPEN_PAPER = 64,    /* and goes back when it ends */
+  SPLIT_OPEN_MOVED = 128,   /* was placed at some time */
+  SPLIT_OPEN_BLIND = 256,   /* without rseq, or on a CPU that has no records */
+  SPLIT_OPEN_CAUSED = 512,  /* its origin was noted: related_app holds */
+  SPLIT_OPEN_YIELDS = 1024, /* its kind runs in the background: its end restores the thread */
   SPLIT_OPEN_MEASURED = SPLIT_OPEN_PROBED | SPLIT_OPEN_CLOCK | SPLIT_OPEN_USAGE | SPLIT_OPEN_PMU,
-  SPLIT_OPEN_SPECIAL = SPLIT_OPEN_MEASURED | SPLIT_OPEN_PLACED | SPLIT_OPEN_BLIND
+  SPLIT_OPEN_SPECIAL =
+      SPLIT_OPEN_MEASURED | SPLIT_OPEN_PLACED | SPLIT_OPEN_BLIND | SPLIT_OPEN_YIELDS
 };
 
 /* An open section. Only its thread touches it, but for `serial`, by which another thread may abandon it. What every section needs is in
@@ -80,11 +82,13 @@ struct split_affinity {
 /* A thread's time slice, as far as the library changed it; slice.c. */
 struct split_slice {
   uint32_t us;     /* in force; 0: its own */
+  bool background; /* in force */
   uint32_t serial; /* of the change in force, as in the entry's `sliced`; 0: none */
   uint32_t last_serial;
   uint32_t code;   /* as in the entry */
   bool learnt;     /* what follows holds */
-  uint32_t policy; /* of the kernel's, and ... */
+  bool may_yield;  /* it may go into the background, and that has an effect */
+  uint32_t policy; /* its own class, and ... */
   int32_t nice;    /* ... what else sched_setattr would change */
   uint64_t flags;
   uint64_t original_ns;
@@ -140,8 +144,9 @@ static inline void split_self_specialise(struct split_self *self, bool lazy) {
 struct split_process {
   _Atomic(struct split_mapping *) mapping; /* NULL: the library is off */
   _Atomic bool rseq_works, pmu_works;
-  _Atomic bool may_probe;                 /* the host did not ask for another back-end */
-  _Atomic bool own_service;               /* the host calls split_release_stale itself */
+  _Atomic bool may_probe;   /* the host did not ask for another back-end */
+  _Atomic bool own_service; /* the host calls split_release_stale itself */
+  pid_t began;              /* the process that began; its children share the mapping */
   _Atomic(struct split_mapping *) served; /* for which there is a service thread */
 };
 extern struct split_process split_process __attribute__((visibility("hidden")));

@@ -129,13 +129,14 @@ bool split_entry_release_slice(struct split_thread *entry) {
   uint32_t sliced = atomic_load_explicit(&entry->sliced, memory_order_acquire);
   if (tid == 0 || tid > INT_MAX || sliced == 0) return false;
   uint64_t original = atomic_load_explicit(&entry->original_slice_ns, memory_order_relaxed);
+  uint32_t policy = atomic_load_explicit(&entry->original_policy, memory_order_relaxed);
   bool ours = split_self_here && split_self_here->tid == tid;
   if (!ours && !split_entry_lives(entry, tid)) {
     reclaim(entry, tid);
     return false;
   }
   if (!atomic_compare_exchange_strong(&entry->sliced, &sliced, 0)) return false;
-  return split_slice_restore(tid, original);
+  return split_slice_restore(tid, original, policy);
 }
 
 static void release_slices(struct split_mapping *mapping) {

@@ -48,6 +48,7 @@ static void remove_open(struct split_self *self, struct split_open *open) {
 static void drop_open(struct split_self *self, struct split_open *open) {
   split_preempt_look(&self->preempt); /* those that stay open must hear of it */
   if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
+  if (open->flags & SPLIT_OPEN_YIELDS) split_slice_section_ends(self, open);
   remove_open(self, open);
 }
 
@@ -252,6 +253,7 @@ __attribute__((noinline)) static void end_special(struct split_self *self, struc
     if (open->related_code) note_cause(mapping, open);
   }
   if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
+  if (open->flags & SPLIT_OPEN_YIELDS) split_slice_section_ends(self, open);
   remove_open(self, open);
   errno = before;
 }
@@ -469,7 +471,7 @@ static inline struct split_open *open_of(const struct split_handle *handle) {
   return atomic_load_explicit(&open->serial, memory_order_relaxed) == handle->serial ? open : NULL;
 }
 
-/* A section that began on another thread: that one takes it away when it next comes by; its affinity is given back now. */
+/* A section that began on another thread: that one takes it away when it next comes by; its affinity and slice are given back now. */
 static void abandon(const struct split_handle *handle) {
   struct split_self *owner = handle->self;
   if (handle->magic != HANDLE_MAGIC || owner == split_self_here || handle->slot >= SPLIT_OPEN)
@@ -487,6 +489,7 @@ static void abandon(const struct split_handle *handle) {
   if (entry) {
     int before = errno;
     split_entry_release(entry);
+    split_entry_release_slice(entry);
     errno = before;
   }
 }

@@ -45,7 +45,7 @@
 
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
-#define SPLIT_SEGMENT_VERSION 4                          /* 4: time slices */
+#define SPLIT_SEGMENT_VERSION 5 /* 4: time slices; 5: kinds in the background */
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
@@ -73,7 +73,7 @@ enum split_actuation {
   SPLIT_ACT_SOFT =
       3, /* only servers that route requests obey (split_queue.h); threads are not moved */
   SPLIT_ACT_TIME =
-      4 /* threads are not moved; only slice_us holds, which the others may have, too */
+      4 /* threads are not moved; slice_us and background hold, which the others may have, too */
 };
 
 /* What came before a section on its CPU; index of split_record.after. The first SPLIT_CLASSES are the classes of the section before. */
@@ -143,7 +143,9 @@ enum split_without {
   SPLIT_WITHOUT_PROBE_SETS = 4, /* no displacement */
   SPLIT_WITHOUT_MACHINE = 8, /* no machine.segment: sections of other applications are not seen */
   SPLIT_WITHOUT_SLICES = 16, /* the kernel has no time slices of threads: older than 6.12 */
-  SPLIT_WITHOUT_SLICE_RIGHTS = 32 /* it refuses to change them, as a filter of system calls does */
+  SPLIT_WITHOUT_SLICE_RIGHTS = 32, /* it refuses to change them, as a filter of system calls does */
+  SPLIT_WITHOUT_BACKGROUND_RIGHTS = 64, /* a thread in the background could not return from there */
+  SPLIT_WITHOUT_BACKGROUND_EFFECT = 128 /* each process is alone in its scheduling group */
 };
 #define SPLIT_STALE_NS UINT64_C(1500000000)
 /* Slices end earlier than affinities: they are given back within a second of the analyzer's death. */
@@ -187,15 +189,17 @@ struct split_decision {
         wishes; /* the four of them, for whoever only asks whether there is anything special */
   };
   _Atomic uint64_t expected_cycles;
-  _Atomic uint32_t queue;    /* of split_queue.h */
-  _Atomic uint32_t slice_us; /* time slice of threads that work on it; 0: as they had it */
+  _Atomic uint32_t queue;      /* of split_queue.h */
+  _Atomic uint32_t slice_us;   /* time slice of threads that work on it; 0: as they had it */
+  _Atomic uint32_t background; /* not 0: threads that work on it give way to all others */
+  uint32_t reserved;
   _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
 };
 
 #define SPLIT_WISHES_SPECIAL UINT32_C(0xffffff00) /* all but the class */
 
 /* A thread with narrowed affinity, or a time slice of the library's. `tid` 0: free, taken by compare and swap; original_mask is
- * written before `narrowed` is, original_slice_ns before `sliced` is. Who gives one of them back turns that word to 0 first (compare
+ * written before `narrowed` is, original_slice_ns and original_policy before `sliced` is. Who gives one of them back turns that word to 0 first (compare
  * and swap, from the number it read before it read what was). */
 struct split_thread {
   alignas(SPLIT_LINE) _Atomic uint32_t tid;
@@ -206,6 +210,7 @@ struct split_thread {
   _Atomic uint32_t sliced;            /* 0: its slice is its own; else another number each time */
   _Atomic uint32_t code;              /* the latest kind with a slice that it worked on */
   _Atomic uint64_t original_slice_ns; /* 0: the kernel's default */
+  _Atomic uint32_t original_policy;   /* scheduling class (SCHED_OTHER, ...) that goes with it */
 };
 
 struct split_cpu {

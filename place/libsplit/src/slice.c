@@ -1,24 +1,27 @@
 /*
- * Time slices: a thread that begins a section gets the slice of its kind (sched_setattr, Linux 6.12 on).
+ * Time slices: a thread that begins a section gets the slice of its kind (sched_setattr, Linux 6.12 on), and long kinds run in the
+ * background (SCHED_IDLE) where background.c finds that they may.
  *
  *   own ── change: announce ──> announced ── sched_setattr ──> changed ── a kind without a slice begins: give_back ──> own
  *                                                   │  ^          │ the service thread, another process: release.c ──> own
- *                                                   └──┘ a kind with another slice begins: one call
+ *                                                   └──┘ a kind with another slice begins, one in the background ends: one call
  *
  * A slice stays after its section: the kernel looks at it when the thread wakes up for its next request, which is before that
  * section begins. It says how soon a thread that wakes up may run (its deadline is one slice away), and how long it may go on
- * when others wait; the share of the processor that a thread gets does not depend on it.
+ * when others wait; the share of the processor that a thread gets does not depend on it. The background ends with its section: the
+ * thread is then as one of a short kind, since its next request may be one.
  *
  * Invariants:
  *   1. Who changes says so first (split_thread.sliced) and looks again afterwards; who gives back takes the word away first. In any
  *      order, the thread's own slice is set last.
- *   2. What the thread had before is in entry->original_slice_ns from before it is changed.
+ *   2. What the thread had before is in entry->original_slice_ns and original_policy from before it is changed.
  *   3. sched_setattr sets policy and nice too: those are written as they were read, at most REFRESH_NS ago.
  *   4. The outermost section decides. Sections whose key comes late leave the slice as it is until then.
  */
 #include "slice.h"
 
 #include "attributes.h"
+#include "background.h"
 #include "fresh.h"
 #include "release.h"
 
@@ -35,6 +38,8 @@
  * has one of them at its first section, and did not get it from here, gets the first thread's. */
 static struct {
   _Atomic uint64_t first_ns;
+  _Atomic uint32_t first_policy;
+  _Atomic bool any, yielded; /* a slice was given; a thread was sent into the background */
   _Atomic uint32_t given[8]; /* microseconds; 0: free */
 } births;
 #define GIVEN (sizeof births.given / sizeof *births.given)
@@ -46,12 +51,14 @@ bool split_slice_note_first(void) {
   errno = before;
   if (!known) return false;
   atomic_store(&births.first_ns, attributes.runtime);
+  atomic_store(&births.first_policy, attributes.policy);
   return split_attributes_fair(&attributes) || attributes.policy == SCHED_FIFO ||
          attributes.policy == SCHED_RR;
 }
 
 static void remember(uint32_t us) {
   static _Atomic uint32_t next;
+  atomic_store_explicit(&births.any, true, memory_order_relaxed);
   for (uint32_t i = 0; i < GIVEN; i++)
     if (atomic_load_explicit(&births.given[i], memory_order_relaxed) == us) return;
   atomic_store(&births.given[atomic_fetch_add(&next, 1) % GIVEN], us);
@@ -65,14 +72,17 @@ static bool was_given(uint64_t ns) {
 
 void split_slice_born(void) {
   struct split_attributes attributes;
-  if (atomic_load(&births.given[0]) == 0 || !split_attributes_of(0, &attributes) ||
-      !split_attributes_fair(&attributes) || !was_given(attributes.runtime)) {
+  const bool yielded = atomic_load(&births.yielded);
+  if ((!atomic_load(&births.any) && !yielded) || !split_attributes_of(0, &attributes) ||
+      !split_attributes_fair(&attributes)) {
     return;
   }
+  if (!was_given(attributes.runtime) && !(yielded && attributes.policy == SCHED_IDLE)) return;
   const uint64_t first_ns = atomic_load(&births.first_ns);
-  if (split_slice_restore(0, 0) && split_attributes_of(0, &attributes) &&
+  const uint32_t first_policy = atomic_load(&births.first_policy);
+  if (split_slice_restore(0, 0, first_policy) && split_attributes_of(0, &attributes) &&
       attributes.runtime != first_ns)
-    split_slice_restore(0, first_ns);
+    split_slice_restore(0, first_ns, first_policy);
 }
 
 static bool refuse(struct split_self *self, uint32_t without) {
@@ -97,9 +107,14 @@ static bool refresh(struct split_self *self) {
   struct split_slice *slice = &self->slice;
   struct split_attributes now;
   if (!split_attributes_of(0, &now) || !split_attributes_fair(&now)) return false;
-  slice->policy = now.policy;
+  if (!slice->background || now.policy != SCHED_IDLE) {
+    slice->policy = now.policy;
+    slice->background = false;
+  }
   slice->nice = now.nice;
   slice->flags = now.flags;
+  struct split_thread *entry = atomic_load_explicit(&self->affinity.entry, memory_order_relaxed);
+  if (entry) atomic_store_explicit(&entry->original_policy, slice->policy, memory_order_relaxed);
   if (slice->us && now.runtime != (uint64_t)slice->us * 1000) slice->us = 0;
   return true;
 }
@@ -119,11 +134,22 @@ static bool fresh_here(struct split_self *self) {
   return true;
 }
 
-static bool apply(struct split_self *self, uint64_t ns) {
+static bool apply(struct split_self *self, uint64_t ns, bool background) {
   const struct split_slice *slice = &self->slice;
-  struct split_attributes wanted = {
-      .policy = slice->policy, .flags = slice->flags, .nice = slice->nice, .runtime = ns};
+  struct split_attributes wanted = {.policy = background ? SCHED_IDLE : slice->policy,
+                                    .flags = slice->flags,
+                                    .nice = slice->nice,
+                                    .runtime = ns};
   return split_attributes_set(0, &wanted);
+}
+
+/* Views show what the latest thread found: a server's threads have the same rights. */
+static void learn_background(struct split_self *self, const struct split_attributes *own) {
+  const uint32_t all = SPLIT_WITHOUT_BACKGROUND_RIGHTS | SPLIT_WITHOUT_BACKGROUND_EFFECT;
+  const uint32_t lacks = split_background_lacks(own);
+  self->slice.may_yield = lacks == 0;
+  atomic_fetch_and_explicit(&self->mapping->header->without, ~(all & ~lacks), memory_order_relaxed);
+  atomic_fetch_or_explicit(&self->mapping->header->without, lacks, memory_order_relaxed);
 }
 
 /* Which slice the thread had: a value of its own, or the kernel's default, which may change and is written as 0. */
@@ -135,9 +161,10 @@ static bool learn(struct split_self *self) {
   slice->nice = before.nice;
   slice->flags = before.flags;
   slice->original_ns = before.runtime;
-  if (!apply(self, 0) || !split_attributes_of(0, &after))
+  if (!apply(self, 0, false) || !split_attributes_of(0, &after))
     return refuse(self, errno == EPERM ? SPLIT_WITHOUT_SLICE_RIGHTS : 0);
   if (after.runtime == slice->original_ns) slice->original_ns = 0;
+  learn_background(self, &before);
   slice->learnt = true;
   return true;
 }
@@ -148,6 +175,7 @@ static bool announce(struct split_self *self) {
   if (!entry || !split_service_start(self->mapping)) return refuse(self, 0);
   if (!slice->learnt && !learn(self)) return false;
   atomic_store_explicit(&entry->original_slice_ns, slice->original_ns, memory_order_relaxed);
+  atomic_store_explicit(&entry->original_policy, slice->policy, memory_order_relaxed);
   if (++slice->last_serial == 0) slice->last_serial = 1;
   slice->serial = slice->last_serial;
   atomic_store(&entry->sliced, slice->serial);
@@ -160,26 +188,33 @@ static void give_back(struct split_self *self) {
   if (!slice->serial || !entry) return;
   slice->serial = 0;
   slice->us = 0;
+  slice->background = false;
   split_self_specialise(self, self->lazy);
   uint32_t sliced = atomic_load(&entry->sliced);
   if (sliced) atomic_compare_exchange_strong(&entry->sliced, &sliced, 0);
   /* Also if another thread was faster: it may not have done it yet. */
-  if (slice->learnt ? apply(self, slice->original_ns) : split_slice_restore(0, slice->original_ns))
+  if (slice->learnt ? apply(self, slice->original_ns, false)
+                    : split_slice_restore(0, slice->original_ns, slice->policy))
     atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
 }
 
-static bool change(struct split_self *self, uint32_t us) {
+static bool change(struct split_self *self, uint32_t us, bool background) {
   struct split_slice *slice = &self->slice;
   if (split_cycles() < slice->refused_until) return false;
   if (slice->serial && !slice->learnt) give_back(self); /* it is another one's by now: real-time */
   if (!still(self) && !announce(self)) return false;
-  if (!apply(self, (uint64_t)us * 1000)) {
+  background = background && slice->may_yield;
+  if (!apply(self, (uint64_t)us * 1000, background)) {
     refuse(self, errno == EPERM ? SPLIT_WITHOUT_SLICE_RIGHTS : 0);
     give_back(self);
     return false;
   }
-  slice->us = us;
-  remember(us);
+  slice->background = background;
+  if (!background) slice->us = us; /* the kernel leaves the slice of one that goes there as it is */
+  if (background)
+    atomic_store_explicit(&births.yielded, true, memory_order_relaxed);
+  else
+    remember(us);
   split_self_specialise(self, self->lazy);
   atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
   if (still(self)) return true;
@@ -193,6 +228,11 @@ static uint32_t slice_of(const struct split_mapping *mapping, uint32_t code) {
   if (us == 0) return 0;
   if (us < SPLIT_SLICE_MIN_US) return SPLIT_SLICE_MIN_US;
   return us < SPLIT_SLICE_MAX_US ? us : SPLIT_SLICE_MAX_US;
+}
+
+/* Does it run in the background? */
+static bool yields(const struct split_mapping *mapping, uint32_t code) {
+  return atomic_load_explicit(&mapping->decisions[code].background, memory_order_relaxed) != 0;
 }
 
 /* The analyzer learns from the table how long threads of which kind waited for a processor, with slices and without. */
@@ -214,13 +254,21 @@ bool split_slice_for(struct split_self *self, uint32_t code) {
     if (slice->serial) give_back(self);
     return false;
   }
-  if (wanted == slice->us && still(self)) return true;
-  return change(self, wanted);
+  const bool background = yields(self->mapping, code) && (!slice->learnt || slice->may_yield);
+  const bool same = background == slice->background && (background || wanted == slice->us);
+  if (same && still(self)) return true;
+  return change(self, wanted, background);
 }
 
-void split_slice_section(struct split_self *self, const struct split_open *open) {
+void split_slice_section(struct split_self *self, struct split_open *open) {
   if (open->outer || open->code == SPLIT_CODE_NONE) return;
-  split_slice_for(self, open->code);
+  if (!split_slice_for(self, open->code) || !yields(self->mapping, open->code)) return;
+  open->flags |= SPLIT_OPEN_YIELDS;
+}
+
+void split_slice_section_ends(struct split_self *self, struct split_open *open) {
+  open->flags &= ~(uint32_t)SPLIT_OPEN_YIELDS;
+  if (self->slice.serial && still(self)) change(self, SPLIT_SLICE_MIN_US, false);
 }
 
 void split_slice_forget(struct split_self *self) {
@@ -231,6 +279,6 @@ void split_slice_forget(struct split_self *self) {
 
 /* The entry is the parent's; the slice is the child's too. */
 void split_slice_child(struct split_self *self) {
-  if (self->slice.serial) split_slice_restore(0, self->slice.original_ns);
+  if (self->slice.serial) split_slice_restore(0, self->slice.original_ns, self->slice.policy);
   memset(&self->slice, 0, sizeof self->slice);
 }

@@ -4,7 +4,9 @@
 
 #include "process.h"
 
-void split_slice_section(struct split_self *self, const struct split_open *open);
+void split_slice_section(struct split_self *self, struct split_open *open);
+/* Of a kind that runs in the background: until the next one is known, the thread is as one of a short kind. */
+void split_slice_section_ends(struct split_self *self, struct split_open *open);
 void split_slice_forget(struct split_self *self); /* the thread ends */
 void split_slice_born(void);                      /* a thread's first section */
 void split_slice_child(struct split_self *self);  /* after fork */

@@ -4,6 +4,7 @@
 #ifndef SPLIT_TEST_FIXTURE_H
 #define SPLIT_TEST_FIXTURE_H
 
+#include "decided.h"
 #include "process.h"
 #include "record.h"
 
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +126,32 @@ static inline uint64_t allowed(void) { return allowed_of(0); }
 static inline void pause_ms(long ms) {
   struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
   nanosleep(&wait, NULL);
+}
+
+static inline uint32_t kind_of(const char *key) { return split_kind_of(key, strlen(key)); }
+
+/* Entries of the table of threads whose word at this offset (of `narrowed`, `sliced`) is set. */
+static inline uint32_t threads_changed(size_t offset) {
+  const struct split_mapping *mapping = split_mapping_in_use();
+  uint32_t changed = 0;
+  for (uint32_t i = 0; i < mapping->thread_count; i++)
+    changed += atomic_load((_Atomic uint32_t *)((char *)&mapping->threads[i] + offset)) != 0;
+  return changed;
+}
+static inline uint32_t narrowed_threads(void) {
+  return threads_changed(offsetof(struct split_thread, narrowed));
+}
+static inline uint32_t sliced_threads(void) {
+  return threads_changed(offsetof(struct split_thread, sliced));
+}
+
+/* Waits until the thread has this value: for a state, not for a time, as long as a busy machine may need. */
+static inline bool becomes(uint64_t (*value_of)(pid_t), pid_t tid, uint64_t value) {
+  for (int i = 0; i < 2000; i++) {
+    if (value_of(tid) == value) return true;
+    pause_ms(5);
+  }
+  return false;
 }
 
 #endif

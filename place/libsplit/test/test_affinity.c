@@ -1,5 +1,4 @@
 /* Placement on real processors: who is moved when, and that everybody gets back what was taken. */
-#include "decided.h"
 #include "fixture.h"
 #include "release.h"
 
@@ -19,25 +18,6 @@ static int begin_placed(void **state) {
   return 0;
 }
 
-static uint32_t kind(const char *key) { return split_kind_of(key, strlen(key)); }
-
-static uint32_t narrowed_threads(void) {
-  struct split_mapping *mapping = split_mapping_in_use();
-  uint32_t narrowed = 0;
-  for (uint32_t i = 0; i < mapping->thread_count; i++)
-    narrowed += atomic_load(&mapping->threads[i].narrowed) != 0;
-  return narrowed;
-}
-
-/* Waits until the thread may use so much, two seconds at most, plus what a busy machine needs to run the service thread. */
-static bool becomes(pid_t tid, uint64_t mask) {
-  for (int i = 0; i < 800; i++) {
-    if (allowed_of(tid) == mask) return true;
-    pause_ms(5);
-  }
-  return false;
-}
-
 #define NEEDS_TWO_CPUS()                              \
   do {                                                \
     if (first_cpu == last_cpu) {                      \
@@ -49,8 +29,8 @@ static bool becomes(pid_t tid, uint64_t mask) {
 static void paper_moves_at_the_start_and_back_at_the_end(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
-  decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
+  decide(kind_of("clean"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("dirty"), SPLIT_ACT_PAPER, last_cpu);
   for (int i = 0; i < 10; i++) {
     heartbeat();
     split_start(0, "clean");
@@ -73,8 +53,8 @@ static void paper_moves_at_the_start_and_back_at_the_end(void **state) {
 static void lazy_moves_when_the_kind_changes(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("clean"), SPLIT_ACT_LAZY, first_cpu);
-  decide(kind("dirty"), SPLIT_ACT_LAZY, last_cpu);
+  decide(kind_of("clean"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("dirty"), SPLIT_ACT_LAZY, last_cpu);
   for (int i = 0; i < 10; i++) {
     heartbeat();
     split_start(0, "clean");
@@ -95,14 +75,14 @@ static void lazy_moves_when_the_kind_changes(void **state) {
 static void a_new_decision_is_obeyed(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   split_start(0, "k");
   split_end();
-  decide(kind("k"), SPLIT_ACT_LAZY, last_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, last_cpu);
   split_start(0, "k");
   split_end();
   assert_int_equal(allowed(), last_cpu);
-  decide(kind("k"), SPLIT_ACT_NONE, 0);
+  decide(kind_of("k"), SPLIT_ACT_NONE, 0);
   split_start(0, "k");
   assert_int_equal(allowed(), all_cpus);
   split_end();
@@ -111,8 +91,8 @@ static void a_new_decision_is_obeyed(void **state) {
 static void the_outer_section_decides(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("outer"), SPLIT_ACT_PAPER, first_cpu);
-  decide(kind("inner"), SPLIT_ACT_PAPER, last_cpu);
+  decide(kind_of("outer"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("inner"), SPLIT_ACT_PAPER, last_cpu);
   split_start(0, "outer");
   split_start(0, "inner");
   assert_int_equal(allowed(), first_cpu);
@@ -130,7 +110,7 @@ static void the_outer_section_decides(void **state) {
 
 static void a_late_key_places_then(void **state) {
   (void)state;
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   split_section section;
   split_begin(&section, 0, NULL, 0);
   assert_int_equal(allowed(), all_cpus);
@@ -139,7 +119,7 @@ static void a_late_key_places_then(void **state) {
   split_pause(&section);
   assert_int_equal(allowed(), all_cpus);
   split_finish(&section);
-  assert_int_equal(total_of(kind("k")).count, 1);
+  assert_int_equal(total_of(kind_of("k")).count, 1);
   split_begin(&section, 0, "k", 1);
   assert_int_equal(allowed(), first_cpu);
   split_cancel(&section);
@@ -148,8 +128,8 @@ static void a_late_key_places_then(void **state) {
 
 static void soft_and_none_move_nobody(void **state) {
   (void)state;
-  decide(kind("soft"), SPLIT_ACT_SOFT, first_cpu);
-  decide(kind("none"), SPLIT_ACT_NONE, first_cpu);
+  decide(kind_of("soft"), SPLIT_ACT_SOFT, first_cpu);
+  decide(kind_of("none"), SPLIT_ACT_NONE, first_cpu);
   split_start(0, "soft");
   assert_int_equal(allowed(), all_cpus);
   split_end();
@@ -162,7 +142,7 @@ static void soft_and_none_move_nobody(void **state) {
 static void nobody_is_placed_unless_all_agree(void **state) {
   (void)state;
   int64_t off = 0, on = 1;
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   atomic_store(&header()->placement_on, 0);
   split_start(0, "k");
   assert_int_equal(allowed(), all_cpus);
@@ -186,7 +166,8 @@ static void nobody_is_placed_unless_all_agree(void **state) {
 /* The CPUs of a decision are none that the thread may use (its cpuset changed): no placement, one count, and no more tries for a second. */
 static void cpus_that_may_not_be_used(void **state) {
   (void)state;
-  decide(kind("k"), SPLIT_ACT_PAPER, UINT64_C(1) << 63); /* there is none such, or it is not ours */
+  decide(kind_of("k"), SPLIT_ACT_PAPER,
+         UINT64_C(1) << 63); /* there is none such, or it is not ours */
   if (all_cpus >> 63) skip();
   for (int i = 0; i < 100; i++) {
     split_start(0, "k");
@@ -194,7 +175,7 @@ static void cpus_that_may_not_be_used(void **state) {
     split_end();
   }
   assert_int_equal(atomic_load(&header()->refused), 1);
-  assert_int_equal(total_of(kind("k")).count, 100);
+  assert_int_equal(total_of(kind_of("k")).count, 100);
   assert_int_equal(narrowed_threads(), 0);
 }
 
@@ -206,8 +187,8 @@ static void less_is_allowed_than_decided(void **state) {
   CPU_ZERO(&one);
   CPU_SET((unsigned)__builtin_ctzll(first_cpu), &one);
   assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-  decide(kind("both"), SPLIT_ACT_PAPER, first_cpu | last_cpu);
-  decide(kind("other"), SPLIT_ACT_PAPER, last_cpu);
+  decide(kind_of("both"), SPLIT_ACT_PAPER, first_cpu | last_cpu);
+  decide(kind_of("other"), SPLIT_ACT_PAPER, last_cpu);
   split_start(0, "both");
   assert_int_equal(allowed(), first_cpu);
   split_end();
@@ -256,11 +237,11 @@ static void a_silent_analyzer_holds_nobody(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
   struct sleeper sleeper;
-  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   put_to_sleep(&sleeper, "k");
   assert_int_equal(allowed_of(sleeper.tid), first_cpu);
   /* It falls silent now: nothing is said any more. */
-  assert_true(becomes(sleeper.tid, all_cpus));
+  assert_true(becomes(allowed_of, sleeper.tid, all_cpus));
   assert_int_equal(narrowed_threads(), 0);
   wake(&sleeper);
 }
@@ -271,7 +252,7 @@ static void switching_off_holds_nobody(void **state) {
   static const enum split_setting settings[] = {SPLIT_COLLECT, SPLIT_PLACE};
   int64_t off = 0, on = 1;
   struct sleeper sleeper;
-  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   for (int i = 0; i < 2; i++) {
     heartbeat();
     put_to_sleep(&sleeper, "k");
@@ -284,7 +265,7 @@ static void switching_off_holds_nobody(void **state) {
   heartbeat();
   put_to_sleep(&sleeper, "k");
   atomic_store(&header()->placement_on, 0); /* an off epoch of the guard */
-  assert_true(becomes(sleeper.tid, all_cpus));
+  assert_true(becomes(allowed_of, sleeper.tid, all_cpus));
   wake(&sleeper);
   heartbeat();
   put_to_sleep(&sleeper, "k");
@@ -296,7 +277,7 @@ static void switching_off_holds_nobody(void **state) {
 static void a_thread_that_ends_leaves_nothing(void **state) {
   (void)state;
   struct sleeper sleeper;
-  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   for (int i = 0; i < 3; i++) {
     put_to_sleep(&sleeper, "k");
     wake(&sleeper);
@@ -309,7 +290,7 @@ static void a_thread_that_ends_leaves_nothing(void **state) {
 static void a_child_is_free(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("k"), SPLIT_ACT_LAZY, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   split_start(0, "k");
   assert_int_equal(allowed(), first_cpu);
   pid_t child = fork();
@@ -326,7 +307,7 @@ static void a_child_is_free(void **state) {
   assert_int_equal(status, 0);
   assert_int_equal(allowed(), first_cpu);
   split_end();
-  assert_int_equal(total_of(kind("k")).count, 2);
+  assert_int_equal(total_of(kind_of("k")).count, 2);
 }
 
 static void *look_and_begin(void *seen) {
@@ -342,7 +323,7 @@ static void *look_and_begin(void *seen) {
 static void a_thread_born_in_a_section_is_free(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   uint64_t masks[2];
   pthread_t thread;
   split_start(0, "k");
@@ -363,7 +344,7 @@ static void places_of_the_dead_are_free_again(void **state) {
     atomic_store(&mapping->threads[i].tid, (uint32_t)child);
     atomic_store(&mapping->threads[i].narrowed, 1);
   }
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   split_start(0, "k");
   assert_int_equal(allowed(), first_cpu);
   split_end();
@@ -398,7 +379,7 @@ static void a_worker_is_bound_and_comes_back(void **state) {
   mask[0] = last_cpu;
   assert_true(split_thread_narrow(mask));
   assert_int_equal(allowed(), last_cpu);
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   split_start(0, "k");
   assert_int_equal(allowed(), first_cpu);
   split_end();
@@ -407,7 +388,7 @@ static void a_worker_is_bound_and_comes_back(void **state) {
   assert_int_equal(allowed(), all_cpus);
   assert_false(split_thread_is_narrowed());
   assert_true(split_thread_narrow(mask));
-  assert_true(becomes(0, all_cpus)); /* the analyzer is silent */
+  assert_true(becomes(allowed_of, 0, all_cpus)); /* the analyzer is silent */
   assert_false(split_thread_is_narrowed());
 }
 
@@ -419,7 +400,7 @@ static void *end_elsewhere(void *section) {
 static void ended_elsewhere_its_thread_is_free(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
-  decide(kind("k"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("k"), SPLIT_ACT_PAPER, first_cpu);
   split_section section;
   split_begin(&section, 0, "k", 1);
   assert_int_equal(allowed(), first_cpu);
@@ -444,9 +425,9 @@ static void racing_with_the_release(void **state) {
   NEEDS_TWO_CPUS();
   _Atomic bool stop = false;
   pthread_t thread;
-  decide(kind("clean"), SPLIT_ACT_PAPER, first_cpu);
-  decide(kind("dirty"), SPLIT_ACT_PAPER, last_cpu);
-  decide(kind("lazy"), SPLIT_ACT_LAZY, last_cpu);
+  decide(kind_of("clean"), SPLIT_ACT_PAPER, first_cpu);
+  decide(kind_of("dirty"), SPLIT_ACT_PAPER, last_cpu);
+  decide(kind_of("lazy"), SPLIT_ACT_LAZY, last_cpu);
   pthread_create(&thread, NULL, release_always, &stop);
   static const char *const keys[] = {"clean", "dirty", "lazy"};
   for (int i = 0; i < 3000; i++) {

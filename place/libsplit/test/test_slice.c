@@ -2,90 +2,10 @@
  * Time slices on this kernel: which slice a thread has within sections and after them, by sched_getattr, and that each thread gets its
  * own back. Skipped, with a word, where the kernel has none (before 6.12).
  */
-#include "decided.h"
-#include "fixture.h"
+#include "slice_fixture.h"
 #include "release.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
-
-struct attributes {
-  uint32_t size, policy;
-  uint64_t flags;
-  int32_t nice;
-  uint32_t priority;
-  uint64_t runtime, deadline, period;
-};
-
-static struct attributes attributes_of(pid_t tid) {
-  struct attributes attributes = {0};
-  syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0);
-  return attributes;
-}
-
-/* Nanoseconds. */
-static uint64_t slice_of(pid_t tid) { return attributes_of(tid).runtime; }
-
-static bool set_slice(uint64_t ns) {
-  struct attributes attributes = attributes_of(0);
-  attributes.size = sizeof attributes;
-  attributes.runtime = ns;
-  return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
-}
-
-#define MS UINT64_C(1000000)
-static uint64_t own;
-
-static void decide_slice(uint32_t code, uint32_t us) {
-  struct split_decision *decision = &split_mapping_in_use()->decisions[code];
-  atomic_fetch_add(&decision->sequence, 1);
-  atomic_store(&decision->actuation, (uint8_t)SPLIT_ACT_TIME);
-  atomic_store(&decision->slice_us, us);
-  atomic_fetch_add(&decision->sequence, 1);
-}
-
-static uint32_t kind(const char *key) { return split_kind_of(key, strlen(key)); }
-
-static int begin_sliced(void **state) {
-  set_slice(0);
-  own = slice_of(0);
-  if (begin_with_text(state) != 0) return -1;
-  heartbeat();
-  decide_slice(kind("short"), 100);
-  decide_slice(kind("long"), 100000);
-  return 0;
-}
-
-static int end_sliced(void **state) {
-  int failed = remove_folder(state);
-  set_slice(0);
-  return failed;
-}
-
-#define NEEDS_SLICES()                                            \
-  do {                                                            \
-    if (own == 0) {                                               \
-      print_message("skipped: this kernel has no time slices\n"); \
-      skip();                                                     \
-    }                                                             \
-  } while (0)
-
-static uint32_t sliced_threads(void) {
-  struct split_mapping *mapping = split_mapping_in_use();
-  uint32_t sliced = 0;
-  for (uint32_t i = 0; i < mapping->thread_count; i++)
-    sliced += atomic_load(&mapping->threads[i].sliced) != 0;
-  return sliced;
-}
-
-/* Waits for a state, not for a time: as long as a machine may need that is busy with other things. */
-static bool becomes(pid_t tid, uint64_t ns) {
-  for (int i = 0; i < 2000; i++) {
-    if (slice_of(tid) == ns) return true;
-    pause_ms(5);
-  }
-  return false;
-}
 
 static void section(const char *key, uint64_t expected) {
   split_start(0, key);
@@ -145,8 +65,8 @@ static void a_late_key_slices_then(void **state) {
 static void what_a_hostile_table_says_is_brought_into_range(void **state) {
   (void)state;
   NEEDS_SLICES();
-  decide_slice(kind("little"), 1);
-  decide_slice(kind("much"), UINT32_MAX);
+  decide_slice(kind_of("little"), 1);
+  decide_slice(kind_of("much"), UINT32_MAX);
   section("little", MS / 10);
   section("much", 100 * MS);
   split_mapping_in_use()->threads[3].tid = UINT32_MAX; /* no thread */
@@ -196,8 +116,8 @@ static void a_silent_analyzer_leaves_no_slice(void **state) {
   (void)state;
   NEEDS_SLICES();
   section("long", 100 * MS);
-  assert_true(
-      becomes(0, own)); /* the heartbeat is not repeated: the service thread gives it back */
+  assert_true(becomes(slice_of, 0,
+                      own)); /* the heartbeat is not repeated: the service thread gives it back */
   section("long", own);
 }
 
@@ -270,7 +190,7 @@ static void who_helps_gets_the_slice(void **state) {
   assert_int_equal(slice_of(0), own);
   assert_false(split_help("any", 3));
   assert_int_equal(slice_of(0), own);
-  assert_int_equal(total_of(kind("long")).count, 0);
+  assert_int_equal(total_of(kind_of("long")).count, 0);
 }
 
 /* Another process, as the analyzer's: killed, its heartbeat stops. The server's process waits in between sections. */
@@ -290,7 +210,7 @@ static void the_analyzer_is_killed(void **state) {
   }
   kill(analyzer, SIGKILL);
   waitpid(analyzer, NULL, 0);
-  assert_true(becomes(0, own));
+  assert_true(becomes(slice_of, 0, own));
   assert_int_equal(sliced_threads(), 0);
 }
 

@@ -68,6 +68,7 @@ impl Deciding {
             wants_probes: 1,
             queue: placement.map_or(0, |placement| placement.queue),
             slice_us: placement.map_or(0, |placement| placement.slice_us),
+            background: placement.is_some_and(|placement| placement.background),
             cpus: placement.map(|placement| placement.cpus.clone()).unwrap_or_default(),
             ..Decision::default()
         };

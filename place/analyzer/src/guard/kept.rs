@@ -4,7 +4,7 @@ use super::measure::{compare, has_changed, Counts, Epoch};
 use super::plans::placed;
 use super::rules::{Found, Look};
 use super::running::{Running, ENOUGH};
-use super::{Guard, Phase, RULE_WAIT, SECOND, SETTLE};
+use super::{Guard, Phase, RULE_WAIT, SECOND};
 use crate::model::KindRef;
 use std::collections::BTreeSet;
 
@@ -39,12 +39,12 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn new(now: u64, reference: Epoch, hurry: u64) -> Kept {
+    pub fn new(now: u64, reference: Epoch, settle: u64, hurry: u64) -> Kept {
         Kept {
             since: now,
             checked: now,
             reference: Some(reference),
-            watching: Running::new(true, now, SETTLE / hurry, WATCH / hurry),
+            watching: Running::new(true, now, settle, WATCH / hurry),
             checking: None,
             look: None,
             look_from: now + RULE_SPACING / hurry,
@@ -92,7 +92,7 @@ impl Guard {
             let enough = epoch.sections() >= ENOUGH;
             let due = since >= self.brisk(CHECK) || (changed && since >= self.brisk(CHECK_SPACING));
             if enough && due {
-                let off = Running::new(false, now, self.brisk(SETTLE), self.brisk(CHECK_LENGTH));
+                let off = Running::new(false, now, self.settle(), self.brisk(CHECK_LENGTH));
                 kept.checking = Some((off, epoch));
             } else if enough && now >= kept.look_from {
                 self.begin_pair(&mut kept, now);
@@ -124,7 +124,7 @@ impl Guard {
     }
 
     fn watch_anew(&self, kept: &mut Kept, now: u64) {
-        kept.watching = Running::new(true, now, self.brisk(SETTLE), self.brisk(WATCH));
+        kept.watching = Running::new(true, now, self.settle(), self.brisk(WATCH));
     }
 
     /// The next pair of the rule that is looked at, or of the next one.
@@ -143,13 +143,13 @@ impl Guard {
         }
         if let Some(look) = &mut kept.look {
             let with_first = look.with_first();
-            look.running = Some(Running::new(with_first, now, self.brisk(SETTLE), self.brisk(RULE_LENGTH)));
+            look.running = Some(Running::new(with_first, now, self.settle(), self.brisk(RULE_LENGTH)));
         }
     }
 
     fn step_look(&mut self, kept: &mut Kept, now: u64, counts: &Counts) {
         let Some(look) = &mut kept.look else { return };
-        let found = look.step(now, counts, self.brisk(SETTLE), self.brisk(RULE_LENGTH));
+        let found = look.step(now, counts, self.settle(), self.brisk(RULE_LENGTH));
         if look.running.is_some() {
             return;
         }

@@ -50,6 +50,10 @@ const SECOND: u64 = 1_000_000_000;
 const LENGTHS: [u64; 3] = [SECOND / 4, SECOND / 4, SECOND / 2];
 /// After a switch: threads come to where they shall be, and caches fill.
 const SETTLE: u64 = SECOND / 10;
+/// With time slices, whose long requests are what is compared: an epoch has to have some of them, and those that were under way at the
+/// switch have to end.
+const LENGTHS_OF_SLICES: [u64; 3] = [SECOND, SECOND, 2 * SECOND];
+const SETTLE_OF_SLICES: u64 = SECOND * 3 / 10;
 /// After so many pairs without a verdict a trial ends.
 const PAIRS: usize = 32;
 /// Pairs that could not be compared.
@@ -286,6 +290,17 @@ impl Guard {
         Series::new(self.coin.bits(), has_slices(&self.whole))
     }
 
+    /// How long what a switch disturbs may take.
+    fn settle(&self) -> u64 {
+        self.brisk(if has_slices(&self.whole) { SETTLE_OF_SLICES } else { SETTLE })
+    }
+
+    /// Of an epoch of this pair of a trial.
+    fn length(&self, pair: usize) -> u64 {
+        let lengths = if has_slices(&self.whole) { LENGTHS_OF_SLICES } else { LENGTHS };
+        self.brisk(lengths[pair.min(lengths.len() - 1)])
+    }
+
     fn brisk(&self, time: u64) -> u64 {
         time / self.hurry
     }
@@ -314,7 +329,7 @@ impl Guard {
     fn begin_trial(&mut self, now: u64) {
         self.series = self.new_series();
         self.reason = "in trial".into();
-        let length = self.brisk(LENGTHS[0]);
+        let length = self.length(0);
         let running = self.epoch_of_trial(self.series.on_first(), now, length);
         self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, on_ns: 0 });
     }
@@ -322,7 +337,7 @@ impl Guard {
     /// What was refused before is put on for less of the time: its epochs off last twice as long.
     fn epoch_of_trial(&self, on: bool, now: u64, length: u64) -> Running {
         let length = if on || self.refusals == 0 { length } else { 2 * length };
-        Running::new(on, now, self.brisk(SETTLE), length)
+        Running::new(on, now, self.settle(), length)
     }
 
     fn step_trial(&mut self, mut trial: Trial, now: u64, counts: &Counts) {
@@ -333,7 +348,7 @@ impl Guard {
         let on = trial.running.on;
         self.epochs[usize::from(on)] += 1;
         if on {
-            trial.on_ns += now.saturating_sub(trial.running.settled.saturating_sub(self.brisk(SETTLE)));
+            trial.on_ns += now.saturating_sub(trial.running.settled.saturating_sub(self.settle()));
         }
         let Some(first) = trial.first.take() else {
             trial.running = self.epoch_of_trial(!on, now, trial.length);
@@ -370,7 +385,7 @@ impl Guard {
             return self.refuse(now, &why, WAIT);
         }
         let pair = self.series.len() + trial.unusable as usize;
-        trial.length = self.brisk(LENGTHS[pair.min(LENGTHS.len() - 1)]);
+        trial.length = self.length(pair);
         trial.running = self.epoch_of_trial(self.series.on_first(), now, trial.length);
         self.phase = Phase::Trial(trial);
     }
@@ -412,6 +427,6 @@ impl Guard {
     fn keep(&mut self, now: u64, why: &str, reference: Epoch) {
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
-        self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.hurry)));
+        self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.settle(), self.hurry)));
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
 /// Whether it keeps any kinds from each other: what is left of class queues if all kinds of one are gone keeps nobody from anybody.
 fn separates(plan: &Plan) -> bool {
     let placed = plan.placements.iter().filter(|placement| is_placed(placement));
-    let mut sets = placed.map(|one| (&one.cpus, one.slice_us));
+    let mut sets = placed.map(|one| (&one.cpus, one.slice_us, one.background));
     let first = sets.next();
     sets.any(|set| Some(set) != first)
 }
@@ -44,6 +44,7 @@ pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
             placement.actuation = Actuation::None;
             placement.queue = 0;
             placement.slice_us = 0;
+            placement.background = false;
             placement.reason = format!("anywhere, by the guard: {why}");
         }
     }
@@ -72,7 +73,8 @@ pub(super) fn same(a: &Plan, b: &Plan) -> bool {
                     sets.push(placement.cpus.clone());
                     sets.len() - 1
                 });
-                let way = (placement.actuation as u8, placement.queue, placement.slice_us);
+                let way =
+                    (placement.actuation as u8, placement.queue, placement.slice_us, placement.background);
                 (placement.kind, set, placement.cpus.0.len(), way)
             })
             .collect()

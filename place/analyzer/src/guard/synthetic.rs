@@ -52,6 +52,7 @@ pub(super) fn placed(cpus: &[u32]) -> Plan {
         actuation: Actuation::Lazy,
         queue: 0,
         slice_us: 0,
+        background: false,
         reason: String::new(),
     };
     let placements = (1..).zip(cpus).map(|(code, &cpu)| placement(code, cpu)).collect();

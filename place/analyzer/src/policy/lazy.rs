@@ -97,6 +97,7 @@ impl Policy for Lazy {
                 actuation: Actuation::Lazy,
                 queue: q as u32,
                 slice_us: 0,
+                background: false,
                 reason: kind.reason.clone(),
             });
         }

@@ -88,6 +88,7 @@ impl Policy for Paper {
                 actuation: Actuation::Paper,
                 queue: 1,
                 slice_us: 0,
+                background: false,
                 reason: format!("dirty: any of the {} dirty cores", dirty_cpus.0.len()),
             });
         }
@@ -211,6 +212,7 @@ fn assign(
             actuation: Actuation::Paper,
             queue: 0,
             slice_us: 0,
+            background: false,
             reason: reason.into(),
         });
     }

@@ -81,6 +81,7 @@ impl Soft {
                 actuation: Actuation::Soft,
                 queue: q as u32,
                 slice_us: 0,
+                background: false,
                 reason,
             });
         }

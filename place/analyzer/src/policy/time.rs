@@ -1,11 +1,15 @@
-//! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of it is expected to take.
+//! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of it is expected to take, and
+//! kinds that take much longer than others run in the background.
 //!
 //! The kernel (EEVDF, Linux 6.12 on) runs, of the threads that have not had more than their share, the one whose deadline is first, and a
 //! deadline is one slice away. With slices as long as requests, that is the shortest request first, as far as fairness allows: each
-//! thread's share of the processor stays what it is.
+//! thread's share of the processor stays what it is. A thread that wakes up beyond its share waits for the next tick, up to 4 ms: that
+//! is what the 99th percentile of short kinds consists of. Threads in the background (SCHED_IDLE) give way at once. They would starve
+//! where the others use all processors, so nothing runs there unless the others leave half of the machine.
 
 use super::way::{anywhere, nowhere, Policy};
-use crate::model::{Actuation, KindProfile, Machine, Placement, Plan, Workload};
+use crate::model::{Actuation, KindProfile, KindRef, Machine, Placement, Plan, Workload};
+use std::collections::BTreeSet;
 
 /// What the kernel lets a thread have.
 pub const SLICE_MIN_US: u32 = 100;
@@ -21,11 +25,17 @@ pub struct Time {
     pub apart: f64,
     /// And those that take so much longer must take this share of the time: what hardly ever runs makes nothing wait.
     pub share: f64,
+    /// A kind runs in the background if a request takes so many microseconds: several ticks of the kernel.
+    pub long_us: f64,
+    /// And this multiple of the shortest kind.
+    pub far_apart: f64,
+    /// The other kinds may use this share of all processors.
+    pub foreground: f64,
 }
 
 impl Default for Time {
     fn default() -> Time {
-        Time { fewest: 5, apart: 4.0, share: 0.05 }
+        Time { fewest: 5, apart: 4.0, share: 0.05, long_us: 10_000.0, far_apart: 20.0, foreground: 0.5 }
     }
 }
 
@@ -47,6 +57,29 @@ impl Time {
         let cycles = kind.cycles.filter(|cycles| cycles.n >= self.fewest)?;
         let micros = cycles.mean / hertz * 1e6;
         (micros.is_finite() && micros > 0.0).then_some(micros)
+    }
+
+    /// The kinds that run in the background; what is there stays there until a request takes half of what brought it there.
+    fn background(
+        &self,
+        machine: &Machine,
+        workload: &Workload,
+        before: &Plan,
+        hertz: f64,
+    ) -> BTreeSet<KindRef> {
+        let known: Vec<(&KindProfile, f64)> =
+            workload.kinds.iter().filter_map(|kind| Some((kind, self.micros(kind, hertz)?))).collect();
+        let shortest = known.iter().map(|(_, micros)| *micros).fold(f64::INFINITY, f64::min);
+        let limit = self.long_us.max(self.far_apart * shortest.max(f64::from(SLICE_MIN_US)));
+        let was = |kind: KindRef| before.placements.iter().any(|one| one.kind == kind && one.background);
+        let is_long = |kind: KindRef, micros: f64| micros >= if was(kind) { limit / 2.0 } else { limit };
+        let (long, others): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|(kind, micros)| is_long(kind.kind, *micros));
+        let processors = others.iter().map(|(kind, micros)| kind.rate * micros / 1e6).sum::<f64>();
+        if processors > self.foreground * machine.cpus.len() as f64 {
+            return BTreeSet::new();
+        }
+        long.into_iter().map(|(kind, _)| kind.kind).collect()
     }
 
     /// Whether the time of kinds that take much longer than the shortest one matters.
@@ -73,16 +106,18 @@ impl Policy for Time {
         "time"
     }
 
-    fn decide(&self, _machine: &Machine, workload: &Workload, before: &Plan) -> Plan {
+    fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan {
         let hertz = workload.cycles_per_second.max(1) as f64;
         if !self.is_worth_it(workload, hertz) {
             let remark = "no kinds that take four times as long as others, and much time: no slices";
             return nowhere(self.name(), workload, Some(remark));
         }
+        let background = self.background(machine, workload, before, hertz);
         let placements = workload.kinds.iter().map(|kind| match self.slice(kind, before, hertz) {
             Some(slice_us) => Placement {
                 actuation: Actuation::Time,
                 slice_us,
+                background: background.contains(&kind.kind),
                 ..anywhere(kind, format!("takes {:.0} us", self.micros(kind, hertz).unwrap_or_default()))
             },
             None => anywhere(kind, kind.reason.clone()),
@@ -123,6 +158,40 @@ mod tests {
         assert_eq!(slices(&plan), [100, 100_000]);
         assert_eq!(plan.placements[0].actuation, Actuation::Time);
         assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "no thread moves");
+    }
+
+    fn in_background(plan: &Plan) -> Vec<bool> {
+        plan.placements.iter().map(|one| one.background).collect()
+    }
+
+    /// 60 us and 6 ms: 100 times as long, but no long request. 10 ms is one; it stays in the background down to 5 ms.
+    #[test]
+    fn long_kinds_run_in_the_background() {
+        let with = |micros: f64, before: &Plan| {
+            decide(&[(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Neutral, micros, 10.0)], before)
+        };
+        assert_eq!(in_background(&with(9_999.0, &Plan::default())), [false, false]);
+        let long = with(10_000.0, &Plan::default());
+        assert_eq!(in_background(&long), [false, true]);
+        assert_eq!(in_background(&with(5_000.0, &long)), [false, true]);
+        assert_eq!(in_background(&with(4_999.0, &long)), [false, false]);
+        // Beside requests of 1 ms, 19 ms are not much.
+        let near = [(1, 2, Class::Short, 1_000.0, 100.0), (1, 3, Class::Neutral, 19_000.0, 10.0)];
+        assert_eq!(in_background(&decide(&near, &Plan::default())), [false, false]);
+    }
+
+    /// 8,400 look-ups of 60 us a second take 0.504 of one processor.
+    #[test]
+    fn nothing_starves_in_the_background() {
+        let with = |rate: f64| {
+            decide(
+                &[(1, 2, Class::Short, 60.0, rate), (1, 3, Class::Neutral, 80_000.0, 6.0)],
+                &Plan::default(),
+            )
+        };
+        assert_eq!(in_background(&with(8_300.0)), [false, true]);
+        assert_eq!(in_background(&with(8_400.0)), [false, false]);
+        assert_eq!(slices(&with(8_400.0)), [100, 100_000], "slices starve nobody");
     }
 
     #[test]

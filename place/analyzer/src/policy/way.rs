@@ -21,6 +21,7 @@ pub(super) fn anywhere(kind: &KindProfile, reason: String) -> Placement {
         actuation: Actuation::None,
         queue: 0,
         slice_us: 0,
+        background: false,
         reason,
     }
 }

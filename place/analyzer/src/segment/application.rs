@@ -64,6 +64,8 @@ pub struct Decision {
     pub cpus: CpuSet,
     /// Time slice of threads that work on it, in microseconds; 0: as they have it.
     pub slice_us: u32,
+    /// Whether they give way to all others, where they may.
+    pub background: bool,
 }
 
 /// A thread in a segment's table, as it stands there: nothing of it is checked.
@@ -258,6 +260,8 @@ impl Application {
             (8, "machine.segment"),
             (16, "time slices (Linux before 6.12)"),
             (32, "the right to change time slices"),
+            (64, "the right to run long kinds in the background (RLIMIT_NICE below 20)"),
+            (128, "the background (each of its processes is a scheduling group: kernel.sched_autogroup_enabled)"),
         ];
         Facts {
             app: self.app(),
@@ -330,6 +334,7 @@ impl Application {
         place.expected_cycles.store(decision.expected.0, Ordering::Relaxed);
         place.queue.store(decision.queue, Ordering::Relaxed);
         place.slice_us.store(decision.slice_us, Ordering::Relaxed);
+        place.background.store(decision.background.into(), Ordering::Relaxed);
         let mut mask = [0_u64; layout::MASK_WORDS];
         for cpu in decision.cpus.0.iter().filter(|cpu| cpu.0 < layout::CPUS_MAX) {
             mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);

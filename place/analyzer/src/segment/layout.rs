@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
 pub(crate) const SEGMENT_MAGIC: u64 = 0x3174_696c_7073_6d68;
-pub(crate) const SEGMENT_VERSION: u32 = 4;
+pub(crate) const SEGMENT_VERSION: u32 = 5;
 pub(crate) const HEADER_SIZE: u64 = 4096;
 pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
@@ -128,6 +128,8 @@ pub(crate) struct Decision {
     pub expected_cycles: AtomicU64,
     pub queue: AtomicU32,
     pub slice_us: AtomicU32,
+    pub background: AtomicU32,
+    pub reserved: u32,
     pub cpu_mask: [AtomicU64; MASK_WORDS],
 }
 
@@ -141,6 +143,7 @@ pub(crate) struct Thread {
     pub sliced: AtomicU32,
     pub code: AtomicU32,
     pub original_slice_ns: AtomicU64,
+    pub original_policy: AtomicU32,
 }
 
 /// A processor's line.
@@ -358,11 +361,12 @@ mod tests {
         compare!(asked, "split_decision", Decision, {
             "sequence" = sequence, "class_" = class, "actuation" = actuation, "wants_probes" = wants_probes,
             "uses_cpu_clock" = uses_cpu_clock, "expected_cycles" = expected_cycles, "queue" = queue,
-            "slice_us" = slice_us, "cpu_mask" = cpu_mask,
+            "slice_us" = slice_us, "background" = background, "cpu_mask" = cpu_mask,
         });
         compare!(asked, "split_thread", Thread, {
             "tid" = tid, "narrowed" = narrowed, "started_ticks" = started_ticks, "original_mask" = original_mask,
             "sliced" = sliced, "code" = code, "original_slice_ns" = original_slice_ns,
+            "original_policy" = original_policy,
         });
         compare!(asked, "split_cpu", CpuLine, {
             "traced" = traced, "probe_tokens" = probe_tokens, "probe_refilled" = probe_refilled,

@@ -37,6 +37,7 @@ fn a_decision_lies_where_libsplit_looks() {
         class: Class::Polluter,
         actuation: Actuation::Lazy,
         slice_us: 1600,
+        background: true,
         wants_probes: 8,
         uses_cpu_clock: true,
         expected: Cycles(12345),
@@ -46,11 +47,12 @@ fn a_decision_lies_where_libsplit_looks() {
     assert!(application.decide(CodeId(2), &decision));
     assert!(!application.decide(CodeId(2), &decision), "the same again is not written");
     assert!(!application.decide(CodeId(8), &decision), "there are eight kinds");
-    let written = made.get::<40>(made.layout.decision(2));
+    let written = made.get::<48>(made.layout.decision(2));
     assert_eq!(written[..8], [2, 0, 0, 0, 2, 2, 8, 1]);
     assert_eq!(written[8..20], [0x39, 0x30, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
     assert_eq!(written[20..24], 1600_u32.to_le_bytes());
-    assert_eq!((written[24], written[32]), (2, 2), "bit 1 of the first word and of the second");
+    assert_eq!(written[24..28], 1_u32.to_le_bytes());
+    assert_eq!((written[32], written[40]), (2, 2), "bit 1 of the first word and of the second");
 }
 
 #[test]

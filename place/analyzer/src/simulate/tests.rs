@@ -141,6 +141,7 @@ fn siblings_of_one_tier_are_better_than_of_two() {
             actuation: crate::model::Actuation::Paper,
             queue: kind.app as u32,
             slice_us: 0,
+            background: false,
             reason: String::new(),
         });
         let plan = Plan { policy: "pinned".into(), placements: placements.collect(), remarks: Vec::new() };

@@ -92,6 +92,7 @@ pub fn outcomes(mix: &str, machine: &Machine, damage: &Damage, length: &Length) 
             actuation,
             queue: i as u32,
             slice_us: 0,
+            background: false,
             reason: String::new(),
         };
         // The second kind streams, but where both are clean.

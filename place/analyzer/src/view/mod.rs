@@ -94,7 +94,7 @@ pub fn slices(state: &State) -> Vec<String> {
         let label = label.map_or_else(|| placement.kind.to_string(), |profile| profile.label.clone());
         format!(
             "slice {}: {} {} ({})",
-            words::slice(placement.slice_us),
+            words::slice(placement),
             words::one_line(app_name(state, placement.kind), 32),
             words::one_line(&label, 60),
             words::one_line(&placement.reason, 60)

@@ -77,7 +77,7 @@ fn kind(row: &Row<'_>) -> Markup {
                 @match row.placement {
                     Some(placement) if placement.actuation != Actuation::None => {
                         (cores(&placement.cpus))
-                        @if placement.slice_us != 0 { ", slice " (slice(placement.slice_us)) }
+                        @if placement.slice_us != 0 { ", slice " (slice(placement)) }
                     }
                     _ => "any",
                 }

@@ -62,6 +62,7 @@ pub(super) fn state() -> State {
         actuation: Actuation::Soft,
         queue: 1,
         slice_us: 0,
+        background: false,
         reason: "away from sensitive kinds".into(),
     };
     let rule = Rule {

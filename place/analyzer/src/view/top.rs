@@ -142,7 +142,7 @@ fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
         ];
         if has_slices {
             let of = row.placement.filter(|placement| placement.slice_us != 0);
-            let words = of.map_or_else(|| "own".into(), |placement| slice(placement.slice_us));
+            let words = of.map_or_else(|| "own".into(), slice);
             cells.insert(cells.len() - 1, words);
         }
         let statement = || profile.statement.map_or(String::new(), |statement| statement.to_string());

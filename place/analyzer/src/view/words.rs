@@ -1,6 +1,6 @@
 //! Numbers and foreign text, as they are shown.
 
-use crate::model::Estimate;
+use crate::model::{Estimate, Placement};
 use crate::state::{Guard, Rule, State};
 
 /// Foreign text on one line: control characters become `?`, and what is too long is cut.
@@ -104,9 +104,10 @@ pub(super) fn rules(state: &State) -> Vec<String> {
     state.guard.rules.iter().filter(|rule| !rule.on).map(said).collect()
 }
 
-/// A time slice.
-pub(super) fn slice(us: u32) -> String {
-    format!("{} ms", f64::from(us) / 1000.0)
+/// A kind's time slice, and whether it gives way to all others: "100 ms, background".
+pub(super) fn slice(placement: &Placement) -> String {
+    let background = if placement.background { ", background" } else { "" };
+    format!("{} ms{background}", f64::from(placement.slice_us) / 1000.0)
 }
 
 #[cfg(test)]

@@ -1,0 +1,237 @@
+/*
+ * The background on this kernel: a thread works on a long kind in SCHED_IDLE, and has its class back at the section's end, however
+ * that ends. Skipped, with a word, where a thread could not return (RLIMIT_NICE below 20 and no CAP_SYS_NICE).
+ */
+#include "background.h"
+#include "release.h"
+#include "slice_fixture.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+static int begin_in_front(void **state) {
+  if (begin_sliced(state) != 0) return -1;
+  decide_background(kind_of("long"), true);
+  return 0;
+}
+
+static uint32_t lacks(void) {
+  struct split_attributes own;
+  return split_attributes_of(0, &own) ? split_background_lacks(&own) : ~0u;
+}
+
+#define NEEDS_BACKGROUND()                                                \
+  do {                                                                    \
+    NEEDS_SLICES();                                                       \
+    if (lacks() != 0) {                                                   \
+      print_message("skipped: no right to return from the background\n"); \
+      skip();                                                             \
+    }                                                                     \
+  } while (0)
+
+static void is_in_the_background(void) { assert_int_equal(policy_of(0), SCHED_IDLE); }
+
+/* Until its next request is known, it is as one that works on a short kind. */
+static void is_as_short(void) {
+  assert_int_equal(policy_of(0), SCHED_OTHER);
+  assert_int_equal(slice_of(0), MS / 10);
+}
+
+static void is_as_it_was(void) {
+  assert_int_equal(policy_of(0), SCHED_OTHER);
+  assert_int_equal(slice_of(0), own);
+}
+
+static void a_long_section_is_in_the_background(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  split_start(0, "long");
+  is_in_the_background();
+  split_end();
+  is_as_short();
+  split_start(0, "short");
+  is_as_short();
+  split_end();
+  assert_int_equal(atomic_load(&header()->slices), 2); /* one call at its start, one at its end */
+  split_start(0, "any");
+  is_as_it_was();
+  split_end();
+}
+
+static void only_the_outermost_section_decides(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  split_start(0, "short");
+  split_start(0, "long");
+  is_as_short();
+  split_end();
+  split_end();
+  split_start(0, "long");
+  split_start(0, "short");
+  is_in_the_background();
+  split_end();
+  is_in_the_background();
+  split_end();
+  is_as_short();
+}
+
+static void a_cancelled_section_and_a_late_key_return_too(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  split_section section;
+  split_begin(&section, 0, "long", 4);
+  is_in_the_background();
+  split_cancel(&section);
+  is_as_short();
+  split_begin(&section, 0, NULL, 0);
+  split_note_section(&section, SPLIT_NOTE_KEY, "long", 4);
+  is_in_the_background();
+  split_finish(&section);
+  is_as_short();
+}
+
+static void *finish_elsewhere(void *section) {
+  split_finish(section);
+  return NULL;
+}
+
+static void a_section_that_another_thread_ends_returns(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  split_section section;
+  pthread_t thread;
+  split_begin(&section, 0, "long", 4);
+  pthread_create(&thread, NULL, finish_elsewhere, &section);
+  pthread_join(thread, NULL);
+  is_as_it_was();
+}
+
+static void batch_and_nice_come_back(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  struct attributes attributes = attributes_of(0);
+  attributes.size = sizeof attributes;
+  attributes.policy = SCHED_BATCH;
+  attributes.nice += 2;
+  assert_int_equal(syscall(SYS_sched_setattr, 0, &attributes, 0), 0);
+  split_start(0, "long");
+  is_in_the_background();
+  split_end();
+  assert_int_equal(policy_of(0), SCHED_BATCH);
+  split_start(0, "long");
+  split_release_all(split_mapping_in_use());
+  assert_int_equal(policy_of(0), SCHED_BATCH);
+  assert_int_equal(attributes_of(0).nice, attributes.nice);
+  split_end();
+  attributes.policy = SCHED_OTHER;
+  attributes.nice -= 2;
+  assert_int_equal(syscall(SYS_sched_setattr, 0, &attributes, 0), 0);
+}
+
+static void *in_a_thread(void *argument) {
+  split_start(0, argument);
+  const uint64_t policy = policy_of(0);
+  split_end();
+  return (void *)(uintptr_t)policy;
+}
+
+static void a_child_and_a_thread_are_not_in_the_background(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  int status;
+  pthread_t thread;
+  void *policy;
+  split_start(0, "long");
+  pid_t child = fork();
+  if (child == 0) _exit(policy_of(0) == SCHED_OTHER && slice_of(0) == own ? 0 : 1);
+  waitpid(child, &status, 0);
+  assert_int_equal(status, 0);
+  pthread_create(&thread, NULL, in_a_thread, "short");
+  pthread_join(thread, &policy);
+  assert_int_equal((uintptr_t)policy, SCHED_OTHER);
+  is_in_the_background();
+  split_end();
+}
+
+static void who_helps_is_in_the_background_too(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  assert_true(split_help("long", 4));
+  is_in_the_background();
+  split_help_ends();
+  is_as_it_was();
+}
+
+/* Another process, as the analyzer's, killed while this thread is in a section, so often; HM_KILLS=200 for the whole test. */
+static void the_analyzer_is_killed(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  const char *asked = getenv("HM_KILLS");
+  const int kills = asked ? atoi(asked) : 3;
+  for (int i = 0; i < kills; i++) {
+    pid_t analyzer = fork();
+    if (analyzer == 0) {
+      for (;;) {
+        heartbeat();
+        pause_ms(5);
+      }
+    }
+    do {
+      pause_ms(1 + i % 7);
+      split_start(0, "short");
+      split_end();
+    } while (slice_of(0) != MS / 10);
+    split_start(0, "long");
+    kill(analyzer, SIGKILL);
+    waitpid(analyzer, NULL, 0);
+    assert_true(becomes(policy_of, 0, SCHED_OTHER));
+    assert_true(becomes(slice_of, 0, own));
+    split_end();
+    is_as_it_was();
+    assert_int_equal(sliced_threads(), 0);
+  }
+}
+
+/* In a child: a thread that gave its rights up has its slice, and stays in front; the application says why. */
+static void who_could_not_return_stays_in_front(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_NICE, &none) != 0) _exit(2);
+    if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(3);
+    if (lacks() != SPLIT_WITHOUT_BACKGROUND_RIGHTS) _exit(4);
+    heartbeat();
+    split_start(0, "long");
+    if (policy_of(0) != SCHED_OTHER || slice_of(0) != 100 * MS) _exit(5);
+    split_end();
+    if (slice_of(0) != MS / 10) _exit(6);
+    if (!(atomic_load(&header()->without) & SPLIT_WITHOUT_BACKGROUND_RIGHTS)) _exit(7);
+    _exit(0);
+  }
+  waitpid(child, &status, 0);
+  assert_int_equal(status, 0);
+  split_start(0, "long"); /* this thread has the right, and says so */
+  is_in_the_background();
+  split_end();
+  assert_int_equal(atomic_load(&header()->without) & SPLIT_WITHOUT_BACKGROUND_RIGHTS, 0);
+}
+
+#define IN(test) cmocka_unit_test_setup_teardown(test, begin_in_front, end_sliced)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      IN(a_long_section_is_in_the_background),
+      IN(only_the_outermost_section_decides),
+      IN(a_cancelled_section_and_a_late_key_return_too),
+      IN(a_section_that_another_thread_ends_returns),
+      IN(batch_and_nice_come_back),
+      IN(a_child_and_a_thread_are_not_in_the_background),
+      IN(who_helps_is_in_the_background_too),
+      IN(the_analyzer_is_killed),
+      IN(who_could_not_return_stays_in_front),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
