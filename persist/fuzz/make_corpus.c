@@ -35,14 +35,16 @@ static uint64_t take(maker *m, p3l_type_id type, uint64_t bytes) {
   return address.byte;
 }
 
-static void point(maker *m, uint64_t from, uint64_t to) {
+static void point_as(maker *m, uint64_t from, uint64_t to, uint8_t generation) {
   p3l_page *page;
-  uint64_t surrogate = UINT64_C(1) << 63 | to;
+  uint64_t surrogate = p3l_surrogate_make((p3l_address){to}, generation);
   must(m, p3l_page_for_writing(m->transaction, (p3l_page_number){from / P3L_PAGE_SIZE}, &page,
                                &m->error));
   memcpy((uint8_t *)page + from % P3L_PAGE_SIZE, &surrogate, sizeof(surrogate));
   p3l_page_changed(m->transaction, page, (uint32_t)(from % P3L_PAGE_SIZE), sizeof(surrogate));
 }
+
+static void point(maker *m, uint64_t from, uint64_t to) { point_as(m, from, to, 0); }
 
 static void write_file(const maker *m, const char *name, const uint8_t *bytes, size_t length) {
   char path[4096];
@@ -57,7 +59,8 @@ static void write_file(const maker *m, const char *name, const uint8_t *bytes, s
 static void save(const maker *m, const char *name, uint8_t flags) {
   char path[4096];
   if (m->golden && strcmp(name, "log") == 0) name = "ring";
-  if (m->golden && (strcmp(name, "holes") == 0 || strcmp(name, "ring") == 0)) {
+  if (m->golden &&
+      (strcmp(name, "holes") == 0 || strcmp(name, "ring") == 0 || strcmp(name, "reused") == 0)) {
     snprintf(path, sizeof(path), "%s-log", name);
     write_file(m, name, m->file->bytes, m->file->size);
     write_file(m, path, m->log->bytes, m->log->size);
@@ -147,6 +150,21 @@ int main(int argc, char **argv) {
   memset(m.log->bytes + P3L_PAGE_SIZE, 0, m.log->size - P3L_PAGE_SIZE);
   m.log->size = P3L_PAGE_SIZE;
   save(&m, "holes-file", 3 + 8);
+
+  /* What came in the place of what was deleted: a stale pointer, a right one, one by way of a forward. */
+  if (m.golden) {
+    p3l_address again, far;
+    begin(&m);
+    must(&m, p3l_room_take(m.transaction, 1, 24, (p3l_address){nodes[0]}, &again, &m.error));
+    if (again.byte != nodes[3]) return 1;
+    point_as(&m, nodes[6] + 16, again.byte, p3l_room_generation(m.transaction, again));
+    commit(&m);
+    begin(&m);
+    must(&m, p3l_room_take(m.transaction, 1, 48, (p3l_address){0}, &far, &m.error));
+    must(&m, p3l_room_forward(m.transaction, again, far, &m.error));
+    commit(&m);
+    save(&m, "reused", 3);
+  }
   p3l_pager_close(m.pager, NULL);
   memory_device_free(m.file);
   memory_device_free(m.log);

@@ -24,7 +24,8 @@ import gdb
 import gdb.xmethod
 
 SURROGATE = 1 << 63
-ZEROS = 0x7F << 56
+ZEROS = 0x60 << 56
+ADDRESS = (1 << 56) - 1
 PAGE = 4096
 GRANULE = 16
 SEGMENT = 1 << 20
@@ -202,7 +203,7 @@ def resident_in(store, byte):
 
 def resident(word, slot):
     """Where the object of a surrogate is in memory, or None. The slot's store, or any that has it."""
-    byte = word & ~SURROGATE
+    byte = word & ADDRESS
     near = segment_of(slot) if slot is not None else None
     for store in [near["store"].dereference()] if near is not None else stores():
         address = resident_in(store, byte)
@@ -216,7 +217,7 @@ def show(word, slot):
     try:
         if is_surrogate(word):
             address = resident(word, slot)
-            name = show_address(word & ~SURROGATE)
+            name = show_address(word & ADDRESS)
             return "%s -> 0x%x" % (name, address) if address else name + " (not resident)"
         place = place_of(word) if word else None
         return "0x%x (%s)" % (word, place) if place else None
@@ -303,7 +304,7 @@ def address_of(argument):
     if address is None:
         raise gdb.GdbError(
             "%s is not resident; `p3l fetch %s` makes it so (not on a core file)"
-            % (show_address(word & ~SURROGATE), argument)
+            % (show_address(word & ADDRESS), argument)
         )
     return address, target
 
@@ -420,7 +421,7 @@ within the library, for the call would wait for it for ever."""
             # The fault handler threw, or ended the process: gdb has undone that.
             raise gdb.GdbError(
                 "%s cannot be made resident, or gdb cannot call the program: %s"
-                % (show_address(word & ~SURROGATE), str(failure).split(",")[0].split("\n")[0])
+                % (show_address(word & ADDRESS), str(failure).split(",")[0].split("\n")[0])
             )
         finally:
             gdb.execute("set unwindonsignal %s" % ("on" if before else "off"))
@@ -448,7 +449,7 @@ class Follow(gdb.xmethod.XMethodWorker):
             if address is None:
                 raise gdb.GdbError(
                     "%s is not resident; `p3l fetch` makes it so (not on a core file)"
-                    % show_address(word_of(slot) & ~SURROGATE)
+                    % show_address(word_of(slot) & ADDRESS)
                 )
         pointer = gdb.Value(address).cast(self.target.pointer())
         if self.name in ("operator->", "get"):

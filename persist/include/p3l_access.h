@@ -8,8 +8,10 @@
  *
  *     0                                          no object
  *     0xxxxxxx xxxxxxxx ... xxxxxxxx             an address of memory: the object is there
- *     1 0000000  page number (44) offset (12)    a surrogate: the object's address in the store
- *     63 62..56  55            12 11       0
+ *     1 00 ggggg  page number (44) offset (12)   a surrogate: the object's address in the store, and its
+ *     63  60..56  55            12 11       0    generation, by which it differs from what had its place
+ *                                                before: a pointer to a deleted object dangles, and does
+ *                                                not lead to another
  *
  * The file holds surrogates too, so that reading a page converts nothing. A surrogate is not
  * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it traps.
@@ -33,9 +35,10 @@ extern "C" {
 #endif
 
 #define P3L_SURROGATE_BIT (UINT64_C(1) << 63)
-/* Bits 62..56 of a surrogate are zero. A negative value with any of them set, (void *)-1 say, is
+/* Bits 62 and 61 of a surrogate are zero. A negative value with any of them set, (void *)-1 say, is
  * not a surrogate, and is not changed. */
-#define P3L_SURROGATE_ZEROS (UINT64_C(0x7f) << 56)
+#define P3L_SURROGATE_ZEROS (UINT64_C(0x60) << 56)
+#define P3L_SURROGATE_ADDRESS (~UINT64_C(0) >> 8)
 
 /*
  * The range of virtual memory that holds all resident persistent objects, and a byte for each card of

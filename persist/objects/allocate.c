@@ -220,6 +220,17 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
   return code;
 }
 
+uint8_t p3l_room_generation(p3l_pager_transaction *transaction, p3l_address address) {
+  const p3l_page *page =
+      p3l_page_private(transaction, (p3l_page_number){address.byte / P3L_PAGE_SIZE});
+  const p3l_object_page *objects = (const void *)page;
+  p3l_piece piece;
+  if (page == NULL) return 0;
+  if (objects->use != P3L_USE_OBJECTS) return (uint8_t)page->generation;
+  return p3l_piece_at(objects, (uint32_t)(address.byte % P3L_PAGE_SIZE), &piece) ? piece.generation
+                                                                                 : 0;
+}
+
 /* ---- giving ---- */
 
 static p3l_code dangling(p3l_pager_transaction *transaction, p3l_address address,
@@ -275,6 +286,7 @@ static p3l_code give_large(p3l_pager_transaction *transaction, p3l_page *page, p
   for (uint64_t i = (first.bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART;
        i-- > 0 && code == P3L_OK;) {
     code = large_page(transaction, &first, i, &page, error);
+    if (code == P3L_OK) page->generation = p3l_generation_next((uint8_t)page->generation);
     if (code == P3L_OK)
       code = p3l_page_release(transaction, (p3l_page_number){first.first + i}, error);
   }
@@ -316,6 +328,7 @@ static p3l_code give_piece(p3l_pager_transaction *transaction, p3l_address addre
   p3l_piece piece;
   *next = (p3l_address){0};
   p3l_code code = page_of(transaction, address, &page, &piece, error);
+  if (code == P3L_OK) code = p3l_format_raise(transaction, error);
   if (code != P3L_OK) return code;
   const p3l_large_page *large = (const void *)page;
   if (large->use == P3L_USE_LARGE) {
@@ -343,7 +356,7 @@ p3l_code p3l_room_forward(p3l_pager_transaction *transaction, p3l_address from, 
                           p3l_error *error) {
   p3l_page *page;
   p3l_piece piece;
-  uint64_t surrogate = UINT64_C(1) << 63 | to.byte;
+  uint64_t surrogate = p3l_surrogate_make(to, p3l_room_generation(transaction, to));
   p3l_code code = page_of(transaction, from, &page, &piece, error);
   if (code != P3L_OK) return code;
   if (((p3l_object_page *)(void *)page)->use == P3L_USE_OBJECTS) {

@@ -29,6 +29,8 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
 /* The object that begins at `address`, and if it has moved, what it leads to. P3L_DANGLING: none
  * does. A page without objects goes back to the pager. */
 p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error);
+/* The generation of an object that the transaction took room for. */
+uint8_t p3l_room_generation(p3l_pager_transaction *transaction, p3l_address address);
 /* Only what begins there: a forward without its object, which others may still lead to. */
 p3l_code p3l_room_give_piece(p3l_pager_transaction *transaction, p3l_address address,
                              p3l_error *error);

@@ -99,7 +99,8 @@ void p3l_type_table_forget(p3l_type_table *table, uint32_t limit);
 
 #define P3L_ROOT_NAME_BYTES 56 /* with its end */
 typedef struct p3l_root_entry {
-  uint64_t address; /* of the object; 0: the entry is free, and all zero */
+  uint64_t
+      address; /* of the object, as its surrogate but for bit 63; 0: the entry is free, all zero */
   char name[P3L_ROOT_NAME_BYTES];
 } p3l_root_entry;
 _Static_assert(sizeof(p3l_root_entry) == 64, "no padding in the file");
@@ -113,7 +114,7 @@ typedef struct p3l_root_page {
 } p3l_root_page;
 _Static_assert(sizeof(p3l_root_page) == P3L_PAGE_SIZE, "a view of a whole page");
 
-/* address 0: there is none. */
+/* An address here has the object's generation in it, as in p3l_root_entry. 0: there is none. */
 p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address, p3l_error *error);
 /* The same as the transaction sees it. */
 p3l_code p3l_root_find_in(p3l_pager_transaction *transaction, const char *name,

@@ -16,9 +16,9 @@ typedef struct marking {
   const char *root; /* the only one, or NULL */
 } marking;
 
-static void mark(marking *marking, p3l_address address) {
+static void mark(marking *marking, uint64_t surrogate) {
   p3l_address begin;
-  if (p3l_survey_lead(marking->survey, address, &begin) == P3L_TO_NOTHING) return; /* dangling */
+  if (p3l_survey_lead(marking->survey, surrogate, &begin) == P3L_TO_NOTHING) return; /* dangling */
   uint64_t number = begin.byte / P3L_PAGE_SIZE;
   uint64_t granule = begin.byte % P3L_PAGE_SIZE / P3L_GRANULE, bit = UINT64_C(1) << granule % 64;
   if (marking->marked[number][granule / 64] & bit) return;
@@ -40,7 +40,7 @@ static p3l_code mark_value(void *state, const p3l_found *found, uint64_t offset,
                     p3l_pager_path(marking->survey->pager),
                     (unsigned long long)(found->address.byte / P3L_PAGE_SIZE),
                     (unsigned long long)offset);
-  if (value != 0) mark(marking, p3l_slot_address(value));
+  if (value != 0) mark(marking, value);
   return P3L_OK;
 }
 
@@ -48,7 +48,7 @@ static p3l_code mark_root(void *state, const p3l_root_entry *entry, p3l_error *e
   (void)error;
   marking *marking = state;
   if (marking->root == NULL || strcmp(marking->root, entry->name) == 0)
-    mark(marking, (p3l_address){entry->address});
+    mark(marking, UINT64_C(1) << 63 | entry->address);
   return P3L_OK;
 }
 

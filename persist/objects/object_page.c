@@ -10,14 +10,30 @@ enum { TYPES = P3L_PAGE_SIZE / sizeof(p3l_type_id), BITS = P3L_PAGE_SIZE / P3L_G
 static p3l_object_page *view(p3l_page *page) { return (p3l_object_page *)(void *)page; }
 
 /* The type ids grow down from the page's end: the id of piece k is types[TYPES - 1 - k]. */
-static p3l_type_id *type_ids(p3l_object_page *page) { return (p3l_type_id *)(void *)page; }
+static uint16_t *type_ids(p3l_object_page *page) { return (uint16_t *)(void *)page; }
+
+static uint16_t id_of(const p3l_object_page *page, uint32_t index) {
+  return ((const uint16_t *)(const void *)page)[TYPES - 1 - index];
+}
 
 p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index) {
-  return ((const p3l_type_id *)(const void *)page)[TYPES - 1 - index];
+  return p3l_id_type(id_of(page, index));
+}
+
+static void set_id(p3l_page *page, uint32_t index, p3l_type_id type, uint8_t generation) {
+  type_ids(view(page))[TYPES - 1 - index] = p3l_id_make(type, generation);
 }
 
 void p3l_piece_set_type(p3l_page *page, uint32_t index, p3l_type_id type) {
-  type_ids(view(page))[TYPES - 1 - index] = type;
+  set_id(page, index, type, p3l_id_generation(id_of(view(page), index)));
+}
+
+static p3l_piece piece_of(uint32_t start, uint32_t end, uint16_t id, uint32_t index) {
+  return (p3l_piece){.offset = (uint16_t)start,
+                     .bytes = (uint16_t)(end - start),
+                     .type = p3l_id_type(id),
+                     .index = (uint16_t)index,
+                     .generation = p3l_id_generation(id)};
 }
 
 void p3l_object_page_init(p3l_page *page) {
@@ -66,10 +82,7 @@ bool p3l_piece_at(const p3l_object_page *page, uint32_t offset, p3l_piece *piece
   if (offset < P3L_OBJECTS_BEGIN || offset >= page->end) return false;
   uint32_t start = start_before(page, offset, &index);
   if (start == 0) return false;
-  *piece = (p3l_piece){.offset = (uint16_t)start,
-                       .bytes = (uint16_t)(start_behind(page, start) - start),
-                       .type = p3l_piece_type(page, index),
-                       .index = (uint16_t)index};
+  *piece = piece_of(start, start_behind(page, start), id_of(page, index), index);
   return true;
 }
 
@@ -78,10 +91,7 @@ bool p3l_piece_next(const p3l_object_page *page, p3l_piece *piece) {
   uint32_t start = first ? P3L_OBJECTS_BEGIN : (uint32_t)piece->offset + piece->bytes;
   uint32_t index = first ? 0 : piece->index + 1u;
   if (start >= page->end) return false;
-  *piece = (p3l_piece){.offset = (uint16_t)start,
-                       .bytes = (uint16_t)(start_behind(page, start) - start),
-                       .type = p3l_piece_type(page, index),
-                       .index = (uint16_t)index};
+  *piece = piece_of(start, start_behind(page, start), id_of(page, index), index);
   return true;
 }
 
@@ -91,17 +101,18 @@ static uint32_t tail_room(const p3l_object_page *page, uint32_t more_pieces) {
 }
 
 /* A type id for a piece that is to be the one with this index; there is space for it. */
-static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type) {
-  p3l_type_id *ids = type_ids(page);
+static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type,
+                        uint8_t generation) {
+  uint16_t *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
   if (index < page->count) /* else it is the last: most are */
     memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
-  ids[TYPES - 1 - index] = type;
+  ids[TYPES - 1 - index] = p3l_id_make(type, generation);
   page->count++;
 }
 
 static void drop_type(p3l_object_page *page, uint32_t index) {
-  p3l_type_id *ids = type_ids(page);
+  uint16_t *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
   memmove(&ids[lowest + 1], &ids[lowest], (page->count - index - 1) * sizeof(*ids));
   ids[lowest] = 0;
@@ -124,10 +135,10 @@ uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes) {
           (best.offset == 0 || piece.bytes < best.bytes))
         best = piece;
   if (best.offset != 0) {
-    p3l_piece_set_type(page, best.index, type);
+    set_id(page, best.index, type, (uint8_t)best.generation);
     objects->hole_bytes = (uint16_t)(objects->hole_bytes - bytes);
     if (best.bytes > bytes) {
-      insert_type(objects, best.index + 1u, P3L_HOLE);
+      insert_type(objects, best.index + 1u, P3L_HOLE, (uint8_t)best.generation);
       set_start(objects, best.offset + bytes, true);
     }
     return best.offset;
@@ -135,15 +146,19 @@ uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes) {
   if (tail_room(objects, 1) < bytes) return 0;
   uint32_t offset = objects->end;
   set_start(objects, offset, true);
-  insert_type(objects, objects->count, type);
+  insert_type(objects, objects->count, type, (uint8_t)page->generation);
   objects->end = (uint16_t)(offset + bytes);
   return offset;
 }
 
-/* Piece `index` becomes a part of the one before it. */
-static void join(p3l_object_page *page, uint32_t offset, uint32_t index) {
-  set_start(page, offset, false);
-  drop_type(page, index);
+/* Hole `behind` becomes a part of hole `before`. */
+static void join(p3l_page *page, p3l_piece *before, const p3l_piece *behind) {
+  before->generation =
+      p3l_generation_later((uint8_t)before->generation, (uint8_t)behind->generation);
+  before->bytes = (uint16_t)(before->bytes + behind->bytes);
+  set_id(page, before->index, P3L_HOLE, (uint8_t)before->generation);
+  set_start(view(page), behind->offset, false);
+  drop_type(view(page), behind->index);
 }
 
 void p3l_piece_remove(p3l_page *page, uint32_t offset) {
@@ -151,23 +166,21 @@ void p3l_piece_remove(p3l_page *page, uint32_t offset) {
   p3l_piece piece, other;
   if (!p3l_piece_at(objects, offset, &piece) || piece.type == P3L_HOLE) return;
   memset((uint8_t *)page + piece.offset, 0, piece.bytes);
-  p3l_piece_set_type(page, piece.index, P3L_HOLE);
+  piece.generation = p3l_generation_next((uint8_t)piece.generation);
+  set_id(page, piece.index, P3L_HOLE, (uint8_t)piece.generation);
   objects->hole_bytes = (uint16_t)(objects->hole_bytes + piece.bytes);
 
   other = piece;
-  if (p3l_piece_next(objects, &other) && other.type == P3L_HOLE) {
-    join(objects, other.offset, other.index);
-    piece.bytes = (uint16_t)(piece.bytes + other.bytes);
-  }
+  if (p3l_piece_next(objects, &other) && other.type == P3L_HOLE) join(page, &piece, &other);
   if (piece.index > 0 && p3l_piece_at(objects, piece.offset - 1u, &other) &&
       other.type == P3L_HOLE) {
-    join(objects, piece.offset, piece.index);
-    other.bytes = (uint16_t)(other.bytes + piece.bytes);
+    join(page, &other, &piece);
     piece = other;
   }
   if (piece.offset + piece.bytes == objects->end) { /* free space again */
     objects->hole_bytes = (uint16_t)(objects->hole_bytes - piece.bytes);
     objects->end = piece.offset;
+    page->generation = p3l_generation_later((uint8_t)piece.generation, (uint8_t)page->generation);
     set_start(objects, piece.offset, false);
     drop_type(objects, piece.index);
   }

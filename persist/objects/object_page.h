@@ -11,12 +11,17 @@
  *  1. Between byte 80 and `end` the page is tiled with pieces: bit i of `starts` says that one
  *     begins at byte 16 i, and it goes to the next piece, or to `end`. So an object has no header of
  *     its own, and a pointer into its middle leads to its beginning.
- *  2. Piece k, counted from the front, has the type id `types[-k - 1]` from the page's end. The type
- *     P3L_HOLE marks free pieces; two holes never lie side by side, and none ends at
- *     `end` (it is taken back). P3L_FORWARD is of pieces whose object has moved: their first eight
- *     bytes are the surrogate of where it is; the rest is zero.
+ *  2. Piece k, counted from the front, has `types[-k - 1]` from the page's end: 11 bits of type id and
+ *     5 of generation. The type P3L_HOLE marks free pieces; two holes never lie side by side, and none
+ *     ends at `end` (it is taken back). P3L_FORWARD is of pieces whose object has moved: their first
+ *     eight bytes are the surrogate of where it is; the rest is zero.
  *  3. `end` + 2 x `count` <= 4096. Bytes behind `end` that no type id occupies are zero, and so is
  *     every hole: what was deleted is not in the file.
+ *
+ *  4. A piece has the generation (surrogate.h) by which pointers to it are known. A hole has the one that
+ *     the next object there gets, later than those that were there; the head has that of the
+ *     space behind `end`, which is what a large object has, too. In pages of version 1 all are 0,
+ *     and a forward is 0xffff.
  *
  * An object of more than P3L_SMALL_BYTES has pages of its own, side by side:
  *
@@ -34,7 +39,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "page.h"
+#include "surrogate.h"
 
 #define P3L_GRANULE 16u /* objects begin at multiples of it, and are whole multiples long */
 #define P3L_SMALL_BYTES 4000u
@@ -42,6 +47,8 @@
 typedef uint16_t p3l_type_id;
 #define P3L_HOLE ((p3l_type_id)0)
 #define P3L_FORWARD ((p3l_type_id)0xffff)
+/* Ids of types are below. */
+#define P3L_TYPE_LIMIT ((p3l_type_id)0x7ff)
 
 /* What a data page is for. */
 typedef enum p3l_page_use {
@@ -84,6 +91,7 @@ typedef struct p3l_piece {
   uint16_t bytes;
   p3l_type_id type;
   uint16_t index; /* k of invariant 2 */
+  uint16_t generation;
 } p3l_piece;
 
 void p3l_object_page_init(p3l_page *page);
@@ -97,9 +105,24 @@ p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index);
 
 /* ---- all type ids of a page at once: asked of each page that is read, so four in a word ---- */
 
+/* What invariant 2 says of 16 bits. */
+#define P3L_ID_TYPE_BITS 11
+static inline p3l_type_id p3l_id_type(uint16_t id) {
+  uint16_t type = id & P3L_TYPE_LIMIT;
+  return type == P3L_TYPE_LIMIT ? P3L_FORWARD : type;
+}
+static inline uint8_t p3l_id_generation(uint16_t id) {
+  uint8_t generation = (uint8_t)(id >> P3L_ID_TYPE_BITS);
+  return generation < P3L_GENERATIONS ? generation : 0;
+}
+static inline uint16_t p3l_id_make(p3l_type_id type, uint8_t generation) {
+  return (uint16_t)((type & P3L_TYPE_LIMIT) | generation << P3L_ID_TYPE_BITS);
+}
+
 /* Read as bytes: inlined where the page is a p3l_page, a compiler may think that it is none of ours. */
 #define P3L_IDS_OF_WORD 4u
 #define P3L_EACH_ID UINT64_C(0x0001000100010001)
+#define P3L_EACH_TYPE (P3L_TYPE_LIMIT * P3L_EACH_ID)
 
 static inline uint32_t p3l_id_count(const p3l_object_page *page) {
   uint16_t count;
@@ -107,9 +130,9 @@ static inline uint32_t p3l_id_count(const p3l_object_page *page) {
   return count;
 }
 
-/* The id of piece k. */
-static inline p3l_type_id p3l_id_at(const p3l_object_page *page, uint32_t k) {
-  p3l_type_id id;
+/* Type and generation of piece k. */
+static inline uint16_t p3l_id_at(const p3l_object_page *page, uint32_t k) {
+  uint16_t id;
   memcpy(&id, (const uint8_t *)(page + 1) - (k + 1) * sizeof(id), sizeof(id));
   return id;
 }
@@ -130,26 +153,40 @@ static inline uint64_t p3l_ids_rest(const p3l_object_page *page, p3l_type_id fil
   return word;
 }
 
+/* The top bit of what borrowed is set: of a type that is 0; and of the complement, of one of all ones. */
+static inline uint64_t p3l_holes_or_forwards(uint64_t word) {
+  uint64_t types = word & P3L_EACH_TYPE, others = ~word & P3L_EACH_TYPE;
+  return ((types - P3L_EACH_ID) & ~types) | ((others - P3L_EACH_ID) & ~others);
+}
+
 /* Whether a piece is a hole or a forward. The page holds as many ids as it counts. */
 static inline bool p3l_has_holes_or_forwards(const p3l_object_page *page) {
-  uint64_t top = P3L_EACH_ID << 15, word = p3l_ids_rest(page, 1);
-  /* The top bit of what borrowed is set: of an id that is 0; and of the complement, of one of all ones. */
-  uint64_t some = ((word - P3L_EACH_ID) & ~word) | ((~word - P3L_EACH_ID) & word);
-  for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++) {
-    word = p3l_ids_word(page, k);
-    some |= ((word - P3L_EACH_ID) & ~word) | ((~word - P3L_EACH_ID) & word);
-  }
-  return (some & top) != 0;
+  uint64_t some = p3l_holes_or_forwards(p3l_ids_rest(page, 1));
+  for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++)
+    some |= p3l_holes_or_forwards(p3l_ids_word(page, k));
+  return (some & P3L_EACH_ID << 15) != 0;
 }
 
 /* The type of all pieces; P3L_HOLE: of several, or there is none. */
 static inline p3l_type_id p3l_type_of_all(const p3l_object_page *page) {
   if (p3l_id_count(page) == 0) return P3L_HOLE;
-  p3l_type_id first = p3l_id_at(page, 0);
+  uint16_t first = p3l_id_at(page, 0);
   uint64_t same = first * P3L_EACH_ID, other = p3l_ids_rest(page, first) ^ same;
   for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++)
     other |= p3l_ids_word(page, k) ^ same;
-  return other == 0 ? first : P3L_HOLE;
+  return (other & P3L_EACH_TYPE) == 0 ? p3l_id_type(first) : P3L_HOLE;
+}
+
+/* Whether a piece that is no hole has another generation than 0. */
+static inline bool p3l_has_generations(const p3l_object_page *page) {
+  uint64_t some = p3l_ids_rest(page, 0);
+  for (uint32_t k = 0; k < p3l_id_count(page) / P3L_IDS_OF_WORD; k++) some |= p3l_ids_word(page, k);
+  if ((some & ~P3L_EACH_TYPE) == 0) return false;
+  for (uint32_t k = 0; k < p3l_id_count(page); k++) {
+    uint16_t id = p3l_id_at(page, k);
+    if (p3l_id_type(id) != P3L_HOLE && p3l_id_generation(id) != 0) return true;
+  }
+  return false;
 }
 
 /* The functions that change a page do not report it: their caller calls p3l_page_changed() for the whole
@@ -160,6 +197,7 @@ static inline p3l_type_id p3l_type_of_all(const p3l_object_page *page) {
 uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes);
 /* Merges with holes beside it. */
 void p3l_piece_remove(p3l_page *page, uint32_t offset);
+/* It keeps its generation. */
 void p3l_piece_set_type(p3l_page *page, uint32_t index, p3l_type_id type);
 /* The largest object that p3l_piece_add() would take now; 0: none. */
 uint32_t p3l_page_room(const p3l_object_page *page);

@@ -15,7 +15,7 @@ static bool all_zero(const void *bytes, size_t length) {
 static bool forward_wrong(const uint8_t *bytes, size_t length) {
   uint64_t surrogate;
   memcpy(&surrogate, bytes, sizeof(surrogate));
-  return surrogate >> 56 != 0x80 || (surrogate & ((UINT64_C(1) << 56) - 1)) < P3L_PAGE_SIZE ||
+  return !p3l_surrogate_possible(surrogate) ||
          !all_zero(bytes + sizeof(surrogate), length - sizeof(surrogate));
 }
 

@@ -9,7 +9,8 @@ static bool entry_possible(const p3l_root_entry *entry) {
   if (!p3l_root_name_possible(entry->name)) return false;
   size_t length = strlen(entry->name);
   return memcmp(entry->name + length, none.name, P3L_ROOT_NAME_BYTES - length) == 0 &&
-         entry->address >= P3L_PAGE_SIZE && entry->address >> P3L_ADDRESS_BITS == 0;
+         (entry->address & UINT64_C(1) << 63) == 0 &&
+         p3l_surrogate_possible(UINT64_C(1) << 63 | entry->address);
 }
 
 /* Names seen so far, by hash: each page of roots is checked whenever one is looked up in it, and to

@@ -72,7 +72,6 @@ static bool get(const uint64_t bits[4], uint32_t granule) {
 }
 
 static p3l_code remember(void *state, const p3l_page *page, p3l_error *error) {
-  (void)error;
   p3l_survey *survey = state;
   p3l_surveyed_page *entry = &survey->pages[page->number];
   entry->free = page->kind == P3L_PAGE_FREE;
@@ -89,13 +88,22 @@ static p3l_code remember(void *state, const p3l_page *page, p3l_error *error) {
     entry->type = large->type;
     entry->first = large->first;
     entry->bytes = large->bytes;
+    entry->generation = (uint8_t)page->generation;
   } else if (entry->use == P3L_USE_OBJECTS) {
     entry->listed = objects->previous != 0;
     entry->end = objects->end;
     memcpy(entry->starts, objects->starts, sizeof(entry->starts));
+    if (p3l_has_generations(objects)) {
+      entry->generations = calloc(P3L_PAGE_SIZE / P3L_GRANULE, 1);
+      if (entry->generations == NULL)
+        return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for what is in its pages",
+                        p3l_pager_path(survey->pager));
+    }
     for (p3l_piece piece = {0}; p3l_piece_next(objects, &piece);) {
       if (piece.type == P3L_HOLE) set(entry->holes, piece.offset / P3L_GRANULE);
       if (piece.type == P3L_FORWARD) set(entry->moved, piece.offset / P3L_GRANULE);
+      if (entry->generations != NULL)
+        entry->generations[piece.offset / P3L_GRANULE] = piece.generation;
     }
   }
   return P3L_OK;
@@ -160,13 +168,15 @@ p3l_code p3l_survey_begin(p3l_survey *survey, p3l_pager *pager, const p3l_listen
 
 void p3l_survey_end(p3l_survey *survey) {
   p3l_type_table_free(&survey->types);
+  for (uint64_t at = 0; survey->pages != NULL && at < survey->page_count; at++)
+    if (survey->pages[at].use == P3L_USE_OBJECTS) free(survey->pages[at].generations);
   free(survey->pages);
   survey->pages = NULL;
 }
 
 /* ---- following ---- */
 
-p3l_leads_to p3l_survey_lead(const p3l_survey *survey, p3l_address address, p3l_address *begin) {
+p3l_leads_to p3l_survey_at(const p3l_survey *survey, p3l_address address, p3l_address *begin) {
   uint64_t number = address.byte / P3L_PAGE_SIZE;
   if (number == 0 || number >= survey->page_count) return P3L_TO_NOTHING;
   const p3l_surveyed_page *page = &survey->pages[number];
@@ -183,6 +193,20 @@ p3l_leads_to p3l_survey_lead(const p3l_survey *survey, p3l_address address, p3l_
   *begin = (p3l_address){number * P3L_PAGE_SIZE + granule * P3L_GRANULE};
   if (get(page->holes, granule)) return P3L_TO_NOTHING;
   return get(page->moved, granule) ? P3L_TO_FORWARD : P3L_TO_OBJECT;
+}
+
+static uint8_t generation_at(const p3l_survey *survey, p3l_address begin) {
+  const p3l_surveyed_page *page = &survey->pages[begin.byte / P3L_PAGE_SIZE];
+  if (page->use == P3L_USE_LARGE) return page->generation;
+  return page->generations == NULL ? 0
+                                   : page->generations[begin.byte % P3L_PAGE_SIZE / P3L_GRANULE];
+}
+
+p3l_leads_to p3l_survey_lead(const p3l_survey *survey, uint64_t surrogate, p3l_address *begin) {
+  p3l_leads_to what = p3l_survey_at(survey, p3l_surrogate_address(surrogate), begin);
+  bool meant = what != P3L_TO_NOTHING &&
+               generation_at(survey, *begin) == p3l_surrogate_generation(surrogate);
+  return meant ? what : P3L_TO_NOTHING;
 }
 
 /* ---- objects ---- */

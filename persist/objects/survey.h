@@ -2,7 +2,7 @@
  * What is in a store, page by page, without believing it: what `p3l verify`,
  * `stat`, `dump` and `gc` are made of.
  *
- *   begin: every page is read once and remembered in 104 bytes: where pieces
+ *   begin: every page is read once and remembered in 112 bytes: where pieces
  * begin, which are holes, which have moved. So a pointer is followed without
  * reading what it leads to.
  *
@@ -36,13 +36,15 @@ typedef struct p3l_surveyed_page {
   union {
     struct {
       uint64_t starts[4], holes[4], moved[4]; /* by granule of the page */
+      uint8_t *generations;                   /* by granule; NULL: all are 0 */
     };
     struct {
       uint64_t first, bytes; /* of a large object */
+      uint8_t generation;
     };
   };
 } p3l_surveyed_page;
-_Static_assert(sizeof(p3l_surveyed_page) == 104, "the price of a page");
+_Static_assert(sizeof(p3l_surveyed_page) == 112, "the price of a page");
 
 typedef struct p3l_survey {
   p3l_pager *pager;
@@ -68,8 +70,11 @@ __attribute__((format(printf, 2, 3))) void p3l_survey_tell(p3l_survey *survey, c
 void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t done, uint64_t total);
 
 typedef enum p3l_leads_to { P3L_TO_NOTHING, P3L_TO_OBJECT, P3L_TO_FORWARD } p3l_leads_to;
-/* What is at an address; *begin: its first byte. */
-p3l_leads_to p3l_survey_lead(const p3l_survey *survey, p3l_address address, p3l_address *begin);
+/* What a surrogate leads to; *begin: its first byte. Nothing, too, if another object is there than
+ * it meant. */
+p3l_leads_to p3l_survey_lead(const p3l_survey *survey, uint64_t surrogate, p3l_address *begin);
+/* What is at an address, whatever its generation. */
+p3l_leads_to p3l_survey_at(const p3l_survey *survey, p3l_address address, p3l_address *begin);
 
 /* An object, or a forward (type P3L_FORWARD). */
 typedef struct p3l_found {
@@ -102,11 +107,7 @@ p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_
 /* Whether a slot may hold the value: NULL, or a surrogate of an address behind
  * page 0. */
 static inline bool p3l_slot_possible(uint64_t value) {
-  return value == 0 || (value >> P3L_ADDRESS_BITS == 0x80 &&
-                        (value & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)) >= P3L_PAGE_SIZE);
-}
-static inline p3l_address p3l_slot_address(uint64_t value) {
-  return (p3l_address){value & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
+  return value == 0 || p3l_surrogate_possible(value);
 }
 
 /* ---- checking ---- */

@@ -37,7 +37,7 @@ const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_
 
 static const char *record_fault(const p3l_type_record *record) {
   const char *name = p3l_type_name_of(record);
-  if (record->id == P3L_HOLE || record->id == P3L_FORWARD || record->zero != 0 ||
+  if (record->id == P3L_HOLE || record->id >= P3L_TYPE_LIMIT || record->zero != 0 ||
       record->name_bytes == 0 || name[0] == 0 || name[record->name_bytes - 1] != 0 ||
       p3l_type_name_bytes(name) != record->name_bytes)
     return "has a record that is no type";

@@ -167,7 +167,7 @@ p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
   if (type->name[0] == 0) fault = "has no name";
   if (length > P3L_PAGE_SIZE - P3L_TYPE_RECORDS)
     fault = "has too many pointer fields, or too long a name; make an array of the fields";
-  if (table->limit >= P3L_FORWARD) fault = "is one more than the 65534 that a store has room for";
+  if (table->limit >= P3L_TYPE_LIMIT) fault = "is one more than the 2046 that a store has room for";
   if (fault != NULL)
     return p3l_fail(error, P3L_MISUSE, "%s: the type \"%.80s\" %s", path, type->name, fault);
 

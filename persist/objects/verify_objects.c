@@ -35,12 +35,12 @@ static p3l_code first_slot(void *state, const p3l_found *found, uint64_t offset,
   return P3L_OK;
 }
 
-/* Whether an address leads into a live object, where that has moved from
+/* Whether a surrogate leads into the live object that it means, where that has moved from
  * there, too. */
-static p3l_code leads_to_object(p3l_survey *survey, p3l_address address, bool *leads,
+static p3l_code leads_to_object(p3l_survey *survey, uint64_t surrogate, bool *leads,
                                 p3l_error *error) {
   p3l_address begin;
-  p3l_leads_to what = p3l_survey_lead(survey, address, &begin);
+  p3l_leads_to what = p3l_survey_lead(survey, surrogate, &begin);
   for (int hop = 0; what == P3L_TO_FORWARD && hop < HOPS; hop++) {
     p3l_page page;
     p3l_found found;
@@ -49,7 +49,7 @@ static p3l_code leads_to_object(p3l_survey *survey, p3l_address address, bool *l
     p3l_code code = p3l_survey_find(survey, begin, &page, &found, error);
     if (code == P3L_OK) code = p3l_survey_slots(survey, &found, first_slot, &value, error);
     if (code != P3L_OK) return code;
-    what = p3l_survey_lead(survey, p3l_slot_address(value), &begin);
+    what = p3l_survey_lead(survey, value, &begin);
   }
   *leads = what == P3L_TO_OBJECT;
   return P3L_OK;
@@ -70,17 +70,19 @@ static p3l_code check_slot(void *state, const p3l_found *found, uint64_t offset,
                     (unsigned long long)offset, (unsigned long long)value);
     return P3L_OK;
   }
-  p3l_code code = leads_to_object(survey, p3l_slot_address(value), &leads, error);
+  p3l_code code = leads_to_object(survey, value, &leads, error);
   if (code != P3L_OK || leads) return code;
+  p3l_address to = p3l_surrogate_address(value), begin;
+  bool reused = p3l_survey_at(survey, to, &begin) != P3L_TO_NOTHING;
   if (verifying->counts->dangling++ < TOLD) {
     uint64_t faults = survey->faults;
     p3l_survey_tell(survey,
                     "dangling: the %s at page %llu, byte %llu points by byte "
                     "%llu of it to page %llu, "
-                    "byte %llu, where no object is",
+                    "byte %llu, where %s",
                     name_of(found), page_of(found->address), byte_of(found->address),
-                    (unsigned long long)offset, page_of(p3l_slot_address(value)),
-                    byte_of(p3l_slot_address(value)));
+                    (unsigned long long)offset, page_of(to), byte_of(to),
+                    reused ? "another object is now" : "no object is");
     survey->faults = faults; /* the store is whole */
   }
   return P3L_OK;
@@ -130,8 +132,9 @@ static p3l_code check_root(void *state, const p3l_root_entry *entry, p3l_error *
     names->capacity = capacity;
   }
   memcpy(names->name[names->count++], entry->name, sizeof(entry->name));
-  p3l_address address = {entry->address};
-  p3l_code code = leads_to_object(names->verifying->survey, address, &leads, error);
+  uint64_t surrogate = UINT64_C(1) << 63 | entry->address;
+  p3l_address address = p3l_surrogate_address(surrogate);
+  p3l_code code = leads_to_object(names->verifying->survey, surrogate, &leads, error);
   if (code == P3L_OK && !leads)
     p3l_survey_tell(names->verifying->survey,
                     "the root \"%s\" leads to page %llu, byte %llu, where no object is",

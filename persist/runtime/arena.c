@@ -25,8 +25,9 @@ p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, 
   *resident = object;
   __atomic_store_n(&arena->arena.starts[word], starts | UINT64_C(1) << granule % 64,
                    __ATOMIC_RELAXED);
-  *place = (p3l_place){
-      arena, arena->memory + arena->arena.fill, {object.address}, bytes, object.type, resident};
+  *place =
+      (p3l_place){arena,    arena->memory + arena->arena.fill, {object.address}, bytes, object.type,
+                  resident, (uint8_t)object.generation};
   arena->arena.fill += bytes;
   p3l_segment_grew(arena, bytes + sizeof(p3l_resident));
   return P3L_OK;

@@ -71,8 +71,10 @@ typedef struct p3l_changes {
   p3l_table deleted_at; /* address of first byte -> index in `deleted` */
 
   /* In commit. */
-  p3l_place_list upgraded; /* to be written whole, at their addresses as they were */
-  p3l_address *moved;      /* [index in upgraded]: where they are now */
+  p3l_place_list
+      upgraded;       /* to be written whole, at their addresses as they were; of those that move
+                              * the generation is the new one */
+  p3l_address *moved; /* [index in upgraded]: where they are now */
   p3l_table upgraded_at;
   p3l_page_number *written; /* pages of objects that differ from what was committed */
   size_t written_count, written_capacity;

@@ -32,8 +32,7 @@ static inline bool not_stored_yet(const p3l_store *store, const void *pointer) {
 
 /* Whether a slot holds what the store would: nothing, or a surrogate. */
 static inline bool is_stored_form(uint64_t value) {
-  return value == 0 || (value >> P3L_ADDRESS_BITS == P3L_SURROGATE_BIT >> P3L_ADDRESS_BITS &&
-                        (value & ~P3L_SURROGATE_BIT) >= P3L_PAGE_SIZE);
+  return value == 0 || p3l_surrogate_possible(value);
 }
 
 __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *store,
@@ -57,15 +56,11 @@ __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *st
 /* False: it has none, and no_surrogate() says why. */
 static inline bool find_surrogate(const p3l_store *store, uint64_t value, uint64_t *surrogate) {
   const void *pointer = (const void *)(uintptr_t)value;
-  p3l_address address;
   *surrogate = value;
   if (is_stored_form(value)) return true;
   const p3l_segment *segment = p3l_segment_of(pointer);
-  if (segment == NULL || segment->store != store ||
-      !p3l_segment_address(segment, pointer, &address) || not_stored_yet(store, pointer))
-    return false;
-  *surrogate = P3L_SURROGATE_BIT | address.byte;
-  return true;
+  return segment != NULL && segment->store == store &&
+         p3l_segment_surrogate(segment, pointer, surrogate) && !not_stored_yet(store, pointer);
 }
 
 p3l_code p3l_surrogate_of(const p3l_store *store, const void *pointer, uint64_t *surrogate,
@@ -130,15 +125,11 @@ typedef struct conversion {
 /* Most slots: empty, a surrogate, or an address that needs no search. False: find_surrogate(). */
 static inline __attribute__((always_inline)) bool find_soon(const p3l_store *store, uint64_t value,
                                                             uint64_t *surrogate) {
-  p3l_address address;
   *surrogate = value;
   if (is_stored_form(value)) return true;
   const p3l_segment *segment = p3l_segment_of((const void *)(uintptr_t)value);
-  if (segment == NULL || segment->store != store || store->upgrades ||
-      !p3l_segment_address_soon(segment, (const void *)(uintptr_t)value, &address))
-    return false;
-  *surrogate = P3L_SURROGATE_BIT | address.byte;
-  return true;
+  return segment != NULL && segment->store == store && !store->upgrades &&
+         p3l_segment_surrogate_soon(segment, (const void *)(uintptr_t)value, surrogate);
 }
 
 __attribute__((noinline)) static uint64_t find_or_zero(const p3l_store *store, uint64_t value) {
@@ -189,12 +180,12 @@ void *p3l_surrogate(const void *address) {
   p3l_segment *segment = p3l_segment_of(address);
   if (segment == NULL) refuse(address, "p3l_surrogate()");
   p3l_store *store = segment->store, *owner;
-  p3l_address place;
+  uint64_t surrogate;
   pthread_mutex_lock(&store->slow);
-  bool found = p3l_memory_address(address, &owner, &place);
+  bool found = p3l_memory_surrogate(address, &owner, &surrogate);
   pthread_mutex_unlock(&store->slow);
   if (!found) refuse(address, "p3l_surrogate()");
-  return (void *)(uintptr_t)(P3L_SURROGATE_BIT | place.byte);
+  return (void *)(uintptr_t)surrogate;
 }
 
 size_t p3l_extent(const void *object) {

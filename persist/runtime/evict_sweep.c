@@ -70,9 +70,9 @@ static void sweep_slot(void *state, uint64_t offset) {
   uint64_t index = (*slot - sweep->base) >> P3L_SEGMENT_SHIFT;
   if (index >= sweep->count || sweep->fate[index] != VICTIM) return;
   p3l_store *owner;
-  p3l_address address;
-  if (p3l_memory_address((void *)(uintptr_t)*slot, &owner, &address)) {
-    *slot = P3L_SURROGATE_BIT | address.byte;
+  uint64_t surrogate;
+  if (p3l_memory_surrogate((void *)(uintptr_t)*slot, &owner, &surrogate)) {
+    *slot = surrogate;
     sweep->swept.slots++;
   } else {
     decide(sweep, p3l_segment_of((void *)(uintptr_t)*slot), STAYS); /* evict.h, invariant 4 */

@@ -100,8 +100,9 @@ static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, bool 
   if (code == P3L_OK) code = p3l_types_id(store, type, &id, error);
   if (code == P3L_OK) code = p3l_room_take(changes->pager, id, bytes, neighbour, &address, error);
   if (code != P3L_OK) return code;
+  uint8_t generation = p3l_room_generation(changes->pager, address);
   pthread_mutex_lock(&store->slow);
-  code = p3l_residency_add(store, address, id, bytes, P3L_RESIDENT_NEW, &place, error);
+  code = p3l_residency_add(store, address, id, bytes, P3L_RESIDENT_NEW, generation, &place, error);
   pthread_mutex_unlock(&store->slow);
   if (code != P3L_OK) return code;
   if (!p3l_place_list_add(&changes->made, &place)) {

@@ -8,13 +8,14 @@
  *
  * Invariants:
  *   1. A state does not move while anything of its page is resident.
- *   2. Fields are written under the store's slow-path lock. `in_place`, `found` and the way from a
- *      number to a state are read without it: what is published there is complete.
+ *   2. Fields are written under the store's slow-path lock. `in_place`, `found`, `reused` and the way from
+ *      a number to a state are read without it: what is published there is complete.
  * residency.h has those of objects. Private to runtime/.
  */
 #ifndef P3L_PAGE_STATE_H
 #define P3L_PAGE_STATE_H
 
+#include "bits.h"
 #include "object_page.h"
 #include "p3l.h"
 
@@ -36,8 +37,10 @@ typedef struct p3l_page_state {
   uint8_t use;            /* p3l_page_use, if known */
   bool known;             /* the page was read, or made by the transaction under way */
   bool adopted;
-  bool asked;    /* in the pool: somebody came for an object since the clock passed */
-  bool brought;  /* in the pool: read as a neighbour, and nobody came for it yet */
+  bool asked : 1;   /* in the pool: an object of it was asked for since the clock passed */
+  bool brought : 1; /* in the pool: read as a neighbour, and not asked for yet */
+  bool reused; /* some piece has, or had, another generation than 0: pointers are compared with it.
+                  * Stays until the state is forgotten; atomic */
   uint8_t found; /* adopted: slow paths that led here, as far as they are counted; atomic */
   /* second line */
   uint64_t copied[4]; /* by granule: an object begins there, and is in an arena */
@@ -139,6 +142,26 @@ static inline p3l_page_state *p3l_page_state_find(const p3l_page_states *states,
 static inline bool p3l_is_in_place(const p3l_page_state *state, uint32_t granule) {
   uint64_t word = __atomic_load_n(&state->in_place[granule / 64], __ATOMIC_ACQUIRE);
   return word >> granule % 64 & 1;
+}
+
+/* Whether a pointer without a generation may lead here without a look at the object's: most do. */
+static inline bool p3l_never_reused(const p3l_page_state *state) {
+  return !__atomic_load_n(&state->reused, __ATOMIC_RELAXED);
+}
+
+/* Whether what the surrogate means is in place. Without the lock, too: the ids of an adopted frame
+ * change only while no reader is within. */
+static inline bool p3l_is_in_place_as(const p3l_page_state *state, uint64_t surrogate) {
+  uint32_t granule = (uint32_t)(surrogate % P3L_PAGE_SIZE / P3L_GRANULE);
+  uint8_t generation = p3l_surrogate_generation(surrogate);
+  if (!p3l_is_in_place(state, granule)) return false;
+  if (__builtin_expect(p3l_never_reused(state), 1)) return generation == 0;
+  uint32_t rank = p3l_bits_before(state->frame->starts, granule);
+  return p3l_id_generation(p3l_id_at(state->frame, rank)) == generation;
+}
+
+static inline void p3l_reused_put(p3l_page_state *state) {
+  __atomic_store_n(&state->reused, true, __ATOMIC_RELAXED);
 }
 
 static inline void p3l_in_place_put(p3l_page_state *state, uint32_t word, uint64_t bits) {

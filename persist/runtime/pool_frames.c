@@ -96,6 +96,7 @@ void p3l_pool_asked(p3l_store *store, p3l_page_state *state) {
 
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state) {
   info_of(state)->use = P3L_FRAME_ADOPTED;
+  info_of(state)->reused = !p3l_never_reused(state);
   p3l_segment_of(state->frame)->frames.adopted++;
   store->pool->loose--;
 }
@@ -205,6 +206,7 @@ void p3l_state_pooled(p3l_page_state *state, p3l_object_page *page, bool brought
   state->type = type_of_all(page);
   state->asked = false;
   state->brought = brought;
+  if (p3l_has_generations(page)) p3l_reused_put(state);
   memcpy(state->starts, page->starts, sizeof(state->starts));
 }
 
@@ -213,6 +215,11 @@ void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3
   run.segment->frames.frame[run.first + index] =
       (p3l_frame_info){.page = number.n, .state = state, .use = P3L_FRAME_POOLED};
   p3l_state_pooled(state, p3l_frame_page(run, index), brought);
+}
+
+void p3l_frame_refreshed(p3l_page_state *state) {
+  if (p3l_has_generations(state->frame)) p3l_reused_put(state);
+  info_of(state)->reused = !p3l_never_reused(state);
 }
 
 bool p3l_pool_own(p3l_store *store, p3l_page_state *state) {

@@ -60,6 +60,8 @@ void p3l_pool_close(p3l_store *store);
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
 /* The page is in a frame of ours, which can be adopted; copied there if it was in the page cache alone.
  * False: no memory. */
+/* An adopted frame has other pieces than before. */
+void p3l_frame_refreshed(p3l_page_state *state);
 bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
 /* The page's frame is no longer the pool's. */
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);

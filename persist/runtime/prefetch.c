@@ -207,9 +207,7 @@ static void heal(const wish *wish, const void *memory) {
     __atomic_store_n(wish->slot, (uint64_t)(uintptr_t)memory, __ATOMIC_RELEASE);
 }
 
-static p3l_address address_of(const wish *wish) {
-  return (p3l_address){wish->surrogate & ~P3L_SURROGATE_BIT};
-}
+static p3l_address address_of(const wish *wish) { return p3l_surrogate_address(wish->surrogate); }
 
 /* If the target is used in place, the slot is healed, and the object met; without a lock, as
  * p3l_swizzle() does it. */
@@ -217,7 +215,7 @@ static bool follow_in_place(prefetch *p, const wish *wish) {
   p3l_address address = address_of(wish);
   uint32_t offset = address.byte % P3L_PAGE_SIZE;
   const p3l_page_state *state = p3l_page_state_find(p->store->pages, address.byte / P3L_PAGE_SIZE);
-  if (state == NULL || !p3l_is_in_place(state, offset / P3L_GRANULE)) return false;
+  if (state == NULL || !p3l_is_in_place_as(state, wish->surrogate)) return false;
   heal(wish, (uint8_t *)state->frame + offset);
   meet_in_place(p, state, offset / P3L_GRANULE);
   return true;
@@ -232,7 +230,7 @@ static void look_at_slot(void *state, uint64_t offset) {
     meet(p, (const uint8_t *)(uintptr_t)wish.surrogate);
     return;
   }
-  if ((wish.surrogate & P3L_SURROGATE_ZEROS) != 0) return; /* (void *)-1 and the like */
+  if (!p3l_surrogate_possible(wish.surrogate)) return; /* (void *)-1 and the like */
   if (follow_in_place(p, &wish)) return;
   if (p3l_prefetch_room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(wish))) {
     p->wishes[p->wish_count++] = wish;
@@ -300,7 +298,7 @@ static void grant(prefetch *p, const wish *wish) {
   void *memory;
   uint64_t limit = p->store->options.memory_bytes;
   pthread_mutex_lock(&p->store->slow);
-  bool there = p3l_resolve(p->store, address_of(wish), &memory, NULL) == P3L_OK;
+  bool there = p3l_resolve(p->store, wish->surrogate, &memory, NULL) == P3L_OK;
   if (limit != 0 && p->store->statistics.memory_bytes > limit) p->over = true;
   pthread_mutex_unlock(&p->store->slow);
   if (!there) return;

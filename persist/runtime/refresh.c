@@ -8,11 +8,12 @@
  * Invariants:
  *  1. No thread is within (`scopes` is held exclusively). A store open for reading has no changes of
  *     its own: resident bytes are those of the version, or slots that were healed.
- *  2. An object that begins where one of the same type and extent began is brought up to date in its
- *     memory: slots that lead to it are right, whether they were written anew or not.
- *  3. A slot that leads to where an object went, or changed its kind or extent, becomes a surrogate
- *     again: what it leads to now is looked up when it is followed. So a slot whose bytes did not
- *     change in the store, because the new object took the old one's place, leads to the new one.
+ *  2. An object that begins where one of the same generation, type and extent began is the same, and
+ *     is brought up to date in its memory: slots that lead to it are right.
+ *  3. A slot that leads to where an object went becomes a surrogate again, of the generation that it
+ *     meant: what it leads to is looked up when it is followed. So a slot whose bytes did not change in
+ *     the store, although a new object took the old one's place, dangles. In an adopted frame the
+ *     object's memory says which generation it was, and what came instead is used as a copy.
  *  4. Objects that were upgraded in memory, or have moved, count as gone.
  *  5. After a failure nothing is resident but what is pinned, and nothing can be resolved (`lost`).
  */
@@ -50,7 +51,8 @@ static bool same_object(const p3l_object_page *page, const p3l_place *place) {
   p3l_piece piece;
   return (place->resident->flags & P3L_RESIDENT_UPGRADED) == 0 &&
          p3l_piece_at(page, offset, &piece) && piece.offset == offset &&
-         piece.type == place->type && piece.bytes == place->bytes;
+         piece.type == place->type && piece.bytes == place->bytes &&
+         piece.generation == place->generation;
 }
 
 /* `page` NULL: there are no objects in it any more. */
@@ -73,9 +75,28 @@ static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_p
   }
 }
 
+/* Of the pieces that were in place, those that are the same object as before, by granule. The others'
+ * memory is filled with what says that they are gone. */
+static void keep_same(const p3l_object_page *was, const uint64_t before[4], p3l_page_state *state) {
+  uint64_t same[4] = {0};
+  p3l_piece now, then = {0};
+  while (p3l_piece_next(was, &then)) {
+    uint32_t granule = then.offset / P3L_GRANULE;
+    if (!p3l_bit(before, granule)) continue;
+    if (p3l_piece_at(state->frame, then.offset, &now) && now.offset == then.offset &&
+        now.bytes == then.bytes && now.type == then.type && now.generation == then.generation)
+      same[granule / 64] |= UINT64_C(1) << granule % 64;
+    else
+      memset((uint8_t *)state->frame + then.offset, P3L_DELETED_BYTE | then.generation, then.bytes);
+  }
+  for (uint32_t word = 0; word < 4; word++)
+    p3l_in_place_put(state, word, state->in_place[word] & same[word]);
+}
+
 static void refresh_frame(refreshing *refreshing, p3l_page_state *state,
                           const p3l_object_page *page) {
   uint64_t before[4];
+  p3l_object_page was = *state->frame;
   memcpy(before, state->in_place, sizeof(before));
   for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
   if (page != NULL) {
@@ -87,7 +108,9 @@ static void refresh_frame(refreshing *refreshing, p3l_page_state *state,
   }
   state->pieces = state->frame->count;
   state->found = 0;
+  p3l_frame_refreshed(state);
   if (p3l_page_is_current(refreshing->store, state->frame)) p3l_fill_in_place(state);
+  keep_same(&was, before, state);
   for (uint32_t word = 0; word < 4; word++)
     if ((before[word] & ~state->in_place[word]) != 0) refreshing->gone = true;
 }
@@ -186,12 +209,11 @@ static void mend_slot(void *context, uint64_t offset) {
   refreshing *refreshing = context;
   uint64_t *slot = (uint64_t *)(void *)(refreshing->object + offset);
   p3l_store *owner;
-  p3l_address address;
+  uint64_t surrogate;
   p3l_place place;
   const void *to = (const void *)(uintptr_t)*slot;
   if (*slot == 0 || p3l_is_surrogate(to) || p3l_place_of(to, &place)) return;
-  if (p3l_memory_address(to, &owner, &address) && owner == refreshing->store)
-    *slot = P3L_SURROGATE_BIT | address.byte;
+  if (p3l_memory_surrogate(to, &owner, &surrogate) && owner == refreshing->store) *slot = surrogate;
 }
 
 static p3l_code mend_object(void *context, const p3l_place *place, p3l_error *error) {

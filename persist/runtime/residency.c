@@ -30,43 +30,69 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to make an object resident", store->path);
 }
 
+/* A pointer on its way. */
+typedef struct lead {
+  p3l_address address;
+  uint8_t generation;
+  bool again; /* it led to a forward, and now leads on */
+} lead;
+
+/* `surrogate` is what the forward says, `inside` how far behind the beginning the pointer leads. */
+static void lead_on(lead *lead, uint64_t surrogate, uint64_t inside) {
+  lead->address.byte = p3l_surrogate_address(surrogate).byte + inside;
+  lead->generation = p3l_surrogate_generation(surrogate);
+  lead->again = true;
+}
+
 static uint64_t forward_target(const p3l_object_page *page, const p3l_piece *piece) {
   uint64_t surrogate;
   memcpy(&surrogate, (const uint8_t *)page + piece->offset, sizeof(surrogate));
-  return surrogate & ~P3L_SURROGATE_BIT;
+  return surrogate;
+}
+
+static p3l_code other_object(const p3l_store *store, p3l_address address, p3l_error *error) {
+  return dangling(store, address, "where another object is now", error);
+}
+
+/* Whether what was found is what the pointer meant. */
+static p3l_code check_generation(const p3l_store *store, const lead *lead, const void *memory,
+                                 p3l_error *error) {
+  p3l_store *owner;
+  uint64_t surrogate;
+  bool meant = p3l_memory_surrogate(memory, &owner, &surrogate) &&
+               p3l_surrogate_generation(surrogate) == lead->generation;
+  return meant ? P3L_OK : other_object(store, lead->address, error);
 }
 
 /* An object of a large page, or a byte of one. */
-static p3l_code resolve_large(p3l_store *store, p3l_page_state *state, p3l_address *address,
-                              bool *again, void **memory, p3l_error *error) {
+static p3l_code resolve_large(p3l_store *store, p3l_page_state *state, lead *lead, void **memory,
+                              p3l_error *error) {
   p3l_page_number first = {state->large.first};
   p3l_page_state *head = p3l_page_state_of(store, first);
   if (head == NULL) return no_memory(store, error);
   uint8_t *begin = head->known && head->use == P3L_USE_LARGE ? head->large.memory : NULL;
-  uint64_t inside = address->byte - first.n * P3L_PAGE_SIZE;
+  uint64_t inside = lead->address.byte - first.n * P3L_PAGE_SIZE;
   if (begin == NULL) {
-    p3l_address forward;
+    uint64_t forward;
     p3l_code code = p3l_load_large(store, first, &begin, &forward, error);
     if (code != P3L_OK) return code;
     if (begin == NULL) {
-      address->byte = forward.byte + inside;
-      *again = true;
+      lead_on(lead, forward, inside);
       return P3L_OK;
     }
   }
   p3l_place place;
   /* Its end is an address, too: of a loop that counts up to it. */
   if (!p3l_place_of(begin, &place) || inside > place.bytes)
-    return dangling(store, *address, "which is behind the end of a large object", error);
+    return dangling(store, lead->address, "which is behind the end of a large object", error);
   *memory = begin + inside;
   return P3L_OK;
 }
 
-/* Looks at the page itself. `*again`: the address is another one now, that of a forward. */
-static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_address *address,
-                                const p3l_object_page *page, bool *again, void **memory,
-                                p3l_error *error) {
-  uint32_t offset = address->byte % P3L_PAGE_SIZE;
+/* Looks at the page itself. */
+static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, lead *lead,
+                                const p3l_object_page *page, void **memory, p3l_error *error) {
+  uint32_t offset = lead->address.byte % P3L_PAGE_SIZE;
   p3l_piece piece;
   bool found = p3l_piece_at(page, offset, &piece) && piece.type != P3L_HOLE;
   uint32_t inside = found ? offset - piece.offset : 0;
@@ -75,13 +101,13 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
     bool upgraded;
     uint8_t *copy = p3l_copied_around(state, offset, &upgraded);
     if (copy == NULL || (!found && upgraded))
-      return dangling(store, *address, "where no object is", error);
+      return dangling(store, lead->address, "where no object is", error);
     *memory = copy;
     return P3L_OK;
   }
   if (piece.type == P3L_FORWARD) {
-    address->byte = forward_target(page, &piece) + inside;
-    *again = true;
+    if (piece.generation != lead->generation) return other_object(store, lead->address, error);
+    lead_on(lead, forward_target(page, &piece), inside);
     return P3L_OK;
   }
   if (p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
@@ -89,7 +115,7 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
     return P3L_OK;
   }
   uint8_t *begin;
-  p3l_address first = {address->byte - inside};
+  p3l_address first = {lead->address.byte - inside};
   p3l_code code = p3l_load_object(store, state, first, page, &piece, &begin, error);
   *memory = code == P3L_OK ? begin + inside : NULL;
   return code;
@@ -99,7 +125,8 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, p3l_add
  * objects of one type in it. */
 static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece *piece) {
   uint32_t granule = offset / P3L_GRANULE;
-  if (state->type == P3L_HOLE || offset % P3L_GRANULE != 0 || !p3l_bit(state->starts, granule))
+  if (state->type == P3L_HOLE || offset % P3L_GRANULE != 0 || !p3l_bit(state->starts, granule) ||
+      !p3l_never_reused(state))
     return false;
   uint32_t end = p3l_bit_behind(state->starts, granule, state->end / P3L_GRANULE) * P3L_GRANULE;
   *piece = (p3l_piece){
@@ -108,10 +135,10 @@ static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece
 }
 
 /* What the first checks in p3l_resolve() did not find. */
-static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_address *address,
-                               bool *again, void **memory, p3l_error *error) {
-  p3l_page_number number = {address->byte / P3L_PAGE_SIZE};
-  uint32_t offset = address->byte % P3L_PAGE_SIZE;
+static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, lead *lead, void **memory,
+                               p3l_error *error) {
+  p3l_page_number number = {lead->address.byte / P3L_PAGE_SIZE};
+  uint32_t offset = lead->address.byte % P3L_PAGE_SIZE;
   if (state->frame == NULL) {
     /* Before a page is read: into the middle of an object that was copied? */
     uint8_t *copy = p3l_copied_surely(state, offset);
@@ -124,18 +151,18 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
     p3l_code code = p3l_pool_read(store, number, state, error);
     if (code != P3L_OK) return code;
   }
-  if (state->use == P3L_USE_LARGE)
-    return resolve_large(store, state, address, again, memory, error);
+  if (state->use == P3L_USE_LARGE) return resolve_large(store, state, lead, memory, error);
   if (!state->adopted) {
     p3l_pool_asked(store, state);
     p3l_piece piece;
     if (!p3l_adopt(store, state) && piece_unseen(state, offset, &piece)) {
       uint8_t *begin = NULL;
-      p3l_code code = p3l_load_object(store, state, *address, state->frame, &piece, &begin, error);
+      p3l_code code =
+          p3l_load_object(store, state, lead->address, state->frame, &piece, &begin, error);
       *memory = begin;
       return code;
     }
-    return resolve_in_page(store, state, address, state->frame, again, memory, error);
+    return resolve_in_page(store, state, lead, state->frame, memory, error);
   }
   p3l_piece piece;
   if (p3l_piece_at(state->frame, offset, &piece) && piece.type != P3L_HOLE &&
@@ -153,14 +180,29 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, p3l_addr
     store->statistics.pages_read++;
     store->statistics.reads++;
     if (p3l_page_use_of(&page) != P3L_USE_OBJECTS || p3l_data_page_fault(&page) != NULL)
-      return dangling(store, *address, "where no object is any more", error);
-    return resolve_in_page(store, state, address, (const p3l_object_page *)&page, again, memory,
-                           error);
+      return dangling(store, lead->address, "where no object is any more", error);
+    return resolve_in_page(store, state, lead, (const p3l_object_page *)&page, memory, error);
   }
-  return resolve_in_page(store, state, address, state->frame, again, memory, error);
+  return resolve_in_page(store, state, lead, state->frame, memory, error);
 }
 
-p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_error *error) {
+/* The state of the page that a pointer leads to. */
+static p3l_code state_of(p3l_store *store, p3l_address address, p3l_page_state **state,
+                         p3l_error *error) {
+  p3l_page_number number = {address.byte / P3L_PAGE_SIZE};
+  if (number.n == 0 || address.byte >> P3L_ADDRESS_BITS != 0)
+    return dangling(store, address, "which no object can have", error);
+  *state = p3l_page_state_known(store, number);
+  if (*state != NULL) return P3L_OK;
+  /* Not for pages beyond the store: a wild pointer would cost memory for states up to it. */
+  if (number.n >= p3l_pager_page_count(store->pager))
+    return dangling(store, address, "behind the last page of the store", error);
+  *state = p3l_page_state_of(store, number);
+  return *state != NULL ? P3L_OK : no_memory(store, error);
+}
+
+p3l_code p3l_resolve(p3l_store *store, uint64_t surrogate, void **memory, p3l_error *error) {
+  lead lead = {p3l_surrogate_address(surrogate), p3l_surrogate_generation(surrogate), false};
   if (store->lost)
     return p3l_fail(
         error, P3L_MISUSE,
@@ -168,34 +210,26 @@ p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_e
         "it again",
         store->path);
   for (int hops = 0; hops <= LONGEST_CHAIN; hops++) {
-    p3l_page_number number = {address.byte / P3L_PAGE_SIZE};
-    uint32_t offset = address.byte % P3L_PAGE_SIZE, granule = offset / P3L_GRANULE;
-    if (number.n == 0 || address.byte >> P3L_ADDRESS_BITS != 0)
-      return dangling(store, address, "which no object can have", error);
-    p3l_page_state *state = p3l_page_state_known(store, number);
-    if (state == NULL) {
-      /* Not for pages beyond the store: a wild pointer would cost memory for states up to it. */
-      if (number.n >= p3l_pager_page_count(store->pager))
-        return dangling(store, address, "behind the last page of the store", error);
-      state = p3l_page_state_of(store, number);
-    }
-    if (state == NULL) return no_memory(store, error);
-    if (p3l_is_in_place(state, granule)) {
+    uint32_t offset = lead.address.byte % P3L_PAGE_SIZE, granule = offset / P3L_GRANULE;
+    p3l_page_state *state;
+    p3l_code code = state_of(store, lead.address, &state, error);
+    if (code != P3L_OK) return code;
+    lead.again = false;
+    if (p3l_is_in_place(state, granule))
       *memory = (uint8_t *)state->frame + offset;
-      return P3L_OK;
-    }
-    if (p3l_bit(state->copied, granule)) {
+    else if (p3l_bit(state->copied, granule))
       *memory = (uint8_t *)p3l_copy_at(state, granule) + offset % P3L_GRANULE;
-      return P3L_OK;
-    }
-    bool again = false;
-    p3l_code code = resolve_slowly(store, state, &address, &again, memory, error);
-    if (code != P3L_OK || !again) return code;
+    else
+      code = resolve_slowly(store, state, &lead, memory, error);
+    if (code != P3L_OK) return code;
+    if (lead.again) continue;
+    if (lead.generation == 0 && p3l_never_reused(state)) return P3L_OK;
+    return check_generation(store, &lead, *memory, error);
   }
   return p3l_fail(error, P3L_CORRUPT,
                   "%s: objects that have moved lead in a circle by way of page %llu; restore the "
                   "store from a copy",
-                  store->path, (unsigned long long)(address.byte / P3L_PAGE_SIZE));
+                  store->path, (unsigned long long)(lead.address.byte / P3L_PAGE_SIZE));
 }
 
 p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number, const p3l_page *page,

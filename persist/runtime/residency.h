@@ -33,10 +33,10 @@
 #include "page_state.h"
 
 /*
- * Makes the object that `address` lies in resident; *memory is where that byte is. Follows
- * forwards. P3L_DANGLING, P3L_CORRUPT, P3L_IO, ...
+ * Makes the object that a surrogate leads to resident; *memory is where that byte is. Follows
+ * forwards. P3L_DANGLING: nothing is there, or an object of another generation; P3L_CORRUPT, P3L_IO, ...
  */
-p3l_code p3l_resolve(p3l_store *store, p3l_address address, void **memory, p3l_error *error);
+p3l_code p3l_resolve(p3l_store *store, uint64_t surrogate, void **memory, p3l_error *error);
 
 /* The same for a page that the caller has already read: puts it into the pool, so that
  * p3l_resolve() finds it there. A page that is there already: nothing to do. For prefetching. */

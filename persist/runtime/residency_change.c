@@ -24,8 +24,9 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
 }
 
 p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id type, uint64_t bytes,
-                           uint32_t flags, p3l_place *place, p3l_error *error) {
-  p3l_resident object = {.address = address.byte, .type = type, .flags = flags};
+                           uint32_t flags, uint8_t generation, p3l_place *place, p3l_error *error) {
+  p3l_resident object = {
+      .address = address.byte, .type = type, .flags = flags, .generation = generation};
   if (bytes > P3L_SMALL_BYTES) {
     uint8_t *large;
     p3l_code code = p3l_large_take(store, object, bytes, bytes, &large, error);
@@ -39,6 +40,7 @@ p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id ty
   }
   p3l_page_state *state = p3l_page_state_of(store, page_of(address));
   if (state == NULL || !p3l_copies_reserve(store, state)) return no_memory(store, error);
+  if (generation != 0) p3l_reused_put(state);
   object.granules = (uint16_t)((bytes + P3L_GRANULE - 1) / P3L_GRANULE);
   /* Zero, for no part of an arena is used twice. */
   p3l_code code = p3l_arena_add(store, object, place, error);
@@ -70,6 +72,7 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
   memcpy((uint8_t *)state->frame + P3L_PAGE_SIZE - types,
          (const uint8_t *)from + P3L_PAGE_SIZE - types, types);
   state->pieces = from->count;
+  p3l_frame_refreshed(state);
   return P3L_OK;
 }
 
@@ -119,7 +122,7 @@ p3l_code p3l_residency_reserve(p3l_store *store, p3l_address to, uint64_t bytes,
   return p3l_copies_reserve_all(store, state) ? P3L_OK : no_memory(store, error);
 }
 
-void p3l_residency_moved(p3l_store *store, p3l_address from, p3l_address to) {
+void p3l_residency_moved(p3l_store *store, p3l_address from, p3l_address to, uint8_t generation) {
   p3l_page_state *source = p3l_page_state_known(store, page_of(from));
   p3l_page_state *target = p3l_page_state_known(store, page_of(to));
   p3l_place place;
@@ -139,6 +142,8 @@ void p3l_residency_moved(p3l_store *store, p3l_address from, p3l_address to) {
   else
     p3l_copies_put(target, granule_of(to), memory);
   place.resident->address = to.byte;
+  place.resident->generation = generation;
+  if (generation != 0) p3l_reused_put(target);
 }
 
 /* ---- eviction ---- */

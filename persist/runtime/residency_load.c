@@ -98,7 +98,8 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
   if (code != P3L_OK) return code;
   if (!p3l_copies_reserve(store, state)) return no_memory(store, error);
 
-  p3l_resident resident = {.address = address.byte, .type = upgrade.to};
+  p3l_resident resident = {
+      .address = address.byte, .type = upgrade.to, .generation = piece->generation};
   bool upgraded = upgrade.function != NULL;
   uint8_t *scratch = NULL;
   if (upgraded) {
@@ -191,6 +192,7 @@ bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *m
     if (state == NULL && at == 0) return false;
     if (state == NULL) continue;
     if (state->frame != NULL) p3l_pool_drop(store, state); /* of what the page was before */
+    p3l_reused_put(state); /* for its first page alone says which generation it is */
     state->known = true;
     state->use = P3L_USE_LARGE;
     state->large.first = first;
@@ -200,7 +202,7 @@ bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *m
 }
 
 static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *buffer,
-                           uint8_t **memory, p3l_address *forward, p3l_error *error) {
+                           uint8_t **memory, uint64_t *forward, p3l_error *error) {
   p3l_code code = p3l_pager_read(store->pager, first, buffer, error);
   if (code != P3L_OK) return code;
   if (!is_large_page(buffer, first.n)) return not_its_page(store, first.n, first.n, error);
@@ -208,8 +210,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
   uint64_t bytes = head->bytes;
   p3l_type_id type = head->type;
   if (type == P3L_FORWARD) {
-    memcpy(&forward->byte, head->part, sizeof(forward->byte));
-    forward->byte &= ~P3L_SURROGATE_BIT;
+    memcpy(forward, head->part, sizeof(*forward));
     *memory = NULL;
     return P3L_OK;
   }
@@ -226,7 +227,8 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
   bool upgraded = upgrade.function != NULL;
   p3l_resident object = {.address = first.n * P3L_PAGE_SIZE,
                          .type = upgrade.to,
-                         .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0};
+                         .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0,
+                         .generation = buffer->generation};
   uint8_t *object_memory = NULL, *old_bytes = NULL, *new_bytes = NULL;
   code = p3l_large_take(store, object, upgrade.bytes, bytes, &object_memory, error);
   if (code != P3L_OK) return code;
@@ -256,7 +258,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
 }
 
 p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
-                        p3l_address *forward, p3l_error *error) {
+                        uint64_t *forward, p3l_error *error) {
   p3l_page *buffer = malloc(LARGE_RUN * sizeof(*buffer));
   if (buffer == NULL) return no_memory(store, error);
   p3l_code code = load_large(store, first, buffer, memory, forward, error);

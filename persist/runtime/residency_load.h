@@ -12,9 +12,9 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
                          const p3l_object_page *page, const p3l_piece *piece, uint8_t **memory,
                          p3l_error *error);
 /* Makes the large object whose first page that is resident; *memory is its first byte. NULL: it has
- * moved to *forward. */
+ * moved to *forward, a surrogate. */
 p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
-                        p3l_address *forward, p3l_error *error);
+                        uint64_t *forward, p3l_error *error);
 /* Every page of it knows where it begins, for pointers into its middle. False: no memory for the
  * first of them; the others may be read again. */
 bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *memory);

@@ -20,7 +20,7 @@ void *p3l_root(p3l_store *store, const char *name) {
                       : p3l_root_find(store->pager, name, &address, &error);
   if (code == P3L_OK && address.byte != 0) {
     pthread_mutex_lock(&store->slow);
-    code = p3l_resolve(store, address, &memory, &error);
+    code = p3l_resolve(store, P3L_SURROGATE_BIT | address.byte, &memory, &error);
     pthread_mutex_unlock(&store->slow);
   }
   if (code != P3L_OK) p3l_raise(&error);

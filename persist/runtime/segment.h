@@ -20,16 +20,13 @@
  *      stays, so that a slot which still points there has a surrogate.
  *   3. A store's segments are taken, filled and released under its slow-path lock. What a thread
  *      got an address of by the rules of p3l.h is stable while it may use that address: so
- *      p3l_segment_of(), p3l_place_of(), p3l_places_in() and p3l_memory_address() take no lock.
+ *      p3l_segment_of(), p3l_place_of(), p3l_places_in() and p3l_memory_surrogate() take no lock.
  */
 #ifndef P3L_SEGMENT_H
 #define P3L_SEGMENT_H
 
 #include "object_page.h"
 #include "p3l.h"
-
-/* Bits 63..56 of every surrogate. */
-#define P3L_SURROGATE_BYTE 0x80u
 
 #define P3L_SEGMENT_SHIFT 20
 #define P3L_SEGMENT_BYTES (UINT64_C(1) << P3L_SEGMENT_SHIFT)
@@ -44,7 +41,8 @@ typedef struct p3l_resident {
   uint64_t stored : 8;   /* upgraded: granules that the store has of it */
   p3l_type_id type;      /* the store's id, of the layout that it has in memory */
   uint16_t granules;     /* length, in the store and here alike unless it was upgraded */
-  uint32_t flags;        /* P3L_RESIDENT_... */
+  uint32_t flags : 24;   /* P3L_RESIDENT_... */
+  uint32_t generation : 8;
 } p3l_resident;
 /* Upgraded in memory: its bytes in the store are of an older type; a change writes it whole. */
 #define P3L_RESIDENT_UPGRADED 1u
@@ -66,6 +64,7 @@ typedef struct p3l_frame_info {
   uint64_t page;                /* number */
   struct p3l_page_state *state; /* of that page */
   uint8_t use;                  /* p3l_frame_use */
+  bool reused;                  /* adopted: as that of `state`, where a commit finds it sooner */
 } p3l_frame_info;
 
 typedef struct p3l_segment {
@@ -108,6 +107,7 @@ typedef struct p3l_place {
   uint64_t bytes;      /* extent */
   p3l_type_id type;
   p3l_resident *resident; /* of an arena's or a large object; NULL in frames */
+  uint8_t generation;     /* of the object */
 } p3l_place;
 
 /* Reserves the range, once per process. */
@@ -140,9 +140,12 @@ bool p3l_place_of(const void *address, p3l_place *place);
 typedef p3l_code (*p3l_place_visitor)(void *state, const p3l_place *place, p3l_error *error);
 p3l_code p3l_places_in(p3l_segment *segment, const uint8_t *from, const uint8_t *to,
                        p3l_place_visitor visit, void *state, p3l_error *error);
-/* The address in the store of a byte of persistent memory that is or was an object's: what a slot
- * that points there is written as. Of a dead object it is the dangling one that it always was.
+/* What a deleted object's memory is filled with, if it is not its own: bytes that say which generation
+ * it was, and that are no address. */
+#define P3L_DELETED_BYTE 0xc0u
+/* The surrogate of a byte of persistent memory that is or was an object's: what a slot that points
+ * there is written as. Of a dead object it is the dangling one that it always was.
  * False: there is no such memory. */
-bool p3l_memory_address(const void *memory, p3l_store **store, p3l_address *address);
+bool p3l_memory_surrogate(const void *memory, p3l_store **store, uint64_t *surrogate);
 
 #endif

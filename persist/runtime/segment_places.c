@@ -12,7 +12,8 @@ static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
                      {resident->address},
                      (uint64_t)resident->granules * P3L_GRANULE,
                      resident->type,
-                     resident};
+                     resident,
+                     (uint8_t)resident->generation};
 }
 
 /* The object of the arena that byte `offset` lies in, dead or not. */
@@ -40,7 +41,8 @@ static bool in_frame(p3l_segment *segment, uint64_t frame, const p3l_page_state 
                        {segment->frames.frame[frame].page * P3L_PAGE_SIZE + piece->offset},
                        piece->bytes,
                        piece->type,
-                       NULL};
+                       NULL,
+                       piece->generation};
   return true;
 }
 
@@ -50,7 +52,8 @@ static p3l_place large_place(p3l_segment *segment) {
                      {segment->large.object.address},
                      segment->large.bytes,
                      segment->large.object.type,
-                     &segment->large.object};
+                     &segment->large.object,
+                     (uint8_t)segment->large.object.generation};
 }
 
 static bool is_dead(const p3l_place *place) {
@@ -75,11 +78,11 @@ bool p3l_place_of(const void *address, p3l_place *place) {
   return false;
 }
 
-bool p3l_memory_address(const void *memory, p3l_store **store, p3l_address *address) {
+bool p3l_memory_surrogate(const void *memory, p3l_store **store, uint64_t *surrogate) {
   const p3l_segment *segment = p3l_segment_of(memory);
   if (segment == NULL) return false;
   *store = segment->store;
-  return p3l_segment_address(segment, memory, address);
+  return p3l_segment_surrogate(segment, memory, surrogate);
 }
 
 /* ---- all in a range ---- */
@@ -96,8 +99,9 @@ static p3l_code visit_arena(p3l_segment *segment, uint64_t from, uint64_t to,
   /* Objects lie side by side, so each says where the next begins. */
   for (; at < to && code == P3L_OK; resident++) {
     uint64_t bytes = (uint64_t)resident->granules * P3L_GRANULE;
-    p3l_place place = {segment, segment->memory + at, {resident->address},
-                       bytes,   resident->type,       resident};
+    p3l_place place = {
+        segment,  segment->memory + at,         {resident->address}, bytes, resident->type,
+        resident, (uint8_t)resident->generation};
     if (!is_dead(&place)) code = visit(state, &place, error);
     at += bytes;
   }

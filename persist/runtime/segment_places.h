@@ -5,6 +5,7 @@
 #ifndef P3L_SEGMENT_PLACES_H
 #define P3L_SEGMENT_PLACES_H
 
+#include "page_state.h"
 #include "segment.h"
 
 /* How many objects begin before `granule`: the index of the one that begins there. Words and ranks
@@ -31,7 +32,19 @@ static inline bool p3l_arena_start(const p3l_segment *segment, uint32_t granule,
   }
 }
 
-/* p3l_memory_address() of what lies in the segment. */
+/* The generation of what is, or was, at `offset` of an adopted frame. */
+static inline uint8_t p3l_frame_generation(const p3l_frame_info *info, uint64_t offset) {
+  const uint8_t *frame = (const uint8_t *)info->state->frame;
+  p3l_piece piece;
+  if (!p3l_piece_at(info->state->frame, (uint32_t)offset, &piece)) piece.offset = 0;
+  if (piece.offset != 0 && p3l_is_in_place(info->state, piece.offset / P3L_GRANULE))
+    return piece.generation;
+  /* Deleted: transaction.c and refresh.c left it there. What was never an object has none. */
+  bool deleted = offset >= P3L_OBJECTS_BEGIN && (frame[offset] & 0xe0u) == P3L_DELETED_BYTE;
+  return deleted ? frame[offset] & 0x1fu : 0;
+}
+
+/* The address in the store of what lies in the segment. */
 static inline bool p3l_segment_address(const p3l_segment *segment, const void *memory,
                                        p3l_address *address) {
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
@@ -56,13 +69,33 @@ static inline bool p3l_segment_address(const p3l_segment *segment, const void *m
   return false;
 }
 
+/* p3l_memory_surrogate() of what lies in the segment. */
+static inline bool p3l_segment_surrogate(const p3l_segment *segment, const void *memory,
+                                         uint64_t *surrogate) {
+  uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
+  p3l_address address;
+  uint8_t generation = 0;
+  uint32_t start;
+  if (!p3l_segment_address(segment, memory, &address)) return false;
+  if (segment->kind == P3L_FRAMES) {
+    generation = p3l_frame_generation(&segment->frames.frame[offset / P3L_PAGE_SIZE],
+                                      offset % P3L_PAGE_SIZE);
+  } else if (segment->kind == P3L_LARGE) {
+    generation = (uint8_t)segment->large.object.generation;
+  } else if (p3l_arena_start(segment, (uint32_t)(offset / P3L_GRANULE), &start)) {
+    generation = (uint8_t)segment->arena.objects[p3l_arena_rank(segment, start)].generation;
+  }
+  *surrogate = p3l_surrogate_make(address, generation);
+  return true;
+}
+
 /*
  * The same where it takes a few instructions: a byte of an adopted frame, or of the first granule of an
  * object in an arena, to which most pointers lead. Always inlined, for a commit asks for each slot that it
  * writes: with all cases, called, this was a fifth of OO1's Insert.
  */
-static inline __attribute__((always_inline)) bool p3l_segment_address_soon(
-    const p3l_segment *segment, const void *memory, p3l_address *address) {
+static inline __attribute__((always_inline)) bool p3l_segment_surrogate_soon(
+    const p3l_segment *segment, const void *memory, uint64_t *surrogate) {
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
   if (segment->kind == P3L_ARENA) {
     uint32_t granule = (uint32_t)(offset / P3L_GRANULE), bit = granule % 64;
@@ -70,12 +103,15 @@ static inline __attribute__((always_inline)) bool p3l_segment_address_soon(
     if ((starts >> bit & 1) == 0) return false;
     uint32_t rank = __atomic_load_n(&segment->arena.rank[granule / 64], __ATOMIC_RELAXED) +
                     (uint32_t)__builtin_popcountll(starts & ((UINT64_C(1) << bit) - 1));
-    address->byte = segment->arena.objects[rank].address + offset % P3L_GRANULE;
+    const p3l_resident *resident = &segment->arena.objects[rank];
+    *surrogate = p3l_surrogate_make((p3l_address){resident->address + offset % P3L_GRANULE},
+                                    (uint8_t)resident->generation);
     return true;
   }
   const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
-  if (segment->kind != P3L_FRAMES || info->use != P3L_FRAME_ADOPTED) return false;
-  address->byte = info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE;
+  if (segment->kind != P3L_FRAMES || info->use != P3L_FRAME_ADOPTED || info->reused) return false;
+  *surrogate =
+      p3l_surrogate_make((p3l_address){info->page * P3L_PAGE_SIZE + offset % P3L_PAGE_SIZE}, 0);
   return true;
 }
 

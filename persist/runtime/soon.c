@@ -46,8 +46,8 @@ static bool pays(struct p3l_soon_type *type) {
 
 static void hint(p3l_store *store, p3l_soon *soon, p3l_type_id type, uint64_t value,
                  uint64_t size) {
-  uint64_t address = value & ~P3L_SURROGATE_BIT, page = address / P3L_PAGE_SIZE;
-  if (value >> P3L_ADDRESS_BITS != P3L_SURROGATE_BYTE || page == 0) return;
+  uint64_t address = value & P3L_ADDRESS_MASK, page = address / P3L_PAGE_SIZE;
+  if (!p3l_surrogate_possible(value)) return;
   uint64_t first = page & ~(size - 1);
   struct p3l_soon_page *entry = entry_of(soon, first);
   if (entry->page == first || p3l_residency_has(store, (p3l_address){address})) return;

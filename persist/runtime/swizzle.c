@@ -28,7 +28,7 @@ void p3l_use_no_longer(const p3l_store *store) {
 }
 
 static _Noreturn __attribute__((cold)) void no_store(const void *surrogate) {
-  uint64_t address = (uint64_t)(uintptr_t)surrogate & ~P3L_SURROGATE_BIT;
+  uint64_t address = (uint64_t)(uintptr_t)surrogate & P3L_ADDRESS_MASK;
   p3l_error error;
   p3l_fail(&error, P3L_MISUSE,
            "a pointer to page %llu, offset %llu lies outside of persistent memory, and %s: it does "
@@ -48,12 +48,12 @@ static p3l_store *store_elsewhere(const void *surrogate) {
 }
 
 static __attribute__((noinline)) void *resolve(p3l_store *store, const void *slot,
-                                               p3l_address address) {
+                                               uint64_t surrogate) {
   p3l_error error;
   void *memory;
   pthread_mutex_lock(&store->slow);
   store->slot = slot;
-  p3l_code code = p3l_resolve(store, address, &memory, &error);
+  p3l_code code = p3l_resolve(store, surrogate, &memory, &error);
   store->slot = NULL;
   pthread_mutex_unlock(&store->slow);
   if (__builtin_expect(code != P3L_OK, 0)) p3l_raise(&error);
@@ -62,12 +62,10 @@ static __attribute__((noinline)) void *resolve(p3l_store *store, const void *slo
 
 void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t value = (uint64_t)(uintptr_t)surrogate;
-  uint64_t address = value & ~P3L_SURROGATE_BIT;
+  uint64_t address = value & P3L_ADDRESS_MASK;
   /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
    * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
-  if (__builtin_expect(value >> P3L_ADDRESS_BITS != P3L_SURROGATE_BYTE || address < P3L_PAGE_SIZE ||
-                           p3l_upgrading,
-                       0))
+  if (__builtin_expect(!p3l_surrogate_possible(value) || p3l_upgrading, 0))
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);
@@ -80,9 +78,9 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
    * store that is in memory do not wait for each other. */
   uint64_t offset = address % P3L_PAGE_SIZE;
   p3l_page_state *state = p3l_page_state_find(store->pages, address / P3L_PAGE_SIZE);
-  bool in_place = state != NULL && p3l_is_in_place(state, (uint32_t)(offset / P3L_GRANULE));
+  bool in_place = state != NULL && p3l_is_in_place_as(state, value);
   void *memory = in_place ? (uint8_t *)state->frame + offset
-                          : resolve(store, segment != NULL ? slot : NULL, (p3l_address){address});
+                          : resolve(store, segment != NULL ? slot : NULL, value);
 
   /*
    * Heals the slot, if it still holds what was loaded. Load, compare, store is enough: a slot is

@@ -125,7 +125,7 @@ static uint64_t heal_batch(const waiting *batch, const waiting *end) {
   uint64_t healed = 0;
   for (const waiting *at = batch; at < end; at++) {
     uint32_t inside = at->address % P3L_PAGE_SIZE;
-    if (!p3l_is_in_place(at->target, inside / P3L_GRANULE)) continue;
+    if (!p3l_is_in_place_as(at->target, at->address)) continue;
     __atomic_store_n(at->slot, (uint64_t)(uintptr_t)at->target->frame + inside, __ATOMIC_RELEASE);
     healed++;
   }
@@ -148,7 +148,8 @@ static inline waiting *add_instance(pass *pass, const plan *plan, uint8_t *objec
   const p3l_page_states *states = pass->states;
   for (const uint16_t *at = plan->offsets, *end = at + plan->count; at < end; at++) {
     uint64_t *slot = (uint64_t *)(void *)(object + *at);
-    /* NULL, addresses and what is no surrogate are beyond, too; nothing is in place in page 0. */
+    /* NULL, addresses, what is no surrogate or has a generation are beyond, too; nothing is in place in
+     * page 0. */
     uint64_t address = __atomic_load_n(slot, __ATOMIC_RELAXED) - P3L_SURROGATE_BIT;
     if (address >= NEAR_BYTES) continue;
     const p3l_page_state *target = p3l_page_state_near(states, address / P3L_PAGE_SIZE);
@@ -173,7 +174,7 @@ static __attribute__((noinline)) waiting *add_array(pass *pass, const p3l_object
 
 static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
   p3l_object_page *page = state->frame;
-  const p3l_type_id *type = (const p3l_type_id *)(const void *)(page + 1);
+  const uint16_t *id = (const uint16_t *)(const void *)(page + 1);
   pass pass;
   waiting *next = pass.batch;
   for (uint32_t at = 0; at < PLANS; at++) {
@@ -188,8 +189,9 @@ static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
     while (starts != 0) {
       uint32_t bit = (uint32_t)__builtin_ctzll(starts), granule = word * 64 + bit;
       starts &= starts - 1;
-      plan *plan = &pass.plans[*--type % PLANS];
-      if (plan->type != *type) make_plan(store, *type, plan);
+      p3l_type_id type = *--id & P3L_TYPE_LIMIT;
+      plan *plan = &pass.plans[type % PLANS];
+      if (plan->type != type) make_plan(store, type, plan);
       if (plan->count == 0 || (here >> bit & 1) == 0) continue;
       bool single = starts != 0 && (uint32_t)__builtin_ctzll(starts) - bit < plan->two;
       next = single ? add_instance(&pass, plan, (uint8_t *)page + granule * P3L_GRANULE, next)

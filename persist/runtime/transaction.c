@@ -128,9 +128,9 @@ static void refresh_back(p3l_store *store) {
 
 /* An address of a deleted object that a program kept: its bytes are not the object's any more, and its
  * slots lead nowhere, for this is no canonical address. The memory of large ones goes. */
-enum { DELETED_BYTE = 0xdf };
 static void poison(const p3l_place *place) {
-  if (place->bytes <= P3L_SMALL_BYTES) memset(place->memory, DELETED_BYTE, place->bytes);
+  if (place->bytes <= P3L_SMALL_BYTES)
+    memset(place->memory, P3L_DELETED_BYTE | place->generation, place->bytes);
 }
 
 /* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
@@ -144,7 +144,7 @@ static void settle(p3l_store *store) {
     const p3l_place *place = &changes->upgraded.places[i];
     place->resident->flags &= ~P3L_RESIDENT_UPGRADED;
     if (changes->moved[i].byte != place->address.byte)
-      p3l_residency_moved(store, place->address, changes->moved[i]);
+      p3l_residency_moved(store, place->address, changes->moved[i], place->generation);
   }
   for (size_t i = 0; i < changes->deleted.count; i++) {
     poison(&changes->deleted.places[i]);

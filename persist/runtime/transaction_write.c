@@ -291,6 +291,8 @@ static p3l_code write_upgraded(p3l_store *store, p3l_error *error) {
     if (code == P3L_OK && !fits) {
       code = p3l_room_take(changes->pager, place->type, place->bytes, place->address,
                            &changes->moved[i], error);
+      changes->upgraded.places[i].generation =
+          p3l_room_generation(changes->pager, changes->moved[i]);
       if (code == P3L_OK) code = note_pages(store, place->address, error);
       if (code == P3L_OK)
         code = p3l_room_forward(changes->pager, place->address, changes->moved[i], error);

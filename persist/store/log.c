@@ -32,7 +32,7 @@ static uint32_t header_checksum(log_header header) {
 static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, bool clean,
                              p3l_error *error) {
   log_header header = {
-      .version = P3L_FORMAT_VERSION, .clean = clean, .round = round, .start = start.byte};
+      .version = P3L_LOG_VERSION, .clean = clean, .round = round, .start = start.byte};
   memcpy(header.magic, LOG_MAGIC, sizeof(header.magic));
   memcpy(header.store_id, log->store_id, sizeof(header.store_id));
   header.checksum = header_checksum(header);
@@ -82,10 +82,10 @@ p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
     if (memcmp(header.magic, LOG_MAGIC, sizeof(header.magic)) != 0 ||
         header.checksum != header_checksum(header) || header.round % 2 != place)
       continue;
-    if (header.version != P3L_FORMAT_VERSION)
+    if (header.version != P3L_LOG_VERSION)
       return p3l_fail(error, P3L_WRONG_VERSION,
                       "%s has version %u of the format, this library knows version %u", path,
-                      header.version, P3L_FORMAT_VERSION);
+                      header.version, P3L_LOG_VERSION);
     if (memcmp(header.store_id, store_id, sizeof(header.store_id)) != 0) {
       foreign = true;
       continue;

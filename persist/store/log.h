@@ -52,6 +52,8 @@ typedef struct p3l_frame {
 } p3l_frame;
 _Static_assert(sizeof(p3l_frame) == 32, "no padding in the log");
 
+/* Of the log's own format; that of the store is in its header page. */
+#define P3L_LOG_VERSION 1u
 #define P3L_LOG_FRAMES 4096u /* where frames begin in the file */
 
 typedef struct p3l_log {

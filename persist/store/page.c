@@ -42,7 +42,8 @@ const char *p3l_page_fault(const p3l_page *page, p3l_page_number number) {
 
 const char *p3l_page_head_fault(const p3l_page *page, p3l_page_number number) {
   if (page->number != number.n) return "is another page that was written to the wrong place";
-  if (page->kind < P3L_PAGE_HEADER || page->kind > P3L_PAGE_DATA || page->zero != 0)
+  if (page->kind < P3L_PAGE_HEADER || page->kind > P3L_PAGE_DATA ||
+      page->generation >= (number.n == 0 ? 1 : P3L_GENERATIONS))
     return "is of no known kind";
   if ((page->kind == P3L_PAGE_HEADER) != (number.n == 0))
     return "is of a kind that does not belong there";
@@ -74,10 +75,10 @@ p3l_code p3l_header_check(const p3l_page *page, const char *path, p3l_error *err
                     "such a machine and "
                     "copy its objects",
                     path);
-  if (header->version != P3L_FORMAT_VERSION)
+  if (header->version < P3L_OLDEST_VERSION || header->version > P3L_FORMAT_VERSION)
     return p3l_fail(error, P3L_WRONG_VERSION,
-                    "%s has version %u of the format, this library knows version %u", path,
-                    header->version, P3L_FORMAT_VERSION);
+                    "%s has version %u of the format, this library knows versions %u to %u", path,
+                    header->version, P3L_OLDEST_VERSION, P3L_FORMAT_VERSION);
   if (header->page_size != P3L_PAGE_SIZE)
     return p3l_fail(error, P3L_WRONG_MACHINE,
                     "%s has pages of %u bytes, this library was built for %u", path,

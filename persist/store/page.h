@@ -3,7 +3,7 @@
  *
  *   0        4      6   8             16             24            32                 4096
  *   +--------+------+---+-------------+--------------+-------------+------------ ... --+
- *   | crc32c | kind | 0 | page number | log position | of the kind | payload           |
+ *   | crc32c | kind | g | page number | log position | of the kind | payload           |
  *   +--------+------+---+-------------+--------------+-------------+------------ ... --+
  *
  * Invariants:
@@ -12,6 +12,12 @@
  *     is written, checked when it is read.
  *  2. The page number says where the page belongs, so that a page at a wrong place is found out.
  *  3. The log position is the position of the checkpoint that wrote the page.
+ *  4. The generation (g) counts, modulo P3L_GENERATIONS, how often the page's free space held something
+ *     else before; it survives release and allocation (object_page.h). Of page 0 it is 0.
+ *
+ * Version 1 of the format has no generations: those bytes, and the bits of generations in type ids and
+ * pointers, are zero there. So a store of version 1 is read as it is, and becomes one of version 2 with
+ * the first deletion (p3l_format_raise()), after which libraries that know version 1 alone refuse it.
  */
 #ifndef P3L_PAGE_H
 #define P3L_PAGE_H
@@ -20,7 +26,8 @@
 #include "units.h"
 
 #define P3L_PAGE_SIZE 4096u
-#define P3L_FORMAT_VERSION 1u
+#define P3L_FORMAT_VERSION 2u
+#define P3L_OLDEST_VERSION 1u
 
 typedef enum p3l_page_kind {
   P3L_PAGE_HEADER = 1, /* page 0 */
@@ -31,7 +38,7 @@ typedef enum p3l_page_kind {
 typedef struct p3l_page {
   uint32_t checksum;
   uint16_t kind;
-  uint16_t zero;
+  uint16_t generation;
   uint64_t number;
   uint64_t checkpoint; /* log position */
   uint64_t next; /* free pages: page number of the next, 0 at the end; of data pages: the owner's */

@@ -158,6 +158,9 @@ p3l_code p3l_page_allocate_run(p3l_pager_transaction *transaction, size_t count,
                                p3l_page_number *first, p3l_error *error);
 p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
                           p3l_error *error);
+/* The header page says from now on that the store is of today's version of the format. To be called before
+ * a change that earlier versions do not have. */
+p3l_code p3l_format_raise(p3l_pager_transaction *transaction, p3l_error *error);
 
 /* The transaction's view of a page, its private copy or the committed state; valid until the next
  * call with this transaction. */

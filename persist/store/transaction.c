@@ -91,6 +91,7 @@ p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *
   p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
   if (code != P3L_OK) return code;
   p3l_header *header = p3l_header_of(zero);
+  uint16_t generation = 0;
 
   if (header->first_free != 0) {
     *number = (p3l_page_number){header->first_free};
@@ -102,6 +103,7 @@ p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *
                       (unsigned long long)number->n);
     header->first_free = (*page)->next;
     header->free_count--;
+    generation = (*page)->generation;
   } else {
     *number = (p3l_page_number){header->page_count};
     code = new_page(transaction, *number, page, error);
@@ -110,6 +112,7 @@ p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *
   }
   p3l_page_changed(transaction, zero, offsetof(p3l_page, payload), sizeof(*header));
   p3l_page_init(*page, P3L_PAGE_DATA, *number);
+  (*page)->generation = generation;
   p3l_page_changed(transaction, *page, 0, P3L_PAGE_SIZE);
   return P3L_OK;
 }
@@ -177,6 +180,19 @@ p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number nu
   header->first_free = number.n;
   header->free_count++;
   p3l_page_changed(transaction, zero, offsetof(p3l_page, payload), sizeof(*header));
+  return P3L_OK;
+}
+
+p3l_code p3l_format_raise(p3l_pager_transaction *transaction, p3l_error *error) {
+  const p3l_page *seen;
+  p3l_page *zero;
+  p3l_code code = p3l_page_seen(transaction, (p3l_page_number){0}, &seen, error);
+  if (code != P3L_OK || ((const p3l_header *)seen->payload)->version >= P3L_FORMAT_VERSION)
+    return code;
+  code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
+  if (code != P3L_OK) return code;
+  p3l_header_of(zero)->version = P3L_FORMAT_VERSION;
+  p3l_page_changed(transaction, zero, offsetof(p3l_page, payload), sizeof(p3l_header));
   return P3L_OK;
 }
 

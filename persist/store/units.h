@@ -33,7 +33,9 @@ typedef struct p3l_file_offset {
   uint64_t byte;
 } p3l_file_offset;
 
-/* Bits 63 to 56 are the tag of a pointer that is not yet swizzled; docs/design/persist.md, 1.2. */
+/* Bits 63 to 56 are tag and generation of a pointer that is not yet swizzled; docs/design/persist.md, 1.2. */
 #define P3L_ADDRESS_BITS 56
+/* Generations of a place of the store: 0 to 30 (surrogate.h). */
+#define P3L_GENERATIONS 31u
 
 #endif

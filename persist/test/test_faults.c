@@ -277,7 +277,7 @@ static void a_read_only_file_system_too(void **state) {
 static const char *foreign_files(void) {
   p3l_error error = {.message = ""};
   p3l_pager *pager;
-  uint32_t version = 2, order = 0x04030201, pages = 16384;
+  uint32_t version = 3, order = 0x04030201, pages = 16384;
   const struct {
     const char *name;
     off_t at;
@@ -287,7 +287,7 @@ static const char *foreign_files(void) {
     const char *cause;
   } cases[] = {
       {path, 32, "SQLite format 3", 16, P3L_NOT_A_STORE, "does not begin as one"},
-      {path, 48, &version, 4, P3L_WRONG_VERSION, "has version 2 of the format"},
+      {path, 48, &version, 4, P3L_WRONG_VERSION, "has version 3 of the format"},
       {path, 52, &order, 4, P3L_WRONG_MACHINE, "another byte order"},
       {path, 56, &pages, 4, P3L_WRONG_MACHINE, "has pages of 16384 bytes"},
       {path, 60, "\4", 1, P3L_WRONG_MACHINE, "pointer size"},

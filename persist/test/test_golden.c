@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
+#include "allocate.h"
 #include "log.h"
 #include "tool.h"
 
@@ -115,8 +116,53 @@ static void deleted_and_moved(void **state) {
   golden("holes");
 }
 
+static void places_used_again(void **state) {
+  (void)state;
+  golden("reused");
+}
+
+static uint32_t version_of(p3l_pager *pager) {
+  p3l_page zero;
+  p3l_error error;
+  assert_int_equal(p3l_pager_read(pager, (p3l_page_number){0}, &zero, &error), P3L_OK);
+  return p3l_header_of(&zero)->version;
+}
+
+/* With the first deletion, and not before: an earlier library can open it until then. */
+static void version_1_becomes_version_2(void **state) {
+  (void)state;
+  char folder[] = "/tmp/p3l-golden-XXXXXX", path[64], path_log[64];
+  p3l_pager_options options = {0};
+  p3l_pager_transaction *transaction;
+  p3l_pager *pager;
+  p3l_error error;
+  p3l_address address;
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof(path), "%s/s", folder);
+  snprintf(path_log, sizeof(path_log), "%s/s-log", folder);
+  copy(GOLDEN "ring", path);
+  copy(GOLDEN "ring-log", path_log);
+  assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
+  assert_int_equal(p3l_room_take(transaction, 1, 24, (p3l_address){0}, &address, &error), P3L_OK);
+  assert_int_equal(p3l_room_generation(transaction, address), 0);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
+  assert_int_equal(version_of(pager), 1);
+  assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
+  assert_int_equal(p3l_room_give(transaction, address, &error), P3L_OK);
+  assert_int_equal(p3l_room_take(transaction, 1, 24, (p3l_address){0}, &address, &error), P3L_OK);
+  assert_int_equal(p3l_room_generation(transaction, address), 1);
+  assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
+  assert_int_equal(version_of(pager), 2);
+  assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
+  unlink(path);
+  unlink(path_log);
+  rmdir(folder);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_in_the_log),
-                                     cmocka_unit_test(deleted_and_moved)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_in_the_log), cmocka_unit_test(deleted_and_moved),
+      cmocka_unit_test(places_used_again), cmocka_unit_test(version_1_becomes_version_2)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

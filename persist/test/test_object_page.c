@@ -25,8 +25,8 @@ static void pieces_lie_where_the_picture_says(void **state) {
   (void)state;
   p3l_page page = fresh();
   const uint8_t *bytes = (const uint8_t *)&page;
-  assert_int_equal(p3l_piece_add(&page, 3, 20), 80);      /* 32 bytes */
-  assert_int_equal(p3l_piece_add(&page, 0x1234, 1), 112); /* 16 bytes */
+  assert_int_equal(p3l_piece_add(&page, 3, 20), 80);     /* 32 bytes */
+  assert_int_equal(p3l_piece_add(&page, 0x234, 1), 112); /* 16 bytes */
   assert_int_equal(p3l_piece_add(&page, 5, 64), 128);
   assert_null(p3l_data_page_fault(&page));
   /* use, count, end = 192, no holes */
@@ -34,7 +34,7 @@ static void pieces_lie_where_the_picture_says(void **state) {
   /* Starts at granules 5, 7 and 8. */
   assert_memory_equal(bytes + 48, "\xa0\x01\0\0\0\0\0\0", 8);
   /* Types from the end of the page. */
-  assert_memory_equal(bytes + 4090, "\x05\0\x34\x12\x03\0", 6);
+  assert_memory_equal(bytes + 4090, "\x05\0\x34\x02\x03\0", 6);
 
   p3l_piece piece;
   assert_true(p3l_piece_at(of(&page), 111, &piece));
@@ -59,7 +59,49 @@ static void pieces_lie_where_the_picture_says(void **state) {
   assert_int_equal(of(&page)->end, 80);
   assert_int_equal(of(&page)->hole_bytes, 0);
   p3l_page empty = fresh();
+  empty.generation = 1; /* what comes next is not taken for what was there */
   assert_memory_equal(&page, &empty, sizeof(page));
+}
+
+/* An id is 11 bits of type and 5 of generation; a hole has the next one, two that become one the later. */
+static void generations_lie_beside_types(void **state) {
+  (void)state;
+  p3l_page page = fresh();
+  const uint8_t *bytes = (const uint8_t *)&page;
+  p3l_piece piece;
+  for (int i = 0; i < 4; i++) p3l_piece_add(&page, 3, 32); /* at 80, 112, 144, 176 */
+  assert_false(p3l_has_generations(of(&page)));
+  p3l_piece_remove(&page, 112);
+  assert_memory_equal(bytes + 4088, "\x03\0\x03\0\x00\x08\x03\0", 8); /* hole: 1 << 11 */
+  assert_false(p3l_has_generations(of(&page)));
+  assert_int_equal(p3l_piece_add(&page, 5, 32), 112);
+  assert_memory_equal(bytes + 4088, "\x03\0\x03\0\x05\x08\x03\0", 8);
+  assert_true(p3l_has_generations(of(&page)));
+  assert_int_equal(p3l_type_of_all(of(&page)), P3L_HOLE);
+  p3l_piece_remove(&page, 112); /* 2 */
+  p3l_piece_remove(&page, 144); /* 1, and both become one hole */
+  assert_true(p3l_piece_at(of(&page), 150, &piece));
+  assert_int_equal(piece.offset, 112);
+  assert_int_equal(piece.generation, 2);
+  assert_int_equal(p3l_piece_add(&page, 6, 16), 112);
+  assert_true(p3l_piece_at(of(&page), 128, &piece)); /* what is left of the hole */
+  assert_int_equal(piece.type, P3L_HOLE);
+  assert_int_equal(piece.generation, 2);
+  p3l_piece_set_type(&page, 1, P3L_FORWARD);
+  assert_true(p3l_piece_at(of(&page), 112, &piece));
+  assert_int_equal(piece.type, P3L_FORWARD);
+  assert_int_equal(piece.generation, 2);
+  p3l_piece_set_type(&page, 1, 6);
+  assert_null(p3l_data_page_fault(&page));
+  for (int round = 0; round < 40; round++) { /* at the end of the page; it counts by 31 */
+    assert_true(p3l_piece_at(of(&page), 176, &piece));
+    assert_int_equal(piece.generation, round == 0 ? 0 : (1 + round) % 31);
+    p3l_piece_remove(&page, 176);
+    assert_int_equal(of(&page)->end, 128); /* with the hole of generation 2 before it */
+    assert_int_equal(p3l_piece_add(&page, 3, 48), 128);
+    assert_int_equal(p3l_piece_add(&page, 3, 32), 176);
+    p3l_piece_remove(&page, 128);
+  }
 }
 
 static void a_page_takes_one_of_4000_bytes_or_223_of_16(void **state) {
@@ -80,7 +122,7 @@ static void a_page_takes_one_of_4000_bytes_or_223_of_16(void **state) {
 /* Four ids are asked at once: each at each place among others, behind anything. */
 static void ids_are_told_all_at_once(void **state) {
   (void)state;
-  static const p3l_type_id ids[] = {1, 2, 0x100, 0x7fff, 0x8000, 0xfffe, P3L_HOLE, P3L_FORWARD};
+  static const p3l_type_id ids[] = {1, 2, 0x100, 0x3ff, 0x400, 0x7fe, P3L_HOLE, P3L_FORWARD};
   enum { IDS = sizeof(ids) / sizeof(ids[0]), MOST = 9 };
   for (uint32_t count = 1; count <= MOST; count++)
     for (uint32_t at = 0; at < count; at++)
@@ -191,7 +233,7 @@ static int model_place(const model *m, int count) {
 static void add(model *m) {
   int bytes = random_below(8) == 0 ? (int)random_below(1500) : 1 + (int)random_below(100);
   int count = bytes == 0 ? 1 : (bytes + 15) / 16, place = model_place(m, count);
-  p3l_type_id type = (p3l_type_id)(1 + random_below(0xfffe));
+  p3l_type_id type = (p3l_type_id)(1 + random_below(0x7fe));
   uint32_t offset = p3l_piece_add(&m->page, type, (uint32_t)bytes);
   assert_int_equal(offset, place * 16);
   if (place == 0) return;
@@ -367,6 +409,7 @@ static void noise_is_survived(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_lie_where_the_picture_says),
+      cmocka_unit_test(generations_lie_beside_types),
       cmocka_unit_test(a_page_takes_one_of_4000_bytes_or_223_of_16),
       cmocka_unit_test(ids_are_told_all_at_once),
       cmocka_unit_test(a_hole_without_room_for_a_type_id_must_fit_exactly),

@@ -68,7 +68,7 @@ static void a_header_says_what_it_was_made_by(void **state) {
   /* The format, as bytes: a change of it must change the version. */
   const uint8_t *bytes = (const uint8_t *)&page;
   assert_memory_equal(bytes + 32, "P3L store\r\n\x1a\n\0\0", 15);
-  assert_memory_equal(bytes + 48, "\x01\0\0\0\x04\x03\x02\x01\0\x10\0\0\x08\0\0\0\x01\x02\x03", 19);
+  assert_memory_equal(bytes + 48, "\x02\0\0\0\x04\x03\x02\x01\0\x10\0\0\x08\0\0\0\x01\x02\x03", 19);
 
   page.payload[0] ^= 1;
   assert_int_equal(p3l_header_check(&page, "store", &error), P3L_NOT_A_STORE);

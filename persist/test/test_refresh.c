@@ -158,7 +158,7 @@ static void set_any(const p3l_type *type, uint64_t kind) {
   commit();
 }
 
-/* The new object begins where the old one began, so that the slot's bytes are the same again. */
+/* The new object begins where the old one began; the slot has its generation. */
 static void another_object_in_the_place_of_one(void **state) {
   (void)state;
   start();
@@ -166,12 +166,15 @@ static void another_object_in_the_place_of_one(void **state) {
   must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
   commit();
   set_any(&p3l_type_of_item, 1);
-  void *surrogate = p3l_surrogate(P3L_LD(((holder *)p3l_root(writer, "holder"))->any));
+  uint64_t surrogate =
+      (uint64_t)(uintptr_t)p3l_surrogate(P3L_LD(((holder *)p3l_root(writer, "holder"))->any));
   open_reader();
   holder *all = p3l_root(reader, "holder");
   assert_int_equal(((item *)P3L_LD(all->any))->value, 100);
   set_any(&p3l_type_of_pair, 2);
-  assert_ptr_equal(p3l_surrogate(P3L_LD(((holder *)p3l_root(writer, "holder"))->any)), surrogate);
+  assert_int_equal(
+      (uint64_t)(uintptr_t)p3l_surrogate(P3L_LD(((holder *)p3l_root(writer, "holder"))->any)),
+      surrogate + (UINT64_C(1) << 56));
   all = p3l_root(reader, "holder");
   assert_int_equal(((item *)P3L_LD(all->any))->value, 100);
   refresh();
@@ -210,6 +213,49 @@ static void check_large(uint64_t count, uint64_t value) {
   assert_int_equal(all->count, count);
   number *numbers = (number *)(void *)P3L_LD(all->large);
   for (uint64_t i = 0; i < count; i += 100) assert_int_equal(numbers[i].value, value + i);
+}
+
+static p3l_error told;
+static jmp_buf back;
+static void tell(void *state, const p3l_error *error) {
+  (void)state;
+  told = *error;
+  longjmp(back, 1);
+}
+
+/* In the store the slot is as it was, and so it does not lead to what came in the place. */
+static void a_slot_that_nobody_changed_goes_stale(void **state) {
+  (void)state;
+  start();
+  begin();
+  must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
+  commit();
+  set_any(&p3l_type_of_item, 1);
+  open_reader();
+  holder *mine = p3l_root(writer, "holder"), *all = p3l_root(reader, "holder");
+  assert_int_equal(((item *)P3L_LD(all->any))->value, 100);
+  item *old = P3L_LD(mine->any);
+  uint64_t place = (uint64_t)(uintptr_t)p3l_surrogate(old);
+  begin();
+  p3l_delete(writer, old);
+  commit();
+  begin();
+  pair *made = p3l_new_near(writer, pair, mine);
+  made->values[0] = 200;
+  assert_int_equal((uint64_t)(uintptr_t)p3l_surrogate(made), place + (UINT64_C(1) << 56));
+  must(p3l_set_root(writer, "made", made));
+  commit();
+  refresh();
+  all = p3l_root(reader, "holder");
+  told.code = P3L_OK;
+  p3l_on_fault(tell, NULL);
+  if (setjmp(back) == 0) (void)P3L_LD(all->any);
+  p3l_on_fault(NULL, NULL);
+  assert_int_equal(told.code, P3L_DANGLING);
+  assert_non_null(strstr(told.message, "where another object is now"));
+  pair *seen = p3l_root(reader, "made");
+  assert_int_equal(seen->values[0], 200);
+  finish();
 }
 
 static void large_objects_too(void **state) {
@@ -277,6 +323,7 @@ int main(void) {
       cmocka_unit_test(one_version_until_refresh),
       cmocka_unit_test(what_did_not_change_stays),
       cmocka_unit_test(another_object_in_the_place_of_one),
+      cmocka_unit_test(a_slot_that_nobody_changed_goes_stale),
       cmocka_unit_test(large_objects_too),
       cmocka_unit_test(a_type_that_came_later),
       cmocka_unit_test(misuse_is_refused),

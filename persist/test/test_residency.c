@@ -349,7 +349,7 @@ static void a_page_that_is_offered_is_not_read_again(void **state) {
   assert_int_equal(p3l_residency_offer(f.store, number, &page, &error), P3L_OK);
   assert_int_equal(p3l_residency_offer(f.store, number, &page, &error), P3L_OK); /* no-op */
   assert_true(p3l_residency_has(f.store, last));
-  assert_int_equal(p3l_resolve(f.store, last, &memory, &error), P3L_OK);
+  assert_int_equal(p3l_resolve(f.store, p3l_surrogate_make(last, 0), &memory, &error), P3L_OK);
   pthread_mutex_unlock(&f.store->slow);
   assert_int_equal(f.store->statistics.reads, reads);
   assert_int_equal(((part *)memory)->id, 300); /* 60 a page, the same offset */

@@ -129,10 +129,10 @@ static void a_range_has_the_objects_that_overlap_it(void **state) {
   p3l_place place;
   assert_false(p3l_place_of(b.memory, &place));
   p3l_store *store;
-  p3l_address address;
-  assert_true(p3l_memory_address(b.memory + 5, &store, &address));
+  uint64_t surrogate;
+  assert_true(p3l_memory_surrogate(b.memory + 5, &store, &surrogate));
   assert_ptr_equal(store, f.store);
-  assert_int_equal(address.byte, 0x2055);
+  assert_int_equal(p3l_surrogate_address(surrogate).byte, 0x2055);
   fixture_drop(&f);
 }
 

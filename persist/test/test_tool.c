@@ -281,7 +281,7 @@ static void each_damage_is_told(void **state) {
     const char *says;
   } cases[] = {
       {2, 88, 0x7fff12345678, 8, "page 2: the node at byte 80 has at byte 8 what is no pointer"},
-      {2, 88, UINT64_C(0x8100000000002050), 8, "what is no pointer"},
+      {2, 88, UINT64_C(0xa000000000002050), 8, "what is no pointer"},
       {2, 4094, 9, 2, "page 2: the object at byte 80 is of type 9, which is not in the table"},
       {2, 32, 7, 2, "page 2 has data of no known use"},
       {2, 40, 77, 8, "page 2 should be on a list, and no list leads to it"},

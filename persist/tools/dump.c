@@ -31,7 +31,7 @@ static p3l_code print_json(cJSON *json, bool whole, FILE *to, p3l_error *error) 
 static const char *note_on(const p3l_survey *survey, uint64_t value) {
   p3l_address begin;
   if (!p3l_slot_possible(value)) return "no pointer";
-  if (p3l_survey_lead(survey, p3l_slot_address(value), &begin) == P3L_TO_NOTHING) return "dangling";
+  if (p3l_survey_lead(survey, value, &begin) == P3L_TO_NOTHING) return "dangling";
   return NULL;
 }
 
@@ -43,7 +43,7 @@ static p3l_code dump_pointer(void *state, const p3l_found *found, uint64_t offse
   (void)found;
   if (value == 0) return P3L_OK;
   const char *note = note_on(dumping->survey, value);
-  const char *target = p3l_address_text(p3l_slot_address(value));
+  const char *target = p3l_address_text(p3l_surrogate_address(value));
   if (!dumping->options->json) {
     fprintf(dumping->to, "  +%llu -> %s%s%s\n", (unsigned long long)offset, target,
             note == NULL ? "" : "  ", note == NULL ? "" : note);
@@ -109,7 +109,7 @@ static p3l_code dump_root(void *state, const p3l_root_entry *entry, p3l_error *e
   if (options->root != NULL && strcmp(options->root, entry->name) != 0) return P3L_OK;
   dumping->found = true;
   const char *name = p3l_printable(entry->name);
-  const char *target = p3l_address_text((p3l_address){entry->address});
+  const char *target = p3l_address_text(p3l_surrogate_address(entry->address));
   if (!options->json) {
     fprintf(dumping->to, "root \"%s\" -> %s\n", name, target);
     return P3L_OK;

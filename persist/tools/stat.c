@@ -65,7 +65,7 @@ static void print_pages(const counted *counted, FILE *to) {
 static p3l_code print_root(void *state, const p3l_root_entry *entry, p3l_error *error) {
   (void)error;
   fprintf(state, "root             \"%s\" at %s\n", p3l_printable(entry->name),
-          p3l_address_text((p3l_address){entry->address}));
+          p3l_address_text(p3l_surrogate_address(entry->address)));
   return P3L_OK;
 }
 
