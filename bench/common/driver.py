@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterable
+from typing import Callable, Dict, Iterable, Optional, Sequence
 
 import figure
 from figure import Figure
@@ -19,19 +19,23 @@ from processes import Trouble
 from servers import HARDMETER, Playground
 
 Part = Callable[[Playground, bool, Callable[[str], None]], Iterable[Figure]]
+# Restricts what parts measure to cases whose names contain one of these words.
+Choose = Callable[[Sequence[str]], None]
 
 
-def run(name: str, documentation: str, parts: Dict[str, Part]) -> int:
-    """Measures what the command line asks for and prints it; returns the exit status."""
+def run(name: str, documentation: str, parts: Dict[str, Part], choose: Optional[Choose] = None) -> int:
+    """Measures what the command line asks for and prints it; returns the exit status. With `choose` there is `--case`."""
     try:
-        return _measure(name, documentation, parts)
+        return _measure(name, documentation, parts, choose)
     except KeyboardInterrupt:
         print("bench: interrupted; everything is cleared away", file=sys.stderr)
         return 130
 
 
-def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
-    arguments = _parse(documentation, parts)
+def _measure(name: str, documentation: str, parts: Dict[str, Part], choose: Optional[Choose]) -> int:
+    arguments = _parse(documentation, parts, choose is not None)
+    if choose and arguments.case:
+        choose(arguments.case)
     if arguments.list:
         print(figure.HEADING)
         for part in parts:
@@ -74,7 +78,7 @@ def _measure(name: str, documentation: str, parts: Dict[str, Part]) -> int:
     return 2 if broken else 1 if short else 0
 
 
-def _parse(documentation: str, parts: Dict[str, Part]) -> argparse.Namespace:
+def _parse(documentation: str, parts: Dict[str, Part], cases: bool) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=documentation.splitlines()[0],
         epilog=documentation,
@@ -85,6 +89,8 @@ def _parse(documentation: str, parts: Dict[str, Part]) -> argparse.Namespace:
         "--quick", action="store_true", default=quick, help="few repetitions, a small file: does it work? (or QUICK=1)"
     )
     parser.add_argument("--only", action="append", choices=parts, metavar="PART", help="only this part; several times")
+    if cases:
+        parser.add_argument("--case", action="append", metavar="WORDS", help="only cases whose name contains this; several times")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print")
     parser.add_argument("--results", metavar="FILE", help="also write each figure as a line of JSON")
     parser.add_argument("--list", action="store_true", help="print the table's heading and the parts, measure nothing")

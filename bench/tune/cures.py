@@ -11,9 +11,8 @@ from servers import Playground
 
 Say = Callable[[str], None]
 
-# A session that is idle already is not ended, full pages are filled anew by a rewrite, huge pages need the kernel, and a pool
-# that the command line sets needs a person.
-UNTRIED = {"idle-in-transaction", "fillfactor", "huge-pages", "shared-buffers"}
+# A session that is idle already is not ended, and huge pages need the kernel.
+UNTRIED = {"idle-in-transaction", "huge-pages"}
 
 # All that a remedy may change: settings of databases and roles, the server's own file, indexes, options of tables.
 STATE = """
@@ -51,7 +50,7 @@ def _apply(server: bed.TunedServer, commands: List[str], restart: bool) -> None:
         server.restart()
 
 
-def _cured(server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, bool]]:
+def _cured(playground: Playground, server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, bool]]:
     """The finding, what is seen once its remedy is applied, and whether undoing it brings all back; nothing where the fault is
     not named."""
     before = bed.looked(server, fault.load, fault.seconds, fault.holder)
@@ -59,6 +58,9 @@ def _cured(server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, 
     if finding is None:
         return None
     finding["active_ms"] = _active_ms(before)
+    if fault.cure_bed:
+        with bed.running(playground, fault.cure_bed) as other:
+            return finding, bed.looked(other, fault.load, fault.seconds), True
     state = server.query(STATE)
     restart = any(change["takes"] == "restart" for change in finding["changes"])
     _apply(server, [*_commands(finding, "apply"), *fault.cure_sql], restart)
@@ -77,7 +79,7 @@ def cured(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
         with bed.running(playground, one) as server:
             for case in (case for case in cases if case.bed is one):
                 with faults.in_place(server, case):
-                    found = _cured(server, case)
+                    found = _cured(playground, server, case)
                 if found is None:
                     say(f"{case.name}: not named")
                     continue

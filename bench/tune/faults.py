@@ -31,6 +31,8 @@ class Fault:
     vacuum: str = "VACUUM ANALYZE"
     # What the application does instead, where the remedy is its own; and what an operator chooses, where no program may.
     cure: Optional[Load] = None
+    # The server that an operator starts instead, where the command line has the setting.
+    cure_bed: Optional[Bed] = None
     cure_sql: Sequence[str] = ()
     cure_undo: Sequence[str] = ()
 
@@ -111,6 +113,7 @@ FAULTS = [
         ["shared-buffers"],
         Load(arguments=["-S"]),
         bed=Bed("tune-pool", 10, command_line={"shared_buffers": "1MB"}),
+        cure_bed=Bed("tune-large-pool", 10),
     ),
     Fault(
         "work_mem of 64 kB, hash join",
@@ -190,6 +193,8 @@ FAULTS = [
             *_set("synchronous_commit = off"),
         ],
         [*DROPPED, *_reset("synchronous_commit")],
+        # Pages that are full already get their room by a rewrite.
+        cure_sql=["VACUUM FULL full_pages"],
     ),
     Fault(
         "dead rows without vacuum",
@@ -246,6 +251,12 @@ INNOCENT = [
     ),
     Fault("a long report", ["idle-in-transaction"], holder="SELECT count(*), pg_sleep(60) FROM pgbench_branches"),
 ]
+
+
+def choose(words: Sequence[str]) -> None:
+    """Leaves only the faults and innocent habits whose names contain one of these words."""
+    for cases in (FAULTS, INNOCENT):
+        cases[:] = [case for case in cases if any(word in case.name for word in words)]
 
 
 def place(found: Sequence[str], wanted: Sequence[str]) -> int:

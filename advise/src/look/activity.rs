@@ -114,6 +114,13 @@ impl BackendSample {
         self.wait_type.as_deref() == Some("Lock")
     }
 
+    /// It commits: by its statement, or since it waits for the log or for standbys.
+    pub fn commits(&self) -> bool {
+        let word = self.query.trim_start().get(..3).unwrap_or_default();
+        let waits = self.wait.as_deref().is_some_and(|event| event.starts_with("WAL") || event == "SyncRep");
+        self.state == "active" && (waits || ["com", "end"].contains(&word.to_ascii_lowercase().as_str()))
+    }
+
     /// The client has the word.
     pub fn waits_for_client(&self) -> bool {
         self.state.starts_with("idle") || self.wait_type.as_deref() == Some("Client")
@@ -127,8 +134,9 @@ pub struct ActivitySample {
     pub at: f64,
     /// The backends that serve clients.
     pub backends: Vec<BackendSample>,
-    /// Of those that hold locks which others wait for, those that do not wait for a lock themselves.
-    pub holders: Vec<i32>,
+    /// Of those that hold locks which others wait for, those that do not wait for a lock themselves, as they were when
+    /// that was asked.
+    pub holders: Vec<BackendSample>,
     /// The sessions for whose locks `holders` were asked; 0: none was asked for.
     pub waiters: u64,
 }
@@ -197,12 +205,12 @@ impl Sampler {
     }
 }
 
-/// Those that hold the locks which some of these wait for, and do not wait for one themselves; and how many wait.
-fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<(Vec<i32>, u64), AdviseError> {
-    #[derive(Deserialize)]
-    struct Row {
-        pid: i32,
-    }
+/// Those that hold the locks which some of these wait for, and do not wait for one themselves; and how many wait. What
+/// holders do is read with the question: most change their state between two.
+fn holders(
+    session: &mut Session,
+    backends: &[BackendSample],
+) -> Result<(Vec<BackendSample>, u64), AdviseError> {
     let mut waiting: Vec<&BackendSample> =
         backends.iter().filter(|backend| backend.here && backend.waits_for_lock()).collect();
     // Of a queue for one row all but its first wait for that first one, which waits for the transaction that holds the row.
@@ -212,13 +220,16 @@ fn holders(session: &mut Session, backends: &[BackendSample]) -> Result<(Vec<i32
         return Ok((Vec::new(), 0));
     }
     let sql = format!(
-        "SELECT DISTINCT holder AS pid FROM unnest(ARRAY[{}]) AS waiting, \
-         unnest(pg_catalog.pg_blocking_pids(waiting)) AS holder",
+        "SELECT holder AS pid, coalesce(a.state, '') AS state, a.wait_event_type AS wait_type, a.wait_event AS wait, \
+         coalesce(a.query, '') AS query, true AS here, NULL::float8 AS xact_seconds, NULL::bigint AS xmin_age, \
+         coalesce(a.application_name, '') AS application \
+         FROM (SELECT DISTINCT holder FROM unnest(ARRAY[{}]) AS waiting, \
+               unnest(pg_catalog.pg_blocking_pids(waiting)) AS holder) hardmeter_look_holders, \
+         pg_catalog.pg_stat_get_activity(holder) a",
         pids.join(", ")
     );
-    let rows: Vec<Row> = ask(session, "asking who holds locks", &sql)?;
-    let waits = |pid| backends.iter().any(|backend| backend.pid == pid && backend.waits_for_lock());
-    let holders = rows.into_iter().map(|row| row.pid).filter(|pid| !waits(*pid)).collect();
+    let found: Vec<BackendSample> = ask(session, "asking who holds locks", &sql)?;
+    let holders = found.into_iter().filter(|backend| !backend.waits_for_lock()).collect();
     Ok((holders, pids.len() as u64))
 }
 
@@ -271,5 +282,10 @@ mod tests {
         assert_eq!(idle.waiting(), Some((Kind::Client, "idle in transaction")));
         let working = BackendSample { state: "active".into(), ..BackendSample::default() };
         assert_eq!(working.waiting(), None);
+        let text = |query: &str| BackendSample { query: query.into(), ..working.clone() };
+        assert!(
+            text("COMMIT;").commits() && text("end").commits() && sample("active", "IO", "WALSync").commits()
+        );
+        assert!(!text("SELECT 1").commits() && !text("").commits() && !idle.commits());
     }
 }

@@ -48,6 +48,8 @@ pub struct Blockers {
     pub waiters: u64,
     /// How often it was idle in its transaction then.
     pub idle: u64,
+    /// How often it committed then: the lock is held for no longer than it must be.
+    pub committing: u64,
     /// The program of the one that was idle most often.
     pub application: String,
     /// What that one ran last.
@@ -82,6 +84,9 @@ pub struct Look {
     pub counted: bool,
     /// Sessions that were idle in one transaction throughout the last ten samples of the look, the oldest first.
     pub idle_transactions: Vec<IdleTransaction>,
+    /// The age of the oldest snapshot of a transaction of 5 s or more, idle or at work, in transactions that began since:
+    /// vacuum removes nothing of them. 0: there is none.
+    pub oldest_snapshot: i64,
     /// Who held the locks that sessions waited for.
     pub blockers: Blockers,
     /// What it cost.
@@ -128,6 +133,8 @@ const SAMPLES: u32 = 100;
 /// Statements with a smaller part of the time are not explained.
 const LEAST_SHARE: f64 = 0.05;
 const MOST_EXPLAINED: usize = 5;
+/// A transaction of this age, in seconds, is a long one.
+const LONG: f64 = 5.0;
 
 /// Looks at a server for some time.
 ///
@@ -170,6 +177,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         active_backends: shares::ratio(time.active(), seconds),
         samples: samples.len() as u64,
         idle_transactions: idle_transactions(&samples),
+        oldest_snapshot: oldest_snapshot(&samples),
         blockers: blockers(&samples),
         database: during.database,
         tables: during.tables,
@@ -283,15 +291,23 @@ fn idle_transactions(samples: &[ActivitySample]) -> Vec<IdleTransaction> {
     found
 }
 
+/// The age of the oldest snapshot of a long transaction at the end.
+fn oldest_snapshot(samples: &[ActivitySample]) -> i64 {
+    let long = |backend: &&BackendSample| backend.xact_seconds.is_some_and(|seconds| seconds >= LONG);
+    let last = samples.iter().rev().take(1).flat_map(|sample| &sample.backends);
+    last.filter(long).filter_map(|backend| backend.xmin_age).max().unwrap_or(0)
+}
+
 /// Who held the locks that sessions waited for, and what they did.
 fn blockers(samples: &[ActivitySample]) -> Blockers {
     let mut found = Blockers::default();
     let mut idle: BTreeMap<i32, (u64, &BackendSample)> = BTreeMap::new();
     for sample in samples {
-        let mut waiters = sample.waiters; // counted once, if one of their holders is there
-        for backend in sample.backends.iter().filter(|backend| sample.holders.contains(&backend.pid)) {
+        let mut waiters = sample.waiters; // counted once, if one of their holders is known
+        for backend in &sample.holders {
             found.seen += 1;
             found.waiters += std::mem::take(&mut waiters);
+            found.committing += u64::from(backend.commits());
             if backend.state.starts_with("idle in transaction") {
                 found.idle += 1;
                 idle.entry(backend.pid).or_insert((0, backend)).0 += 1;
@@ -377,6 +393,20 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_snapshot_is_that_of_a_long_transaction() {
+        let backend = |seconds, age| BackendSample {
+            xact_seconds: Some(seconds),
+            xmin_age: Some(age),
+            ..BackendSample::default()
+        };
+        let sample = |backends| ActivitySample { backends, ..ActivitySample::default() };
+        let before = sample(vec![backend(90.0, 90_000)]);
+        let last = sample(vec![backend(6.0, 700), backend(7.0, 800), backend(0.1, 9000)]);
+        assert_eq!(oldest_snapshot(&[before, last]), 800);
+        assert_eq!(oldest_snapshot(&[]), 0);
+    }
+
+    #[test]
     fn holders_of_locks_are_counted() {
         let backend = |pid, state: &str, application: &str| BackendSample {
             pid,
@@ -384,19 +414,15 @@ mod tests {
             application: application.into(),
             ..BackendSample::default()
         };
-        let backends = vec![
-            backend(1, "idle in transaction", "web"),
-            backend(2, "active", "worker"),
-            backend(3, "idle in transaction", "other"),
-        ];
-        let sample = |holders: &[i32]| ActivitySample {
-            holders: holders.to_vec(),
+        let idle = backend(1, "idle in transaction", "web");
+        let commits = BackendSample { query: "COMMIT".into(), ..backend(2, "active", "worker") };
+        let sample = |holders: &[&BackendSample]| ActivitySample {
+            holders: holders.iter().map(|one| (*one).clone()).collect(),
             waiters: 4,
-            backends: backends.clone(),
             ..ActivitySample::default()
         };
-        let found = blockers(&[sample(&[1]), sample(&[1, 2]), sample(&[]), sample(&[77])]);
-        assert_eq!((found.seen, found.waiters, found.idle), (3, 8, 2));
+        let found = blockers(&[sample(&[&idle]), sample(&[&idle, &commits]), sample(&[])]);
+        assert_eq!((found.seen, found.waiters, found.idle, found.committing), (3, 8, 2, 1));
         assert_eq!(found.application, "web");
     }
 

@@ -97,6 +97,13 @@ impl TimeShares {
         ratio(self.seconds(kinds), self.active())
     }
 
+    /// The part of the active time that goes with these seconds of CPU: backends wait for a CPU less in proportion.
+    pub fn with_cpu_seconds(&self, seconds: f64) -> f64 {
+        let running = self.seconds(&[Kind::RunningUser, Kind::RunningKernel, Kind::Running]);
+        let queue = self.seconds(&[Kind::RunQueue]);
+        ratio(seconds, running).min(1.0) * ratio(running + queue, self.active())
+    }
+
     /// The part of the active time that went to waits whose event begins so, with the samples.
     pub fn waits(&self, prefixes: &[&str]) -> (f64, u64) {
         let waits =
@@ -240,6 +247,19 @@ mod tests {
         assert!((sum - 4.0).abs() < 1e-9 && shares.total == 4.0 && shares.exact);
         assert_eq!((shares.waits(&["transactionid"]).1, shares.busy), (3, 1));
         assert!((shares.active() - 3.35).abs() < 1e-9);
+    }
+
+    #[test]
+    fn less_cpu_time_is_less_waiting_for_a_cpu() {
+        let share = |kind, seconds| Share { kind, event: String::new(), seconds, n: 1 };
+        let shares =
+            [(Kind::RunningUser, 3.0), (Kind::RunningKernel, 1.0), (Kind::RunQueue, 4.0), (Kind::Io, 2.0)];
+        let shares = shares.map(|(kind, seconds)| share(kind, seconds)).to_vec();
+        let time = TimeShares { total: 10.0, shares, ..TimeShares::default() };
+        // Half of 4 s of CPU, and with it half of 4 s of waiting, of 10 s.
+        assert!((time.with_cpu_seconds(2.0) - 0.4).abs() < 1e-9);
+        assert!((time.with_cpu_seconds(40.0) - 0.8).abs() < 1e-9);
+        assert_eq!(TimeShares::default().with_cpu_seconds(1.0), 0.0);
     }
 
     #[test]

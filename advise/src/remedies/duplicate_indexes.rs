@@ -4,7 +4,7 @@
 //! of them enforces nothing. An index that is the beginning of another is no duplicate: it is smaller, and may be used
 //! on purpose.
 
-use crate::index_upkeep::{dropping, gain_of_dropping, COST_OF_ONE};
+use crate::index_upkeep::{dropping, gain_of_dropping, MODEL};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 pub(super) struct DuplicateIndexes;
@@ -45,18 +45,15 @@ impl Remedy for DuplicateIndexes {
             .tables
             .iter()
             .map(|table| {
-                let count = found.iter().filter(|(spare, _)| spare.table == table.oid).count();
-                gain_of_dropping(look, table, count)
+                let spare: Vec<&Index> =
+                    found.iter().map(|(spare, _)| *spare).filter(|spare| spare.table == table.oid).collect();
+                gain_of_dropping(look, table, &spare)
             })
             .sum();
         let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
         let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
         let prediction = match gain > 0.0 {
-            true => Prediction::gain(
-                gain,
-                effect,
-                format!("{:.1} % of a write's CPU for each index", COST_OF_ONE * 100.0),
-            ),
+            true => Prediction::gain(gain, effect, MODEL),
             false => {
                 Prediction::unknown(effect, "their tables were not written to during the look: space only")
             }

@@ -5,7 +5,7 @@
 //! an indexed column cannot be HOT, whatever room there is.
 
 use super::idle_in_transaction::holds_back;
-use crate::index_upkeep::{gain_of_dropping, mentions, COST_OF_ONE};
+use crate::index_upkeep::{gain_of_dropping, mentions, MODEL};
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Change, ChangeKind, Evidence, Index, Look, Prediction, Remedy, Table};
 
@@ -36,8 +36,10 @@ impl Remedy for Fillfactor {
             return None;
         }
         let candidates = look.tables.iter().filter(|table| is_short_of_room(look, table));
-        let gains =
-            candidates.map(|table| (gain_of_dropping(look, table, indexes(look, table).count()), table));
+        let gains = candidates.map(|table| {
+            let indexes: Vec<&Index> = indexes(look, table).collect();
+            (gain_of_dropping(look, table, &indexes), table)
+        });
         let (gain, table) = gains.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
         let hot = ratio(table.hot_updated, table.updated);
         let count = indexes(look, table).count();
@@ -55,8 +57,8 @@ impl Remedy for Fillfactor {
             ],
             prediction: Prediction::gain(
                 gain,
-                "updates that touch the table alone",
-                format!("{:.1} % of a write's CPU for each index, for the updates that are not HOT", COST_OF_ONE * 100.0),
+                "updates that touch the table alone, once all of its pages have room",
+                MODEL,
             ),
             apply: vec![format!(
                 "-- holds for pages that are filled from now on; all others: VACUUM FULL {}; (locks the table), or pg_repack",

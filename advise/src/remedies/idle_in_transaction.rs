@@ -7,13 +7,20 @@
 use crate::{Advice, Audience, Evidence, IdleTransaction, Look, Prediction, Remedy, Scope};
 
 const LEAST_SECONDS: f64 = 5.0;
-const LEAST_AGE: i64 = 500;
+pub(super) const LEAST_AGE: i64 = 500;
 
 pub(super) struct IdleInTransaction;
 
 /// Whether a transaction keeps vacuum from its work.
 pub(super) fn holds_back(one: &IdleTransaction) -> bool {
     one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE
+}
+
+/// Ends sessions that are idle in a transaction for long, from now on: also what keeps them from holding locks.
+pub(super) fn with_timeout(advice: Advice, look: &Look) -> Advice {
+    let risk = "a session that is ended loses its transaction; programs must connect again".to_owned();
+    let name = "idle_in_transaction_session_timeout";
+    Advice { risk, ..advice }.with_setting(&look.server, Scope::System, name, "30s")
 }
 
 impl Remedy for IdleInTransaction {
@@ -64,9 +71,9 @@ impl Remedy for IdleInTransaction {
             ],
             undo: Vec::new(),
             changes: Vec::new(),
-            risk: "a session that is ended loses its transaction; programs must connect again".into(),
+            risk: String::new(),
         };
-        Some(advice.with_setting(&look.server, Scope::System, "idle_in_transaction_session_timeout", "30s"))
+        Some(with_timeout(advice, look))
     }
 }
 

@@ -3,8 +3,9 @@
 //! Rule: 20 % of the active time or more waits for heavyweight locks, and of the sessions that hold them without waiting
 //! themselves, seen five times or more, half or more are idle in their transaction. A holder that works is no fault.
 
+use super::idle_in_transaction::with_timeout;
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy, Scope};
+use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
 
 const LEAST_WAITS: f64 = 0.2;
 const LEAST_SEEN: u64 = 5;
@@ -63,9 +64,9 @@ impl Remedy for SleepingHolder {
             ],
             undo: Vec::new(),
             changes: Vec::new(),
-            risk: "a session that is ended loses its transaction; programs must connect again".into(),
+            risk: String::new(),
         };
-        Some(advice.with_setting(&look.server, Scope::System, "idle_in_transaction_session_timeout", "30s"))
+        Some(with_timeout(advice, look))
     }
 }
 
@@ -87,6 +88,7 @@ mod tests {
                     idle,
                     application: "web".into(),
                     query: "UPDATE  t".into(),
+                    ..Blockers::default()
                 },
                 ..Look::default()
             }

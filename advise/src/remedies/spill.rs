@@ -5,10 +5,11 @@
 //! processor's caches was faster than one large sort (26 % less CPU), whereas a hash join in one batch was a quarter faster
 //! than in many.
 
-use super::shared_buffers::COST_OF_BLOCK;
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope, Statement};
 
+/// Seconds of CPU to write a block of a temporary file, or to read it, with the rows in it.
+const COST_OF_BLOCK: f64 = 3e-6;
 /// Seconds to create and remove one file.
 const COST_OF_FILE: f64 = 4e-5;
 
@@ -59,10 +60,10 @@ impl Remedy for Spill {
                 Evidence::new("work_mem", now, "kB", 1),
             ],
             prediction: Prediction::gain(
-                ratio(blocks * COST_OF_BLOCK + look.database.temp_files * COST_OF_FILE, look.time.active()) + waits,
+                look.time.with_cpu_seconds(blocks * COST_OF_BLOCK + look.database.temp_files * COST_OF_FILE) + waits,
                 format!("{:.0} blocks a second not written and read", ratio(blocks, look.seconds)),
-                "3 us of CPU a block and 40 us a file (assumed, not measured here), and the waits for temporary files; a hash \
-                 table that does not fit the caches costs misses: only a trial tells",
+                "3 us of CPU a block and 40 us a file (assumed, not measured here) with the run queue in proportion, and the \
+                 waits for temporary files; a hash table that does not fit the caches costs misses: only a trial tells",
             ),
             apply: vec![format!("-- or, for a trial in one session: SET work_mem = '{value}'")],
             undo: Vec::new(),

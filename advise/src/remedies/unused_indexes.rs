@@ -5,7 +5,7 @@
 //! duplicates, which have a remedy of their own.
 
 use super::duplicate_indexes::duplicates;
-use crate::index_upkeep::{dropping, gain_of_dropping, COST_OF_ONE};
+use crate::index_upkeep::{dropping, gain_of_dropping, MODEL};
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
@@ -42,7 +42,7 @@ impl Remedy for UnusedIndexes {
         };
         let found = look.tables.iter().filter(|table| table.inserted + table.updated > 0.0).map(|table| {
             let indexes = unused(table.oid);
-            (gain_of_dropping(look, table, indexes.len()), table, indexes)
+            (gain_of_dropping(look, table, &indexes), table, indexes)
         });
         let (gain, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
         if indexes.is_empty() {
@@ -77,10 +77,7 @@ impl Remedy for UnusedIndexes {
             prediction: Prediction::gain(
                 gain,
                 format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
-                format!(
-                    "{:.1} % of a write's CPU for each index; that more updates become HOT is left out",
-                    COST_OF_ONE * 100.0
-                ),
+                MODEL,
             ),
             apply: Vec::new(),
             undo: Vec::new(),
