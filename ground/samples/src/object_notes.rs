@@ -21,6 +21,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+/// The name of memory of a process that was in use only after the observer's last look at that process.
+pub const NOT_IN_TIME: &str = "not looked at in time";
+
 /// Number of a text in [`ObjectNotes::texts`]; texts repeat over up to a hundred thousand facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -9,7 +9,7 @@ use crate::tally::Tally;
 use hardmeter_samples::model::{
     CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementId,
 };
-use hardmeter_samples::object_notes::{ObjectPath, TextId};
+use hardmeter_samples::object_notes::{ObjectPath, TextId, NOT_IN_TIME};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::Arc;
@@ -327,7 +327,8 @@ impl ObjectCount {
         (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
     }
 
-    /// The three largest objects with at least 5 % each.
+    /// The three largest objects with at least 5 % each. Memory that was not looked at in time comes last, whatever its
+    /// size: a reader can do nothing about it.
     fn findings(
         &self,
         event: EventIndex,
@@ -354,7 +355,11 @@ impl ObjectCount {
             objects.iter().filter(|(object, parts)| size(object, parts).fraction() >= 0.05).collect();
         order.sort_by(|(a, x), (b, y)| {
             let texts = |(class, name): (TextId, TextId)| (index.text(class), index.text(name));
-            size(b, y).count.cmp(&size(a, x).count).then_with(|| texts(**a).cmp(&texts(**b)))
+            let unnamed = |object: &(TextId, TextId)| &**index.text(object.1) == NOT_IN_TIME;
+            unnamed(a)
+                .cmp(&unnamed(b))
+                .then_with(|| size(b, y).count.cmp(&size(a, x).count))
+                .then_with(|| texts(**a).cmp(&texts(**b)))
         });
         order.truncate(MOST);
         let finding = |((class, name), parts): (&(TextId, TextId), &FxHashMap<TextId, u64>)| {
@@ -391,9 +396,9 @@ mod tests {
 
     /// Table t: 0x1000..0x1100 is part p of block 1, 0x1100..0x1200 part q of block 1, 0x1200..0x1300 part p of
     /// block 2. 0x2000..0x3000 is "heap". Seen 0..10.
-    fn index() -> ObjectIndex {
+    fn index(table: &str) -> ObjectIndex {
         let mut notes = ObjectNotes::new("a server");
-        notes.texts.extend(["table", "t", "1", "2", "p", "q", "heap"].map(String::from));
+        notes.texts.extend(["table", table, "1", "2", "p", "q", "heap"].map(String::from));
         let path = |class, name, instance, part| ObjectPath {
             class: TextId(class),
             name: TextId(name),
@@ -414,8 +419,12 @@ mod tests {
     }
 
     fn counted(formulas: &[&str]) -> (ObjectCount, ObjectIndex) {
+        counted_in(index("t"), formulas)
+    }
+
+    fn counted_in(mut index: ObjectIndex, formulas: &[&str]) -> (ObjectCount, ObjectIndex) {
         let formulas = formulas.iter().map(|text| text.parse().expect("a formula")).collect();
-        let (mut count, mut index) = (ObjectCount::new(formulas, 64), index());
+        let mut count = ObjectCount::new(formulas, 64);
         // Three on part p (two blocks), one on q, two on the heap, the last one after the last observation;
         // one without an address.
         let samples = [(0x1000, 1), (0x1008, 1), (0x1200, 1), (0x1100, 1), (0x2000, 1), (0x2040, 20), (0, 1)];
@@ -477,6 +486,16 @@ mod tests {
             count.table(EventIndex(3), &[ObjectLevel::Class], (None, Ranking::Count), &index).rows,
             []
         );
+    }
+
+    #[test]
+    fn memory_not_looked_at_in_time_is_the_last_finding() {
+        let names = |(count, index): (ObjectCount, ObjectIndex)| -> Vec<String> {
+            let table = count.table(EventIndex(0), &[ObjectLevel::Class], (None, Ranking::Count), &index);
+            table.findings.iter().map(|finding| format!("{}/{}", finding.class, finding.name)).collect()
+        };
+        assert_eq!(names(counted(&[])), ["table/t", "heap/"], "four samples and two");
+        assert_eq!(names(counted_in(index(NOT_IN_TIME), &[])), ["heap/", &format!("table/{NOT_IN_TIME}")]);
     }
 
     #[test]

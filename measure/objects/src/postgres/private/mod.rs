@@ -29,6 +29,7 @@ use caches::{CacheIndex, CacheLayout};
 use chunks::Chunk;
 use contexts::{Block, Context, ContextLayout, Names, Readable, Snapshot, Tree};
 use hardmeter_samples::model::{Pid, VirtualAddress};
+use hardmeter_samples::object_notes::NOT_IN_TIME;
 use history::History;
 use nodes::NodeTypes;
 use std::collections::HashMap;
@@ -43,8 +44,6 @@ const SHARE: u32 = 200;
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The largest stretch that is named of memory outside contexts: what lies around it may be another's soon.
 const PAGE: u64 = 4096;
-/// What memory is called that came to be after the last walk.
-const NOT_IN_TIME: &str = "not looked at in time";
 /// The same of free space in a block.
 const PIECE: u64 = 256;
 
