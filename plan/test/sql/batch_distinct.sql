@@ -23,6 +23,14 @@ begin
     if line !~ 'Filter|Hash Cond' then return next line; end if;
   end loop;
 end $$;
+create function why_not(query text) returns setof text language plpgsql as $$
+declare
+  line text;
+begin
+  for line in execute 'explain (costs off) ' || query loop
+    if line ~ 'ccopt:' then return next line; end if;
+  end loop;
+end $$;
 -- Whether stock gives the same rows, and how many these are; and how many BatchAggs the plan has.
 create function same(query text) returns text language plpgsql as $$
 declare
@@ -44,12 +52,11 @@ select plan_of('select g, count(distinct k), sum(distinct k) from facts group by
 select plan_of('select distinct g, k from facts');
 select plan_of('select distinct d from facts');
 -- Left to PostgreSQL, and why.
-select plan_of('select count(distinct k), count(*) from facts');
-select plan_of('select count(distinct k), count(distinct v) from facts');
-select plan_of('select count(distinct k) filter (where v > 3) from facts');
-select plan_of('select count(distinct k + 1) from facts');
-select plan_of('select count(distinct (k, g)) from facts');
-select plan_of('select distinct on (g) g, k from facts');
+select why_not('select count(distinct k), count(*) from facts');
+select why_not('select count(distinct k), count(distinct v) from facts');
+select why_not('select count(distinct k) filter (where v > 3) from facts');
+select why_not('select count(distinct k + 1) from facts');
+select why_not('select count(distinct (k, g)) from facts');
 
 create function of_all() returns setof text language plpgsql as $$
 declare
