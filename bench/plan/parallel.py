@@ -1,4 +1,4 @@
-"""The 22 queries of TPC-H with two workers allowed, by stock PostgreSQL and with the extension, whose scans and joins run in workers."""
+"""The 22 queries of TPC-H with two workers allowed, by stock PostgreSQL and with the extension, whose scans, joins and aggregates run in workers."""
 
 import contextlib
 from typing import Callable, List
@@ -10,11 +10,16 @@ from servers import Playground
 
 WORKERS = "max_parallel_workers_per_gather=2"
 PRESET = "default"
+NODES = {
+    "plans with workers": "Gather",
+    "plans with BatchScan in workers": "Parallel Custom Scan",
+    "plans with BatchAgg in workers": "Partial Mode: Partial",
+}
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Time on the wall, which alone tells what workers gain; the same bars for answers and for slower queries."""
-    scale, blocks = ("0.1", 1) if quick else ("1", 6)
+    scale, blocks = tpch.scale(quick), 1 if quick else 6
     server = tpch.server(playground, scale, say)
     extension = tpch.Extension(playground)
     ways = {"stock": WORKERS, "ccopt": f"{extension.settings}; {WORKERS}"}
@@ -22,7 +27,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         figures = []
         for way, settings in ways.items():
             plans = _plans(server, settings, scale)
-            for name, node in {"plans with workers": "Gather", "plans with BatchScan in workers": "Parallel Custom Scan"}.items():
+            for name, node in NODES.items():
                 if way == "stock" and node != "Gather":
                     continue
                 having = sum(any(node in line for line in plan) for plan in plans)
@@ -31,7 +36,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         say(f"22 queries at scale {scale} with two workers allowed, {blocks} blocks")
         variants = [word for way, settings in ways.items() for word in ("--variant", f"{way}={settings}")]
         report = server.tpch("--settings", PRESET, "--clock", "wall", "--blocks", str(blocks), *variants)
-    return queries.of_parallel(report) + figures
+    return queries.of_parallel(report, scale) + figures
 
 
 def _plans(server: tpch.TpchServer, settings: str, scale: str) -> List[List[str]]:

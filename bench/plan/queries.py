@@ -21,31 +21,38 @@ def default(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def _measure(preset: str, playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    scale, blocks = ("0.1", "1") if quick else ("1", "6")
+    scale, blocks = tpch.scale(quick), "1" if quick else "6"
     server = tpch.server(playground, scale, say)
     with server.running():
         say(f"22 queries at scale {scale}, settings {preset}, {blocks} blocks")
         variants = tpch.Extension(playground).variants()
         report = server.tpch("--settings", preset, "--blocks", blocks, *variants)
-    return _figures(preset, report)
+    return _figures(preset, report, scale)
 
 
-def of_parallel(report: dict) -> List[Figure]:
+def _with_scale(name: str, scale: str) -> str:
+    """The name of what was measured; of scale 1 it is not said."""
+    return name if scale == "1" else f"{name} at scale {scale}"
+
+
+def of_parallel(report: dict, scale: str) -> List[Figure]:
     """Figures of a run with workers: the bars are that no answer differs and that no query is slower."""
     _check(report)
     total = report["totals"][1]
     ratios = {query["query"]: query["variants"][1]["ratio"] for query in report["queries"]}
     worst, _ = total["worst"]
+    name = _with_scale("parallel", scale)
     return [
-        _ratio("parallel: total", total["ratio"], "wall time of all 22 queries, to stock with workers", None),
-        _ratio("parallel: geometric mean", total["geometric_mean"], "of the 22 ratios to stock with workers", None),
-        _ratio(f"parallel: worst, Q{worst}", ratios[worst], "the query with the largest ratio to stock", None),
-        *_counts("parallel", total, len(ratios)),
+        _ratio(f"{name}: total", total["ratio"], "wall time of all 22 queries, to stock with workers", None),
+        _ratio(f"{name}: geometric mean", total["geometric_mean"], "of the 22 ratios to stock with workers", None),
+        _ratio(f"{name}: worst, Q{worst}", ratios[worst], "the query with the largest ratio to stock", None),
+        *_counts(name, total, len(ratios)),
     ]
 
 
-def _figures(preset: str, report: dict) -> List[Figure]:
+def _figures(preset: str, report: dict, scale: str) -> List[Figure]:
     _check(report)
+    preset = _with_scale(preset, scale)
     total = report["totals"][1]
     ratios = {query["query"]: query["variants"][1]["ratio"] for query in report["queries"]}
     worst, _ = total["worst"]

@@ -5,7 +5,7 @@ The throughput of the same statements (transactions.py) differs from leg to leg 
 
 import random
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, Iterator, Sequence
 
 import tpch
 from figure import Bar, Figure
@@ -17,6 +17,7 @@ BAR = 0.99
 # All of a run with the larger number less all of one with the smaller: without the start, and without first times.
 FEW, MANY = 100, 600
 DATABASE = "postgres"
+Transaction = Callable[[random.Random], Sequence[str]]
 # A new segment of the log is filled with zeros, 100,000 instructions for each of 500 transactions: in one run and not in another.
 LITTLE_LOG = ["wal_level=minimal", "max_wal_senders=0", "wal_init_zero=off", "full_page_writes=off"]
 
@@ -50,37 +51,74 @@ def fifty_rows(chance: random.Random) -> Sequence[str]:
     ]
 
 
+def one_row(chance: random.Random) -> Sequence[str]:
+    """Aggregates over one row of an index."""
+    return [f"SELECT count(*), sum(abalance), max(bid) FROM pgbench_accounts WHERE aid = {chance.randint(1, 100000)};"]
+
+
+def distinct_rows(chance: random.Random) -> Sequence[str]:
+    """DISTINCT over a short range of an index, as an aggregate and as a select."""
+    first = chance.randint(1, 99950)
+    among = f"FROM pgbench_accounts WHERE aid BETWEEN {first} AND {first + 49};"
+    return [f"SELECT count(DISTINCT abalance) {among}", f"SELECT DISTINCT bid, abalance {among}"]
+
+
+def insert_rows(chance: random.Random) -> Sequence[str]:
+    """INSERT ... SELECT of a short range of an index."""
+    first = chance.randint(1, 99950)
+    return [
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, bid, aid, abalance FROM pgbench_accounts "
+        f"WHERE aid BETWEEN {first} AND {first + 9};"
+    ]
+
+
 def no_rows(chance: random.Random) -> Sequence[str]:
     """Aggregates over an empty table."""
     del chance
     return ["SELECT count(*), sum(delta), max(mtime) FROM pgbench_history;"]
 
 
-TRANSACTIONS = {
+# Those that small statements are judged by, and the others.
+SMALL = {
     "select-only": select_only,
-    "TPC-B": tpc_b,
-    "aggregates of 50 rows": fifty_rows,
     "aggregates of no rows": no_rows,
+    "aggregates of 1 row": one_row,
+    "aggregates of 50 rows": fifty_rows,
+}
+OTHERS = {
+    "TPC-B": tpc_b,
+    "DISTINCT of 50 rows": distinct_rows,
+    "INSERT ... SELECT of 10 rows": insert_rows,
 }
 
 
-def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Instructions of a transaction with the extension loaded, to stock. Not shortened by --quick."""
+def small(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Look-ups, and aggregates over 0, 1 and 50 rows."""
     del quick
+    return _measure(SMALL, playground, say)
+
+
+def others(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Further statements that the extension looks at while they are planned."""
+    del quick
+    return _measure(OTHERS, playground, say)
+
+
+def _measure(transactions: Dict[str, Transaction], playground: Playground, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Instructions of a transaction with the extension loaded, to stock. Not shortened by --quick."""
     extension = tpch.Extension(playground)
     server = playground.server("native", settings=extension.server_settings())
     where = (Path(server.program("postgres")).parent, server.data, server.account, DATABASE)
     settings = [*LITTLE_LOG, *(f"{name}={value}" for name, value in extension.server_settings().items())]
     ways = {"stock": [], "loaded": extension.statements()}
-    figures = []
-    for name, transaction in TRANSACTIONS.items():
+    for name, transaction in transactions.items():
         each: Dict[str, float] = {}
         for way, statements in ways.items():
             say(f"instructions of {name}, {way}")
             counted = []
-            for transactions in (FEW, MANY):
+            for times in (FEW, MANY):
                 chance = random.Random(1)
-                lines = [line for _ in range(transactions) for line in transaction(chance)]
+                lines = [line for _ in range(times) for line in transaction(chance)]
                 # Rows that died in the run before, or lie in another order, would be this one's work.
                 with server.running():
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
@@ -89,8 +127,5 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         what = f"instructions of a transaction ({name}) on pgbench's tables in postgres --single, by callgrind"
         ratio = each["loaded"] / each["stock"]
         bar = Bar(round(1 / BAR, 3))
-        figures += [
-            Figure(f"{name}: instructions", ratio, "x", MANY - FEW, f"{what}, with the extension to stock", bar),
-            Figure(f"{name}: instructions of stock", each["stock"] / 1000, "thousand", MANY - FEW, what),
-        ]
-    return figures
+        yield Figure(f"{name}: instructions", ratio, "x", MANY - FEW, f"{what}, with the extension to stock", bar)
+        yield Figure(f"{name}: instructions of stock", each["stock"] / 1000, "thousand", MANY - FEW, what)

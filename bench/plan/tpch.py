@@ -27,6 +27,11 @@ TPCH_SETTINGS = {
 }
 
 
+def scale(quick: bool) -> str:
+    """The scale of a run: what TPCH_SCALE says, 1 without, and a small one for --quick."""
+    return "0.1" if quick else os.environ.get("TPCH_SCALE", "1")
+
+
 def statements(settings: str) -> List[str]:
     """Settings as `hardmeter tpch run --variant` has them, as SQL."""
     made = []

@@ -18,7 +18,7 @@ typedef enum AggPrivate {
   AGG_PRIVATE_CARRIED,    /* List of Var: not compared, since they follow from the keys */
   AGG_PRIVATE_AGGREGATES, /* List of Aggref */
   AGG_PRIVATE_GROUPS,     /* Float: how many are expected */
-  AGG_PRIVATE_PARTIAL,    /* Integer: not 0 if what comes out is core's transition states */
+  AGG_PRIVATE_STEP,       /* Integer: AggStep */
   AGG_PRIVATE_LENGTH
 } AggPrivate;
 

@@ -10,6 +10,7 @@
 #include "utils/ruleutils.h"
 
 #include "group_table.h"
+#include "costs.h"
 #include "node_names.h"
 #include "stats.h"
 #include "transitions.h"
@@ -376,7 +377,8 @@ static void explain(CustomScanState *css, List *ancestors, ExplainState *es) {
   BatchAggState *state = (BatchAggState *)css;
 
   explain_keys(state, ancestors, es);
-  if (intVal(list_nth(((CustomScan *)css->ss.ps.plan)->custom_private, AGG_PRIVATE_PARTIAL)))
+  if (intVal(list_nth(((CustomScan *)css->ss.ps.plan)->custom_private, AGG_PRIVATE_STEP)) ==
+      AGG_STEP_PARTIAL)
     ExplainPropertyText("Partial Mode", "Partial", es);
   if (!es->analyze) return;
   ExplainPropertyUInteger("Batches", NULL, state->counts.batches, es);

@@ -83,7 +83,20 @@ static bool all_vars(const List *list) {
   return true;
 }
 
-Grouping *grouping_over(const Grouping *grouping, List *child) {
+/* Of copies. */
+static void drop_distinct(List *aggregates) {
+  ListCell *cell;
+  foreach (cell, aggregates) lfirst_node(Aggref, cell)->aggdistinct = NIL;
+}
+
+bool grouping_has_distinct(const Grouping *grouping) {
+  ListCell *cell;
+  foreach (cell, grouping->aggregates)
+    if (lfirst_node(Aggref, cell)->aggdistinct != NIL) return true;
+  return false;
+}
+
+Grouping *grouping_over(const Grouping *grouping, List *child, AggStep step) {
   Mapping mapping = {child, false};
   Grouping *mapped = palloc0(sizeof(*mapped));
 
@@ -91,6 +104,7 @@ Grouping *grouping_over(const Grouping *grouping, List *child) {
   mapped->carried = (List *)map_to_child((Node *)grouping->carried, &mapping);
   mapped->aggregates = (List *)map_to_child((Node *)grouping->aggregates, &mapping);
   if (mapping.failed || !all_vars(mapped->keys) || !all_vars(mapped->carried)) return NULL;
+  if (step == AGG_STEP_OF_DISTINCT) drop_distinct(mapped->aggregates);
   return mapped;
 }
 

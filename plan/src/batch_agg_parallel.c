@@ -72,7 +72,8 @@ bool batch_agg_add_parallel_path(PlannerInfo *root, RelOptInfo *input_rel, RelOp
   if (rel == NULL) return false;
   reason = grouping_collect(root, rel->reltarget, NULL, &grouping);
   if (reason == NULL)
-    reason = batch_agg_offer(root, divided_path(root, input_rel), &grouping, true, &offer);
+    reason =
+        batch_agg_offer(root, divided_path(root, input_rel), &grouping, AGG_STEP_PARTIAL, &offer);
   if (reason != NULL) {
     note_refusal(root, output_rel, BATCH_AGG_NAME, reason);
     return false;
@@ -80,7 +81,7 @@ bool batch_agg_add_parallel_path(PlannerInfo *root, RelOptInfo *input_rel, RelOp
   if (grouping.keys != NIL)
     groups =
         estimate_num_groups(root, grouping.keys, input_rel->cheapest_total_path->rows, NULL, NULL);
-  partial = batch_agg_make_path(root, rel, &grouping, &offer, offer.groups);
+  partial = batch_agg_make_path(root, rel, rel->reltarget, &grouping, &offer, offer.groups);
   path = finalized(root, rel, output_rel, &partial->path, extra, groups);
   if (ccopt_force) {
     /* Free like the path without workers, and then preferred to it, if a Gather is free as well. */

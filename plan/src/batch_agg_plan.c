@@ -25,14 +25,14 @@
 #include "transitions.h"
 
 /* custom_private of the path: the lists of Grouping, in this order, the number of groups, and
- * whether they are combined further up. */
+ * the AggStep. */
 typedef enum PathPrivate {
   PATH_KEYS,
   PATH_CARRIED,
   PATH_AGGREGATES,
   PATH_HAVING,
   PATH_GROUPS,
-  PATH_PARTIAL
+  PATH_STEP
 } PathPrivate;
 
 /* ---- whether ---- */
@@ -74,7 +74,7 @@ static const CustomScanMethods scan_methods = {.CustomName = BATCH_AGG_NAME,
                                                .CreateCustomScanState = batch_agg_create_state};
 
 /* Rows that are left after HAVING, as core estimates it. */
-static double result_rows(const RelOptInfo *output_rel, double groups) {
+double batch_agg_result_rows(const RelOptInfo *output_rel, double groups) {
   return output_rel->pathlist != NIL ? ((Path *)linitial(output_rel->pathlist))->rows : groups;
 }
 
@@ -121,11 +121,16 @@ Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel) {
   ListCell *cell;
 
   foreach (cell, output_rel->pathlist) {
-    const AggPath *path = lfirst(cell);
-    if (IsA(path, AggPath) && path->aggstrategy == AGG_SORTED &&
-        path->aggsplit == AGGSPLIT_SIMPLE && path->path.param_info == NULL &&
-        !IsA(path->subpath, SortPath) && !IsA(path->subpath, IncrementalSortPath))
-      cheapest = Min(cheapest, path->path.total_cost);
+    const Path *path = lfirst(cell);
+    const Path *input = NULL;
+    if (path->param_info != NULL) continue;
+    if (IsA(path, AggPath) && ((const AggPath *)path)->aggstrategy == AGG_SORTED &&
+        ((const AggPath *)path)->aggsplit == AGGSPLIT_SIMPLE)
+      input = ((const AggPath *)path)->subpath;
+    else if (IsA(path, UpperUniquePath))
+      input = ((const UpperUniquePath *)path)->subpath;
+    if (input != NULL && !IsA(input, SortPath) && !IsA(input, IncrementalSortPath))
+      cheapest = Min(cheapest, path->total_cost);
   }
   return cheapest;
 }
@@ -133,9 +138,9 @@ Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel) {
 /* With a point: on its way to a worker a node becomes text, and a Float without one an Integer. */
 static Node *group_count(double groups) { return (Node *)makeFloat(psprintf("%.1f", groups)); }
 
-const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping, bool partial,
+const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping, AggStep step,
                             AggOffer *offer) {
-  Grouping *mapped = grouping_over(grouping, child->pathtarget->exprs);
+  Grouping *mapped = grouping_over(grouping, child->pathtarget->exprs, step);
   const char *reason;
 
   if (mapped == NULL) return "the input does not give all that is grouped and aggregated";
@@ -143,7 +148,7 @@ const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grou
   if (reason) return reason;
   offer->child = child;
   offer->work = grouping_work(mapped);
-  offer->work.partial = partial;
+  offer->work.step = step;
   offer->groups = 1;
   if (grouping->keys != NIL)
     offer->groups = estimate_num_groups(root, grouping->keys, child->rows, NULL, NULL);
@@ -152,28 +157,27 @@ const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grou
   return NULL;
 }
 
-CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, const Grouping *grouping,
-                                const AggOffer *offer, double rows) {
+CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
+                                const Grouping *grouping, const AggOffer *offer, double rows) {
   CustomPath *path = makeNode(CustomPath);
   const Path *child = offer->child;
 
   path->path.pathtype = T_CustomScan;
   path->path.parent = rel;
-  path->path.pathtarget = rel->reltarget;
+  path->path.pathtarget = target;
   path->path.rows = rows;
   path->path.parallel_safe = rel->consider_parallel && child->parallel_safe;
   path->path.parallel_workers = child->parallel_workers;
   cost_batch_agg(root, child, &offer->work, offer->groups, &path->path.startup_cost,
                  &path->path.total_cost);
-  path->path.total_cost +=
-      rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * path->path.rows;
+  path->path.total_cost += target->cost.startup + target->cost.per_tuple * path->path.rows;
   set_disabled_nodes(&path->path, child->disabled_nodes);
   if (ccopt_force) path->path.startup_cost = path->path.total_cost = 0;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->custom_paths = list_make1(offer->child);
   path->custom_private = list_make5(grouping->keys, grouping->carried, grouping->aggregates,
                                     grouping->having, group_count(offer->groups));
-  path->custom_private = lappend(path->custom_private, makeInteger(offer->work.partial));
+  path->custom_private = lappend(path->custom_private, makeInteger(offer->work.step));
   path->methods = &path_methods;
   return path;
 }
@@ -181,26 +185,25 @@ CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, const Groupi
 static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
                                  const Grouping *grouping) {
   AggOffer offer;
-  const char *reason = batch_agg_offer(root, child, grouping, false, &offer);
   CustomPath *path;
+  const char *reason;
 
+  if (grouping_has_distinct(grouping))
+    return batch_agg_add_distinct_path(root, output_rel, child, grouping);
+  reason = batch_agg_offer(root, child, grouping, AGG_STEP_WHOLE, &offer);
   if (reason) return reason;
   if (!ccopt_force && offer.work.keys > 0 &&
       batch_agg_cheapest_stream(output_rel) <
           cost_batch_agg_beside_streams(root, child, &offer.work, offer.groups))
     return "rows that come in order are grouped for less, without a table";
-  path = batch_agg_make_path(root, output_rel, grouping, &offer,
-                             result_rows(output_rel, offer.groups));
+  path = batch_agg_make_path(root, output_rel, output_rel->reltarget, grouping, &offer,
+                             batch_agg_result_rows(output_rel, offer.groups));
   drop_fragile_paths(root, output_rel, &path->path, child, &offer.work, offer.groups);
   add_path(output_rel, &path->path);
   return NULL;
 }
 
-/*
- * Whether core's plan costs less than what a BatchAgg reads, and the making of its node: a few rows by
- * index, or an empty table. Asked first, for to plan a path takes as long as such statements run.
- */
-static bool is_beaten(const RelOptInfo *input_rel, const RelOptInfo *output_rel) {
+bool batch_agg_is_beaten(const RelOptInfo *input_rel, const RelOptInfo *output_rel) {
   Cost input = get_float8_infinity();
   Cost core = get_float8_infinity();
   ListCell *cell;
@@ -221,7 +224,7 @@ void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo 
   const char *reason;
   const char *over_scan;
 
-  if (is_beaten(input_rel, output_rel)) return;
+  if (batch_agg_is_beaten(input_rel, output_rel)) return;
   reason = statement_level_refusal(root, input_rel, output_rel, grouping_extra);
 
   if (reason == NULL)
@@ -264,7 +267,8 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
                        .carried = list_nth(path->custom_private, PATH_CARRIED),
                        .aggregates = list_nth(path->custom_private, PATH_AGGREGATES)};
   List *child = get_tlist_exprs(((Plan *)linitial(custom_plans))->targetlist, true);
-  Grouping *mapped = grouping_over(&grouping, child);
+  Grouping *mapped =
+      grouping_over(&grouping, child, (AggStep)intVal(list_nth(path->custom_private, PATH_STEP)));
   List *params = NIL;
 
   if (mapped == NULL) elog(ERROR, "the input of BatchAgg lost a column that was planned");
@@ -282,7 +286,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   fix_opfuncids((Node *)mapped->aggregates);
   plan->custom_private = list_make5(mapped->keys, mapped->carried, mapped->aggregates,
                                     list_nth(path->custom_private, PATH_GROUPS),
-                                    list_nth(path->custom_private, PATH_PARTIAL));
+                                    list_nth(path->custom_private, PATH_STEP));
   plan->methods = &scan_methods;
   return &plan->scan.plan;
 }

@@ -7,6 +7,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "batch_scan_rows.h"
 #include "miscadmin.h"
 #include "node_names.h"
 #include "nodes/makefuncs.h"
@@ -26,17 +27,6 @@ typedef struct Visitor {
   void *state;
   struct Visitor *next;
 } Visitor;
-
-/* How a column's value becomes an attribute of a slot. */
-typedef struct Attribute {
-  const BatchColumn *column;
-  const char **where;
-  int index;    /* in the slot's arrays */
-  int16 length; /* of a value in place: 1, 2, 4, 8; 0: by reference */
-} Attribute;
-/* Attributes in order of these, so that each kind has a loop of its own. */
-typedef enum AttributeKind { BY_REFERENCE, IN_FOUR_BYTES, IN_EIGHT_BYTES, IN_OTHER } AttributeKind;
-#define ATTRIBUTE_KINDS (IN_OTHER + 1)
 
 typedef struct BatchScanState {
   CustomScanState css;
@@ -62,10 +52,7 @@ typedef struct BatchScanState {
   bool plain;
   int nresult;
   int *result_columns; /* the batch's column of each target entry */
-  int nattributes;
-  Attribute *attributes;               /* of the result slot if `plain`, else of the scan slot */
-  int attributes_end[ATTRIBUTE_KINDS]; /* behind the last of a kind */
-  bool with_nulls;                     /* the current batch has some */
+  RowWriter writer;    /* to the result slot if `plain`, else to the scan slot */
 
   /*
    * Of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows of all processes is in the
@@ -137,32 +124,6 @@ static bool match_target_list(BatchScanState *state, List *target_list) {
   return plain;
 }
 
-static AttributeKind attribute_kind(const BatchColumn *column) {
-  if (!column->by_value) return BY_REFERENCE;
-  if (column->length == sizeof(int32)) return IN_FOUR_BYTES;
-  return column->length == sizeof(int64) ? IN_EIGHT_BYTES : IN_OTHER;
-}
-
-/* Where rows that are handed out go. */
-static void make_attributes(BatchScanState *state) {
-  int ntargets = state->plain ? state->nresult : state->batch.ncolumns;
-
-  state->attributes = palloc(sizeof(*state->attributes) * Max(ntargets, 1));
-  for (int kind = 0; kind < ATTRIBUTE_KINDS; kind++) {
-    for (int i = 0; i < ntargets; i++) {
-      const BatchColumn *column =
-          &state->batch.columns[state->plain ? state->result_columns[i] : i];
-      if (attribute_kind(column) != (AttributeKind)kind) continue;
-      state->attributes[state->nattributes++] =
-          (Attribute){.column = column,
-                      .where = column->where,
-                      .index = state->plain ? i : column->slot_attno - 1,
-                      .length = column->length};
-    }
-    state->attributes_end[kind] = state->nattributes;
-  }
-}
-
 static Batch *next_batch(BatchScanState *state);
 static TupleTableSlot *exec_batch_scan(CustomScanState *node);
 static TupleTableSlot *exec_plain(PlanState *node);
@@ -192,7 +153,10 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
       walk_create(RelationGetDescr(node->ss.ss_currentRelation), &state->batch, state->qual_attno);
   state->plain =
       match_target_list(state, plan->scan.plan.targetlist) && plan->scan.plan.qual == NIL;
-  make_attributes(state);
+  if (state->plain)
+    row_writer_init(&state->writer, &state->batch, state->result_columns, state->nresult);
+  else
+    row_writer_init(&state->writer, &state->batch, NULL, state->batch.ncolumns);
   state->last_visitor = &state->visitors;
   state->source = (BatchSource){.next = source_next,
                                 .node = &node->ss.ps,
@@ -284,19 +248,13 @@ static TupleTableSlot *row_slot(const BatchScanState *state) {
 
 /* The batch after the current one; false at the end. */
 static bool take_batch(BatchScanState *state) {
-  bool *isnull = row_slot(state)->tts_isnull;
-
   CHECK_FOR_INTERRUPTS();
   state->current = next_batch(state);
   state->next = 0;
   if (state->current == NULL) return false;
   /* To WHERE CURRENT OF, an empty scan slot would mean that there is no current row. */
   if (state->plain) ExecStoreVirtualTuple(ExecClearTuple(state->css.ss.ss_ScanTupleSlot));
-  state->with_nulls = false;
-  for (int i = 0; i < state->nattributes; i++) {
-    state->with_nulls |= state->attributes[i].column->has_nulls;
-    isnull[state->attributes[i].index] = false;
-  }
+  row_writer_begin(&state->writer, row_slot(state));
   return true;
 }
 
@@ -306,43 +264,6 @@ static inline int next_row(BatchScanState *state) {
       !take_batch(state))
     return -1;
   return state->current->selected[state->next++];
-}
-
-static pg_noinline void store_with_nulls(const BatchScanState *state, int row,
-                                         TupleTableSlot *slot) {
-  for (int i = 0; i < state->nattributes; i++) {
-    const Attribute *attribute = &state->attributes[i];
-    const char *value = attribute->where[row];
-    slot->tts_isnull[attribute->index] = value == NULL;
-    if (value != NULL)
-      slot->tts_values[attribute->index] =
-          fetch_att(value, attribute->column->by_value, attribute->length);
-  }
-}
-
-/* Fills the slot with a row: as batch_store_slot() does, for the few attributes that are needed. */
-static pg_attribute_always_inline void store_row(const BatchScanState *state, int row,
-                                                 TupleTableSlot *slot) {
-  if (likely(!state->with_nulls)) {
-    const Attribute *attributes = state->attributes;
-    const int *end = state->attributes_end;
-    Datum *values = slot->tts_values;
-    int i = 0;
-    for (; i < end[BY_REFERENCE]; i++)
-      values[attributes[i].index] = PointerGetDatum(attributes[i].where[row]);
-    for (; i < end[IN_FOUR_BYTES]; i++)
-      values[attributes[i].index] = Int32GetDatum(*(const int32 *)attributes[i].where[row]);
-    for (; i < end[IN_EIGHT_BYTES]; i++)
-      values[attributes[i].index] = Int64GetDatum(*(const int64 *)attributes[i].where[row]);
-    for (; i < end[IN_OTHER]; i++)
-      values[attributes[i].index] = fetch_att(attributes[i].where[row], true, attributes[i].length);
-  } else
-    store_with_nulls(state, row, slot);
-  /* What ExecClearTuple() and ExecStoreVirtualTuple() leave behind; a virtual slot that owns nothing
-   * has nothing to free. */
-  if (unlikely(TTS_SHOULDFREE(slot))) ExecClearTuple(slot);
-  slot->tts_flags &= ~TTS_FLAG_EMPTY;
-  slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
 }
 
 /* ExecProcNode of a scan that only hands out columns. */
@@ -355,7 +276,7 @@ static TupleTableSlot *exec_plain(PlanState *node) {
     ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
     return ExecClearTuple(slot);
   }
-  store_row(state, row, slot);
+  row_writer_store(&state->writer, row, slot);
   return slot;
 }
 
@@ -370,7 +291,7 @@ static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
     ResetExprContext(context);
     row = next_row(state);
     if (row < 0) break;
-    store_row(state, row, slot);
+    row_writer_store(&state->writer, row, slot);
     context->ecxt_scantuple = slot;
     if (node->ss.ps.qual && !ExecQual(node->ss.ps.qual, context)) {
       InstrCountFiltered1(node, 1);

@@ -106,6 +106,8 @@ static void create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOp
     previous_create_upper_paths(root, stage, input_rel, output_rel, extra);
   if (ccopt_enabled && ccopt_enable_batch_agg && stage == UPPERREL_GROUP_AGG)
     batch_agg_add_paths(root, stage, input_rel, output_rel, extra);
+  if (ccopt_enabled && ccopt_enable_batch_agg && stage == UPPERREL_DISTINCT)
+    batch_agg_add_distinct_paths(root, input_rel, output_rel);
 }
 
 PGDLLEXPORT void _PG_init(void);

@@ -163,9 +163,12 @@ static AggPrice core_agg_price(PlannerInfo *root, double rows, const AggWork *wo
   int keys = work->keys;
   AggPrice price;
 
-  get_agg_clause_costs(root, work->partial ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
-                       &aggregates);
-  if (!work->partial) cost_qual_eval(&having, (List *)root->parse->havingQual, root);
+  if (work->step != AGG_STEP_KEYS)
+    get_agg_clause_costs(root,
+                         work->step == AGG_STEP_PARTIAL ? AGGSPLIT_INITIAL_SERIAL : AGGSPLIT_SIMPLE,
+                         &aggregates);
+  if (work->step == AGG_STEP_WHOLE || work->step == AGG_STEP_OF_DISTINCT)
+    cost_qual_eval(&having, (List *)root->parse->havingQual, root);
   price.startup = aggregates.transCost.startup + aggregates.finalCost.startup + having.startup;
   price.rows = rows * (aggregates.transCost.per_tuple + cpu_operator_cost * keys);
   price.groups = groups * (aggregates.finalCost.per_tuple + cpu_tuple_cost + having.per_tuple);
@@ -216,6 +219,31 @@ Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const A
   return input->total_cost + core.startup + setup_cost(c) + core.groups +
          core.rows * (batch_row_ns + gather_ns(c, input) / Max(input->rows, 1)) /
              Max(stock_agg_row_ns(c, work), 1);
+}
+
+/* To sort a row among so many, by core: a comparison of both for each halving, and the row in and out. */
+static double stock_sort_ns(const CostConstants *c, double rows) {
+  return c->stock_row + 2 * c->stock_qual * log2(Max(rows, 2));
+}
+
+void cost_batch_distinct(PlannerInfo *root, const Path *input, const AggWork *keys, double pairs,
+                         const AggWork *work, double groups, Cost *startup, Cost *total) {
+  const CostConstants *c = cost_constants();
+  double stock_row_ns = stock_agg_row_ns(c, work) + stock_sort_ns(c, input->rows / Max(groups, 1));
+  double batch_ns = input->rows * (batch_agg_row_ns(c, keys) +
+                                   memory_ns(c->probe_prefetched, pairs * keys->state)) +
+                    gather_ns(c, input) + pairs * (batch_agg_row_ns(c, work) + c->batch_emit);
+  AggPrice core;
+
+  note_offer(root, NULL, BATCH_AGG_NAME);
+  if (ccopt_force) {
+    *startup = *total = 0;
+    return;
+  }
+  core = core_agg_price(root, input->rows, work, groups);
+  *startup = input->total_cost + core.startup + 2 * setup_cost(c) +
+             scaled(c, core.rows, batch_ns, input->rows * stock_row_ns);
+  *total = *startup + core.groups;
 }
 
 void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner, const JoinWork *work,

@@ -39,12 +39,18 @@ extern void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *
                             List *row_quals, bool emits_rows, double divisor, Cost *startup,
                             Cost *total);
 
+typedef enum AggStep {
+  AGG_STEP_WHOLE,
+  AGG_STEP_PARTIAL,    /* in a worker: no results and no HAVING, but states that are handed on */
+  AGG_STEP_KEYS,       /* no aggregates: rows that differ, each once */
+  AGG_STEP_OF_DISTINCT /* of such rows: DISTINCT in its aggregates is done */
+} AggStep;
 typedef struct AggWork {
   int transitions; /* of by-value types and counts */
   int decimals;    /* columns decoded */
   int keys;        /* grouping columns; 0: one group */
   Size state;      /* bytes a group takes */
-  bool partial;    /* in a worker: without results and HAVING, but with states to be handed on */
+  AggStep step;
 } AggWork;
 /* Cost of a BatchAgg on top of an input of given cost. */
 extern void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *work, double groups,
@@ -56,6 +62,14 @@ extern void cost_batch_agg(PlannerInfo *root, const Path *input, const AggWork *
  */
 extern Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const AggWork *work,
                                           double groups);
+
+/*
+ * Cost of aggregates with DISTINCT in two steps: `pairs` rows that differ, of `keys`, and `groups` of
+ * these. What core asks is of plans that sort the rows of each group, although it does not ask for that.
+ */
+extern void cost_batch_distinct(PlannerInfo *root, const Path *input, const AggWork *keys,
+                                double pairs, const AggWork *work, double groups, Cost *startup,
+                                Cost *total);
 
 /* What a batch operator costs before its first row, at least. */
 extern Cost batch_setup_cost(void);

@@ -16,6 +16,8 @@ extern void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptI
                                  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra);
 extern void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
                                 RelOptInfo *output_rel, void *extra);
+extern void batch_agg_add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel,
+                                         RelOptInfo *output_rel);
 /* With ccopt.force: nested loops read what starts workers once. */
 extern void force_add_materials(RelOptInfo *joinrel);
 /* The pass after planning: puts buffer nodes into a finished plan (buffers change no order of rows

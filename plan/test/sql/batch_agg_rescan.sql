@@ -114,7 +114,7 @@ SET ccopt.require = 'BatchAgg';
 SELECT sum(f) FROM n;
 SELECT avg(u) FROM n;
 SELECT stddev(d) FROM n;
-SELECT count(DISTINCT i2) FROM n;
+SELECT count(DISTINCT i2), count(*) FROM n;
 SELECT sum(d ORDER BY id) FROM n;
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY f) FROM n;
 SELECT c1, b, count(*) FROM n GROUP BY GROUPING SETS ((c1), (b));

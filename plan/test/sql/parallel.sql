@@ -33,6 +33,8 @@ end $$;
 create function same(query text) returns text language plpgsql as $$
 declare
   ours text; stock text; n bigint; workers boolean := false; line text;
+  -- which plans have workers differs between versions of PostgreSQL here
+  shown boolean := current_setting('ccopt.force') = 'off' and query !~ 'full join';
   rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
 begin
   for line in execute 'explain (costs off) ' || rows loop
@@ -42,7 +44,7 @@ begin
   perform set_config('ccopt.enabled', 'off', false);
   execute rows into stock;
   perform set_config('ccopt.enabled', 'on', false);
-  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when workers then ', by workers' else '' end);
+  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when shown and workers then ', by workers' else '' end);
 end $$;
 
 -- ccopt's serial aggregation and join are off where the plan is shown: what a small table is worth is not the question.
