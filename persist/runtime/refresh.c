@@ -150,7 +150,10 @@ static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3
     if (!part) state->known = false;
     return P3L_OK;
   }
-  if (part && large->bytes == place.bytes && (number.n != first || large->type == place.type) &&
+  /* Another object in its place, of the same length: its first page is news, too, and says so. */
+  bool same =
+      number.n != first || (large->type == place.type && page->generation == place.generation);
+  if (part && large->bytes == place.bytes && same &&
       (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0) {
     uint64_t done = (number.n - first) * P3L_LARGE_PART, left = place.bytes - done;
     memcpy(memory + done, large->part, left < P3L_LARGE_PART ? left : P3L_LARGE_PART);

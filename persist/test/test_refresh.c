@@ -283,6 +283,30 @@ static void large_objects_too(void **state) {
   finish();
 }
 
+static void another_large_object_in_the_place_of_one(void **state) {
+  (void)state;
+  start();
+  begin();
+  must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
+  commit();
+  set_large(5000, 1);
+  open_reader();
+  check_large(5000, 1);
+  holder *all = p3l_root(writer, "holder");
+  number *old = (number *)(void *)P3L_LD(all->large);
+  uint64_t place = (uint64_t)(uintptr_t)p3l_surrogate(old);
+  begin();
+  p3l_delete(writer, old);
+  P3L_SET(all->large, NULL);
+  commit();
+  set_large(5000, 7); /* the same pages, and the same length */
+  assert_int_equal((uint64_t)(uintptr_t)p3l_surrogate(P3L_LD(all->large)),
+                   place + (UINT64_C(1) << 56));
+  refresh();
+  check_large(5000, 7);
+  finish();
+}
+
 static void a_type_that_came_later(void **state) {
   (void)state;
   start();
@@ -325,6 +349,7 @@ int main(void) {
       cmocka_unit_test(another_object_in_the_place_of_one),
       cmocka_unit_test(a_slot_that_nobody_changed_goes_stale),
       cmocka_unit_test(large_objects_too),
+      cmocka_unit_test(another_large_object_in_the_place_of_one),
       cmocka_unit_test(a_type_that_came_later),
       cmocka_unit_test(misuse_is_refused),
   };
