@@ -140,6 +140,7 @@ fn a_bad_server_is_tuned_and_a_good_one_left_alone() {
     sql(&server, "CREATE EXTENSION pg_stat_statements");
     sql(&server, "VACUUM ANALYZE");
     a_healthy_server_has_nothing_to_gain(&server);
+    a_target_is_estimated(&server);
     if sql(&server, "SELECT pg_jit_available()") != "t" {
         eprintln!("skipped: this PostgreSQL has no just-in-time compilation");
         return;
@@ -150,6 +151,27 @@ fn a_bad_server_is_tuned_and_a_good_one_left_alone() {
     without_yes_it_is_only_printed(&server);
     a_run_that_is_killed_leaves_nothing(&server);
     a_gain_is_kept_and_undone_later(&server);
+}
+
+fn a_target_is_estimated(server: &ThrowawayServer) {
+    let file = server.path("load.sql");
+    fs::write(&file, LOOKUPS).unwrap();
+    let mut command =
+        tune(server, &["estimate", "--tps", "1000000", "--seconds", "2", "--format", "json", "--server"]);
+    command
+        .arg(server.folder().path())
+        .args(["--", "pgbench", "-n", "-c", "2", "-T", "60", "-M", "prepared", "-f"]);
+    let value = json(&succeeded(run(command.arg(file))));
+    assert_eq!(
+        (&value["format"], &value["first"]),
+        (&"hardmeter-tune-estimate".into(), &"CPU".into()),
+        "{value:#}"
+    );
+    let cpu = &value["estimate"]["needs"][0];
+    let (now, carries) = (cpu["now"].as_f64().expect("CPUs"), cpu["carries"].as_f64().expect("a rate"));
+    let (seen, there) =
+        (value["estimate"]["seen"].as_f64().expect("a rate"), cpu["available"].as_f64().expect("CPUs"));
+    assert!(now > 0.0 && (carries - seen * there / now).abs() < 1e-6 * carries, "{value:#}");
 }
 
 #[test]

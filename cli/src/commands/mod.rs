@@ -27,6 +27,7 @@ pub mod tpcc;
 pub mod tpch;
 pub mod tune;
 mod tune_auto;
+mod tune_estimate;
 mod tune_ledger;
 mod tune_options;
 mod tune_server;

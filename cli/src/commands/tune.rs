@@ -4,7 +4,7 @@ use super::output::Output;
 use super::tune_options::TrialOptions;
 use super::tune_server::TunedServer;
 use super::workload::{cancelled_by_signals, Bar};
-use super::{tune_auto, tune_ledger, tune_try, CommandError, Globals, Outcome};
+use super::{tune_auto, tune_estimate, tune_ledger, tune_try, CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{Ledger, Running};
 use hardmeter_advise::{advise, look, AdviseError, Audience, Page, REMEDIES};
@@ -77,6 +77,7 @@ enum Action {
     Undo(tune_ledger::Undo),
     Log(tune_ledger::Log),
     Report(tune_ledger::Report),
+    Estimate(tune_estimate::Arguments),
     /// Undo a trial when the program that conducts it dies.
     #[command(hide = true)]
     Watchdog(tune_ledger::Watchdog),
@@ -99,6 +100,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         Some(Action::Undo(action)) => return tune_ledger::undo(action, globals),
         Some(Action::Log(action)) => return tune_ledger::log(action, globals),
         Some(Action::Report(action)) => return tune_ledger::report(action, globals),
+        Some(Action::Estimate(action)) => return tune_estimate::run(action, globals),
         Some(Action::Watchdog(action)) => return tune_ledger::watchdog(action),
         None => {}
     }
