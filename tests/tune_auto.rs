@@ -15,8 +15,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const SHORT: [&str; 7] = ["--auto", "--seconds", "2", "--block", "0.6", "--settle", "0.2"];
-const THRESHOLDS: [&str; 3] = ["jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost"];
+const SHORT: [&str; 7] = ["--auto", "--seconds", "2", "--block", "0.8", "--settle", "0.3"];
 const SUMS: &str = "SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 2000;";
 const LOOKUPS: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
 
@@ -145,9 +144,8 @@ fn a_bad_server_is_tuned_and_a_good_one_left_alone() {
         eprintln!("skipped: this PostgreSQL has no just-in-time compilation");
         return;
     }
-    for name in THRESHOLDS {
-        sql(&server, &format!("ALTER DATABASE postgres SET {name} = 0"));
-    }
+    // Without optimizing: a block must see many calls, on a busy machine, too.
+    sql(&server, "ALTER DATABASE postgres SET jit_above_cost = 0");
     without_yes_it_is_only_printed(&server);
     a_run_that_is_killed_leaves_nothing(&server);
     a_gain_is_kept_and_undone_later(&server);
