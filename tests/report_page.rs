@@ -123,3 +123,34 @@ fn a_browser_draws_the_page_without_complaint() {
     assert!(drawn.contains("hot_routine (in program): 1.50 M cycles, 88.2 %, 30 samples"), "the flame graph");
     assert!(!log.contains("CONSOLE"), "{log}");
 }
+
+/// Trials on the server that was recorded are a chapter of its report; those on other servers are not.
+#[test]
+fn trials_on_the_recorded_server_are_a_chapter() {
+    let bench = Bench::new();
+    let Some(capture) = made_capture(&bench) else { return };
+    let notes = hardmeter_samples::object_notes::ObjectNotes::new("PostgreSQL 15.20 (process 4711)");
+    std::fs::write(format!("{capture}.objects"), serde_json::to_string(&notes).unwrap()).unwrap();
+    let begin = |entry: u64, postmaster: i32, remedy: &str| {
+        let begin = serde_json::json!({"event": "begin", "entry": entry, "at": 1_700_000_000, "server": postmaster.to_string(),
+            "target": "shop at /run", "database": "shop", "remedy": remedy, "finding": null, "evidence": [],
+            "predicted": 0.5, "switches": [], "backends": [], "postmaster": postmaster});
+        let closed = serde_json::json!({"event": "closed", "entry": entry, "at": 1_700_000_100, "how": "undone", "note": "ended early"});
+        format!("{begin}\n{closed}\n")
+    };
+    let folder = bench.path("state/hardmeter/tune");
+    std::fs::create_dir_all(&folder).unwrap();
+    let ledger = begin(1, 4711, "jit") + &begin(2, 4712, "spill");
+    std::fs::write(format!("{folder}/ledger.jsonl"), ledger).unwrap();
+    let path = bench.path("report.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hardmeter"));
+    command.env("XDG_STATE_HOME", bench.path("state")).args(["report", "-i", &capture, "--html", &path]);
+    succeeded(command.output().unwrap());
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("id=\"tuning\"") && page.contains("Entry 1: jit, undone: the trial ended early"));
+    assert!(!page.contains("Entry 2"), "another server");
+    // Without such trials there is no such chapter.
+    command.env("XDG_STATE_HOME", bench.path("none"));
+    succeeded(command.output().unwrap());
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("id=\"tuning\""));
+}

@@ -203,13 +203,13 @@ fn watchdogs(server: &ThrowawayServer) -> Vec<i32> {
 
 /// Kills trials at moments from their start to six seconds later; each third time the watchdog as well, each fifth time
 /// the server.
-fn killed_trials_leave_nothing(server: &ThrowawayServer, times: u32) {
+fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::RangeInclusive<u32>) {
     sql(server, "ALTER SYSTEM SET work_mem = '5MB'");
     sql(server, "SELECT pg_reload_conf()");
     sleep(Duration::from_millis(500));
     let before = state(server);
     let mut open = 0;
-    for number in 1..=times {
+    for number in numbers.clone() {
         // Multiples of the golden ratio spread evenly, whatever their number.
         let moment = (f64::from(number) * 0.618_034).fract() * 6.0;
         let mut trial = background(server, "work_mem=64MB");
@@ -237,7 +237,7 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, times: u32) {
         }
         assert_eq!(state(server), before, "killed after {moment:.2} s, number {number}");
     }
-    eprintln!("{times} trials killed, {open} of them seen open afterwards");
+    eprintln!("{} trials killed, {open} of them seen open afterwards", numbers.count());
     sql(server, "ALTER SYSTEM RESET work_mem");
     sql(server, "SELECT pg_reload_conf()");
 }
@@ -270,15 +270,17 @@ fn whatever_is_killed_the_server_is_as_before() {
     let Some(server) = ThrowawayServer::new(&["pgbench", "psql"], &SETTINGS, 1) else { return };
     a_request_to_end_undoes_at_once(&server);
     a_line_of_another_session_survives(&server);
-    killed_trials_leave_nothing(&server, 10);
+    killed_trials_leave_nothing(&server, 1..=10);
 }
 
-/// A quarter of an hour: `cargo test -p hardmeter --test tune_try -- --ignored`.
+/// A quarter of an hour: `cargo test -p hardmeter --test tune_try -- --ignored`. `KILLS=26-50` does a part of it.
 #[test]
 #[ignore = "takes a quarter of an hour"]
 fn a_hundred_trials_are_killed() {
     let Some(server) = ThrowawayServer::new(&["pgbench", "psql"], &SETTINGS, 1) else { return };
-    killed_trials_leave_nothing(&server, 100);
+    let part = std::env::var("KILLS").unwrap_or_else(|_| "1-100".into());
+    let ends: Vec<u32> = part.split('-').map(|end| end.parse().expect("a number")).collect();
+    killed_trials_leave_nothing(&server, ends[0]..=ends[1]);
 }
 
 #[test]

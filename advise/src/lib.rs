@@ -16,6 +16,7 @@
 
 mod change;
 mod error;
+mod estimate;
 mod finding;
 mod index_upkeep;
 mod look;
@@ -25,6 +26,7 @@ pub mod trial;
 
 pub use change::{applying, undoing, Change, ChangeKind, Scope, Takes};
 pub use error::AdviseError;
+pub use estimate::{Estimate, Need};
 pub use finding::{advise, Advice, Audience, Evidence, Finding, Prediction, Remedy};
 pub use look::activity::{ActivitySample, BackendSample, Task};
 pub use look::plan::{Plan, SeqScan};

@@ -17,7 +17,7 @@ def parts() -> Drawing:
     """The five parts as a loop: measure, finding, remedy, trial."""
     d = Drawing(960, 430, "The parts of Hardmeter as a loop: measure, finding, remedy, trial")
     measure = d.box(20, 110, 220, 110, "part", "measure", "what stalls, where, why,", "for which statement?", "hardware | simulated | timer")
-    advise = d.box(370, 110, 220, 110, "part", "advise", "finding to remedy,", "hardmeter tune", "(trial: planned)")
+    advise = d.box(370, 110, 220, 110, "part", "advise", "finding to remedy,", "hardmeter tune", "trial, ledger, undo")
     d.box(700, 20, 240, 292, "floor", "remedies")
     d.box(715, 52, 210, 60, "part", "place", "requests to cores (SPLiT)")
     d.box(715, 120, 210, 60, "part", "plan", "batch operators (ccopt)")

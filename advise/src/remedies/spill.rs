@@ -44,11 +44,17 @@ impl Remedy for Spill {
         if worst.is_some_and(only_sorts) {
             return None;
         }
+        let table = worst.and_then(|one| hash_table(one, look)).unwrap_or(0.0);
         let worst = worst.map_or_else(String::new, |one| format!(", most by {}", one.short()));
         let blocks = blocks(look);
         let (waits, n) = look.time.waits(&["BufFile"]);
         let now = look.server.number("work_mem").unwrap_or(4096.0);
-        let wanted = (now + each * 3.0 / 1024.0).max(now * 2.0);
+        // No more than an eighth of the memory for all sessions at work.
+        let most = match look.server.memory > 0.0 {
+            true => look.server.memory / 8.0 / look.active_backends.max(1.0) / 1024.0,
+            false => f64::INFINITY,
+        };
+        let wanted = (now + each * 3.0 / 1024.0).max(table).min(most).max(now * 2.0);
         let value = format!("{wanted:.0}kB");
         let advice = Advice {
             finding: format!("{rate:.1} temporary files a second of {:.1} MB each{worst}", each / 1e6),
@@ -78,6 +84,16 @@ impl Remedy for Spill {
 /// Whether the plan of a statement sorts, and has no hash table that could spill.
 fn only_sorts(statement: &Statement) -> bool {
     statement.plan.as_ref().is_some_and(|plan| plan.shape.contains("Sort ") && !plan.shape.contains("Hash"))
+}
+
+/// The work_mem, in kB, with which the hash table of a statement would fit: half of what a call writes is the side that is
+/// hashed, and in memory rows take twice that. `None` where the plan has no hash table.
+fn hash_table(statement: &Statement, look: &Look) -> Option<f64> {
+    let (counts, plan) = (statement.counts.as_ref()?, statement.plan.as_ref()?);
+    let multiplier = look.server.number("hash_mem_multiplier").unwrap_or(1.0).max(1.0);
+    let kilobytes = look.server.number("block_size").unwrap_or(8192.0) / 1024.0;
+    let written = ratio(counts.temp_blks_written, counts.calls) * kilobytes;
+    plan.shape.contains("Hash").then_some(written / multiplier)
 }
 
 /// Blocks of temporary files that were written and read: as counted, else twice what was written.
@@ -119,6 +135,19 @@ mod tests {
         };
         let planned = |shape| Look { statements: vec![statement(shape)], ..look(100.0, 8.192e8) };
         assert_eq!(Spill.examine(&planned("Limit  (Sort  (Seq Scan t ()))")), None);
-        assert!(Spill.examine(&planned("Sort  (Hash Join  (Seq Scan t ()Hash  (Seq Scan u ())))")).is_some());
+        let mut hashed = planned("Sort  (Hash Join  (Seq Scan t ()Hash  (Seq Scan u ())))");
+        assert!(Spill.examine(&hashed).is_some());
+        // 5,000 blocks a call are 40,000 kB, half of them the hashed side, which takes twice that in memory; the multiplier
+        // of 2 halves it.
+        let counts = Counts { calls: 4.0, temp_blks_written: 20_000.0, ..Counts::default() };
+        hashed.statements[0].counts = Some(counts);
+        hashed.server.settings = [("hash_mem_multiplier".to_owned(), "2".to_owned())].into();
+        let advice = Spill.examine(&hashed).unwrap();
+        assert!(advice.apply[0].contains("work_mem = '28096kB'"), "{:?}", advice.apply);
+        hashed.database.temp_bytes = 8.192e6;
+        let advice = Spill.examine(&hashed).unwrap();
+        assert!(advice.apply[0].contains("work_mem = '20000kB'"), "{:?}", advice.apply);
+        hashed.server.memory = 8.0 * 12_000.0 * 1024.0;
+        assert!(Spill.examine(&hashed).unwrap().apply[0].contains("work_mem = '12000kB'"));
     }
 }

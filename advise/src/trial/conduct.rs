@@ -16,6 +16,7 @@
 //! 4. The control session is opened without the caller's `Stop`: what undoes cannot be cancelled.
 
 use super::control::{Control, Lock};
+use super::guard::Guards;
 use super::ledger::{now, Begin, Ledger};
 use super::load::Running;
 use super::measure::{is_idle, Block, Measure, Mix, Source};
@@ -72,6 +73,10 @@ pub struct Order {
     pub pace: Pace,
     /// A proven gain stays.
     pub keep: bool,
+    /// What ends it whatever it gains.
+    pub guards: Guards,
+    /// The run of `--auto` that it is a step of.
+    pub run: Option<String>,
     /// Decides the order of the blocks.
     pub seed: u64,
 }
@@ -120,7 +125,9 @@ pub fn conduct(
     let source = Source::find(&mut control)?;
     let token = format!("{}-{}", std::process::id(), order.seed);
     let watching = Watchdog::start(watchdog(&token))?;
-    let entry = ledger.begin(begin(order, &token, &mut control, builder.as_ref(), &switches)?)?;
+    let postmaster = source.postmaster();
+    let begin = begin(order, &token, &mut control, builder.as_ref(), &switches)?;
+    let entry = ledger.begin(Begin { postmaster, ..begin })?;
     let begun = Instant::now();
     let mut conductor = Conductor {
         order,
@@ -161,6 +168,8 @@ fn begin(
         predicted: order.predicted,
         switches: switches.to_vec(),
         backends: backends.collect(),
+        run: order.run.clone(),
+        postmaster: None,
     })
 }
 
@@ -236,6 +245,10 @@ impl Conductor<'_> {
         if !self.watching.as_mut().is_some_and(Watchdog::watches) {
             return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
         }
+        if self.source.postmaster().is_some() {
+            self.order.guards.memory()?;
+        }
+        self.order.guards.lag(&mut self.control)?;
         self.switch(on)?;
         if self.load.is_per_block() {
             let before = self.source.read(&mut self.control)?;
@@ -277,8 +290,13 @@ impl Conductor<'_> {
 
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
         let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
+        let mut looked = Instant::now();
         while Instant::now() < end {
             self.check()?;
+            if looked.elapsed() >= Duration::from_secs(1) && self.source.postmaster().is_some() {
+                self.order.guards.memory()?;
+                looked = Instant::now();
+            }
             std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
         }
         Ok(())

@@ -45,6 +45,8 @@ pub enum TryError {
     ChangedByOthers { name: String },
     #[error("building the index took {seconds:.0} s, more than the {limit:.0} s that a trial may wait at each switch")]
     SlowBuild { seconds: f64, limit: f64 },
+    #[error("{what}")]
+    Guard { what: String },
     #[error("the server's answer to \"{what}\" cannot be read")]
     Answer { what: String },
     #[error("interrupted")]
@@ -94,6 +96,9 @@ impl TryError {
             }
             TryError::Answer { .. } => {
                 "report this with the server's version: it is a fault of hardmeter".into()
+            }
+            TryError::Guard { .. } => {
+                "try again when the machine has room, or set other limits: --least-memory, --most-lag".into()
             }
             TryError::Interrupted => String::new(),
             TryError::EndedEarly { cause, .. } => cause.remedy(),

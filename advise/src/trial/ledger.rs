@@ -50,6 +50,12 @@ pub struct Begin {
     pub switches: Vec<Switch>,
     /// The backends of the trial, which may be ended to undo it.
     pub backends: Vec<i32>,
+    /// The run of `--auto` that it was a step of.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// The server's first process, where it runs on this machine.
+    #[serde(default)]
+    pub postmaster: Option<i32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,6 +148,21 @@ impl Ledger {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(self.error("read", error)),
         }
+    }
+
+    /// The entries of the servers that had this first process, the oldest first: those of a server that was restarted
+    /// since belong to it, too.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn entries_of_process(&self, postmaster: i32) -> Result<Vec<Entry>, TryError> {
+        let entries = self.entries()?;
+        let servers: Vec<String> = entries
+            .iter()
+            .filter(|entry| entry.begin.postmaster == Some(postmaster))
+            .map(|entry| entry.begin.server.clone())
+            .collect();
+        Ok(entries.into_iter().filter(|entry| servers.contains(&entry.begin.server)).collect())
     }
 
     /// Lines that cannot be read: torn by a crash, or of a newer version.
@@ -251,6 +272,8 @@ mod tests {
             predicted: Some(0.5),
             switches: Vec::new(),
             backends: vec![1],
+            run: None,
+            postmaster: None,
         }
     }
 
@@ -268,6 +291,20 @@ mod tests {
         assert_eq!(ledger.entry_of("of spill").unwrap().unwrap().begin.entry, 2);
         let mode = fs::metadata(ledger.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_entries_of_a_process_are_those_of_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::at(folder.path().join("ledger.jsonl"));
+        let of = |server: &str, postmaster| Begin { server: server.into(), postmaster, ..begin("jit") };
+        ledger.begin(of("7", Some(10))).unwrap();
+        ledger.begin(of("8", Some(11))).unwrap();
+        ledger.begin(of("7", Some(12))).unwrap();
+        let numbers = |process| -> Vec<u64> {
+            ledger.entries_of_process(process).unwrap().iter().map(|entry| entry.begin.entry).collect()
+        };
+        assert_eq!((numbers(12), numbers(11), numbers(9)), (vec![1, 3], vec![2], vec![]));
     }
 
     #[test]

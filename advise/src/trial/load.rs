@@ -124,6 +124,15 @@ impl Running {
         }
     }
 
+    /// # Errors
+    /// If the command that runs throughout has failed so far.
+    pub fn still_works(&self) -> Result<(), TryError> {
+        match self.failures() {
+            0 => Ok(()),
+            _ => Err(self.failure()),
+        }
+    }
+
     /// The error of a command that failed.
     pub(super) fn failure(&self) -> TryError {
         match &self.0 {

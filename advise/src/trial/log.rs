@@ -96,7 +96,7 @@ impl Log {
     }
 }
 
-fn state(closed: Option<Closing>) -> &'static str {
+pub(super) fn state(closed: Option<Closing>) -> &'static str {
     match closed {
         Some(Closing::Undone) => "undone",
         Some(Closing::Kept) => "kept",
@@ -106,7 +106,7 @@ fn state(closed: Option<Closing>) -> &'static str {
 }
 
 /// A time as a date and a time of day.
-fn utc(seconds: u64) -> String {
+pub(super) fn utc(seconds: u64) -> String {
     // SAFETY: gmtime_r fills the structure, for which all bytes zero is a valid value, from a living number.
     let time = unsafe {
         let seconds = seconds as libc::time_t;
@@ -119,12 +119,17 @@ fn utc(seconds: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::trial::result::tests::result;
     use crate::trial::Begin;
 
-    fn entry(number: u64, predicted: f64, measured: f64, closed: Option<Closing>) -> Entry {
+    pub(in crate::trial) fn entry(
+        number: u64,
+        predicted: f64,
+        measured: f64,
+        closed: Option<Closing>,
+    ) -> Entry {
         let begin = Begin {
             entry: number,
             token: String::new(),
@@ -138,6 +143,8 @@ mod tests {
             predicted: Some(predicted),
             switches: Vec::new(),
             backends: Vec::new(),
+            run: None,
+            postmaster: None,
         };
         Entry { begin, result: Some(result(Verdict::Better, measured)), closed, note: String::new() }
     }

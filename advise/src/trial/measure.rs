@@ -125,6 +125,11 @@ impl Source {
         Ok(Source { schema, postmaster })
     }
 
+    /// The server's first process, where its processes can be seen: it runs on this machine.
+    pub(super) fn postmaster(&self) -> Option<i32> {
+        self.postmaster
+    }
+
     /// Whether a measure can be had here.
     pub(super) fn has(&self, measure: Measure) -> bool {
         match measure {

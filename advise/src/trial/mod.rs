@@ -21,12 +21,18 @@
 //! | `rounds`, `spread` | what its blocks say together |
 //! | `ledger`, `undo`, `watchdog`, `outcome` | what is open, and who closes it |
 //! | `wanted`, `proposal` | from a finding to what is switched; what is printed before |
-//! | `result`, `log` | what is printed |
+//! | `guard` | what ends a trial whatever it gains: memory, standbys |
+//! | `auto`, `sift` | one trial after the other until nothing is left to gain; which findings may be tried |
+//! | `result`, `log`, `auto_report`, `chapter` | what is printed, and the chapter of a page |
 
 mod allowed;
+mod auto;
+mod auto_report;
+mod chapter;
 mod conduct;
 mod control;
 mod error;
+mod guard;
 mod index;
 mod ledger;
 mod load;
@@ -37,14 +43,19 @@ mod proposal;
 mod result;
 mod rounds;
 mod setting;
+mod sift;
 mod spread;
 mod switch;
 mod undo;
 mod wanted;
 mod watchdog;
 
+pub use auto::{auto, survey, AutoOrder, Hands, Survey};
+pub use auto_report::{AutoReport, End, Seen, Step};
+pub use chapter::{chapter, page};
 pub use conduct::{conduct, Conducted, Order, Pace, TryProgress};
 pub use error::TryError;
+pub use guard::Guards;
 pub use ledger::{Begin, Entry, Ledger};
 pub use load::{Load, LoadCommand, Running};
 pub use log::Log;
@@ -52,6 +63,7 @@ pub use measure::Measure;
 pub use outcome::{Closing, Undone};
 pub use proposal::Proposal;
 pub use result::{Gauge, Regression, TrialResult};
+pub use sift::{Candidate, Left};
 pub use switch::{plan, Switch, Wanted};
 pub use undo::{undo_all, undo_entry};
 pub use watchdog::{watch, Watchdog};

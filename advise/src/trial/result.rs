@@ -113,7 +113,7 @@ impl TrialResult {
     }
 
     /// What the table does not say.
-    fn sentences(&self) -> Vec<String> {
+    pub(super) fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         match self.verdict {
             Verdict::Undecided if self.unlikely => {
@@ -158,7 +158,7 @@ pub(super) fn interval(ends: Interval) -> String {
     }
 }
 
-fn figure(value: f64, unit: &str) -> String {
+pub(super) fn figure(value: f64, unit: &str) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0} {unit}"),
         middle if middle >= 1.0 => format!("{value:.2} {unit}"),

@@ -226,7 +226,7 @@ impl Rounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::{Pace, Wanted};
+    use crate::trial::{Guards, Pace, Wanted};
     use hardmeter_evidence::Coin;
     use hardmeter_session::Target;
 
@@ -242,6 +242,8 @@ mod tests {
             measure,
             pace: Pace { block, settle, first_blocks, most_rounds, minimum, longest_build },
             keep: false,
+            guards: Guards::default(),
+            run: None,
             seed: 5,
         }
     }

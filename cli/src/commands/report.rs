@@ -1,6 +1,6 @@
 //! `hardmeter report`: show where the misses are.
 
-use super::{CommandError, Globals, Outcome};
+use super::{tune_ledger, CommandError, Globals, Outcome};
 use crate::terminal::print;
 use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
 use hardmeter_answers::{Answers, Dimension, Measure, Shown, SortBy, TopQuestion};
@@ -117,6 +117,8 @@ pub(super) fn write_html(
     path: &Path,
 ) -> Result<Vec<String>, CommandError> {
     let report = view.ask(globals, HtmlReport::of)?;
+    let tuning = report.server_process().and_then(tune_ledger::chapter_of);
+    let report = report.with_chapter(tuning);
     require_samples_of(report.heading(), report.samples(), report.unread(), globals)?;
     let page = report.html();
     let kilobytes = page.len().div_ceil(1000) as u64;

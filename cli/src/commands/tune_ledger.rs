@@ -1,13 +1,17 @@
-//! `hardmeter tune undo`, `log`, and the watchdog of a trial.
+//! `hardmeter tune undo`, `log`, `report`, and the watchdog of a trial.
 
 use super::output::Output;
 use super::tune_server::TunedServer;
 use super::workload::remark;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
+use crate::view::write_page;
 use hardmeter_advise::trial::{self, undo_all, undo_entry, Entry, Ledger, Switch, Undone};
+use hardmeter_evidence::number::counted;
+use hardmeter_evidence::page::Section;
 use serde_json::json;
 use std::io::{stdin, stdout};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Undo what trials have left open on a server, or a change that was kept.
@@ -42,6 +46,20 @@ Example:
 pub struct Log {
     #[command(flatten)]
     output: Output,
+}
+
+/// Write what was tried as a page: before and after each step, what was undone and why.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The page has all entries of the ledger, by server. `hardmeter report --html` has the same chapter for the server of a
+capture, if trials were made on it.
+
+Example:
+  hardmeter tune report --html tuning.html")]
+pub struct Report {
+    /// The page's file.
+    #[arg(long, value_name = "FILE")]
+    html: PathBuf,
 }
 
 #[derive(clap::Args, Debug)]
@@ -98,6 +116,18 @@ pub(super) fn log(arguments: &Log, globals: &Globals) -> Result<Outcome, Command
     let style = terminal::style(globals);
     arguments.output.print("tune-log", || log.text(style), || log.json())?;
     Ok(Outcome::Complete)
+}
+
+pub(super) fn report(arguments: &Report, globals: &Globals) -> Result<Outcome, CommandError> {
+    let entries = Ledger::of_user().entries()?;
+    write_page(Some(&arguments.html), || trial::page(&entries))?;
+    remark(globals, &format!("{} -> {}", counted(entries.len() as u64, "trial"), arguments.html.display()));
+    Ok(Outcome::Complete)
+}
+
+/// The chapter *Tuning* of the server that has this first process; `None` where nothing was tried on it.
+pub(super) fn chapter_of(postmaster: i32) -> Option<Section> {
+    trial::chapter(&Ledger::of_user().entries_of_process(postmaster).ok()?)
 }
 
 pub(super) fn watchdog(arguments: &Watchdog) -> Result<Outcome, CommandError> {

@@ -1,13 +1,13 @@
 //! `hardmeter tune try`: applies a remedy reversibly, measures it in blocks, and undoes it unless it is kept.
 
 use super::output::Output;
+use super::tune_options::TrialOptions;
 use super::tune_server::TunedServer;
 use super::workload::{cancelled_by_signals, remark, Bar};
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{
-    conduct, plan, Closing, Ledger, Load, LoadCommand, Measure, Order, Pace, Proposal, Running, TryError,
-    Wanted,
+    conduct, plan, Closing, Ledger, Measure, Order, Proposal, Running, TryError, Wanted,
 };
 use hardmeter_advise::{advise, look, Finding, REMEDIES};
 use hardmeter_evidence::Verdict;
@@ -55,24 +55,8 @@ pub struct Arguments {
     /// Duration of the observation for the remedy's evidence, in seconds.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Seconds of a block.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    block: f64,
-    /// Seconds at the begin of a block that are left out.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.5)]
-    settle: f64,
-    /// Rounds of two blocks after which an undecided trial ends.
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(7..=1000))]
-    rounds: u32,
-    /// The smallest gain that matters, in per cent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
-    minimum: f64,
-    /// The longest build of an index that a switch may take, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
-    longest_build: f64,
-    /// LOAD is run once in each block and ends it, instead of running throughout.
-    #[arg(long, requires = "load")]
-    per_block: bool,
+    #[command(flatten)]
+    options: TrialOptions,
     #[command(flatten)]
     output: Output,
     /// A command that loads the server [default: the existing traffic].
@@ -90,22 +74,22 @@ enum MeasureName {
     Throughput,
 }
 
-/// Blocks of the first part, in which nothing is changed.
-const FIRST_BLOCKS: u32 = 6;
-
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    let pace = arguments.pace()?;
+    let (pace, guards) = (arguments.options.pace()?, arguments.options.guards()?);
     let target = arguments.server.target()?;
     let ledger = Ledger::of_user();
     let stop = cancelled_by_signals();
     let mut load = None;
     let (wanted, finding) = match &arguments.remedy {
         Some(remedy) => {
-            let running = Running::start(&arguments.load_of_look(&target), ledger.beside("load.log"))?;
+            let running = Running::start(
+                &arguments.options.load_of_look(&arguments.load, &target),
+                ledger.beside("load.log"),
+            )?;
             let finding = arguments.finding(remedy, &target, &stop, globals)?;
             // One that runs throughout is the load of the trial, too.
-            load = (!arguments.per_block).then_some(running);
+            load = (!arguments.options.per_block()).then_some(running);
             (Wanted::of_finding(&finding)?, Some(finding))
         }
         None => {
@@ -116,8 +100,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     let name = finding.as_ref().map_or_else(|| arguments.set.join(", "), |found| found.remedy.to_owned());
     let measure = arguments.measure.map_or_else(|| Measure::of_remedy(&name), MeasureName::measure);
-    let switches = plan(&target, &wanted, arguments.per_block)?;
-    let per_block = arguments.per_block;
+    let switches = plan(&target, &wanted, arguments.options.per_block())?;
+    let per_block = arguments.options.per_block();
     let proposal =
         Proposal { name: name.clone(), finding: finding.clone(), switches, measure, pace, per_block };
     let style = terminal::style(globals);
@@ -133,7 +117,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     }
     let load = match load {
         Some(load) => load,
-        None => Running::start(&arguments.load(&target), ledger.beside("load.log"))?,
+        None => Running::start(&arguments.options.load(&arguments.load, &target), ledger.beside("load.log"))?,
     };
     let advice = finding.as_ref().map(|finding| &finding.advice);
     let order = Order {
@@ -146,11 +130,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         measure,
         pace,
         keep: arguments.keep,
+        guards,
+        run: None,
         seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64),
     };
     let bar = Bar::new(globals);
     let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
-    let watchdog = |token: &str| arguments.watchdog(token);
+    let watchdog = |token: &str| watchdog(&arguments.server, token);
     let conducted = conduct(&order, &ledger, &watchdog, &load, &stop, &progress);
     drop((bar, load));
     let conducted = conducted?;
@@ -196,55 +182,6 @@ impl MeasureName {
 }
 
 impl Arguments {
-    fn pace(&self) -> Result<Pace, CommandError> {
-        let within = |value: f64, low: f64, high: f64| value >= low && value <= high;
-        if !within(self.block, 0.5, 3600.0) || !within(self.settle, 0.0, self.block - 0.2) {
-            return Err(CommandError::new(
-                format!(
-                    "a block of {} s of which {} s are left out cannot be measured",
-                    self.block, self.settle
-                ),
-                "give blocks of 0.5 to 3600 s, and leave out 0.2 s less than that at most",
-            ));
-        }
-        if !within(self.minimum, 0.1, 90.0) || !within(self.longest_build, 0.0, 3600.0) {
-            return Err(CommandError::new(
-                format!(
-                    "--minimum {} or --longest-build {} is out of range",
-                    self.minimum, self.longest_build
-                ),
-                "give a smallest gain of 0.1 to 90 per cent, and a build of at most 3600 s",
-            ));
-        }
-        Ok(Pace {
-            block: self.block,
-            settle: self.settle,
-            first_blocks: FIRST_BLOCKS,
-            most_rounds: self.rounds,
-            minimum: self.minimum / 100.0,
-            longest_build: self.longest_build,
-        })
-    }
-
-    fn load(&self, target: &Target) -> Load {
-        if self.load.is_empty() {
-            return Load::Traffic;
-        }
-        let command = LoadCommand { words: self.load.clone(), environment: target.environment() };
-        match self.per_block {
-            true => Load::PerBlock(command),
-            false => Load::Throughout(command),
-        }
-    }
-
-    /// While the server is looked at, the load runs in any case.
-    fn load_of_look(&self, target: &Target) -> Load {
-        match self.load(target) {
-            Load::PerBlock(command) => Load::Throughout(command),
-            load => load,
-        }
-    }
-
     fn finding(
         &self,
         remedy: &str,
@@ -276,14 +213,14 @@ impl Arguments {
             )
         })
     }
+}
 
-    /// The command that runs this program as the watchdog of a trial.
-    fn watchdog(&self, token: &str) -> Command {
-        let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-        let mut command = Command::new(program);
-        command.args(["tune", "watchdog", "--trial", token]).args(self.server.words());
-        command
-    }
+/// This program again, as the watchdog of a trial.
+pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let mut command = Command::new(program);
+    command.args(["tune", "watchdog", "--trial", token]).args(server.words());
+    command
 }
 
 impl From<TryError> for CommandError {

@@ -8,6 +8,7 @@ use hardmeter_answers::{
     PagesAnswer, PagesQuestion, QualityAnswer, Question, RoutineWanted, SharingAnswer, SharingQuestion,
     WhyAnswer, WhyQuestion,
 };
+use hardmeter_evidence::page::Section;
 
 /// Relations whose pages are drawn.
 const PAGES: usize = 4;
@@ -41,6 +42,8 @@ pub struct HtmlReport {
     pub(crate) quality: Option<QualityAnswer>,
     pub(crate) pages: Vec<PagesAnswer>,
     pub(crate) listings: Vec<AnnotateAnswer>,
+    /// What the caller adds before the last chapter.
+    pub(crate) added: Option<Section>,
 }
 
 impl HtmlReport {
@@ -82,6 +85,7 @@ impl HtmlReport {
             quality,
             pages: Vec::new(),
             listings: Vec::new(),
+            added: None,
         };
         report.ask_deeper(answers)?;
         Ok(report)
@@ -116,6 +120,18 @@ impl HtmlReport {
             }
         }
         Ok(())
+    }
+
+    /// The first process of the server that was recorded, where its objects were.
+    pub fn server_process(&self) -> Option<i32> {
+        let (_, process) = self.server.as_ref()?.split_once("(process ")?;
+        process.split(')').next()?.trim().parse().ok()
+    }
+
+    /// The report with a chapter that is not from the capture, before the last one.
+    pub fn with_chapter(mut self, chapter: Option<Section>) -> HtmlReport {
+        self.added = chapter;
+        self
     }
 
     /// How the capture came to be.

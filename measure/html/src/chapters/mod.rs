@@ -82,6 +82,7 @@ impl HtmlReport {
             self.reuse_section(),
             self.pages_section(),
             self.code_section(),
+            self.added.clone(),
             Some(self.quality_section()),
         ];
         chapters.into_iter().flatten().collect()

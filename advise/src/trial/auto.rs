@@ -1,0 +1,278 @@
+//! Tuning until nothing is left to gain.
+//!
+//! ```text
+//!   survey() ── look, rules, sift ──> nothing that may be tried ──────────────> the end: nothing to gain
+//!      ^                    │
+//!      │                    v the first that may be tried
+//!      └── Step <── conduct(): kept if it is proven to gain, else undone ──> interrupted, failed, too many ──> the end
+//! ```
+//!
+//! Invariants:
+//! 1. Each step is a trial with an entry of its own in the ledger and a watchdog of its own. Between two steps nothing is
+//!    open: what ends a run leaves kept changes, each proven, and nothing else.
+//! 2. What was undone, or could not be tried to its end, is not tried again in this run.
+//! 3. A run has at most `most_steps` steps.
+
+use super::auto_report::{plan_text, AutoReport, End, Seen, Step};
+use super::conduct::{conduct, Conducted, Order, Pace, TryProgress};
+use super::guard::Guards;
+use super::ledger::Ledger;
+use super::load::{Load, Running};
+use super::outcome::Closing;
+use super::sift::{sift, Candidate, Left, Limits};
+use super::switch::plan;
+use super::{Measure, Switch, TryError};
+use crate::{advise, look, AdviseError, REMEDIES};
+use hardmeter_evidence::table::Style;
+use hardmeter_session::{SessionError, Stop, Target};
+use serde_json::{json, Value};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How a run is conducted.
+#[derive(Clone, Debug)]
+pub struct AutoOrder {
+    /// The server.
+    pub target: Target,
+    /// The load of the trials.
+    pub load: Load,
+    /// How long each look takes.
+    pub look: Duration,
+    /// How long blocks are, and how many there may be.
+    pub pace: Pace,
+    /// What ends a trial whatever it gains.
+    pub guards: Guards,
+    /// Whether indexes may be created.
+    pub ddl: bool,
+    /// The most trials.
+    pub most_steps: u32,
+    /// The name of the run in the ledger.
+    pub run: String,
+    /// Decides the order of blocks.
+    pub seed: u64,
+}
+
+/// What a run needs of its caller.
+pub struct Hands<'a> {
+    /// The ledger.
+    pub ledger: &'a Ledger,
+    /// Makes the command that watches over a trial: see [`conduct`].
+    pub watchdog: &'a dyn Fn(&str) -> Command,
+    /// Asked when the run is to end.
+    pub stop: &'a Stop,
+    /// Called at each sample and each block.
+    pub progress: TryProgress<'a>,
+    /// Called when a step has ended.
+    pub ended: &'a dyn Fn(&Step),
+}
+
+/// What a look found, divided.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// What the server did.
+    pub seen: Seen,
+    /// What may be tried, the largest predicted gain first.
+    pub candidates: Vec<Candidate>,
+    /// What is left to a person.
+    pub left: Vec<Left>,
+}
+
+impl Survey {
+    /// What would be tried, for people: before anything is changed.
+    pub fn text(&self, style: Style) -> String {
+        plan_text(&self.seen, &self.candidates, &self.left, style)
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let candidates = self.candidates.iter().map(|one| {
+            let apply: Vec<String> = one.switches.iter().flat_map(Switch::apply).collect();
+            let undo: Vec<String> = one.switches.iter().rev().flat_map(Switch::undo).collect();
+            json!({ "finding": one.finding, "apply": apply, "undo": undo })
+        });
+        json!({
+            "format": "hardmeter-tune-auto",
+            "version": 1,
+            "tried": false,
+            "before": self.seen,
+            "plan": candidates.collect::<Vec<_>>(),
+            "left": self.left,
+        })
+    }
+}
+
+/// How long a load runs before it is looked at.
+const WARM: Duration = Duration::from_secs(1);
+
+/// Looks at the server under its load, and says what may be tried.
+///
+/// # Errors
+/// If the load cannot be started or fails, or the server cannot be looked at.
+pub fn survey(order: &AutoOrder, hands: &Hands) -> Result<Survey, TryError> {
+    survey_without(order, hands, &BTreeSet::new())
+}
+
+fn survey_without(order: &AutoOrder, hands: &Hands, settled: &BTreeSet<String>) -> Result<Survey, TryError> {
+    // A command of blocks is repeated while the server is looked at.
+    let load = match &order.load {
+        Load::PerBlock(command) => Load::Throughout(command.clone()),
+        other => other.clone(),
+    };
+    let running = Running::start(&load, hands.ledger.beside("load.log"))?;
+    if load != Load::Traffic {
+        std::thread::sleep(WARM);
+    }
+    let progress = |share: f64| (hands.progress)("looking at the server", share);
+    let look = look(&order.target, order.look, hands.stop, &progress).map_err(|error| match error {
+        AdviseError::Session(SessionError::Interrupted { .. }) => TryError::Interrupted,
+        error => error.into(),
+    })?;
+    running.still_works()?;
+    drop(running);
+    let findings = advise(&look, REMEDIES);
+    let limits = Limits { ddl: order.ddl, minimum: order.pace.minimum };
+    let per_block = matches!(order.load, Load::PerBlock(_));
+    let mut check = |wanted: &[super::Wanted]| plan(&order.target, wanted, per_block);
+    let (candidates, left) = sift(&findings, settled, limits, &mut check)?;
+    Ok(Survey { seen: Seen::of(&look), candidates, left })
+}
+
+/// Tries one remedy after the other, from what a first look has found, until nothing is left that may be tried.
+pub fn auto(order: &AutoOrder, hands: &Hands, first: Survey) -> AutoReport {
+    let begun = Instant::now();
+    let mut settled = BTreeSet::new();
+    let mut report = AutoReport::new(&order.target, &order.run, first.seen);
+    let mut survey = first;
+    report.end = loop {
+        report.left.clone_from(&survey.left);
+        report.after = survey.seen;
+        if survey.seen.is_idle() {
+            break End::NoLoad;
+        }
+        let Some(candidate) = survey.candidates.first() else { break End::NothingToGain };
+        if report.steps.len() as u32 >= order.most_steps {
+            break End::MostSteps;
+        }
+        let number = report.steps.len() + 1;
+        (hands.progress)(&format!("step {number}: {}", candidate.finding.remedy), 0.0);
+        let (step, end) = conduct_step(order, hands, candidate, number);
+        if step.closed != Some(Closing::Kept) {
+            settled.insert(candidate.key());
+        }
+        (hands.ended)(&step);
+        report.steps.push(step);
+        if let Some(end) = end {
+            break end;
+        }
+        survey = match survey_without(order, hands, &settled) {
+            Ok(next) => next,
+            Err(TryError::Interrupted) => break End::Interrupted,
+            Err(error) => break End::failed(&error),
+        };
+    };
+    report.seconds = begun.elapsed().as_secs_f64();
+    report
+}
+
+/// One trial; and the end of the run, where it ended that, too.
+fn conduct_step(
+    order: &AutoOrder,
+    hands: &Hands,
+    candidate: &Candidate,
+    number: usize,
+) -> (Step, Option<End>) {
+    let finding = &candidate.finding;
+    let trial = Order {
+        target: order.target.clone(),
+        wanted: candidate.wanted.clone(),
+        remedy: finding.remedy.to_owned(),
+        finding: Some(finding.advice.finding.clone()),
+        evidence: json!(finding.advice.evidence),
+        predicted: finding.advice.prediction.gain,
+        measure: Measure::of_remedy(finding.remedy),
+        pace: order.pace,
+        keep: true,
+        guards: order.guards,
+        run: Some(order.run.clone()),
+        seed: order.seed.wrapping_add(number as u64),
+    };
+    let progress = |what: &str, share: f64| {
+        (hands.progress)(&format!("step {number}: {}, {what}", finding.remedy), share);
+    };
+    let conducted = Running::start(&order.load, hands.ledger.beside("load.log"))
+        .and_then(|load| conduct(&trial, hands.ledger, hands.watchdog, &load, hands.stop, &progress));
+    let mut step = Step {
+        number,
+        remedy: finding.remedy.to_owned(),
+        title: finding.title.to_owned(),
+        finding: finding.advice.finding.clone(),
+        predicted: finding.advice.prediction.gain,
+        apply: candidate.switches.iter().flat_map(Switch::apply).collect(),
+        undo: candidate.switches.iter().rev().flat_map(Switch::undo).collect(),
+        entry: None,
+        result: None,
+        closed: None,
+        note: String::new(),
+    };
+    match conducted {
+        Ok(Conducted { entry, result, closed, note, .. }) => {
+            step = Step { entry: Some(entry), result: Some(result), closed: Some(closed), note, ..step };
+            (step, None)
+        }
+        Err(error) => {
+            let entries = hands.ledger.entries().unwrap_or_default();
+            let own = entries.iter().rev().find(|entry| {
+                entry.begin.run.as_deref() == Some(&order.run) && entry.begin.remedy == finding.remedy
+            });
+            step.entry = own.map(|entry| entry.begin.entry);
+            if let TryError::EndedEarly { how, .. } = &error {
+                step.closed = Some(*how);
+            }
+            step.note = error.to_string();
+            let end = ending(&error);
+            (step, end)
+        }
+    }
+}
+
+/// The end of the run that a failed trial means; `None`: only this remedy is over.
+fn ending(error: &TryError) -> Option<End> {
+    let cause = match error {
+        TryError::EndedEarly { cause, .. } => cause,
+        error => error,
+    };
+    match cause {
+        TryError::Interrupted => Some(End::Interrupted),
+        TryError::SlowBuild { .. }
+        | TryError::NoEffect { .. }
+        | TryError::ChangedByOthers { .. }
+        | TryError::Guard { .. }
+        | TryError::Already { .. } => None,
+        // A lock that is not granted in time, for one.
+        TryError::Session(error @ SessionError::Statement { .. }) if !error.ends_session() => None,
+        _ => Some(End::failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn early(cause: TryError) -> TryError {
+        TryError::EndedEarly { cause: Box::new(cause), how: Closing::Undone }
+    }
+
+    #[test]
+    fn what_concerns_one_remedy_does_not_end_the_run() {
+        assert_eq!(ending(&early(TryError::SlowBuild { seconds: 50.0, limit: 30.0 })), None);
+        assert_eq!(ending(&early(TryError::Guard { what: "no memory".into() })), None);
+        assert_eq!(ending(&early(TryError::Interrupted)), Some(End::Interrupted));
+        let failed = ending(&early(TryError::NoLoad { seconds: 5.0 }));
+        assert!(
+            matches!(&failed, Some(End::Failed { reason }) if reason.contains("no statement")),
+            "{failed:?}"
+        );
+        assert!(matches!(ending(&TryError::NotUndone { reason: "gone".into() }), Some(End::Failed { .. })));
+    }
+}

@@ -1,0 +1,110 @@
+//! How trials are conducted and under which load: options that `tune try` and `tune --auto` share.
+
+use super::CommandError;
+use hardmeter_advise::trial::{Guards, Load, LoadCommand, Pace};
+use hardmeter_session::Target;
+use std::ffi::OsString;
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "How a remedy is tried")]
+pub(super) struct TrialOptions {
+    /// Seconds of a block [default: 5].
+    #[arg(long, value_name = "SECONDS")]
+    block: Option<f64>,
+    /// Seconds at the begin of a block that are left out [default: 1.5].
+    #[arg(long, value_name = "SECONDS")]
+    settle: Option<f64>,
+    /// Rounds of two blocks after which an undecided trial ends [default: 24].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(7..=1000))]
+    rounds: Option<u32>,
+    /// The smallest gain that matters, in per cent [default: 2].
+    #[arg(long, value_name = "PERCENT")]
+    minimum: Option<f64>,
+    /// The longest build of an index that a switch may take, in seconds [default: 30].
+    #[arg(long, value_name = "SECONDS")]
+    longest_build: Option<f64>,
+    /// End and undo a trial when less of the machine's memory is available than this, in per cent [default: 5].
+    #[arg(long, value_name = "PERCENT")]
+    least_memory: Option<f64>,
+    /// End and undo a trial when a standby is farther behind than this, in seconds [default: 10].
+    #[arg(long, value_name = "SECONDS")]
+    most_lag: Option<f64>,
+    /// LOAD is run once in each block and ends it, instead of running throughout.
+    #[arg(long, requires = "load")]
+    per_block: bool,
+}
+
+/// Blocks of the first part, in which nothing is changed.
+const FIRST_BLOCKS: u32 = 6;
+
+impl TrialOptions {
+    /// Whether any of them was given.
+    pub(super) fn given(&self) -> bool {
+        let numbers =
+            [self.block, self.settle, self.minimum, self.longest_build, self.least_memory, self.most_lag];
+        self.per_block || self.rounds.is_some() || numbers.iter().any(Option::is_some)
+    }
+
+    pub(super) fn per_block(&self) -> bool {
+        self.per_block
+    }
+
+    pub(super) fn pace(&self) -> Result<Pace, CommandError> {
+        let within = |value: f64, low: f64, high: f64| value >= low && value <= high;
+        let (block, settle) = (self.block.unwrap_or(5.0), self.settle.unwrap_or(1.5));
+        let (minimum, longest_build) = (self.minimum.unwrap_or(2.0), self.longest_build.unwrap_or(30.0));
+        if !within(block, 0.5, 3600.0) || !within(settle, 0.0, block - 0.2) {
+            return Err(CommandError::new(
+                format!("a block of {block} s of which {settle} s are left out cannot be measured"),
+                "give blocks of 0.5 to 3600 s, and leave out 0.2 s less than that at most",
+            ));
+        }
+        if !within(minimum, 0.1, 90.0) || !within(longest_build, 0.0, 3600.0) {
+            return Err(CommandError::new(
+                format!("--minimum {minimum} or --longest-build {longest_build} is out of range"),
+                "give a smallest gain of 0.1 to 90 per cent, and a build of at most 3600 s",
+            ));
+        }
+        Ok(Pace {
+            block,
+            settle,
+            first_blocks: FIRST_BLOCKS,
+            most_rounds: self.rounds.unwrap_or(24),
+            minimum: minimum / 100.0,
+            longest_build,
+        })
+    }
+
+    pub(super) fn guards(&self) -> Result<Guards, CommandError> {
+        let default = Guards::default();
+        let least_memory = self.least_memory.map_or(default.least_memory, |percent| percent / 100.0);
+        let most_lag = self.most_lag.unwrap_or(default.most_lag);
+        if !((0.0..=1.0).contains(&least_memory) && most_lag >= 0.0 && most_lag.is_finite()) {
+            return Err(CommandError::new(
+                "--least-memory or --most-lag is out of range",
+                "give 0 to 100 per cent of the memory, and seconds of 0 or more",
+            ));
+        }
+        Ok(Guards { least_memory, most_lag })
+    }
+
+    /// The load of the trial: a command that finds the server in its environment, or the traffic that the server has.
+    pub(super) fn load(&self, words: &[OsString], target: &Target) -> Load {
+        if words.is_empty() {
+            return Load::Traffic;
+        }
+        let command = LoadCommand { words: words.to_vec(), environment: target.environment() };
+        match self.per_block {
+            true => Load::PerBlock(command),
+            false => Load::Throughout(command),
+        }
+    }
+
+    /// While the server is looked at, the load runs in any case.
+    pub(super) fn load_of_look(&self, words: &[OsString], target: &Target) -> Load {
+        match self.load(words, target) {
+            Load::PerBlock(command) => Load::Throughout(command),
+            load => load,
+        }
+    }
+}
