@@ -60,7 +60,7 @@ def bits_before(words, index):
 
 
 class Place:
-    """Something in persistent memory: of which store, which object, where that is in the store."""
+    """A place in persistent memory: its store, object, and position in the store."""
 
     def __init__(self, store, object_address, offset, type_id, flags):
         self.store = store
@@ -89,7 +89,7 @@ def type_name(store, type_id):
 
 
 def library_symbol(name):
-    """A variable of the library; None: the program has none, or no debugging information of it."""
+    """A variable of the library; None if it is missing or has no debugging information."""
     symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
     if symbol is None:
         return None
@@ -163,7 +163,7 @@ def place_of(address):
 
 
 def page_state(store, number):
-    """What the library knows of a page (page_state.h), or None."""
+    """The library's state of a page (page_state.h), or None."""
     states = store["pages"]
     if not int(states) or not int(states["top"]) or number >> 18 >= int(states["top"]["count"]):
         return None
@@ -175,7 +175,7 @@ def page_state(store, number):
 
 
 def resident_in(store, byte):
-    """Where the byte of the store is in memory, or None."""
+    """The memory address of a byte of the store, or None."""
     number, offset = byte // PAGE, byte % PAGE
     state = page_state(store, number)
     if state is None or not state["known"]:
@@ -201,7 +201,7 @@ def resident_in(store, byte):
 
 
 def resident(word, slot):
-    """Where the object of a surrogate is in memory, or None. The slot's store, or any that has it."""
+    """The memory address of a surrogate's object, or None. In the slot's store, or any that has it."""
     byte = word & ~SURROGATE
     near = segment_of(slot) if slot is not None else None
     for store in [near["store"].dereference()] if near is not None else stores():
@@ -212,7 +212,7 @@ def resident(word, slot):
 
 
 def show(word, slot):
-    """How a pointer is printed; None: as gdb does it, for it has nothing to do with a store."""
+    """How to print a pointer; None: gdb's default, since it does not refer to a store."""
     try:
         if is_surrogate(word):
             address = resident(word, slot)
@@ -295,7 +295,7 @@ def pointer_named(argument):
 
 
 def address_of(argument):
-    """Where the object that an expression leads to is, and its type; it has to be resident."""
+    """The address and type of the object that an expression refers to; it must be resident."""
     word, slot, target = pointer_named(argument)
     if not is_surrogate(word):
         return word, target
@@ -417,7 +417,7 @@ within the library, for the call would wait for it for ever."""
                 )
             )
         except gdb.error as failure:
-            # The fault handler threw, or ended the process: gdb has undone that.
+            # The fault handler threw, or ended the process: gdb has reverted the call.
             raise gdb.GdbError(
                 "%s cannot be made resident, or gdb cannot call the program: %s"
                 % (show_address(word & ~SURROGATE), str(failure).split(",")[0].split("\n")[0])
@@ -427,7 +427,7 @@ within the library, for the call would wait for it for ever."""
 
 
 class Follow(gdb.xmethod.XMethodWorker):
-    """Operators of pptr<T>, so that `print p->to[1]->id` calls nothing in the program."""
+    """Operators of pptr<T>, so that `print p->to[1]->id` calls no function in the program."""
 
     def __init__(self, name, target):
         self.name = name

@@ -1,6 +1,4 @@
-/*
- * Pieces of a page: finding, adding, removing. Whether a page may be believed: page_fault.c.
- */
+/* Pieces of a page: finding, adding, removing. page_fault.c checks pages. */
 #include "object_page.h"
 
 #include <string.h>
@@ -9,7 +7,7 @@ enum { TYPES = P3L_PAGE_SIZE / sizeof(p3l_type_id), BITS = P3L_PAGE_SIZE / P3L_G
 
 static p3l_object_page *view(p3l_page *page) { return (p3l_object_page *)(void *)page; }
 
-/* The type ids grow down from the page's end: the id of piece k is types[TYPES - 1 - k]. */
+/* The type ids grow downwards from the page's end: the id of piece k is types[TYPES - 1 - k]. */
 static p3l_type_id *type_ids(p3l_object_page *page) { return (p3l_type_id *)(void *)page; }
 
 p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index) {
@@ -35,7 +33,8 @@ static void set_start(p3l_object_page *page, uint32_t offset, bool starts) {
   page->starts[bit / 64] = starts ? page->starts[bit / 64] | mask : page->starts[bit / 64] & ~mask;
 }
 
-/* Offset of the last start at or before `offset`, 0 if there is none; *index: how many are before. */
+/* Offset of the last start at or before `offset`, 0 if there is none; *index: the number of
+ * starts before it. */
 static uint32_t start_before(const p3l_object_page *page, uint32_t offset, uint32_t *index) {
   uint32_t bit = offset / P3L_GRANULE, word = bit / 64, before = 0;
   uint64_t bits = page->starts[word] & ~UINT64_C(0) >> (63 - bit % 64);
@@ -90,11 +89,11 @@ static uint32_t tail_room(const p3l_object_page *page, uint32_t more_pieces) {
   return taken >= P3L_PAGE_SIZE ? 0 : P3L_PAGE_SIZE - taken;
 }
 
-/* A type id for a piece that is to be the one with this index; there is space for it. */
+/* Inserts a type id for a piece at this index; there is space for it. */
 static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type) {
   p3l_type_id *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
-  if (index < page->count) /* else it is the last: most are */
+  if (index < page->count) /* else it is the last, the usual case */
     memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
   ids[TYPES - 1 - index] = type;
   page->count++;
@@ -108,7 +107,8 @@ static void drop_type(p3l_object_page *page, uint32_t index) {
   page->count--;
 }
 
-/* A hole with a rest needs one more type id; without space for it the object must fit exactly. */
+/* A hole with a remainder needs one more type id; without space for it the object must fit
+ * exactly. */
 static bool fits(const p3l_object_page *page, const p3l_piece *hole, uint32_t bytes) {
   return hole->bytes == bytes || (hole->bytes > bytes && tail_room(page, 0) >= sizeof(p3l_type_id));
 }

@@ -1,7 +1,8 @@
 /*
  * The measured operations: included twice by database.h, with
  *
- *   OO1_PASS(name) the name of a function in this pass OO1_VISIT(part) the operation on a part
+ *   OO1_PASS(name)      the name of a function in this pass
+ *   OO1_VISIT(part)     the operation on a part
  *
  * and otherwise in the terms of database.h. No guard: it is a template.
  */
