@@ -1,4 +1,6 @@
-"""The 22 queries of TPC-H with two workers allowed, by stock PostgreSQL and with the extension, whose scans and joins run in workers."""
+"""The 22 queries of TPC-H with two workers, by stock PostgreSQL and with the extension, whose scans and joins run in
+workers.
+"""
 
 import contextlib
 from typing import Callable, List
@@ -13,7 +15,7 @@ PRESET = "default"
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Time on the wall, which alone tells what workers gain; the same bars for answers and for slower queries."""
+    """Wall time, the only measure of the gain by workers; the same bars for answers and for slower queries."""
     scale, blocks = ("0.1", 1) if quick else ("1", 6)
     server = tpch.server(playground, scale, say)
     extension = tpch.Extension(playground)

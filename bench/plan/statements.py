@@ -1,4 +1,4 @@
-"""What the extension adds to the instructions of short statements, which it has nothing to do with. Free of noise.
+"""The instructions that the extension adds to short statements, which it does not optimise. Free of noise.
 
 The throughput of the same statements (transactions.py) differs from leg to leg by more than the bar on a shared machine.
 """
@@ -14,10 +14,10 @@ from processes import run
 from servers import Playground
 
 BAR = 0.99
-# All of a run with the larger number less all of one with the smaller: without the start, and without first times.
+# The instructions of the larger run minus those of the smaller one: without start-up and first executions.
 FEW, MANY = 100, 600
 DATABASE = "postgres"
-# A new segment of the log is filled with zeros, 100,000 instructions for each of 500 transactions: in one run and not in another.
+# Filling a new log segment with zeros costs 100,000 instructions for each of 500 transactions, in some runs only.
 LITTLE_LOG = ["wal_level=minimal", "max_wal_senders=0", "wal_init_zero=off", "full_page_writes=off"]
 
 
@@ -81,7 +81,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
             for transactions in (FEW, MANY):
                 chance = random.Random(1)
                 lines = [line for _ in range(transactions) for line in transaction(chance)]
-                # Rows that died in the run before, or lie in another order, would be this one's work.
+                # Dead rows of the previous run, or another order of rows, would change this one's work.
                 with server.running():
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
                 counted.append(collect(*where, [*statements, *lines], settings))

@@ -11,8 +11,8 @@ from servers import Playground
 
 Say = Callable[[str], None]
 
-# A session that is idle already is not ended, full pages are filled anew by a rewrite, huge pages need the kernel, and a pool
-# that the command line sets needs a person.
+# An idle session is not ended, full pages need a rewrite, huge pages need the kernel, and a pool set on the command
+# line needs an administrator.
 UNTRIED = {"idle-in-transaction", "fillfactor", "huge-pages", "shared-buffers"}
 
 # All that a remedy may change: settings of databases and roles, the server's own file, indexes, options of tables.
@@ -27,12 +27,12 @@ STATE = """
 
 
 def _commands(finding: dict, which: str) -> List[str]:
-    """The statements among the printed commands; the rest is for people."""
+    """The statements among the printed commands; the others are for administrators."""
     return [command for command in finding[which] if finding["changes"] and not command.startswith("--")]
 
 
 def _active_ms(page: dict) -> float:
-    """Time in the server for a transaction: predicted gains are shares of it."""
+    """Time in the server per transaction: predicted gains are shares of it."""
     look = page["look"]
     transactions = look["database"]["commits"] + look["database"]["rollbacks"]
     if not transactions:
@@ -52,8 +52,9 @@ def _apply(server: bed.TunedServer, commands: List[str], restart: bool) -> None:
 
 
 def _cured(server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, bool]]:
-    """The finding, what is seen once its remedy is applied, and whether undoing it brings all back; nothing where the fault is
-    not named."""
+    """The finding, the report after its remedy is applied, and whether undoing it restores everything; None if the
+    fault is not named.
+    """
     before = bed.looked(server, fault.load, fault.seconds, fault.holder)
     finding = _finding(before, fault)
     if finding is None:
@@ -70,7 +71,7 @@ def _cured(server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, 
 
 
 def cured(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """What each remedy gains beside what was predicted, and whether it is undone."""
+    """The gain of each remedy compared with its prediction, and whether it is undone."""
     gone, undone, tried, near, predicted = 0, 0, 0, 0, 0
     cases = [one for one in FAULTS if not UNTRIED.intersection(one.remedies)]
     for one in dict.fromkeys(case.bed for case in cases):

@@ -35,14 +35,14 @@ Steps = tuple[str, ...]
 
 @dataclass
 class Module:
-    """A module's file: what it defines, declares and imports."""
+    """A module's file: its definitions, declarations and imports."""
 
     path: str
     steps: Steps
     body: str
     defined: set[str]
     children: set[str]
-    # What a `use` calls a thing -> the path to it; globs and re-exports apart.
+    # Imported name -> its path; globs and re-exports separately.
     imports: dict[str, Steps] = field(default_factory=dict)
     reexports: dict[str, Steps] = field(default_factory=dict)
     globs: list[Steps] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Crate:
                     self._read(file, steps + (child,), folder / child)
 
     def absolute(self, module: Module, way: Steps) -> Steps | None:
-        """A path as seen from the crate's root; None for one that leads to another crate."""
+        """A path relative to the crate's root; None if it leads to another crate."""
         first, rest = way[0], way[1:]
         if first == "crate":
             return rest
@@ -180,7 +180,7 @@ class Crate:
         return module.path, name
 
     def names(self, way: Steps) -> set[str]:
-        """What a module offers to one that imports all of it."""
+        """The names that a module offers to a glob import."""
         module = self.modules.get(way)
         if module is None:
             return set()

@@ -1,4 +1,4 @@
-"""scripts/lint-language: it finds words in Markdown, messages and help, and leaves code and tests alone."""
+"""scripts/lint-language: it finds words in Markdown, messages and help, and ignores code and tests."""
 
 import pathlib
 import subprocess
@@ -23,7 +23,7 @@ class LintLanguage(unittest.TestCase):
             return done.returncode, done.stdout
 
     def finds(self, path: str, text: str, expected: str) -> None:
-        """One finding that begins so."""
+        """One finding with this beginning."""
         status, output = self.lint({path: text})
         self.assertEqual(status, 1, output)
         self.assertTrue(output.startswith(expected), output)
