@@ -117,7 +117,7 @@ fn scenarios_have_the_shape_of_the_paper() {
 }
 
 fn signal(pid: i32, signal: libc::c_int) {
-    // SAFETY: a server of ours, which lives as long as the test holds it.
+    // SAFETY: a server that the test started, which runs as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 

@@ -136,7 +136,7 @@ fn where_there_are_no_figures_the_view_says_why() {
     let text = unfolded(&queries(&server, &["--by", "role"]));
     assert!(text.contains(told) && text.contains("no figures per transaction and row"), "{text}");
 
-    // The server's own statistics begin anew.
+    // Resets the server's own statistics.
     let reset = format!("psql -Atc 'SELECT pg_stat_reset()' >/dev/null; {load}");
     let output = recorded(&server, &[], &reset).expect("a timer");
     let told = "statistics were reset while it was recorded (pg_stat_reset)";

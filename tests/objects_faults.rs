@@ -163,7 +163,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
     assert!(!server.path("folder.data").exists());
 }
 
-/// Records pgbench without end on the software PMU, and kills a process once it has looked at some transactions.
+/// Records pgbench without end on the software PMU, and kills a process once it has counted some transactions.
 fn killed(server: &ObservedServer, capture: &str, victim: impl Fn() -> i32) -> Output {
     let mut recorder = server.recorder(capture, "pgbench -n -c 2 -T 3000 >/dev/null 2>&1");
     let recorder = recorder.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

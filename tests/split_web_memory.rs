@@ -85,7 +85,7 @@ struct Ended(Child);
 
 impl Ended {
     fn end(&mut self) -> ExitStatus {
-        // SAFETY: a child of ours that nobody waited for yet. SIGTERM is Apache's orderly end.
+        // SAFETY: a child of the test that was not waited for yet. SIGTERM is Apache's orderly end.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         self.0.wait().unwrap()
     }

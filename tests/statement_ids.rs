@@ -59,7 +59,7 @@ fn id(statement: &str) -> StatementId {
 
 /// The parts of ccopt that a session needs: the library, its SQL objects as in CREATE EXTENSION.
 struct Ccopt {
-    /// Loads it, and makes statements of three thousand rows cost enough to be looked at.
+    /// Loads it, and makes statements of three thousand rows cost enough for ccopt to examine them.
     load: String,
     objects: String,
 }

@@ -1,7 +1,7 @@
 """The messages of PostgreSQL's protocol that a measuring client needs, over a unix socket.
 
 A separate client instead of psql, for two reasons: no program start is included in the measured time, and the server
-tells the process id of the backend as soon as it is connected.
+sends the process id of the backend as soon as it is connected.
 """
 
 import socket

@@ -1,6 +1,6 @@
 """Measurement windows during one pgbench run, with and without a recording.
 
-Neighbours in time are two to four seconds apart, and no window pays for connecting or for cold caches. pgbench itself tells
+Neighbours in time are two to four seconds apart, and no window pays for connecting or for cold caches. pgbench itself reports
 its throughput once a second.
 
     pgbench     |....|....|....|....|....|....|....|....|....|      a progress line each second

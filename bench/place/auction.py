@@ -3,7 +3,7 @@ cycles, and the paper's scenarios by policy.
 
 Two sites run side by side, one stock, one with placement's modules, and are visited in turn: a machine that drifts drifts alike for both.
 Processor time per request is compared, of Apache, PHP, MariaDB and the analyzer: on a shared machine it is much less noisy than response
-times, which are told beside.
+times, which are printed as well.
 """
 
 import random

@@ -1,12 +1,12 @@
 """The cost of collecting on the auction site in instructions, relative to stock servers: hardly affected by a shared
 machine's noise.
 
-Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and are asked for the same list of requests again
-and again; the median of lists is taken, since now and then a server does something else beside (0.2 % of a list, seen). Counted are Apache's
-connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands in for it (place/sections/rseq_stand_in.c), so that
-sections take the way that they take in earnest, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether
-a server finds the next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take
-fewer cycles an instruction than a server's own work.
+Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and serve the same list of requests again and again.
+The median over the lists is taken, because a server sometimes does other work as well (0.2 % of a list were seen). Counted are Apache's
+connections and MariaDB's commands, in user mode. Valgrind has no rseq: place/sections/rseq_stand_in.c replaces it, so that sections run the same
+code as on the real machine, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether a server finds the
+next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take fewer cycles an
+instruction than a server's own work.
 """
 
 import contextlib

@@ -5,10 +5,10 @@ One server (`split-sections`) compares both within itself: stages of a second or
 have the same memory in the same sets of the cache, and what differs is who runs where. Several servers a mix, so that one lucky
 layout of memory decides nothing. Beside it the analyzer decides, as in earnest; its first seconds are not counted.
 
-What placement wins where each processor has a cache of its own (`gains`) can be seen only while that is so. In a virtual machine it is so by
-moments: strangers work on the other threads of its cores, or the host puts both of its processors on one core. So stages are short there, and
-between two of them all workers rest while it is looked for how much of L2 goes (place/sections/calm.h). A pair of stages is calm if
-little went before, between, and after them; their own times have no part in that. All pairs together are told beside.
+The gain of placement where each processor has a cache of its own (`gains`) can be measured only while that is so. In a virtual machine that
+holds only at times: other guests work on the other threads of its cores, or the host puts both of its processors on one core. So stages are
+short there, and between two of them all workers rest while the share of lost L2 lines is measured (place/sections/calm.h). A pair of stages is
+calm if little went before, between, and after them; their own times have no part in that. The result of all pairs is printed as well.
 """
 
 import contextlib

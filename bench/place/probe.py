@@ -1,10 +1,9 @@
 """The classification error of the occupancy probe by a single shot: the share on the wrong side of the threshold.
 
-Blocks: in each, sets are found and calibrated anew; the thresholds are those of that publication, fixed before the first shot that
-is judged (`split_probe_threshold`), which another process fires at other sections. Judged are fresh sections that stream, write
-and gather. Shots across a context switch are fired again; those next to which lines vanish while nothing is done (the other
-thread of a core at work, in a virtual machine a stranger's) are counted apart, as told by two shots at nothing before and two after, never
-by their own result.
+Blocks: in each, sets are found and calibrated again; the thresholds are those of that publication, fixed before the first shot that is judged
+(`split_probe_threshold`), which another process fires at other sections. Judged are fresh sections that stream, write and gather. Shots across a
+context switch are fired again; those next to which lines vanish while nothing is done (the other thread of a core at work, in a virtual machine
+another guest's) are counted separately, as decided by two shots at nothing before and two after, never by their own result.
 """
 
 import statistics

@@ -2,7 +2,7 @@
 
 Batches of 20,000 pairs by `section_cost` (place/libsplit/test), with keys that are numbers and texts of 40 bytes. Two looks at
 the time stamp counter are in it, and in virtual machines make half of it: they are measured beside. A process lives for some ten
-milliseconds, in which the other thread of the core may be at work or not, which makes a third more: so many short processes, both
+milliseconds, in which the other thread of the core may be at work or not, which costs a third more. Hence many short processes, both
 kinds of key in turns.
 """
 

@@ -1,7 +1,7 @@
 """The cost of the driver: its CPU time per 1000 New-Orders, compared with pgbench that calls the same procedures.
 
 Throughput is noisy on a shared machine, CPU time per unit of work is much less so. All drive the same server with 16
-connections and no think time; New-Orders are counted by the server's districts, whoever drives.
+connections and no think time; New-Orders are counted by the server's districts, for every driver.
 """
 
 import random

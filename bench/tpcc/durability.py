@@ -1,6 +1,6 @@
 """The server is repeatedly killed by SIGKILL under load: acknowledged orders must be there afterwards.
 
-A negative control follows, with `synchronous_commit = off`: the same must tell that orders are lost, or it tells nothing.
+A negative control follows, with `synchronous_commit = off`: the same test must report lost orders, otherwise it proves nothing.
 (`fsync = off` is none: what the kernel has in its page cache outlives a killed process.)
 """
 

@@ -1,4 +1,4 @@
-"""The article's first step: what hardware a rate needs. Bytes are those of a loaded database of ours, the rest is counted.
+"""The article's first step: what hardware a rate needs. Bytes are those of a database loaded by Hardmeter, the rest is computed.
 
 The I/O model: each transaction touches pages by the specification's distributions; the pages touched most often lie in memory
 (no replacement is better, so the reads are the fewest possible); each other touch is a read, and a write if it changes
@@ -40,7 +40,7 @@ def nurand(a_bits: int, low: int, high: int):
 
 
 def folded(shares, rows):
-    """Shares of pages that hold so many rows each, in order."""
+    """Returns the shares of pages that hold `rows` rows each, in order."""
     rows = max(1, round(rows))
     return [sum(shares[at : at + rows]) for at in range(0, len(shares), rows)]
 

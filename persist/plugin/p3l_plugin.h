@@ -10,7 +10,7 @@
 //     without effects that LLVM knows nothing about (see createCheck). Whatever optimisations do to the load
 //     (merged, widened to an integer, taken out of a struct copy), uses see what the check returns.
 //     LLVM may drop, merge and move checks, not execute them where the program did not.
-//  3. Stores are looked at when nothing moves them any more, so their marks are where they are.
+//  3. Stores are marked when no pass moves them any more, so the marks stay next to them.
 //  4. A check that was not lowered does not assemble.
 #ifndef P3L_PLUGIN_H
 #define P3L_PLUGIN_H

@@ -55,7 +55,7 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
     image->next = NULL;
-    if (image->changed == 0) { /* nothing of it is in the log: `logged` stays as it was */
+    if (image->changed == 0) { /* not in the log: `logged` is unchanged */
       p3l_buffer_give(&pager->buffers, image->private_copy);
       image->private_copy = NULL;
       drop_if_empty(pager, image);

@@ -12,9 +12,10 @@
  *  2. The image of a committed page that is newer than the file's is in memory (`images`) and in
  *     the log, until a checkpoint has synced the page. Readers look there first.
  *  3. When commit returns P3L_OK, the transaction is on stable storage. When it returns anything
- *     else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN,
+ *     else, none of its changes is in the store, now or after a crash, with one exception: P3L_BROKEN,
  *     where the disk refused to say.
- *  4. After a failed sync, or a failed write of the log's header, nothing is written any more (P3L_BROKEN): the kernel may have dropped
+ *  4. After a failed sync, or a failed write of the log's header, nothing is written any more
+ *     (P3L_BROKEN): the kernel may have dropped
  *     what it could not write, and a second sync would succeed without it.
  *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
  *     committer gets its result only after the sync.
@@ -42,7 +43,7 @@ typedef struct p3l_pager_options {
 typedef struct p3l_recovery {
   uint64_t transactions; /* committed ones that were carried out again */
   uint64_t pages;        /* that they changed */
-  bool interrupted;      /* a transaction was under way: nothing of it is in the store */
+  bool interrupted;      /* a transaction was under way: its changes are dropped */
   bool written; /* another process has it open for writing: what is above, it has not to recover */
 } p3l_recovery;
 

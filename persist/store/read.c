@@ -149,7 +149,7 @@ uint64_t p3l_pager_page_count(p3l_pager *pager) {
 
 const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
 
-/* ---- as a transaction sees it: the only one that changes what is looked at here ---- */
+/* ---- reads of a transaction, the only one that changes the data read here ---- */
 
 /*
  * The smallest store that its writer maps. A window costs two calls, so mapping pays where many

@@ -12,7 +12,7 @@
  *  1. Only p3l_pager_read() reports a failed request (an error, too few bytes, a page that fails its
  *     check): it is called for the page again, because it knows about checkpoints
  *     under way, and says file, page and cause.
- *  2. When a call returns, nothing of it is under way: buffers are never freed under the kernel or
+ *  2. When a call returns, none of its requests is under way: buffers are never freed under the kernel or
  *     a thread.
  */
 #ifndef P3L_READ_MANY_H

@@ -63,7 +63,7 @@ struct section_calm section_calm(const struct split_probe *probe) {
   const uint32_t count = one_of_each_cache(cpus);
   struct section_calm calm = {0};
   for (uint32_t which = 0; which < count; which++) {
-    /* The one that is looked at comes first, the others behind it. */
+    /* The measured processor comes first, then the others. */
     const uint32_t looked_at = cpus[which];
     cpus[which] = cpus[0];
     cpus[0] = looked_at;

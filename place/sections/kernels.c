@@ -50,7 +50,7 @@ static inline uint64_t load(const char *memory, uint64_t line) {
   return *(const volatile uint64_t *)(memory + line * SECTION_LINE);
 }
 
-/* In pieces of powers of two, the largest first: no number of the permutation has to be passed over by a branch that nobody predicts.
+/* In pieces of powers of two, the largest first: no number of the permutation has to be skipped by an unpredictable branch.
  * Inlined for each value of `chase`: else gathering would be computed as a chase that adds 0, and wait like one. */
 static inline __attribute__((always_inline)) uint64_t pass_in_random_order(const char *memory,
                                                                            uint64_t lines,

@@ -274,8 +274,8 @@ static int by_value(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* What a request of each kind takes when it has a core for itself: in a tenth of its passes at most. The rest may have been disturbed, by a
- * stranger on the core's other thread; that can only make them longer. */
+/* The time of a request of each kind alone on a core: the lowest tenth of its passes. The others may have been disturbed by another program
+ * on the core's other thread, which can only make them longer. */
 static void balance(struct server *server) {
   double took[BALANCE_PASSES], alone[MIX_KINDS];
   for (unsigned kind = 0; kind < MIX_KINDS; kind++) {

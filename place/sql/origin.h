@@ -5,7 +5,7 @@
  *     SELECT ... /\*split_id='a1b2c3.1f'*\/          (without the backslashes)
  *     SELECT ... /\*route='%2Fitems',split_id='a1b2c3.1f'*\/
  *
- * Whoever can send SQL can write this: it is a hint for statistics and nothing else.
+ * Every client that can send SQL can write this, so it is only a hint for statistics.
  */
 #ifndef SPLIT_SQL_ORIGIN_H
 #define SPLIT_SQL_ORIGIN_H

@@ -120,7 +120,7 @@ static void oo1_link_part(const oo1_graph_part *from) {
   OO1_DROP(part);
 }
 
-/* Parts per transaction of the load: so many that commits do not matter. */
+/* Parts per transaction of the load; with this number the cost of commits is negligible. */
 #define OO1_BATCH 100000u
 
 /* The whole load except opening and closing. Unused in modes that load another's file. */

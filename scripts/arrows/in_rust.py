@@ -1,7 +1,7 @@
 """Arrows between the modules of a Rust crate: what they import, and the paths in their code.
 
 An import is followed through re-exports (`pub use`) to the file that defines the name; a re-export
-is no use of its own. Code under `#[cfg(test)]` is left out.
+does not count as a use. Code under `#[cfg(test)]` is left out.
 
 Limits: methods are not seen (their types are, where they are named), nor are names that a macro
 builds; a module that is written inside another's file counts as that file.
@@ -189,7 +189,7 @@ class Crate:
     def find_arrows(self, arrows: Arrows) -> None:
         """Adds the arrows between the files of this target."""
         for module in self.modules.values():
-            # The declaration of a module is no use of a function of its name.
+            # The declaration of a module does not count as a use of a function with its name.
             words = set(re.findall(r"\w+", MODULE.sub(" ", module.body)))
             used: list[Steps] = list(module.imports.values())
             used += [way for name, way in module.reexports.items() if name in words]

@@ -80,7 +80,7 @@ impl ThrowawayMariadb {
     pub fn kill(&self) {
         let cluster = self.cluster();
         for pid in cluster.processes() {
-            // SAFETY: a process of ours, known by its start time.
+            // SAFETY: a process that the test started, identified by its start time.
             assert_eq!(unsafe { libc::kill(pid.0, libc::SIGKILL) }, 0);
         }
         super::common::wait_until("the end of the server", || !cluster.is_running());

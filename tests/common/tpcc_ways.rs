@@ -21,7 +21,7 @@ pub enum Fault {
     ForgetsHistory,
     /// Delivery has nothing that a New-Order would wait for.
     DeliversWithoutLock,
-    /// Order-Status reads what is committed by now, each time anew.
+    /// Each statement of Order-Status reads its own snapshot.
     LooksWithoutSnapshot,
     /// The first change of a transaction is committed before the rest.
     CommitsHalfway,

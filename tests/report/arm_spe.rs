@@ -15,7 +15,7 @@ use std::path::Path;
 ///  hot_routine    6    DRAM          300     six lines
 ///  hot_routine    1    L1              4     one line
 ///  cold_routine   2    L2             14     one line
-///  cold_routine   1    store           9     the same line; who served it, no Neoverse tells
+///  cold_routine   1    store           9     the same line; no Neoverse records the source
 ///  main           3    branches        1     none
 /// ```
 fn made(bench: &Bench) -> Option<String> {

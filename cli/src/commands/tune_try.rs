@@ -237,7 +237,7 @@ impl Arguments {
         }
     }
 
-    /// While the server is looked at, the load runs in any case.
+    /// The load to run during the observation of the server; there it always runs.
     fn load_of_look(&self, target: &Target) -> Load {
         match self.load(target) {
             Load::PerBlock(command) => Load::Throughout(command),

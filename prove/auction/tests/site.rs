@@ -335,7 +335,7 @@ fn open_order(seconds: u64) -> Order {
 }
 
 fn signal(pid: i32, signal: libc::c_int) {
-    // SAFETY: a server of ours, which lives as long as the test holds it.
+    // SAFETY: a server that the test started, which runs as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 

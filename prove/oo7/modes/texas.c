@@ -10,7 +10,7 @@
 #define OO7_REF(T) struct T *
 #define OO7_GET(slot) (slot)
 #define OO7_SET(slot, p) ((slot) = (p))
-#define OO7_CHANGE(p) ((void)(p)) /* the fault tells */
+#define OO7_CHANGE(p) ((void)(p)) /* the page fault marks it */
 #define OO7_NEW(T, near) ((void)(near), (struct T *)texas_new(sizeof(struct T), slots_of_##T))
 #define OO7_COMMIT() texas_commit()
 

@@ -21,7 +21,7 @@ use tpchgen::generators::{
 pub struct LoadOrder {
     /// The scale.
     pub scale: Scale,
-    /// Whether tables of TPC-H that are there already may be thrown away.
+    /// Whether existing TPC-H tables may be dropped.
     pub replace: bool,
     /// Number of parallel sessions.
     pub jobs: usize,

@@ -13,8 +13,8 @@
  *   - Several statements in one packet have one LOG, and a STATUS each. The section of a later one begins when the one before ends,
  *     and gets its kind at its own end, when its text is known.
  *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
- *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section, and `ended_elsewhere` tells the
- *     first thread that what it has open is over.
+ *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section, and `ended_elsewhere` reports to the
+ *     first thread that its open section has ended.
  *   - A client that goes, or is killed, in the middle: STATUS comes nevertheless; should it not, DISCONNECT or the thread's next
  *     statement tidies up.
  */

@@ -3,8 +3,8 @@
  * Instrumentation calls on the thread that executes the statement (MariaDB 10.11, observed in a run
  * and read in its source):
  *
- *   text       START ──> TEXT ──> [EXECUTE of EXECUTE] ──> END      each statement of a packet anew
- *   by number  START ──> EXECUTE ──> END                            of what CREATE and TEXT OF IT told of before
+ *   text       START ──> TEXT ──> [EXECUTE of EXECUTE] ──> END      once for each statement of a packet
+ *   by number  START ──> EXECUTE ──> END                            of the text recorded at CREATE and TEXT
  *                        begin       end
  *
  * START passes memory that belongs to the statement until END (a member of the server's THD): its
