@@ -9,7 +9,8 @@
 
 enum { LOOKS = 3, CACHES_MAX = 16, NAME_MAX_BYTES = 256 };
 
-/* What the kernel calls the processors of this one's L2, or only itself where it says nothing. */
+/* The kernel's name of the L2 cache of this processor; the processor's own number if the kernel
+ * has none. */
 static void name_of_cache(uint32_t cpu, char *name) {
   char path[128], level[8] = "";
   snprintf(name, NAME_MAX_BYTES, "%u", (unsigned)cpu);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* As <linux/rseq.h> has it. */
+/* The layout of <linux/rseq.h>. */
 struct area {
   uint32_t cpu_id_start, cpu_id;
   uint64_t announced;
@@ -21,7 +21,7 @@ struct area {
 } __attribute__((aligned(32)));
 static _Thread_local struct area area __attribute__((tls_model("initial-exec")));
 
-/* glibc's, by which others find the area: an offset from the thread pointer. */
+/* glibc's symbols, with which other code finds the area: an offset from the thread pointer. */
 ptrdiff_t __rseq_offset;
 unsigned __rseq_size = sizeof(struct area);
 

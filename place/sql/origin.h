@@ -12,10 +12,12 @@
 
 #include <stddef.h>
 
-/* What lies between the quotes: not copied, not checked, at most this long (longer ones are none). */
+/* The limit of the text between the quotes, which is neither copied nor checked; a longer text
+ * is ignored. */
 #define SQL_ORIGIN_LENGTH 23
 
-/* Points `origin` into the text and returns the length; 0: there is none. Looks at the last SQL_ORIGIN_READ bytes only. */
+/* Points `origin` into the text and returns its length; 0: there is none. Reads the last
+ * SQL_ORIGIN_READ bytes only. */
 #define SQL_ORIGIN_READ 512
 size_t sql_origin(const char *text, size_t length, const char **origin);
 

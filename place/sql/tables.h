@@ -12,13 +12,14 @@
 
 #include <stddef.h>
 
-/* Both lie in the fingerprint, without quotes. */
+/* Both point into the fingerprint, without quotes. */
 struct sql_table {
   const char *database, *name;
   size_t database_length /* 0: not named */, name_length;
 };
 
-/* Writes the first tables, at most `most`, in the order of the text, each as often as it is named; returns how many. */
+/* Writes the first tables, at most `most`, in the order of the text, each as often as it is
+ * named; returns their number. */
 size_t sql_tables(const char *fingerprint, size_t length, struct sql_table *tables, size_t most);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "origin.h"
 
-/* What is found, as text; "": nothing. */
+/* The origin found, as text; "": none. */
 static const char *found(const char *text) {
   static char copy[SQL_ORIGIN_LENGTH + 1];
   const char *origin = NULL;
