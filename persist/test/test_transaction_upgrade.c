@@ -1,6 +1,7 @@
 /*
- * Objects that were upgraded in memory are written whole by the transaction that changes them, and
- * move if they have grown: also if that transaction fails first, if they are large, or are deleted.
+ * Objects upgraded in memory are written completely by the transaction that changes them, and
+ * move if they have grown, also after that transaction failed once, if they are large, or are
+ * deleted.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -80,7 +81,7 @@ static void expect_list(p3l_store *store, bool changed, uint64_t first_number) {
   EXPECT(at == NULL);
 }
 
-/* The log may not grow: no space on the disk. */
+/* Limits the size of files, so that the log gets no space. */
 static void limit_files(p3l_store *store, bool limited) {
   (void)store;
   struct rlimit limit;
