@@ -79,7 +79,7 @@ __attribute__((noinline)) static void early(volatile char *area) {
     for (size_t at = 0; at < SIZE; at += 64) area[at] += 3;
 }
 
-/* Goes on for so many seconds from when the early part has ended. */
+/* Runs for `seconds` after the end of the early part. */
 static void phases(double seconds) {
     volatile char *area = malloc(SIZE);
     early(area);

@@ -18,7 +18,7 @@ class Leg:
 
 
 def leg(server: Server, command: list) -> Leg:
-    """Runs `command`, of which pgbench is a part."""
+    """Runs `command`, which starts pgbench."""
     before = _cpu(server)
     output = run(command, env=server.environment())
     used = _cpu(server) - before

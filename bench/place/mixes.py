@@ -2,8 +2,8 @@
 with off.
 
 One server (`split-sections`) compares both within itself: stages of a second or two, placement on or off, each block ABBA. So both
-have the same memory in the same sets of the cache, and what differs is who runs where. Several servers a mix, so that one lucky
-layout of memory decides nothing. Beside it the analyzer decides, as in earnest; its first seconds are not counted.
+have the same memory in the same sets of the cache, and what differs is who runs where. There are several servers per mix, so that
+one favourable layout of memory does not decide. The analyzer runs beside and decides, as in production; its first seconds are not counted.
 
 The gain of placement where each processor has a cache of its own (`gains`) can be measured only while that is so. In a virtual machine that
 holds only at times: other guests work on the other threads of its cores, or the host puts both of its processors on one core. So stages are

@@ -3,7 +3,7 @@
 A pointer that was not read yet is no address but a surrogate (p3l_access.h), which gdb would print as
 0x8000000000012080. With this script it is
 
-    18:128 (not resident)               page 18, byte 128; nobody has come to it yet
+    18:128 (not resident)               page 18, byte 128; not accessed yet
     18:128 -> 0x7f2a40001080            the object is in memory, only this slot has not been healed
     0x7f2a40001080 (part 18:128)        an address in persistent memory: what lies there, from where
 

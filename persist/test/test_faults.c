@@ -272,7 +272,7 @@ static void a_read_only_file_system_too(void **state) {
   in_child(read_only_file_system);
 }
 
-/* ---- files that are none of ours ---- */
+/* ---- files that belong to no store ---- */
 
 static const char *foreign_files(void) {
   p3l_error error = {.message = ""};
@@ -399,7 +399,7 @@ static void a_second_writer_is_told_and_harms_nothing(void **state) {
   in_child(after_the_writer_died);
 }
 
-/* ---- pages that were changed behind our back ---- */
+/* ---- pages that were changed while the store was closed ---- */
 
 static void count_fault(void *state, const char *said) {
   if (strstr(said, "page 7 does not have the checksum") != NULL) (*(int *)state)++;

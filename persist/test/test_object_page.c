@@ -261,7 +261,7 @@ static void pieces_do_what_the_model_does(void **state) {
   }
 }
 
-/* ---- pages that nobody wrote so ---- */
+/* ---- malformed pages ---- */
 
 static p3l_page good(void) {
   p3l_page page = fresh();

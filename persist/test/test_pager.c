@@ -94,7 +94,7 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   assert_int_equal(write_value(&f, one, 2), P3L_OK);
   /* A frame with one unit of 64 bytes, and the commit's frame. */
   assert_int_equal(f.log->size - before, 32 + 64 + 32);
-  /* The first change after a checkpoint logs the page. The log begins anew, in the same bytes of
+  /* The first change after a checkpoint logs the page. The log begins again, in the same bytes of
    * the file. */
   assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   memset(f.log->bytes + 4096, 0xaa, f.log->size - 4096);

@@ -75,7 +75,7 @@ static void neighbours_in_the_array_are_hinted_at(void **state) {
   for (int k = 0; k < 6; k++) pages[k] = page_in(&root->to[k]);
   pretend_slow(&f);
   assert_int_equal(P3L_LD(root->to[0])->id, target_of(ROOT, 0));
-  assert_int_equal(sum(soon).given, 4); /* so many ahead */
+  assert_int_equal(sum(soon).given, 4); /* the look-ahead */
   assert_int_equal(sum(soon).used, 0);
   for (int k = 0; k < 6; k++)
     assert_int_equal(soon->pages[pages[k] % P3L_SOON_PAGES].page == pages[k], k >= 1 && k <= 4);

@@ -64,7 +64,7 @@ static void slots_that_are_followed_are_healed_together(void **state) {
   walk(first, 10); /* a sixth */
   for (uint32_t i = 0; i + 1 < A_PAGE; i++) assert_ptr_equal(raw(&first[i].to[0]), &first[i + 1]);
   assert_true(p3l_is_surrogate(raw(&first[A_PAGE - 1].to[0]))); /* to a page that is not yet used */
-  assert_int_equal(addresses(first, 1), 0); /* nobody has followed one of them */
+  assert_int_equal(addresses(first, 1), 0);                     /* none of them was followed */
   assert_int_equal(addresses(first, 2), A_PAGE);
   for (uint32_t i = 0; i < A_PAGE; i++) assert_null(raw(&first[i].to[2]));
   assert_int_equal(f.store->statistics.swizzled, A_PAGE - 1); /* each once */

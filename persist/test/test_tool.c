@@ -18,7 +18,7 @@
 /*
  * A graph as a program would make it. Types: 1 node {id, to, to}, 2 blob (no pointers).
  *
- *   root "first" -> a -> b -> c      d -> e (nobody leads to d)      blob 9,000 bytes <- c
+ *   root "first" -> a -> b -> c      d -> e (no slot leads to d)      blob 9,000 bytes <- c
  *                        ^____|                                      hub: 1,000 nodes in a row <- b
  */
 typedef struct node {

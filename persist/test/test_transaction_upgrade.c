@@ -108,7 +108,7 @@ static void change_as_version_2(void) {
     expect_list(store, false, 0);
   }
   leaf2 *third = nth(store, 3), *large = p3l_root(store, "large");
-  /* Into what an upgrade added, an address of the store is not decided yet: told, not guessed. */
+  /* A slot that an upgrade added must not get an address of the store: the commit reports it. */
   begin_in(store);
   P3L_SET(third->other, &large[LARGE - 1]);
   EXPECT(p3l_commit(store, &error) == P3L_MISUSE);

@@ -231,7 +231,7 @@ class LintArrows(unittest.TestCase):
         files = self.rust(bodies)
         files["prove/a/src/lib.rs"] += "".join(f"pub use m{n}::T{n};\n" for n in range(4))
         self.finds(files, "circle of 4 files", "m0.rs -> prove/a/src/m1.rs: T1")
-        # Re-exporting names creates no arrow by itself.
+        # Re-exporting names alone creates no arrow.
         bodies = {f"m{n}": f"pub struct T{n};\n" for n in range(4)}
         bodies["m0"] = "use crate::T1;\npub struct T0(T1);\n"
         files = self.rust(bodies)

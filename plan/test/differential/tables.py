@@ -151,7 +151,7 @@ def _insert(rng: Random, table: Table, count: int) -> str:
 
 
 def create(rng: Random, name: str) -> tuple:
-    """A table and the statements that make it, each to be run by itself (VACUUM is among them)."""
+    """Returns a table and the statements that make it; each must be sent alone, because VACUUM is among them."""
     table = Table(name, rng.choices(("plain", "unlogged", "partitioned", "inherited"), (12, 1, 3, 2))[0])
     table.rows = rng.choices((0, 1, 40, 1100, 2500, 5000), (1, 1, 3, 5, 4, 1))[0]
     key = Column("k", rng.choice(("int4", "int4", "int8", "int2")), "int",
