@@ -42,7 +42,7 @@ def table(name, kind):
 
 
 def spelled(title, name):
-    """Of locks, the spelling that the server itself shows: WAL_INSERT is WALInsert."""
+    """For locks, the server's own spelling: WAL_INSERT is WALInsert."""
     if title != "tranches":
         return name
     special = {"WAL": "WAL", "DSA": "DSA", "PGSTATS": "PgStats", "SLRU": "SLRU", "DSM": "DSM", "FASTPATH": "FastPath",
@@ -79,5 +79,5 @@ for name in STRUCTURES:
     if kind is None:
         raise gdb.GdbError("the headers do not have %s" % name)
     table(name, kind)
-# One thing, two names.
+# The same structure under two names.
 table("TransamVariables", structure("TransamVariablesData") or structure("VariableCacheData"))

@@ -1,5 +1,5 @@
-//! `hardmeter auction` as a user has it: mixes, the paper's scenarios, a site that stays, arguments. The pages themselves, and what a
-//! stalled server looks like, are tried in prove/auction/tests.
+//! `hardmeter auction` end to end: mixes, the paper's scenarios, a site that keeps running, arguments.
+//! prove/auction/tests has the pages themselves, and a stalled server.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-/// Whether the site's servers are installed; says which is not.
+/// Whether the site's servers are installed; prints which is missing.
 fn can(php: Php) -> bool {
     match Site::require(php, None) {
         Ok(()) => true,
@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A run by the command; its result.
+/// Runs the command; returns its result.
 fn visited(arguments: &[&str]) -> Value {
     let mut command = hardmeter();
     command
@@ -65,7 +65,7 @@ fn visitors_of_a_mix_find_their_way_and_are_counted() {
     ]);
     assert_eq!(result, serde_json::from_str::<Value>(&fs::read_to_string(&file).unwrap()).unwrap());
     let requests = result["requests"].as_u64().unwrap();
-    // 600 by the mean of a Poisson distribution, whose deviation is 24.5.
+    // 600 is the mean of a Poisson distribution with a standard deviation of 24.5.
     assert!((480..=720).contains(&requests), "{requests}");
     assert_eq!(
         (result["errors"].as_u64(), result["format"].as_str()),
@@ -111,17 +111,17 @@ fn scenarios_have_the_shape_of_the_paper() {
     let catalogues =
         volume["interactions"].as_array().unwrap().iter().find(|one| one["name"] == "catalogue").unwrap();
     assert_eq!(catalogues["requests"].as_u64(), Some(18));
-    // One statement a catalogue and three an item; 330 items in 20 categories.
+    // One statement per catalogue and three per item; 330 items in 20 categories.
     let items = (totals["statements"].as_u64().unwrap() - 18) / 3;
     assert!((18 * 8..18 * 30).contains(&items), "{items}");
 }
 
 fn signal(pid: i32, signal: libc::c_int) {
-    // SAFETY: a server of ours, which lives as long as the test holds it.
+    // SAFETY: a server that the test started, which runs as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-/// Placement's modules and its analyzer beside a site, as a user has them: nothing goes wrong, and each is there.
+/// Placement's modules and its analyzer with a site: no errors, and each is active.
 #[test]
 fn placement_looks_on_without_disturbing() {
     let modules = tests_folder().join("../build/place");
@@ -144,7 +144,7 @@ fn placement_looks_on_without_disturbing() {
         "{result:#}"
     );
     assert!(result["cpu"]["seconds"]["analyzer"].as_f64().unwrap() > 0.0, "{}", result["cpu"]);
-    // Apache's and MariaDB's kinds, as the analyzer knows them.
+    // Apache's and MariaDB's kinds in the analyzer's state.
     let state: Value =
         serde_json::from_str(&fs::read_to_string(site.join("split/analyzer-state.json")).unwrap()).unwrap();
     let names: Vec<&str> =

@@ -1,5 +1,6 @@
-//! What a real PostgreSQL counts while it is recorded comes to the views as figures per transaction and per row, and
-//! where it cannot, they say why. (`measure/objects/tests/live_counters.rs` compares the counters with `pg_stat_database`.)
+//! A real PostgreSQL's counters during a recording appear in the views as figures per transaction and per row; if
+//! they are unavailable, the views give the reason. (`measure/objects/tests/live_counters.rs` compares the counters
+//! with `pg_stat_database`.)
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -13,12 +14,12 @@ use serde_json::Value;
 use server::ThrowawayServer;
 use std::process::Output;
 
-/// `None`, said so, where it cannot be made.
+/// `None`, with a message, if it cannot be created.
 fn server() -> Option<ThrowawayServer> {
     ThrowawayServer::new(&["pgbench", "psql"], &["autovacuum=off"], 1)
 }
 
-/// Records the server by the timer while a line of shell runs. `None`, said so, where there is no timer.
+/// Records the server by the timer while a shell command runs. `None`, with a message, without a timer.
 fn recorded(server: &ThrowawayServer, options: &[&str], shell: &str) -> Option<Output> {
     let mut command = hardmeter();
     command.current_dir(server.room()).envs(server.cluster().environment());
@@ -35,7 +36,7 @@ fn notes(server: &ThrowawayServer) -> Sidecar {
     Sidecar::load(&server.path("server.data")).unwrap().expect("notes")
 }
 
-/// What the view says, on one line however it was folded.
+/// The view's output, unfolded to one line.
 fn queries(server: &ThrowawayServer, arguments: &[&str]) -> String {
     let mut command = hardmeter();
     command.args(["queries", "--full", "-i"]).arg(server.path("server.data")).args(arguments);
@@ -55,7 +56,7 @@ fn figures_are_per_transaction_and_per_row() {
     let counted = notes(&server);
     let number =
         |name: &str| counted.workload.get(name).copied().unwrap_or_else(|| panic!("no {name}: {counted:?}"));
-    // A thousand of pgbench's; five connections and two questions before them.
+    // A thousand of pgbench's; five connections and two queries before them.
     assert_eq!(number("transactions"), 1007.0);
     assert_eq!(number("transactions rolled back"), 0.0);
     assert_eq!(
@@ -98,7 +99,7 @@ fn figures_are_per_transaction_and_per_row() {
     assert_eq!((counted.workload["transactions"], counted.workload["rows written"]), (4007.0, 0.0));
     assert!(!queries(&server, &["--by", "role"]).contains("per row written"));
 
-    // A client that stays may have counted more than it has told.
+    // A client that stays connected may have reported fewer than it has counted.
     let stays = "psql -Atc 'SELECT pg_sleep(10)' >/dev/null 2>&1 & pgbench -S -n -c 4 -t 1000 >/dev/null 2>&1; exit 0";
     recorded(&server, &[], stays);
     let told = "1 client backend was connected when they began or ended";
@@ -123,7 +124,7 @@ fn where_there_are_no_figures_the_view_says_why() {
         "{told}"
     );
 
-    // A crash in the middle: what was known holds no longer, and counters began anew.
+    // A crash during the recording: earlier values are invalid, and counters start again.
     let crash = "psql -Atc 'SELECT pg_sleep(60)' >/dev/null 2>&1 & \
                  until pid=$(psql -Atc \"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'\"); [ \"$pid\" ]; \
                  do sleep 0.1; done; kill -9 $pid; wait; until psql -Atc 'SELECT 1' >/dev/null 2>&1; do sleep 0.1; done; \
@@ -135,7 +136,7 @@ fn where_there_are_no_figures_the_view_says_why() {
     let text = unfolded(&queries(&server, &["--by", "role"]));
     assert!(text.contains(told) && text.contains("no figures per transaction and row"), "{text}");
 
-    // The server's own statistics begin anew.
+    // Resets the server's own statistics.
     let reset = format!("psql -Atc 'SELECT pg_stat_reset()' >/dev/null; {load}");
     let output = recorded(&server, &[], &reset).expect("a timer");
     let told = "statistics were reset while it was recorded (pg_stat_reset)";

@@ -1,7 +1,8 @@
-//! Source `live`: loads of running programs and their data addresses, on programs whose loads are known, and on a real
-//! PostgreSQL as it runs.
+//! Source `live`: loads of running programs and their data addresses, on programs with known loads, and on a
+//! running PostgreSQL.
 //!
-//! Needs the right to sample whole CPUs: root, CAP_PERFMON or perf_event_paranoid 0. Skipped, said so, without.
+//! Needs the right to sample whole CPUs: root, CAP_PERFMON or perf_event_paranoid 0. Otherwise skipped with a
+//! message.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -19,7 +20,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A recording; `None`, said so, where CPUs may not be sampled.
+/// A recording; `None`, with a message, if CPUs may not be sampled.
 fn recorded(command: &mut Command) -> Option<Output> {
     let output = run(command);
     let refusals = ["no right to profile", "no perf_event_open", "the self-test found only"];
@@ -150,7 +151,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     };
     let said = stderr(&output);
     if !said.contains("source live (it runs already") {
-        // A machine with a PMU records that; a user without rights restarts the server.
+        // With a PMU, that is recorded; a user without rights restarts the server.
         assert!(said.contains("source hardware") || !is_root(), "{said}");
         eprintln!("skipped: {said}");
         return;
@@ -175,7 +176,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     let counts = Sidecar::load(&capture).unwrap().unwrap().stall.unwrap().counts;
     assert!(counts.stalls() > 200, "{counts:?}");
     assert!(counts.with_address * 100 >= counts.stalls() * 75, "{counts:?}");
-    // Addresses lie in memory that the observer knows; what was given back meanwhile, it does not.
+    // Addresses lie in memory that the observer knows, unless it was freed meanwhile.
     let coverage = &objects["coverage"];
     let count = |name: &str| coverage[name].as_u64().expect("a count");
     assert!(count("noted") * 100 >= count("user_data") * 90, "{coverage}");
@@ -195,7 +196,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     assert!(why.contains("samples of time cannot tell"), "{why}");
 }
 
-/// Two statements in turn: the long one counts to 40,000, the short one to 1. No probe is set.
+/// Two alternating statements: the long one counts to 40,000, the short one to 1. No probe is set.
 #[test]
 fn the_statement_of_a_sample_is_read_from_the_running_server() {
     let settings = ["autovacuum=off", "jit=off"];
@@ -263,7 +264,7 @@ fn the_recorder_writes_nothing_to_the_server() {
     strace.arg(env!("CARGO_BIN_EXE_hardmeter")).args(["record", "--source", "live", "-o"]).arg(&capture);
     strace.arg("--server").arg(server.folder().path()).args(["--", "sleep", "2"]);
     let output = run(&mut strace);
-    // An idle server has no sample, which is no success.
+    // An idle server has no sample, which is an error.
     if stderr(&output).contains("no right to profile") || stderr(&output).contains("self-test") {
         eprintln!("skipped: {}", stderr(&output));
         return;

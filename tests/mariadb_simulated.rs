@@ -1,5 +1,5 @@
-//! A real MariaDB on the software PMU: one process whose threads share a simulated core. MariaDB is no part of
-//! `make setup`: where it is missing the test says so.
+//! A real MariaDB on the software PMU: one process whose threads share a simulated core. MariaDB is not part of
+//! `make setup`: without it the test prints that.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
         )
         .unwrap();
 
-    // The client is told nothing of the server: Hardmeter leads it there.
+    // The client gets no address of the server: Hardmeter sets its environment.
     let capture = temporary.path().join("server.data");
     let query = "SELECT COUNT(*) FROM numbers a JOIN numbers b ON b.n = a.square % 2000 + 1";
     let recording = succeeded(run(hardmeter()
@@ -49,7 +49,7 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
         .args(["--", "mariadb-slap", "--create-schema=test", "--no-drop", "--query", query])
         .args([format!("--concurrency={CLIENTS}"), format!("--number-of-queries={}", 2 * CLIENTS)])));
 
-    // It was put back: running, by itself, with its data.
+    // It was restored: running without the simulator, with its data.
     let cluster = Cluster::open(&folder).unwrap();
     let Status::Running(after) = cluster.status() else { panic!("{:?}", cluster.status()) };
     assert_ne!(after, before, "it was restarted for the recording");
@@ -57,7 +57,8 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
     assert_eq!(program.file_name().unwrap(), "mariadbd", "no simulator is left under it");
     assert_eq!(cluster.query("SELECT COUNT(*) FROM numbers").unwrap(), "2000");
 
-    // One process, and a thread of it for each client; perf, our report and the recorder agree on the samples.
+    // One process, and one of its threads for each client; perf, Hardmeter's report and the recorder agree on the
+    // samples.
     let threads: BTreeSet<String> = perf_script(&capture, "pid,tid").into_iter().collect();
     let pids: BTreeSet<&str> = threads.iter().filter_map(|both| both.split('/').next()).collect();
     assert_eq!(pids.len(), 1, "{threads:?}");
@@ -76,7 +77,7 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
     let seen = |wanted: &str| routines.keys().any(|(_, names)| names[0].contains(wanted));
     assert!(seen("sub_select") || seen("handler::") || seen("evaluate_join_record"), "{routines:?}");
 
-    // Where no simulation is asked for, it is sampled as it runs.
+    // Without simulation, it is sampled in place.
     let timed = temporary.path().join("timed.data");
     let recording = succeeded(run(hardmeter()
         .current_dir(temporary.path())
@@ -90,7 +91,7 @@ fn the_threads_of_a_server_are_sampled_and_it_runs_as_before_afterwards() {
     let pids: BTreeSet<String> = perf_script(&timed, "pid").into_iter().collect();
     assert_eq!(pids, BTreeSet::from([after.to_string()]));
 
-    // Somebody who does not want to wait for the simulated start gets the server back.
+    // A user who interrupts the simulated start gets the server back.
     let capture = temporary.path().join("interrupted.data");
     let mut recorder = hardmeter()
         .args(["record", "--source", "simulated", "-o"])

@@ -1,5 +1,5 @@
-//! What addresses are, on a real PostgreSQL: compared with what the server itself says of its buffers, and without
-//! having touched it.
+//! Objects at addresses, on a real PostgreSQL: compared with the server's own report of its buffers, without
+//! changing it.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The server's own word: buffer, relation, block; main forks only. Every database has a pg_statistic of its own, with
-/// the same number: of the catalogue, the buffers of all databases are told.
+/// The server's own report: buffer, relation, block; main forks only. Every database has its own pg_statistic with
+/// the same number: for catalogue tables, the buffers of all databases are listed.
 const BUFFERS: &str = "SELECT 'buffer', b.bufferid, n.nspname || '.' || c.relname, b.relblocknumber \
     FROM pg_buffercache b JOIN pg_class c ON b.relfilenode = pg_relation_filenode(c.oid) \
     JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -33,13 +33,13 @@ fn main_block(instance: &str) -> Option<u64> {
     rest[..digits].parse().ok()
 }
 
-/// One recording at a time: addresses have to be looked at while their memory is as it was.
+/// One recording at a time: addresses must be resolved while their memory is unchanged.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A page that a sample was on by our account: relation, block, where the page begins.
+/// A sampled page by Hardmeter's account: relation, block, address of the page.
 type Page = (String, u64, u64);
 
-/// The pages of stable samples, with how many samples, and the samples of data in user mode: specific, all.
+/// The pages of stable samples with their number of samples, and the user-mode data samples: specific, all.
 fn pages(capture: &Path) -> (BTreeMap<Page, u64>, u64, u64) {
     let capture = Capture::open(capture).unwrap();
     let (mut pages, mut specific, mut all) = (BTreeMap::new(), 0, 0);
@@ -66,9 +66,8 @@ fn pages(capture: &Path) -> (BTreeMap<Page, u64>, u64, u64) {
     (pages, specific, all)
 }
 
-/// Each buffer begins at a multiple of the page size from the first one. If the server says that relation R block B is
-/// in buffer N, and we say that the sample's page of R block B begins at A, then A - (N - 1) * 8192 is where buffer 1
-/// begins: the same address for every sample, or one of the two is wrong.
+/// Buffers are contiguous pages. If the server has relation R block B in buffer N, and Hardmeter has the page of R
+/// block B at address A, then A - (N - 1) * 8192 is the address of buffer 1: it must be the same for every sample.
 #[test]
 fn every_sampled_buffer_is_the_block_that_the_server_says() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +91,7 @@ fn every_sampled_buffer_is_the_block_that_the_server_says() {
     let (mut checked, mut unknown) = (0, 0);
     for (page, samples) in &pages {
         match of(page) {
-            // Gone from the buffers: a table that was truncated.
+            // No longer in the buffers: a truncated table.
             [] => unknown += samples,
             told => {
                 let right = told.iter().any(|buffer| begins.contains(&first_buffer(page, buffer)));
@@ -108,7 +107,7 @@ fn every_sampled_buffer_is_the_block_that_the_server_says() {
     assert!(specific * 100 >= all * 90, "{specific} of {all} samples are more specific than their memory");
 }
 
-/// hardmeter's first thread: the one that begins by executing it.
+/// hardmeter's first thread: the one that executes it first.
 fn first_thread(folder: &Path) -> Option<u32> {
     let executes = |entry: &fs::DirEntry| {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
@@ -153,7 +152,8 @@ fn the_server_is_only_read() {
     strace.arg(folder.join("trace")).arg(env!("CARGO_BIN_EXE_hardmeter"));
     strace.args(server.arguments("server.data", "pgbench -n -c 2 -t 10 >/dev/null 2>&1; true"));
     let mut child = strace.stdout(std::process::Stdio::null()).spawn().unwrap();
-    // strace would wait for the server, which lives on: hardmeter's end is enough, and strace lets go of the rest.
+    // strace would wait for the server, which continues: hardmeter's end is enough, and strace detaches from the
+    // rest.
     let mut first = None;
     wait_until("the recording", || {
         first = first.or_else(|| first_thread(&folder));

@@ -1,5 +1,5 @@
-//! What can go wrong with a server that is looked into: an unknown version, no rights, an end in the middle, notes that
-//! are damaged. Each has its message, and the rest of the profile stays whole.
+//! Faults while observing a server: an unknown version, missing rights, an early end, damaged side files. Each has
+//! its message, and the rest of the profile is complete.
 //!
 //! Runs as root (the server then runs as `postgres`); what needs no other account, as an ordinary user too.
 
@@ -18,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 
 const VIEWS: [&str; 4] = ["report", "objects", "queries", "why"];
 
-/// What a view says of a capture, all of it; it never breaks.
+/// A view's complete output for a capture; it must not fail.
 fn view(capture: &Path, words: &[&str]) -> String {
     let output = run(hardmeter().arg(words[0]).args(["--full", "-i"]).arg(capture).args(&words[1..]));
     let text = stdout(&output) + &stderr(&output);
@@ -27,7 +27,7 @@ fn view(capture: &Path, words: &[&str]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ") // however it was folded
 }
 
-/// Every view of the capture tells it.
+/// Every view of the capture reports it.
 fn assert_all_tell(capture: &Path, what: &str) {
     for name in VIEWS {
         let text = view(capture, &[name]);
@@ -35,7 +35,7 @@ fn assert_all_tell(capture: &Path, what: &str) {
     }
 }
 
-/// The capture holds what the recorder says that it does, and no part of a file is left.
+/// The capture holds the reported number of samples, and no partial file is left.
 fn assert_complete(capture: &Path, output: &Output, events: &[&str]) {
     let told: u64 = events.iter().map(|event| recorded(output, event)).sum();
     assert!(told > 0, "{}", stderr(output));
@@ -48,7 +48,7 @@ fn postmaster(server: &ObservedServer) -> i32 {
     server.cluster().processes()[0].0
 }
 
-/// Recording pgbench on the kernel's own events, which need no PMU; page faults have addresses.
+/// Records pgbench with the kernel's own events, which need no PMU; page faults have addresses.
 fn on_the_kernel(server: &ObservedServer, capture: &str, target: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hardmeter"));
     command.current_dir(server.path("")).stdin(Stdio::null());
@@ -58,7 +58,7 @@ fn on_the_kernel(server: &ObservedServer, capture: &str, target: &[&str]) -> Com
     command
 }
 
-/// Whether this machine lets anybody record the kernel's own events here; says so if not.
+/// Whether this machine allows recording the kernel's own events; prints if not.
 fn can_record(output: &Output) -> bool {
     let allowed = output.status.success();
     if !allowed {
@@ -67,7 +67,7 @@ fn can_record(output: &Output) -> bool {
     allowed
 }
 
-/// Puts a file back as it was, whatever happens.
+/// Restores a file's contents on drop.
 struct Restored(PathBuf, Vec<u8>);
 
 impl Restored {
@@ -125,7 +125,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
     ] {
         let inner = on_the_kernel(&server, "rights.data", &target);
         let mut command = Command::new("setpriv");
-        // The command needs the folder of the server's socket: it keeps what the recorder lacks.
+        // The command needs the folder of the server's socket, which the recorder cannot enter.
         command.current_dir(server.path("")).stdin(Stdio::null()).envs(server.cluster().environment());
         command.args([format!("--bounding-set={rights}"), format!("--inh-caps={rights}")]);
         command.arg(inner.get_program()).args(inner.get_args().take_while(|word| *word != "--"));
@@ -137,7 +137,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
         let work = "pgbench -n -c 2 -t 100 postgres >/dev/null 2>&1; echo >go";
         let mut outside = Command::new("sh");
         outside.current_dir(server.path("")).envs(server.cluster().environment());
-        // The gate opens when the recorded command reads from it: the recording runs by then.
+        // The gate opens when the recorded command reads from it: by then the recording runs.
         assert!(run(outside.args(["-c", &format!("exec 3>go; {work}")])).status.success());
         let output = recording.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{rights}: {}", stderr(&output));
@@ -146,7 +146,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
         assert_complete(&server.path("rights.data"), &output, &["cpu-clock", "page-faults"]);
         assert_all_tell(&server.path("rights.data"), told);
     }
-    // By its folder, it is not even found; which is told, too, and is no "no server".
+    // By its folder, it is not even found; the message must differ from "no server".
     let inner = on_the_kernel(&server, "folder.data", &["--server", &folder]);
     let mut command = Command::new("setpriv");
     command.current_dir(server.path("")).stdin(Stdio::null());
@@ -163,7 +163,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
     assert!(!server.path("folder.data").exists());
 }
 
-/// Records pgbench without end on the software PMU, and kills a process once it has looked at some transactions.
+/// Records pgbench without end on the software PMU, and kills a process once it has counted some transactions.
 fn killed(server: &ObservedServer, capture: &str, victim: impl Fn() -> i32) -> Output {
     let mut recorder = server.recorder(capture, "pgbench -n -c 2 -T 3000 >/dev/null 2>&1");
     let recorder = recorder.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -263,7 +263,7 @@ fn short_lived_backends_are_known_and_damaged_notes_are_told() {
     damaged_notes_are_told(&server.path("few.data"));
 }
 
-/// Ways to write notes that nobody should have written: what is done to them, and whether they can still be read.
+/// Damages of side files, each with whether the file can still be read.
 fn damages(notes: &ObjectNotes) -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
     let whole = serde_json::to_vec(notes).unwrap();
     let changed = |change: &dyn Fn(&mut Value)| {
@@ -318,7 +318,7 @@ fn damaged_notes_are_told(capture: &Path) {
         let text = view(capture, &["objects"]);
         assert!(told.is_none_or(|told| text.contains(told)), "{what}: {text}");
     }
-    // The last of them, in the other views; a page cannot be drawn, of which it says why.
+    // The last of them, in the other views; a page cannot be drawn, with the reason.
     for words in [
         &["report", "--by", "class,object,role"][..],
         &["queries", "--by", "role,object"],

@@ -1,5 +1,5 @@
-//! `hardmeter oo1` from end to end: with programs that are scripts, whose every number is known, and with the real ones
-//! where they are built.
+//! `hardmeter oo1` from end to end: with scripts as programs, whose numbers are known, and with the real ones if
+//! they are built.
 
 mod common;
 
@@ -16,7 +16,7 @@ struct Scripts {
 
 const GENERATE: &str = r#"for last; do :; done; echo graph > "$last"; echo '{}'"#;
 
-/// A mode: its times in ns, its checksum, which the seed is part of.
+/// A mode: its times in ns, and its checksum, which includes the seed.
 fn mode(name: &str, checksum: &str, cold: u64, warm: u64, hot: u64) -> String {
     format!(
         r#"case $1 in
@@ -111,10 +111,11 @@ fn a_run_compares_what_the_programs_say() {
         let words = found.unwrap_or_else(|| panic!("no {begin}: {text}")).split_whitespace();
         words.map(str::to_owned).collect()
     };
-    // First 2 ms, warm 1 ms, together 4; 8200 ns are 2.5 a visit; four faults, two of them handled; five reads.
+    // First 2 ms, warm 1 ms, total 4; 8200 ns are 2.5 per visit; four faults, two of them handled; five reads.
     let p3l = "p3l-macros 2.00 1.00 4.00 2.50 4 2 5 0.0205 9.00 5.00 0.500";
     assert_eq!(line("p3l-macros", 0).join(" "), p3l);
-    // First to userfaultfd's 4 ms, warm to mprotect's 2, in total to userfaultfd's 9 (mprotect has 12); 2.5 to 2 hot.
+    // First compared with userfaultfd's 4 ms, warm with mprotect's 2, total with userfaultfd's 9 (mprotect has 12);
+    // 2.5 to 2 hot.
     let ratios =
         "p3l-macros 0.500 (0.500..0.500) 0.500 (0.500..0.500) 0.444 (0.444..0.444) 1.25 (1.25..1.25)";
     assert_eq!(line("p3l-macros", 1)[..9].join(" "), ratios);
@@ -133,10 +134,10 @@ fn a_run_compares_what_the_programs_say() {
     assert_eq!(metric["to_plain"]["median"]["value"], 1.25);
     assert_eq!(metric["to_plain"]["rounds"], serde_json::json!([1.25, 1.25, 1.25, 1.25, 1.25, 1.25]));
 
-    // The file says the same again.
+    // The file has the same results.
     let shown = stdout(&succeeded(scripts.oo1(&["show", file.to_str().unwrap()])));
     assert_eq!(shown, text);
-    // Stores are kept, and cleared on demand.
+    // Stores are kept, and removed on request.
     assert!(scripts.path("stores/20000-local-1/oo1/texas/store").is_dir());
     succeeded(scripts.oo1(&["clear"]));
     assert!(!scripts.path("stores/20000-local-1").exists());
@@ -186,10 +187,10 @@ fn whoever_fails_is_named_and_the_others_are_measured() {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(text.contains("8 runs, checksums equal"), "plain and offset, two rounds: {text}");
-    // What a machine cannot do is no failure.
+    // A mode that this machine cannot run is not a failure.
     let output = scripts.oo1(&["run", "--rounds", "1", "--page-cache", "hot", "--modes", "plain,texas-uffd"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
-    // Nor what a mode does not have.
+    // Nor is a mode without the measure.
     let output =
         scripts.oo1(&["run", "--rounds", "1", "--page-cache", "hot", "--modes", "plain+prefetch,offset"]);
     assert!(stdout(&succeeded(output)).contains("plain+prefetch has no prefetch"));
@@ -286,7 +287,7 @@ fn the_real_programs_agree() {
         return;
     }
     let stores = tempfile::tempdir().unwrap();
-    // Without pmemobj: off persistent memory a commit of it takes a second.
+    // Without pmemobj: a commit of it takes a second outside of persistent memory.
     let modes = stdout(&succeeded(run(&mut oo1(&programs, stores.path(), &["modes", "--format", "json"]))));
     let modes: Value = serde_json::from_str(&modes).unwrap();
     let built = modes["modes"].as_array().unwrap().iter().filter(|mode| mode["built"] == true);

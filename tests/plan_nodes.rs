@@ -1,4 +1,4 @@
-//! Where a plan waits: events by plan node, of core's operators and of those that the extension ccopt brings.
+//! Events by plan node, for core's operators and for those of the extension ccopt.
 //!
 //! A real PostgreSQL and the extension as it was built (`make -C plan`), which a session loads for itself: no other
 //! process of the server has it. Runs as root (the server then runs as `postgres`) and as an ordinary user.
@@ -22,10 +22,10 @@ const TABLE: &str = "CREATE TABLE sales AS SELECT g AS id, g % 6 AS shop, \
                      FROM generate_series(1, 30000) g; VACUUM (FREEZE, ANALYZE) sales";
 const QUERY: &str = "SELECT shop, count(*), sum(price * (1 - discount)), avg(price) FROM sales \
                      WHERE day <= date '2025-09-01' GROUP BY shop";
-/// What begins the statement as views show it.
+/// The beginning of the statement in views.
 const STATEMENT: &str = "select shop,";
 
-/// Where the extension was built for a server of this version; said, where it was not.
+/// The extension for a server of this version; prints if it was not built.
 fn extension(major: &str) -> Option<PathBuf> {
     let built = tests_folder().join("../build/plan").join(major).join("ccopt.so");
     let built = std::env::var_os("HARDMETER_TEST_CCOPT").map_or(built, PathBuf::from);
@@ -66,7 +66,7 @@ impl Shop {
         format!("LOAD '{}'; SET ccopt.force = on;", self.library.display())
     }
 
-    /// Records a session that says `before` and asks the query.
+    /// Records a session that runs `before` and then the query.
     fn record(&self, events: &str, before: &str) {
         let script = self.server.path("session.sql");
         std::fs::write(&script, format!("{before}\n{QUERY};\n")).unwrap();
@@ -103,7 +103,7 @@ impl Shop {
     }
 }
 
-/// What the rows of the query have of an event, by operator ("-": none).
+/// The query's events of a kind by operator ("-": none).
 fn by_operator(table: &Value, event: &str, what: &str) -> BTreeMap<String, u64> {
     let rows = table["rows"].as_array().unwrap().iter();
     let of_query =
@@ -178,7 +178,7 @@ fn operators_of_an_extension_have_their_events() {
 /// Instructions by operator against callgrind, which counts each, on the same data.
 #[test]
 fn instructions_of_operators_add_up_to_what_callgrind_counts() {
-    // Nothing is written while it is read, so that both read the same pages in the same state.
+    // No writes during the recording, so that both read the same pages in the same state.
     let Some(shop) = Shop::new(&["fsync=off"]) else { return };
     if !have(&["callgrind_annotate"]) {
         return;
@@ -203,7 +203,7 @@ fn instructions_of_operators_add_up_to_what_callgrind_counts() {
     eprintln!("instructions of executing (samples, callgrind), stock and ccopt: {counted:?}");
     for (ours, theirs) in counted {
         let ratio = ours as f64 / theirs as f64;
-        // PortalRun is around ExecutorRun here, and the answer goes to a socket instead of a terminal.
+        // PortalRun includes ExecutorRun here, and the answer goes to a socket instead of a terminal.
         assert!((0.95..1.05).contains(&ratio), "{ours} {theirs}");
     }
 }
@@ -233,7 +233,7 @@ fn callgrind(shop: &Shop, before: &str) -> u64 {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A line is a statement; the first run of a query fills caches, as the recorder's server was started for one.
+    // One statement per line; the first run of a query fills caches, as the recorder's server was started for it.
     let lines = before.replace("; ", ";\n") + "\n" + QUERY + ";\n";
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let done = succeeded(child.wait_with_output().unwrap());

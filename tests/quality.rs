@@ -1,5 +1,5 @@
-//! `hardmeter report --quality`: on a simulated capture, whose addresses must agree with its registers, on one whose
-//! addresses were falsified, and on foreign ones.
+//! `hardmeter report --quality`: on a simulated capture, whose addresses must agree with its registers, on one with
+//! falsified addresses, and on foreign ones.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn addresses_of_the_software_pmu_agree_with_its_registers() {
         let agree = number(&addresses["agree"]);
         assert!(samples > 500, "{event}");
         assert_eq!(number(&event["with_address"]), samples);
-        // The few of the loader's that cannot be told (xsave, %fs) are no contradictions.
+        // A few of the loader's cannot be computed (xsave, %fs), which is not a contradiction.
         assert!(agree * 100 >= samples * 98, "{event}");
         assert!(number(&addresses["disagree"]) * 1000 <= samples, "{event}");
     }
@@ -88,7 +88,7 @@ fn falsified_addresses_disagree() {
     let program = compile(folder.path(), "sums", &["-fno-tree-vectorize"], SUMS, None);
     let capture = folder.path().join("sums.data");
     record(&capture, &["-e", "l1d-miss/period=7/"], &[&program]);
-    // The address is the sixth word of a sample (identifier, ip, pid and tid, time, address): move each by 1 MiB.
+    // The address is the sixth word of a sample (identifier, ip, pid and tid, time, address): add 1 MiB to each.
     let mut bytes = std::fs::read(&capture).expect("readable");
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
     let (begin, length) = (word(&bytes, 40) as usize, word(&bytes, 48) as usize);
@@ -130,7 +130,7 @@ const SKYLAKE: [&str; 6] = [
     "with registers (hardmeter record does; perf record -d --intr-regs)",
 ];
 
-/// The programs of this capture are not on this machine, and it has no registers: so it says.
+/// The programs of this capture are not on this machine, and it has no registers: the view reports both.
 #[test]
 fn a_foreign_capture_says_what_it_lacks() {
     let Some(path) = fixture("google-perf_data_converter/perf.data.weight_struct") else { return };

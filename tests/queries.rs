@@ -1,4 +1,4 @@
-//! For whom a real PostgreSQL misses: by statement, operator and phase.
+//! Misses of a real PostgreSQL by statement, operator and phase.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -19,7 +19,7 @@ fn queries(server: &ObservedServer, arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout(&succeeded(run(&mut command)))).unwrap()
 }
 
-/// The samples of an event in rows whose value in `column` passes.
+/// Number of an event's samples in rows whose value in `column` passes.
 fn count(report: &Value, event: &str, column: &str, passes: impl Fn(&str) -> bool) -> u64 {
     let tables = report["tables"].as_array().unwrap();
     let table = tables.iter().find(|table| table["event"] == event).unwrap();
@@ -31,8 +31,8 @@ fn count(report: &Value, event: &str, column: &str, passes: impl Fn(&str) -> boo
 #[test]
 fn nearly_every_sample_of_a_backend_has_its_statement() {
     let Some(server) = ObservedServer::new(1) else { return };
-    // The server's own number of one statement, by its own word. A command that is told of by EXPLAIN is numbered as
-    // the one that is run: with the command's text, constants aside.
+    // The server's own id of a statement, from EXPLAIN, which has the id of the explained command, independent of
+    // constants.
     let told = server
         .cluster()
         .query(
@@ -54,7 +54,7 @@ fn nearly_every_sample_of_a_backend_has_its_statement() {
         let sum: u64 = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum();
         assert_eq!(Some(sum), table["samples"].as_u64(), "{} adds up", table["event"]);
     }
-    // pgbench's transaction: three updates, a query, an insert, and no constant in any of them.
+    // pgbench's transaction: three updates, a query, an insert, all without constants.
     for beginning in [
         "update pgbench_accounts",
         "update pgbench_tellers",

@@ -1,6 +1,6 @@
-//! `hardmeter record`, `stat`, `events` and `doctor` from end to end, with what every kernel has: software events.
+//! `hardmeter record`, `stat`, `events` and `doctor` from end to end, with software events, which every kernel has.
 //!
-//! Expected numbers are known from outside: pages that a C program touches, writes that it makes, what perf says.
+//! Expected numbers have independent sources: the pages that a C program accesses, its writes, perf's output.
 
 mod common;
 #[path = "common/software_events.rs"]
@@ -76,8 +76,7 @@ fn counting_differs_by_exactly_the_pages_touched() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let touch = compile(folder.path(), "touch", TOUCH);
-    // Where stack and libraries lie is random, and costs up to four pages more or less: `setarch -R` puts them at the
-    // same place each time.
+    // Random places of stack and libraries cost up to four pages more or less: `setarch -R` fixes them.
     let faults = |pages: &str| {
         let mut fixed = Command::new("setarch");
         fixed.arg("-R").arg(hardmeter().get_program());
@@ -189,7 +188,7 @@ fn attributes_equal_those_of_perf_record() {
             "exclude_guest",
             "precise_ip",
         ] {
-            // perf forgets guests where only the kernel is asked for.
+            // perf leaves out exclude_guest if only the kernel is sampled.
             if key == "exclude_guest" && ours.contains(&"context-switches:k") {
                 continue;
             }
@@ -225,7 +224,7 @@ fn the_timer_sees_a_busy_command_and_perf_reads_the_same() {
     let samples = recorded(&output, event);
     assert!(samples > 0);
     assert_eq!(lines.iter().filter(|line| line.contains("cpu-clock")).count() as u64, samples);
-    // Whatever else ran on the machine is not in it.
+    // No other program of the machine is in it.
     let strangers: Vec<&String> = lines
         .iter()
         .filter(|line| {
@@ -262,7 +261,7 @@ fn children_of_a_running_process_are_recorded_too() {
         skip!("needs perf events and perf");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // A server in small: a parent that forks a child for each round. Its folder looks like a cluster.
+    // A small server: a parent that forks a child for each round. Its folder looks like a cluster.
     let mut server =
         Command::new("sh").args(["-c", "while :; do sh -c :; sleep 0.01; done"]).spawn().expect("starts");
     std::fs::create_dir(folder.path().join("data")).expect("made");

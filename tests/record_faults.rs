@@ -1,5 +1,5 @@
-//! What can go wrong while `hardmeter record` samples software events: targets that end, crash or are not there, a full disk,
-//! signals, no rights. Each has its message and its remedy, and loses nothing.
+//! Faults while `hardmeter record` samples software events: targets that end, crash or are missing, a full disk,
+//! signals, missing rights. Each has its message and its remedy, and loses no data.
 
 mod common;
 #[path = "common/software_events.rs"]
@@ -20,7 +20,7 @@ fn a_server_that_crashes_leaves_a_complete_capture_and_a_message() {
     let capture = folder.path().join("crash.data");
     let mut server = Command::new("sh").args(["-c", "while :; do sh -c :; done"]).spawn().expect("starts");
     let pid = server.id().to_string();
-    // The command kills what is profiled, and goes on for a while.
+    // The command kills the profiled process, and continues for a while.
     let script = format!("sleep 0.3; kill -SEGV {pid}; sleep 0.5");
     let recorder = hardmeter()
         .args(["record", "-e", "page-faults:u", "-p", &pid, "-o"])
@@ -173,10 +173,10 @@ fn a_full_disk_keeps_the_beginning_and_says_so() {
     assert!((1..20_000).contains(&lines), "{lines}");
 }
 
-/// The command as user nobody, in a folder that nobody may write to.
+/// The command as user nobody, in a folder that this user cannot write to.
 fn as_nobody(folder: &Path) -> Command {
     use std::os::unix::fs::PermissionsExt;
-    // The build folder may be closed to others: a copy is not.
+    // Other users may not be able to enter the build folder: use a copy.
     let copy = folder.join("hardmeter");
     if !copy.exists() {
         std::fs::copy(env!("CARGO_BIN_EXE_hardmeter"), &copy).expect("copied");

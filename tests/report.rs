@@ -1,6 +1,5 @@
-//! `hardmeter report`, `annotate` and `export` from end to end: on a recorded capture of real hardware with known
-//! figures, on a capture made here whose figures are known by construction, and on a live one beside perf's own
-//! report.
+//! `hardmeter report`, `annotate` and `export` from end to end: on a hardware capture with known figures, on a
+//! synthetic capture, and on a live one compared with perf's report.
 
 #[path = "report/arm_spe.rs"]
 mod arm_spe;
@@ -194,7 +193,7 @@ fn exports_hold_every_sample() {
     assert_eq!(threads.iter().map(samples).collect::<Vec<_>>(), [40, 10]);
 }
 
-/// pprof's own program is the judge of our profile.
+/// pprof's own program reads Hardmeter's profile.
 #[test]
 fn go_tool_pprof_reads_the_profile() {
     let bench = Bench::new();
@@ -213,7 +212,7 @@ fn go_tool_pprof_reads_the_profile() {
     }
 }
 
-/// Live, beside perf's own report of the same file.
+/// Live, compared with perf's report of the same file.
 #[test]
 fn a_live_capture_agrees_with_perf_report() {
     let bench = Bench::new();

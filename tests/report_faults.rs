@@ -1,5 +1,5 @@
-//! What `hardmeter report`, `annotate` and `export` say and do when something is wrong: each message names cause and
-//! remedy, each exit status is right, and nothing is left half written.
+//! Faults of `hardmeter report`, `annotate` and `export`: each message has cause and remedy, each exit status is
+//! right, and no partial file is left.
 
 #[path = "report/bench.rs"]
 mod bench;

@@ -1,4 +1,4 @@
-//! `hardmeter report --html` and `hardmeter open`: one file, with the figures of a capture whose figures are known.
+//! `hardmeter report --html` and `hardmeter open`: one file with the known figures of a synthetic capture.
 
 #[path = "report/bench.rs"]
 mod bench;
@@ -51,7 +51,7 @@ fn the_page_has_the_figures_of_the_capture() {
     for routine in ["main", "hot_routine", "cold_routine"] {
         assert!(routines.contains(&routine), "{routines:?}");
     }
-    // No object has a name here, so that the findings are routines.
+    // No object has a name here, so the findings are routines.
     for text in ["<b id=\"finding-1\">hot_routine</b>", "1.50 M cycles", "75.0 % of the L1d misses"] {
         assert!(page.contains(text), "{text}");
     }
@@ -80,7 +80,7 @@ fn open_writes_beside_the_capture_and_starts_the_browser() {
     let printed = succeeded(hardmeter(&["open", &capture, "--no-browser"]));
     let canonical = std::fs::canonicalize(&page).expect("written");
     assert_eq!(String::from_utf8_lossy(&printed.stdout).trim_end(), canonical.to_str().unwrap());
-    // A browser that notes what it was asked to show.
+    // A browser that records what it was started with.
     let (browser, noted) = (bench.path("browser"), bench.path("noted"));
     std::fs::write(&browser, format!("#!/bin/sh\nprintf '%s' \"$1\" > '{noted}'\n")).unwrap();
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -90,7 +90,7 @@ fn open_writes_beside_the_capture_and_starts_the_browser() {
     assert_eq!(std::fs::read_to_string(&noted).expect("asked"), canonical.to_str().unwrap());
 }
 
-/// A headless Chromium draws the page and has nothing to say on its console.
+/// A headless Chromium shows the page without console messages.
 #[test]
 fn a_browser_draws_the_page_without_complaint() {
     let known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];

@@ -1,5 +1,5 @@
-//! The first screen of every view: what was measured, the strongest findings, limits, and what to type next, on forty
-//! lines at most and never wider than the terminal. `--full` has all of it, through a pager on a terminal.
+//! The first screen of every view: the recording, the main findings, limits, and the next commands, on at most
+//! forty lines and never wider than the terminal. `--full` has the complete text, through a pager on a terminal.
 
 mod common;
 #[path = "common/server.rs"]
@@ -13,7 +13,7 @@ use std::process::Command;
 const LINES: usize = 40;
 const WIDTHS: [usize; 4] = [80, 100, 132, 200];
 
-/// Every view, in the forms that lay out their columns in another way.
+/// Every view, in the forms with a different layout of columns.
 const VIEWS: [&[&str]; 14] = [
     &["report"],
     &["report", "--by", "routine"],
@@ -37,7 +37,7 @@ fn view(capture: &Path, words: &[&str], width: usize) -> String {
     stdout(&succeeded(run(&mut command)))
 }
 
-/// What a terminal of this size shows when a shell runs the line.
+/// The screen of a terminal of this size after a shell command.
 fn on_a_terminal(line: &str, capture: &Path, columns: usize) -> String {
     let binary = env!("CARGO_BIN_EXE_hardmeter");
     let line = line.replace("hardmeter", binary).replace("CAPTURE", &capture.display().to_string());
@@ -93,7 +93,7 @@ fn every_view_of_a_server_is_one_screen() {
     let quality = view(&capture, &["report", "--quality"], 100);
     assert!(quality.contains("kernel mode and speculation"), "{quality}");
 
-    // The three updates of pgbench differ behind their first word only.
+    // The three updates of pgbench differ only after their first word.
     for width in WIDTHS {
         let text = view(&capture, &["queries", "--event", "l1d-miss"], width);
         let rows = text.lines().filter(|line| line.contains(" %  ") && line.contains("update"));
@@ -104,11 +104,11 @@ fn every_view_of_a_server_is_one_screen() {
         }
     }
 
-    // A number of rows that was asked for is a number of rows.
+    // A requested number of rows is shown completely.
     let all = view(&capture, &["report", "--by", "routine", "--all"], 100);
     assert!(all.lines().count() > 100, "{all}");
 
-    // The parser has thousands of instructions; shown are those with samples, and what was left out is counted.
+    // The parser has thousands of instructions; those with samples are shown, and the omitted ones counted.
     let hot = view(&capture, &["annotate", "base_yyparse"], 100);
     assert_fits(&hot, "annotate", 100);
     let full = view(&capture, &["annotate", "base_yyparse", "--full"], 100);

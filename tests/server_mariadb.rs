@@ -1,4 +1,4 @@
-//! A throwaway MariaDB from end to end. MariaDB is no part of `make setup`: where it is missing the test says so.
+//! A throwaway MariaDB from end to end. MariaDB is not part of `make setup`: without it the test prints that.
 
 use hardmeter_servers::{
     Cluster, Engine, Programs, ProgramsWanted, ServerError, ServerFolder, StartOptions, Status, StopOutcome,

@@ -1,4 +1,4 @@
-//! A throwaway PostgreSQL from end to end: made, started, loaded, used, stopped, and its faults.
+//! A throwaway PostgreSQL from end to end: created, started, loaded, used, stopped, and its faults.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user. Needs PostgreSQL; `make setup` brings it.
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const HARDMETER: &str = env!("CARGO_BIN_EXE_hardmeter");
 
-/// A server folder that everybody may enter, whose server ends with the test.
+/// A server folder that all users may enter, whose server is stopped at the end of the test.
 struct Playground {
     temporary: TempDir,
 }
@@ -86,7 +86,7 @@ fn a_server_holds_no_lock_of_its_starter_and_takes_no_port() {
         .output()
         .unwrap();
     assert!(started.status.success(), "{}", text(&started.stderr));
-    // flock waits for its command only; a descriptor left open in the server would hold the lock.
+    // flock waits only for its command; a descriptor left open in the server would hold the lock.
     let free = Command::new("flock").arg("--nonblock").arg(&lock).arg("true").status().unwrap();
     assert!(free.success(), "the lock is held");
     let stopped = hardmeter(&["server", "stop", "postgres"], &folder);
@@ -120,7 +120,7 @@ fn pgbench_runs_on_a_server_that_opens_no_port_and_is_not_root() {
     assert_eq!(cluster.query("SHOW shared_buffers").unwrap(), "128MB");
     assert_eq!(cluster.query("SHOW listen_addresses").unwrap(), "");
 
-    // The way a user's workload finds the server: by the environment alone.
+    // As a user's workload finds the server: by the environment alone.
     let pgbench = Command::new("pgbench")
         .args(["-n", "-c", "2", "-t", "10"])
         .envs(cluster.environment())
@@ -129,10 +129,10 @@ fn pgbench_runs_on_a_server_that_opens_no_port_and_is_not_root() {
         .unwrap();
     assert!(pgbench.status.success(), "{}", text(&pgbench.stderr));
     assert!(text(&pgbench.stdout).contains("number of transactions actually processed: 20/20"));
-    // Every transaction of pgbench leaves one row of history.
+    // Every transaction of pgbench adds one row of history.
     assert_eq!(cluster.query("SELECT count(*) FROM pgbench_history").unwrap(), "20");
 
-    // The first process, its helpers, and nobody who serves a client now.
+    // The first process, its helpers, and no process that serves a client now.
     let processes = cluster.processes();
     assert_eq!(processes[0].0, pid);
     assert!(processes.len() >= 5, "checkpointer, writers, launchers: {processes:?}");
@@ -155,7 +155,7 @@ fn pgbench_runs_on_a_server_that_opens_no_port_and_is_not_root() {
     );
     assert!(!Path::new(&format!("/proc/{pid}/fd/0")).exists(), "the process is gone");
 
-    // The data stay: a second start finds them.
+    // The data are kept: a second start finds them.
     let mut cluster = Cluster::open(&folder).unwrap();
     start(&mut cluster);
     assert_eq!(cluster.query("SELECT count(*) FROM pgbench_history").unwrap(), "20");
@@ -198,7 +198,7 @@ fn a_wrapper_runs_the_server_and_a_killed_one_is_recognised() {
     let status = hardmeter(&["server", "status"], &playground.folder());
     assert!(text(&status.stdout).contains("died"), "{}", text(&status.stdout));
 
-    // Its children notice and leave; then it starts again and recovers.
+    // Its children notice its death and exit; then it starts again and recovers.
     while cluster.start(&StartOptions::default(), &|_| {}).is_err() {
         assert!(Instant::now() < end, "it starts again: {}", cluster.log_tail());
         std::thread::sleep(Duration::from_millis(200));
@@ -223,7 +223,7 @@ fn faults_of_settings_and_data_name_cause_and_remedy() {
     let error = cluster.start(&unknown, &|_| {}).unwrap_err();
     assert!(error.to_string().contains("unrecognized configuration parameter"), "{error}");
     assert_eq!(error.remedy(), "check the name given to --set");
-    start(&mut cluster); // the setting that did not work is forgotten
+    start(&mut cluster); // the failed setting was dropped
     assert_eq!(cluster.stop(&|_| {}).unwrap(), StopOutcome::Clean);
 
     let wanted = hardmeter(&["server", "query"], &folder);
@@ -252,7 +252,7 @@ fn faults_of_settings_and_data_name_cause_and_remedy() {
     assert!(matches!(error, ServerError::Damaged { .. }) && error.remedy().contains("remove"), "{error}");
     assert_eq!(cluster.status(), Status::Stopped, "no failed start leaves a process behind");
 
-    // State that is no state: said, and the folder can still be thrown away.
+    // An invalid state file is reported, and the folder can still be removed.
     fs::write(folder.path().join("state.json"), "{\"format\":").unwrap();
     let status = hardmeter(&["server", "status"], &folder);
     assert_eq!(status.status.code(), Some(1));
@@ -288,7 +288,7 @@ fn a_long_path_still_has_a_socket_and_what_is_lent_can_be_read() {
     assert_eq!(fs::metadata(&socket_folder).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(cluster.query("SELECT 41 + 1").unwrap(), "42");
 
-    // A tool in a closed home, as a clone below root's is.
+    // A tool in a home folder that others cannot enter, as a clone in root's.
     let home = playground.temporary.path().join("home");
     fs::create_dir_all(home.join("tool")).unwrap();
     fs::write(home.join("tool/run"), "#!/bin/sh\necho lent\n").unwrap();

@@ -1,4 +1,4 @@
-//! A real PostgreSQL on the software PMU: recorded while pgbench runs, and put back afterwards as it was.
+//! A real PostgreSQL on the software PMU: recorded while pgbench runs, and restored afterwards.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 struct Playground(ThrowawayServer);
 
 impl Playground {
-    /// `None`, said so, where it cannot be made.
+    /// `None`, with a message, if it cannot be created.
     fn new() -> Option<Playground> {
         ThrowawayServer::new(&["valgrind", "perf"], &[], 1).map(Playground)
     }
@@ -39,7 +39,7 @@ impl Playground {
         recorder
     }
 
-    /// Starts a recording of pgbench that would take for ever, and waits until its clients are served.
+    /// Starts an endless recording of pgbench, and waits until its clients are served.
     fn endless_recording(&self) -> (Child, Vec<i32>) {
         let pgbench = ["pgbench", "-n", "-c", "3", "-t", "1000000"];
         let recorder = self.recorder(&pgbench).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -58,7 +58,7 @@ impl Playground {
         assert_eq!(self.0.cluster().query("SELECT count(*) FROM pgbench_accounts").unwrap(), "100000");
     }
 
-    /// The file is whole, and perf finds as many samples in it as we do.
+    /// The file is complete, and perf finds the same number of samples in it as Hardmeter.
     fn assert_readable(&self, output: &Output) {
         let count = samples(&report(&self.capture(), &["--by", "event"]));
         assert_eq!(count, recorded(output, "l1d-miss") + recorded(output, "l2-miss"));
@@ -105,7 +105,7 @@ fn backends_of_a_real_server_are_simulated_and_it_runs_again_afterwards() {
     playground.assert_intact();
     assert_eq!(playground.0.cluster().query("SELECT count(*) FROM pgbench_history").unwrap(), "15");
 
-    // A command that is not there is told, and the server put back.
+    // A missing command is reported, and the server restored.
     let output = run(&mut playground.recorder(&["no-such-pgbench"]));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("no-such-pgbench"), "{}", stderr(&output));
@@ -125,7 +125,7 @@ fn a_backend_killed_in_the_middle_ends_the_command_and_is_told() {
     let Some(playground) = Playground::new() else { return };
     let (recorder, backends) = playground.endless_recording();
     kill(backends[0]);
-    // The server ends all other clients and starts anew; so pgbench ends, and the recording with it.
+    // The server ends all other clients and restarts; so pgbench ends, and the recording with it.
     let output = recorder.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the command ended with status"), "{}", stderr(&output));

@@ -1,4 +1,4 @@
-//! Samples of a real PostgreSQL on the software PMU say which statement their process executed.
+//! Samples of a real PostgreSQL on the software PMU have the statement that their process executed.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// What pgbench executes in each transaction, normalised.
+/// The normalised statements of a pgbench transaction.
 const PGBENCH: [&str; 7] = [
     "begin",
     "update pgbench_accounts set abalance=abalance+? where aid=?",
@@ -30,7 +30,7 @@ const PGBENCH: [&str; 7] = [
 struct Playground(ThrowawayServer);
 
 impl Playground {
-    /// `None`, said so, where it cannot be made.
+    /// `None`, with a message, if it cannot be created.
     fn new() -> Option<Playground> {
         ThrowawayServer::new(&["valgrind"], &[], 1).map(Playground)
     }
@@ -91,14 +91,14 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
         assert_eq!(*hash, id_of(text), "{text}");
     }
 
-    // pgbench's statements are there, and of its own texts nothing else.
+    // pgbench's statements are there, and no others of its texts.
     let known: BTreeSet<&str> = texts.values().copied().collect();
     for text in PGBENCH {
         assert!(known.contains(text), "{text} is not among {known:#?}");
     }
     let other: Vec<_> =
         known.iter().filter(|text| text.contains("pgbench_") && !PGBENCH.contains(text)).collect();
-    // It counts its branches, which are its scale, before it begins.
+    // It counts its branches (its scale) before it begins.
     assert!(other.iter().all(|text| text.starts_with("select ")), "{other:#?}");
 
     let samples = statements_of_samples(&capture);
@@ -113,11 +113,11 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
     let without = samples.iter().filter(|(_, statement)| statement.is_none()).count();
     assert_eq!(counts.values().sum::<usize>() + without, samples.len(), "the counts add up");
 
-    // The server's own count of transactions that wrote: pgbench's, and perhaps some of an autovacuum.
+    // The server's own count of writing transactions: pgbench's, and perhaps some of an autovacuum.
     let transactions = notes.workload.get("writing transactions").copied().unwrap_or_default();
     assert!((80.0..=90.0).contains(&transactions), "{:?}", notes.workload);
 
-    // Who executes pgbench's statements is a client's backend: one per client.
+    // pgbench's statements are executed by client backends: one per client.
     let is_pgbenchs = |hash: StatementId| PGBENCH.iter().any(|text| hash == id_of(text));
     let update = id_of(PGBENCH[1]);
     let backends: BTreeSet<Pid> =
@@ -138,7 +138,7 @@ fn samples_of_a_server_under_pgbench_carry_its_statements() {
         assert!(carrying * 100 >= serving.len() * 95, "{carrying} of {}", serving.len());
     }
 
-    // Nobody else executes them.
+    // No other process executes them.
     let elsewhere =
         |(pid, hash): &&(Pid, Option<StatementId>)| !backends.contains(pid) && hash.is_some_and(is_pgbenchs);
     assert_eq!(samples.iter().filter(elsewhere).count(), 0);

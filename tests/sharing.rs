@@ -1,5 +1,5 @@
-//! `hardmeter sharing` on programs whose sharing is known, and on PostgreSQL's own locks, beside `perf c2c report` on the
-//! same file.
+//! `hardmeter sharing` on programs with known sharing, and on PostgreSQL's own locks, compared with `perf c2c
+//! report` on the same file.
 
 mod common;
 
@@ -14,8 +14,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Two writers take 200 turns each. In a turn each adds to a word that both use, to a word of its own beside the other's
-/// on one line, and to a word of its own on a line of its own.
+/// Two writers, 200 turns each. In a turn each adds to a shared word, to its own word next to the other's on one
+/// line, and to its own word on its own line.
 const TURNS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Each writer's first turn finds the line for the first time; at each later one the other has written since.
+/// Each writer's first turn accesses the line for the first time; before each later one the other has written.
 const MISSES: u64 = 398;
 
 fn sharing(capture: &Path, arguments: &[&str]) -> Value {
@@ -116,7 +116,7 @@ fn lines_of_perf(capture: &Path) -> BTreeMap<u64, (u64, u64)> {
 fn agrees_with_perf(report: &Value, capture: &Path) {
     let of_perf = lines_of_perf(capture);
     for (address, hitm) in &of_perf {
-        // perf tells lines of a process apart by address alone: one line may be several frames here.
+        // perf identifies lines of a process by address alone: one line may be several frames here.
         let mut ours = (0, 0);
         for line in report["lines"].as_array().expect("lines") {
             if line["address"].as_str().is_some_and(|text| hexadecimal(text) == *address) {
@@ -159,7 +159,7 @@ fn told_apart(kind: &str) {
     assert_eq!(line["verdict"]["kind"], "false");
     let bytes: Vec<_> = line["accesses"].as_array().unwrap().iter().map(|access| &access["bytes"]).collect();
     assert!(bytes.contains(&&"0..8".into()) && bytes.contains(&&"8..16".into()), "{bytes:?}");
-    // The prediction, and beside it what the program does with such a layout.
+    // The prediction, compared with the program in such a layout.
     assert_eq!(
         (&line["layout"]["misses_before"], &line["layout"]["misses_after"]),
         (&MISSES.into(), &0.into())
@@ -208,7 +208,7 @@ fn with_every_load_and_store_the_prediction_is_exact() {
     assert_eq!((&layout["misses_after"], &layout["misses_new"]), (&0.into(), &0.into()));
 }
 
-/// A foreign capture, recorded by perf on other hardware, says what is missing.
+/// The view of a foreign capture, recorded by perf on other hardware, reports what is missing.
 #[test]
 fn a_capture_without_what_is_needed_says_what_is_missing() {
     let shared = std::env::var_os("HARDMETER_SHARED").map(std::path::PathBuf::from);
@@ -249,7 +249,7 @@ fn without_a_contended_line_the_sentences_give_the_reason() {
     );
 }
 
-/// Ten clients of pgbench on four cores: PostgreSQL's own lock words are fought for, and named.
+/// Ten clients of pgbench on four cores: PostgreSQL's own lock words are contended, and named.
 #[test]
 fn the_lock_words_of_postgresql_under_ten_clients() {
     if !can_simulate() {
@@ -282,7 +282,7 @@ fn the_lock_words_of_postgresql_under_ten_clients() {
     let report = sharing(&capture, &[]);
     let lines = report["lines"].as_array().expect("lines");
 
-    // Every transaction takes this lock at its begin and its end: the word itself is what the processes have in common.
+    // Every transaction takes this lock at its begin and its end: the processes share the word itself.
     let of = |name: &str| {
         let named = |line: &&Value| line["objects"][0].as_str().is_some_and(|object| object.contains(name));
         lines.iter().find(named).unwrap_or_else(|| panic!("no line of {name}"))
@@ -300,8 +300,9 @@ fn the_lock_words_of_postgresql_under_ten_clients() {
         released["writing"]["routine"], "LWLockRelease",
         "who waits for the lock waits for its release"
     );
-    // A core that lost its line at the very moment when it became contended does not know to what (measure/simulate/sim/coherence.h,
-    // `unknown`): one miss in 22,630 was seen. All others are either true or false.
+    // A core that lost its line just when it became contended has no record of the writer
+    // (measure/simulate/sim/coherence.h, `unknown`): one miss in 22,630 was observed. All others are either true or
+    // false.
     let total = &report["total"];
     let judged = number(&total["true_sharing"]) + number(&total["false_sharing"]);
     let misses = number(&total["misses"]);

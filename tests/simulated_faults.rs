@@ -1,4 +1,4 @@
-//! What can go wrong with a simulated recording: each has its message, its exit status, and no half a file.
+//! Faults of a simulated recording: each has its message, its exit status, and leaves no partial file.
 
 mod common;
 
@@ -37,8 +37,8 @@ impl Room {
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).expect("set");
     }
 
-    /// Goes over `MEGABYTES` in steps of a line; writes its pid to the file `ready` after the first round; ends after
-    /// `ROUNDS`, and then by the signal `SIGNAL` if there is one.
+    /// Walks over `MEGABYTES` in steps of a line; writes its pid to the file `ready` after the first round; ends
+    /// after `ROUNDS`, then by the signal `SIGNAL` if there is one.
     fn walker(&self, options: &[&str]) -> PathBuf {
         compile(self.0.path(), "walker", options, WALKER, None)
     }
@@ -80,7 +80,7 @@ fn elf(class: u8, machine: u16) -> Vec<u8> {
     head
 }
 
-/// A whole 32-bit program: it ends with status 7.
+/// A complete 32-bit program: it ends with status 7.
 fn program_of_32_bits() -> Vec<u8> {
     const BASE: u32 = 0x0804_8000;
     let code = [0xb8, 1, 0, 0, 0, 0xbb, 7, 0, 0, 0, 0xcd, 0x80]; // exit(7)
@@ -99,7 +99,7 @@ fn program_of_32_bits() -> Vec<u8> {
     bytes
 }
 
-/// Both what happened and what mends it are told.
+/// Both cause and remedy are printed.
 fn assert_told(output: &Output, cause: &str, remedy: &str) {
     let text = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -267,10 +267,10 @@ fn a_program_killed_in_the_middle_leaves_what_came_before() {
     let output = run(recorder(&capture, L1D).current_dir(room.path("")).args(walk));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the command was ended by SIGKILL"), "{}", stderr(&output));
-    // calloc'ed memory is fresh: 3 rounds over 16,384 lines, and what comes before them.
+    // calloc'ed memory is fresh: 3 rounds over 16,384 lines, plus the program's start.
     assert!((491..800).contains(&assert_readable(&capture, &output, "l1d-miss")));
 
-    // One of several, while its code runs: the others go on.
+    // One of several is killed while its code runs: the others continue.
     std::fs::remove_file(room.path("ready")).expect("removed");
     let script = "./walker 1 1000000000 0 & while ! [ -e ready ]; do sleep 0.1; done; kill -9 $!; wait $!; \
                   exec ./walker 1 3 0";

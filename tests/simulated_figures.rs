@@ -1,4 +1,4 @@
-//! What a simulated capture says of itself besides its samples: simulated time, build ids, what set sampling scales.
+//! Data of a simulated capture besides its samples: simulated time, build ids, scaling of set sampling.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn time_is_instructions_and_latencies() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let program = walker(folder.path());
-    // One level of data cache, whose every miss costs 110 - 10 cycles more than a hit; code always hits in the end.
+    // One level of data cache, whose every miss costs 110 - 10 cycles more than a hit; code hits after warm-up.
     let machine = folder.path().join("plain.toml");
     std::fs::write(
         &machine,
@@ -51,7 +51,7 @@ fn time_is_instructions_and_latencies() {
     let data_misses = number(&notes["counts"]["l1d-miss"]);
     let code_misses = number(&notes["counts"]["l1i-miss"]);
     assert!(data_misses >= 3 * 65536, "every line of every round: {data_misses}");
-    // Stores do not wait; those of the start miss some hundred times.
+    // Stores do not wait; the program's start has some hundred misses.
     let longest = 2 * instructions + 100 * (data_misses + code_misses);
     let walk = 2 * instructions + 100 * 3 * 65536;
     assert!((walk..=longest).contains(&cycles), "{walk} <= {cycles} <= {longest}");
@@ -111,7 +111,7 @@ fn set_sampling_scales_what_is_seen_by_line_and_nothing_else() {
     assert!(line("loads").ends_with("loads") && line("instructions").ends_with("instructions"), "{text}");
     assert!(!text.contains("source simulated"), "-q leaves the counts alone: {text}");
 
-    // A sample stands for as many events as were counted.
+    // A sample stands for the counted number of events.
     let capture = folder.path().join("part.data");
     let events = ["-e", "l1d-miss/period=101/,loads/period=101/", "--set-sampling", "8"];
     record(&capture, &events, &[&program]);

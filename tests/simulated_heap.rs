@@ -1,4 +1,4 @@
-//! `record --heap`: samples of the software PMU say which heap block they are in, and who asked for it.
+//! `record --heap`: samples of the software PMU have their heap block, and its allocation site.
 
 mod common;
 
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::process::Command;
 
-/// Blocks of 512 KiB from calloc and from realloc, and a page of posix_memalign; each swept more than once. What was
-/// freed is no block any more, and its address may be another's.
+/// Blocks of 512 KiB from calloc and from realloc, and a page of posix_memalign; each swept more than once. Freed
+/// memory is no longer a block, and its address may be reused.
 const BLOCKS_C: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ fn blocks_are_told_with_their_call_sites() {
     let address = |name: &str| printed(&output, name)[0];
     assert_eq!(printed(&output, "sum"), [6], "calloc gives zeroes, and the program runs as ever");
 
-    // Where each function begins and ends.
+    // Start and end of each function.
     let symbols = stdout(&succeeded(run(Command::new("nm").args(["-S", "--defined-only"]).arg(&program))));
     let function = |name: &str| -> std::ops::Range<u64> {
         let line = symbols.lines().find(|line| line.ends_with(&format!(" {name}"))).expect("a symbol");
@@ -80,7 +80,7 @@ fn blocks_are_told_with_their_call_sites() {
             ControlFlow::Continue(())
         })
         .expect("read");
-    // Three sweeps over 8192 lines, every seventh miss; the first is the load, the store after it hits.
+    // Three sweeps over 8192 lines, every seventh miss; the load misses first, the store after it hits.
     for name in ["zeroed", "grown", "plain"] {
         assert!((3 * 8192 / 7 - 50..=3 * 8192 / 7 + 50).contains(&samples[name]), "{samples:?}");
     }

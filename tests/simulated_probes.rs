@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits for the file that it is given, if it is given one; then calls `probed` a hundred times, itself and in a child.
+/// Waits for the file in its argument, if any; then calls `probed` a hundred times, itself and in a child.
 const PROBED: &str = r#"
 #include <stdio.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Sets a uprobe of every process at FILE, OFFSET until it is killed; prints "set" or why it cannot.
+/// Sets a uprobe of all processes at FILE, OFFSET until it is killed; prints "set" or the error.
 const PROBER: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -82,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-/// Where a function lies in its file: its address, less where its section is mapped from.
+/// File offset of a function: its address, minus its section's.
 fn offset_of(program: &Path, function: &str) -> u64 {
     let lines =
         |tool: &str, option: &str| stdout(&succeeded(run(Command::new(tool).arg(option).arg(program))));
@@ -96,7 +96,7 @@ fn offset_of(program: &Path, function: &str) -> u64 {
     hexadecimal(&symbol[..16]) - hexadecimal(fields[1]) + hexadecimal(fields[2])
 }
 
-/// Starts the prober and reads its first line. `None`, said so, where no uprobe can be set.
+/// Starts the prober and reads its first line. `None`, with a message, if no uprobe can be set.
 fn probe(prober: &Path, program: &Path, offset: u64) -> Option<Running> {
     let mut child = Command::new(prober)
         .arg(program)
@@ -139,7 +139,7 @@ fn a_probe_of_another_program_does_not_end_a_simulated_one() {
     assert!(output.status.success(), "{}", stderr(&output));
     drop(probing);
 
-    // Set while it runs, before it comes to the probed code.
+    // Set while it runs, before it reaches the probed code.
     let (capture, go) = (folder.path().join("during.data"), folder.path().join("go"));
     let mut recording = Running(
         recorder(&capture, &["-e", "l1d-miss"])
@@ -164,7 +164,7 @@ fn a_probe_of_another_program_does_not_end_a_simulated_one() {
     assert_eq!(std::fs::read(&program).unwrap(), original, "the file is as it was");
 }
 
-/// A breakpoint that stands in the file is the program's own: it gets its signal.
+/// A breakpoint in the file is the program's own: it gets its signal.
 #[test]
 fn a_breakpoint_of_the_program_itself_stays() {
     if !can_simulate() {

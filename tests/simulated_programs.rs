@@ -1,5 +1,5 @@
-//! Programs of many kinds on the software PMU: with threads, with many processes, with shared memory; measured late,
-//! in part, and again and again.
+//! Programs of many kinds on the software PMU: with threads, many processes, shared memory; measured late, in part,
+//! and repeatedly.
 
 mod common;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What the program does is its first argument; each prints who it is.
+/// The program's action is its first argument; each process prints its id.
 const FAMILY: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -79,7 +79,7 @@ __attribute__((noinline)) static void early(volatile char *area) {
     for (size_t at = 0; at < SIZE; at += 64) area[at] += 3;
 }
 
-/* Goes on for so many seconds from when the early part has ended. */
+/* Runs for `seconds` after the end of the early part. */
 static void phases(double seconds) {
     volatile char *area = malloc(SIZE);
     early(area);
@@ -123,7 +123,7 @@ fn in_routine(capture: &Path, routine: &str, column: &str) -> BTreeMap<String, u
     of_routine.map(|((_, values), count)| (values[1].clone(), count)).collect()
 }
 
-/// Where a test has its files.
+/// The test's folder and the program's path.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("programs.data");
@@ -142,7 +142,7 @@ fn each_thread_has_its_own_samples() {
     assert_eq!(tids.len(), 4, "{tids:?}");
     let found = in_routine(&capture, "walk", "tid");
     assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), tids);
-    // 4096 lines four times over: L1 keeps none. All threads together, for one counter goes round among them.
+    // 4096 lines, four times: L1 keeps none. Sum over all threads, since they share one counter.
     let total: u64 = found.values().sum();
     assert!((4 * 4 * 4096 / 32 - 8..=4 * 4 * 4096 / 32 + 8).contains(&total), "{found:?}");
     assert_eq!(in_routine(&capture, "walk", "pid").len(), 1);
@@ -155,7 +155,7 @@ fn each_of_twenty_children_has_its_own_samples() {
         return;
     }
     let (folder, capture) = place();
-    // On two cores, whose clocks part: perf must put all in order even so.
+    // On two cores, whose clocks diverge: perf must still order all records.
     let machine = common::tests_folder().join("machines/small-2.toml");
     let arguments = ["--machine", machine.to_str().expect("UTF-8"), "-e", "l1d-miss/period=64/"];
     let output = record(&capture, &arguments, &[family(folder.path()).as_str(), "children"]);
@@ -204,7 +204,7 @@ fn a_delay_leaves_out_what_comes_before() {
     let (folder, capture) = place();
     let program = family(folder.path());
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // On a machine so busy that the early part comes late, the next longer delay is tried.
+    // On a busy machine the early part may come late: then try the next longer delay.
     for delay in [2u64, 8, 32, 128] {
         // SAFETY: the clock exists, and the structure is ours. The program reads the same clock.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -225,7 +225,7 @@ fn a_delay_leaves_out_what_comes_before() {
 
 const COUNTED: &str = "l1d-miss,l2-miss,loads,stores,instructions";
 
-/// What `hardmeter stat --format json` says of a command.
+/// The result of `hardmeter stat --format json` for a command.
 fn stat(arguments: &[&str], command: &[&str]) -> Value {
     let output = succeeded(run(hardmeter()
         .args(["stat", "-q", "--source", "simulated", "--machine", "xeon-2003", "--format", "json"])
@@ -279,7 +279,7 @@ fn counts_repeat_and_sampled_sets_come_close() {
             let ratio = estimated[event] as f64 / exact[event] as f64;
             assert!((0.75..1.25).contains(&ratio), "one in {sets}: {estimated:?} instead of {exact:?}");
         }
-        // What needs no cache is counted all the same.
+        // Events without caches are counted nevertheless.
         for event in ["loads", "stores", "instructions"] {
             assert_eq!(estimated[event], exact[event], "one in {sets}");
         }

@@ -1,5 +1,5 @@
-//! Simulated captures are read by others: Debian's perf opens them without a complaint and finds in them what
-//! `hardmeter report` finds, to the last sample.
+//! Other readers of simulated captures: Debian's perf opens them without complaints and finds the same samples as
+//! `hardmeter report`.
 
 mod common;
 
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Every eighth word of an area that it fills first: with lines of 64 bytes each load of `gather` is on a line of its
-/// own.
+/// Every eighth word of an area that it fills first: with lines of 64 bytes each load of `gather` is on a separate
+/// line.
 const GATHER_C: &str = r#"
 #include <stdlib.h>
 void gather(const long *base, unsigned long words);
@@ -63,7 +63,7 @@ fn event_and_rest(line: &str) -> (String, &str) {
     (event.trim().to_string(), rest.trim())
 }
 
-/// Everything that both perf and we can say about a capture is the same.
+/// Perf and Hardmeter agree on everything that both report about a capture.
 fn perf_and_we_agree(capture: &Path, events: &[&str]) {
     let by_event = |key: &str| -> Counts<String> {
         let described = report(capture, &["--by", "event"]);
@@ -85,7 +85,7 @@ fn perf_and_we_agree(capture: &Path, events: &[&str]) {
     places_agree(capture);
     times_never_go_back(capture);
 
-    // A byte keeps its place in its page. An instruction that was only counted has no place in memory.
+    // A byte keeps its place in its page. An instruction that was only counted has no memory address.
     for line in perf_script(capture, "event,addr,phys_addr") {
         let (event, rest) = event_and_rest(&line);
         let (address, physical) = rest.split_once(' ').unwrap_or_else(|| panic!("{line}"));
@@ -104,7 +104,7 @@ fn weights_agree(capture: &Path, events: &Counts<String>) {
         let (event, weight) = event_and_rest(&line);
         let weight: u64 = weight.parse().expect("a weight");
         *weights.entry(event.clone()).or_default() += weight;
-        // `perf mem report` takes what has no latency, such as an instruction, for one that took a cycle.
+        // `perf mem report` counts an access without latency, such as an instruction, as one cycle.
         *in_mem_report.entry(event).or_default() += weight.max(1);
     }
     let mut ours = Counts::new();
@@ -133,12 +133,13 @@ fn per_event(text: &str, figure: &str) -> Counts<String> {
     found
 }
 
-/// Which level served how many: perf's words for the bits of data_src against ours.
+/// Samples by level: perf's texts for the bits of data_src compared with Hardmeter's.
 fn levels_agree(capture: &Path) {
-    // Up to perf 6.1 the older bits stand before the newer ones: "L1 or L3 miss". Perf 6.12 prints the newer only.
+    // Up to perf 6.1 the older bits come before the newer ones: "L1 or L3 miss". Perf 6.12 prints only the newer
+    // ones.
     let name = |perf: &str| match perf.rsplit_once(" or ").map_or(perf, |(_, newer)| newer) {
         "L1 hit" => "L1",
-        // Of a store the kernel's bits say only whether L1 had the line.
+        // For a store the kernel's bits only say whether L1 had the line.
         "L2 hit" | "L2 miss" => "L2",
         "L3 hit" | "L3 miss" => "L3",
         "RAM hit" | "RAM miss" => "DRAM",
@@ -156,8 +157,9 @@ fn levels_agree(capture: &Path) {
 
 /// Every instruction has the same number of samples, and the five hottest routines are the same.
 ///
-/// Names are perf's own only where they are certain: several names may stand for one address (`memcpy` and `memmove`
-/// are one routine of libc), and perf gives stubs (`@plt`) and unnamed static functions none or a neighbour's name.
+/// Names are compared with perf's only where these are certain: several names may stand for one address (`memcpy`
+/// and `memmove` are one routine of libc), and perf gives stubs (`@plt`) and unnamed static functions none or a
+/// neighbour's name.
 fn places_agree(capture: &Path) {
     let lines = perf_script(capture, "event,ip,sym");
     let mut theirs: Counts<(String, Vec<String>)> = Counts::new();
@@ -202,7 +204,7 @@ fn places_agree(capture: &Path) {
     assert!(same >= wanted, "most have the same name, too: {same}, not {wanted}");
 }
 
-/// In the file's own order, which perf does not show: its reports sort by time first.
+/// In file order, which perf does not show: its reports sort by time first.
 fn times_never_go_back(capture: &Path) {
     let reader = CaptureReader::open(capture).expect("readable");
     let mut last = HashMap::new();
@@ -235,12 +237,12 @@ fn perf_reads_a_small_program_and_registers_give_the_data_address() {
     let described = report(&capture, &["--by", "event"]);
     assert_eq!(samples(&described), names.iter().map(|name| recorded(&output, name)).sum::<u64>());
 
-    // 4096 lines, of which L1, with its 128, keeps none until they are asked for again; ten times over.
+    // 4096 lines, of which L1, with its 128, keeps none until the next round; ten rounds.
     let by_routine = counts(&report(&capture, &["--by", "routine"]), &["routine"]);
     let in_gather = by_routine[&("l1d-miss".to_string(), vec!["gather".to_string()])];
     assert!((40_960 / 17..=40_960 / 17 + 2).contains(&in_gather), "{in_gather}");
 
-    // The address that the load computes from its registers is the address that the sample tells.
+    // The address that the load computes from its registers equals the sample's.
     let symbols = stdout(&succeeded(run(std::process::Command::new("nm").arg(&program))));
     let gather = symbols.lines().find_map(|line| line.strip_suffix(" T gather")).expect("a symbol");
     let load = hexadecimal(gather) + LOAD_IN_GATHER;
@@ -252,7 +254,7 @@ fn perf_reads_a_small_program_and_registers_give_the_data_address() {
                 hexadecimal(words.iter().find_map(|word| word.strip_prefix(name)).expect("a register"))
             };
             let (base, index) = (register("DI:"), register("CX:"));
-            // Instructions are fetched: their samples tell the address of the code.
+            // Instructions are fetched: their samples have the address of the code.
             if hexadecimal(words[0]) != load {
                 assert_eq!(hexadecimal(words[0]), base + index * 8, "{line}");
                 checked += 1;
@@ -349,7 +351,7 @@ fn callers_are_those_of_the_program() {
     assert_eq!(folded, in_gather, "{}", stdout(&output));
 }
 
-/// Two threads in turn: words of their own on one line, and a word of both on the next.
+/// Two threads alternate: each has its own word on one line, and both use a word on the next.
 const FIGHT_C: &str = r#"
 #include <pthread.h>
 #include <semaphore.h>
@@ -417,8 +419,9 @@ fn perf_c2c_counts_the_lines_that_cores_fight_for() {
             ControlFlow::Continue(())
         })
         .expect("read");
-    // 1000 turns, and at each but the first of each thread both lines come back: of the one the thread's own word, which
-    // nobody else writes, of the other the word that the other wrote. The start of a thread may hide or add one.
+    // 1000 turns; in each but the first of each thread both lines return: on one of them the thread's own word,
+    // which no other thread writes, on the other the word that the other wrote. The start of a thread may hide or
+    // add one.
     let of = |line, verdict| verdicts.get(&(line, Some(verdict))).copied().unwrap_or(0);
     assert!(
         (990..=1000).contains(&of(0, SharingVerdict::False)) && of(0, SharingVerdict::True) == 0,
@@ -440,7 +443,7 @@ fn perf_c2c_counts_the_lines_that_cores_fight_for() {
     assert_eq!(figure("Store Operations"), stores);
     assert_eq!(figure("Store L1D Hit") + figure("Store L1D Miss"), stores);
     assert_eq!(figure("Load Remote HITM"), 0);
-    // Both lines lead its table, with that of the semaphores, which hand the turn over.
+    // Both lines lead its table, with that of the semaphores that pass the turn.
     let text = perf(&["c2c", "report", "--stdio"], &capture);
     let table = text.split("Shared Data Cache Line Table").nth(1).expect("a table");
     let rows = table.lines().filter_map(|line| line.split_whitespace().nth(1)?.strip_prefix("0x"));

@@ -1,5 +1,5 @@
-//! What misses cost: one program reads the same lines in order, at computed places and by pointers; it misses equally
-//! often each way, and the views rank by the time that each way takes.
+//! The cost of misses: one program reads the same lines in order, at computed addresses and by pointers; it misses
+//! equally often, and the views rank by the time of each way.
 
 mod common;
 
@@ -76,12 +76,12 @@ fn what_takes_the_time_comes_first_though_all_miss_alike() {
     let of = |name: &str| {
         let row = rows.iter().find(|(routine, ..)| routine == name);
         let (_, misses, cycles) = row.unwrap_or_else(|| panic!("{name}: {rows:?}"));
-        // Four times the cache: some lines of the way before are still there.
+        // Four times the cache: some lines of the previous way are still there.
         assert!((0.94..=1.01).contains(&(misses / LINES)), "each line once: {rows:?}");
         *cycles
     };
     assert_eq!(rows[0].0, "by_pointer", "{rows:?}");
-    // The chase: 200 - 4 cycles a miss and a page walk of 30 at most, less what is begun meanwhile.
+    // The chase: 200 - 4 cycles per miss and a page walk of at most 30, minus overlap.
     let (chase, random, stream) = (of("by_pointer"), of("at_computed_places"), of("in_order"));
     assert!((0.94 * 190.0 * LINES..=226.0 * LINES).contains(&chase), "{chase}");
     // Ten lines are awaited at a time.
@@ -101,7 +101,7 @@ fn what_takes_the_time_comes_first_though_all_miss_alike() {
     let head = text.lines().find(|line| line.contains("routine")).expect("a head");
     assert!(head.trim_start().starts_with("stall  count"), "{text}");
     assert!(text.contains("a latency is what the modelled core could not hide"), "{text}");
-    // Figures that leave time out are in their own order.
+    // Figures without time are in their own order.
     let by_count = ["report", "-q", "--by", "routine", "--columns", "count,share", "--all", "-i"];
     let text = stdout(&succeeded(run(hardmeter().args(by_count).arg(&capture))));
     let counts =

@@ -1,4 +1,4 @@
-//! The software PMU against cachegrind, on whole programs and with the same geometry.
+//! The software PMU compared with cachegrind, on complete programs with the same geometry.
 //!
 //! cachegrind is an independent implementation of the same kind of simulation. The two do not agree to the last miss,
 //! for these reasons:
@@ -23,7 +23,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// Where Debian keeps valgrind's tools.
+/// Debian's folder of valgrind's tools.
 const VALGRIND_TOOLS: &str = "/usr/libexec/valgrind";
 
 /// Misses that the pages written at a program's start may add.
@@ -93,8 +93,8 @@ fn compare(tools: &Path, command: &[&str], l1i_bound: f64) {
     assert!(!far, "{command:?}\n{report}");
 }
 
-/// A file of lines in no order, the same in every run: some 40,000 misses of L1D to sort, so that a hundred, which where
-/// the stack begins decides over, are few of them.
+/// A file of unordered lines, the same in every run: sorting it has about 40,000 misses of L1D, compared with which
+/// a hundred, which depend on the start of the stack, are few.
 fn lines(folder: &Path) -> std::path::PathBuf {
     let mut state = 1u64;
     let mut line = || {
@@ -129,6 +129,6 @@ fn agrees_with_cachegrind() {
     compare(tools, &[&compile("mixture.c", &[]).to_string_lossy(), "20000"], 0.5);
     compare(tools, &["gzip", "--stdout", "--no-name", &in_repository("Cargo.lock")], 0.5);
     compare(tools, &["sort", "--parallel=1", &lines(tools).to_string_lossy()], 0.5);
-    // Some 30000 misses of L1I: ls, the C library and the loader call each other back and forth.
+    // About 30000 misses of L1I: ls, the C library and the loader call each other.
     compare(tools, &["ls", "-lR", "/usr/include/linux"], 4.0);
 }

@@ -1,4 +1,4 @@
-//! The software PMU against arithmetic: programs whose misses can be computed by hand.
+//! The software PMU compared with computed results: programs whose misses can be computed by hand.
 //!
 //! Each program is run with N and with 2N repetitions, and the *difference* is compared: what happens before and after
 //! the measured loop cancels out, exactly, and so do the compulsory misses, which happen in the first repetition only.
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// Repetitions of the first run; the second makes twice as many. Both have two digits, for the length of the arguments
-/// moves the stack.
+/// Repetitions of the first run; the second has twice as many. Both have two digits, since the length of the
+/// arguments moves the stack.
 const ROUNDS: u64 = 10;
 
-/// What one repetition costs.
+/// The cost of one repetition.
 #[derive(Debug, Default, PartialEq)]
 struct Cost {
     l1d: u64,
@@ -60,8 +60,8 @@ impl Cost {
     }
 }
 
-/// The compiled programs' folder. Static and at a fixed address: the less runs before main, the fewer reasons for
-/// another count.
+/// The compiled programs' folder. Static and at a fixed address: little code runs before main, which could vary the
+/// counts.
 static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let compiled =
         ["walk.c", "chase.c", "family.c", "code.S"].map(|source| compile(source, &["-static", "-no-pie"]));
@@ -107,7 +107,7 @@ simulated_tests! {
         let expected = || Cost { l1d: 2048, l2: 2048, dtlb: 32, ..Cost::default() };
         assert_eq!(walk("load", 64, 2048, 0), Cost { loads: 2048, ..expected() });
         assert_eq!(walk("store", 64, 2048, 0), Cost { stores: 2048, ..expected() });
-        // Word by word: eight accesses to a line, one of which misses.
+        // Word by word: eight accesses per line, one of which misses.
         assert_eq!(walk("load", 8, 16384, 0), Cost { loads: 16384, ..expected() });
     }
 
@@ -125,8 +125,8 @@ simulated_tests! {
         assert_eq!(walk("load", 256, 512, 0), expected);
     }
 
-    /// One line more than a set has ways: each access misses in that level, and is found in the next, where the
-    /// lines spread over more sets.
+    /// One line more than a set has ways: each access misses in that level, and hits in the next, where the lines
+    /// are spread over more sets.
     fn one_line_too_many_thrashes_a_set() {
         let hits = |loads| Cost { loads, ..Cost::default() };
         assert_eq!(walk("load", 1 << 10, 4, 0), hits(4));
@@ -181,8 +181,8 @@ simulated_tests! {
         assert_eq!(walk("load", 128, 512, 60), Cost { l1d: 512, l2: 512, loads: 512, ..Cost::default() });
     }
 
-    /// A ring in shuffled order, each line once per lap: the order does not matter, only that it repeats. 1024 lines
-    /// are 16 pages. (How often 8192 lines on 128 pages miss the TLBs depends on the order, and is not compared.)
+    /// A shuffled ring, each line once per lap: any order gives the same misses if it repeats. 1024 lines are 16
+    /// pages. (The TLB misses of 8192 lines on 128 pages depend on the order, and are not compared.)
     fn a_pointer_chase_misses_whatever_its_order() {
         let chase = |lines: &str| per_round("chase", &[lines]).0;
         assert_eq!(chase("64"), Cost { loads: 64, ..Cost::default() });
@@ -207,9 +207,9 @@ simulated_tests! {
         assert_eq!(per_round("code", &["m"]), (Cost { loads: 1, stores: 1, ..Cost::default() }, 5));
     }
 
-    /// A child goes over lines that its parent just read. On one core it finds all of them in L2: L1 holds 64 of 256
-    /// lines and loses them before they are reached. What it writes for itself alone, it first gets a copy of: new
-    /// memory, which no cache knows. 100 and 200 lines lie on two and four pages.
+    /// A child accesses lines that its parent just read. On one core it hits in L2: L1 holds 64 of 256 lines and
+    /// loses them before they are reached. For its own writes it first gets a copy: new memory, in no cache. 100
+    /// and 200 lines are on two and four pages.
     fn processes_of_one_core_share_its_caches() {
         let cost = |lines| Cost { l1d: lines, dtlb: 2, stlb: 2, ..Cost::default() };
         assert_eq!(child_over_100_lines("small", "shared", "read"), Cost { loads: 100, ..cost(100) });
@@ -219,7 +219,7 @@ simulated_tests! {
         assert_eq!(child_over_100_lines("small", "private", "write"), copied);
     }
 
-    /// On two cores the child's L2 is its own: it finds the parent's lines in L3, which they share.
+    /// On two cores the child has its own L2: it hits the parent's lines in L3, which they share.
     fn processes_of_two_cores_share_the_last_level() {
         let cost = || Cost { l1d: 100, l2: 100, dtlb: 2, stlb: 2, ..Cost::default() };
         assert_eq!(child_over_100_lines("small-2", "shared", "read"), Cost { loads: 100, ..cost() });
@@ -241,8 +241,8 @@ simulated_tests! {
         }
     }
 
-    /// The same program with the same arguments and environment has the same counts, to the last one: here a dynamic
-    /// one, with its loader, its heap and its locale.
+    /// The same program with the same arguments and environment has exactly the same counts: here a dynamic one,
+    /// with its loader, its heap and its locale.
     fn counts_repeat() {
         let file = tests_folder().join("microkernels/family.c");
         let command = ["sort", file.to_str().expect("a UTF-8 path")];
@@ -253,14 +253,14 @@ simulated_tests! {
     }
 }
 
-/// What a child costs that goes over lines 100 to 199, too.
+/// The cost of a child that accesses lines 100 to 199, too.
 fn child_over_100_lines(machine: &str, memory: &str, access: &str) -> Cost {
     let fewer = run(machine, "family", &[memory, access], 100);
     let more = run(machine, "family", &[memory, access], 200);
     Cost::from(|event| more[event].checked_sub(fewer[event]).expect("more lines, more events"))
 }
 
-/// Data addresses of the samples that a sequential walk's loads leave, in order, as perf prints them.
+/// Data addresses of the samples from a sequential walk's loads, in order, as perf prints them.
 fn sampled_loads(period: u64) -> Vec<u64> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let capture = folder.path().join("walk.data");

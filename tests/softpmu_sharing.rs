@@ -1,4 +1,5 @@
-//! Coherence on the software PMU against arithmetic: a line that two cores write in turn (`microkernels/sharing.c`).
+//! Coherence on the software PMU compared with computed results: a line that two cores write alternately
+//! (`microkernels/sharing.c`).
 //!
 //! ```text
 //!   turn        0        1        2        3     ...
@@ -49,7 +50,7 @@ fn sharing(who: &str, words: &str, turns: usize) -> Vec<Seen> {
     let machine = machine.to_str().expect("UTF-8");
     let program = program(folder.path());
     let command = [program.to_str().expect("UTF-8"), who, words, &turns.to_string()];
-    // Another event, too: a recording without any sample is an error.
+    // One more event: a recording without any sample is an error.
     let events = "coherence-miss/period=1/,invalidation/period=1/,l1d-miss/period=100/";
     record(&capture, &["-e", events, "--machine", machine], &command);
 
@@ -61,7 +62,7 @@ fn sharing(who: &str, words: &str, turns: usize) -> Vec<Seen> {
             let detail = SimulatedDetail::decode(sample.raw.expect("a raw field")).expect("of ours");
             let address = sample.address.expect("an access").0;
             let event = events[sample.event.0];
-            // The line is the one in the middle of its page; threads have more in common: their library's locks.
+            // The line is in the middle of its page; threads share more lines: their library's locks.
             if event != MemoryEvent::L1dMiss && address % 4096 / 64 == 32 {
                 seen.push(Seen { event, own_offset: address % 64, detail });
             }
@@ -76,7 +77,7 @@ fn of(event: MemoryEvent, seen: &[Seen]) -> Vec<&Seen> {
     seen.iter().filter(|seen| seen.event == event).collect()
 }
 
-/// Every miss names the other side: a store of eight bytes, at `offset` from its own.
+/// Every miss has its other side: a store of eight bytes, at `offset` from its own.
 fn assert_misses(seen: &[Seen], verdict: SharingVerdict, distance: u64) {
     let misses = of(MemoryEvent::CoherenceMiss, seen);
     assert_eq!(misses.len(), 2 * TURNS - 2);
@@ -123,8 +124,8 @@ fn a_line_each_and_lines_only_read_are_not_fought_for() {
     }
 }
 
-/// Two processes that do not wait for each other: how often the line changes hands is up to the scheduler, what each
-/// change is due to is not.
+/// Two processes that do not wait for each other: how often the line changes its owner depends on the scheduler,
+/// the verdicts do not.
 #[test]
 fn racing_writers_are_told_apart_too() {
     if can_simulate() {

@@ -1,4 +1,5 @@
-//! `hardmeter split analyze` from end to end: on a program whose kinds have known footprints, and when something dies.
+//! `hardmeter split analyze` from end to end: on a program whose kinds have known footprints, and after deaths of
+//! processes.
 
 mod common;
 #[path = "split/cpuset.rs"]
@@ -66,7 +67,7 @@ impl Drop for Running {
     }
 }
 
-/// So many threads that work on these kinds, in turn.
+/// This number of threads that work on these kinds, in turn.
 fn serve(folder: &Path, threads: u32, kinds: &[&str]) -> Running {
     let mut command = Command::new(requests());
     command.arg(folder).arg(APP.to_string()).arg(threads.to_string()).args(kinds);
@@ -88,7 +89,7 @@ fn start(folder: &Path, options: &[&str]) -> Running {
     Running(analyze(folder, options).stderr(Stdio::null()).spawn().expect("started"))
 }
 
-/// Looks until something is there.
+/// Polls until a result is available.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -115,7 +116,7 @@ fn goes_on(folder: &Path) {
     wait_for("further sections", || (sections(folder) > before + 10).then_some(()));
 }
 
-/// The processors that each thread of a process may use, as the kernel lists them.
+/// The processors that each thread of a process may use, from the kernel.
 fn affinities(pid: u32) -> BTreeSet<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a living process").flatten();
     let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
@@ -126,7 +127,7 @@ fn affinities(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// What all threads may use that are never narrowed: those of this test.
+/// The processors of threads that are never restricted: those of this test.
 fn everywhere() -> BTreeSet<String> {
     affinities(std::process::id())
 }
@@ -143,7 +144,7 @@ fn wait_until_narrowed(application: &Running) {
     wait_for("narrowed thread", || (affinities(application.pid()) != everywhere()).then_some(()));
 }
 
-/// Not narrowed in a hundred looks in a row: with a policy that narrows for each section that is no accident.
+/// Not restricted in a hundred polls in a row: with a policy that restricts for each section this is significant.
 fn wait_until_released(application: &Running) {
     let mut free = 0;
     wait_for("release", || {
@@ -152,7 +153,7 @@ fn wait_until_released(application: &Running) {
     });
 }
 
-/// What measures a cache wants the processors for itself.
+/// Cache measurements need the processors exclusively.
 static PROCESSORS: RwLock<()> = RwLock::new(());
 
 fn among_others() -> RwLockReadGuard<'static, ()> {
@@ -167,8 +168,8 @@ const PAPER: [&str; 5] = ["--policy", "paper", "--no-guard", "--no-probe", "--in
 fn kinds_with_known_footprints_get_their_classes() {
     let _alone = PROCESSORS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().expect("a folder");
-    // 16 KB read again and again for some 200 us, which is not short; 4 MB read four times: twice the L2 of most machines. And
-    // the control: 1 KB, as long as the first.
+    // 16 KB read repeatedly for about 200 us, which is not short; 4 MB read four times: twice the L2 of most
+    // machines. As control: 1 KB, as long as the first.
     let kinds = ["/small:16:2500", "/stream:4096:4", "/tiny:16:1", "/control:1:40000"];
     let analyzer = start(folder.path(), &["--interval=500ms"]);
     let searched = wait_for("probe", || {
@@ -185,7 +186,7 @@ fn kinds_with_known_footprints_get_their_classes() {
         let kind =
             |label| state.workload.kinds.iter().find(|kind: &&KindProfile| kind.label == label).cloned();
         let kinds = [kind("/small")?, kind("/stream")?, kind("/tiny")?, kind("/control")?];
-        // With 40, as many as the rarest kind has within a second, its mean strayed by 0.15 on a busy host.
+        // With 40, the count of the rarest kind within a second, its mean varied by 0.15 on a busy host.
         let probed = |kind: &KindProfile| kind.displaced.is_some_and(|share| share.n >= 160);
         (kinds.iter().all(probed) && kinds[1].class == Class::Polluter).then_some(kinds)
     });
@@ -205,7 +206,7 @@ fn kinds_with_known_footprints_get_their_classes() {
     }
 }
 
-/// Where processors have L2 caches of their own, two of them are looked at as soon as there is a probe.
+/// If processors have separate L2 caches, two of them are observed as soon as there is a probe.
 fn looks_at_its_neighbours(folder: &Path, analyzer: &Running) {
     let state = state_of(folder, analyzer).expect("its state");
     if state.machine.cpus.iter().all(|cpu| cpu.l2 == state.machine.cpus[0].l2) {
@@ -391,8 +392,8 @@ fn processors_that_come_and_go_are_noticed() {
     wait_until_narrowed(&application);
 }
 
-/// The same by a cgroup of the servers and the analyzer: threads that are narrowed lose the processor that they were narrowed to. When
-/// they have it again, and the analyzer is gone, they may use all: what they were given back meanwhile was not meant to stay.
+/// The same with a cgroup of the servers and the analyzer: restricted threads lose their processor. When they have
+/// it again, and the analyzer has ended, they may use all processors: the restriction set meanwhile was temporary.
 #[test]
 fn a_cpuset_that_changes_under_way_is_followed() {
     if one_processor() {
@@ -428,7 +429,7 @@ fn a_cpuset_that_changes_under_way_is_followed() {
     goes_on(folder.path());
 }
 
-/// Restricts a thread, 0: the calling one, to these processors.
+/// Restricts a thread (0: the calling one) to these processors.
 fn allow(thread: i32, cpus: &[CpuId]) -> std::io::Result<()> {
     // SAFETY: a set of bits, and a system call that reads it.
     unsafe {

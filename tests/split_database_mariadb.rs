@@ -1,4 +1,5 @@
-//! The plugin in a real MariaDB: what is counted is what was executed, whatever clients do; affinities come back.
+//! The plugin in a real MariaDB: the counts equal the executed statements, whatever clients do; affinities are
+//! restored.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -19,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Waits until the answer to a statement is counted, too: the client has it before the section ends.
+/// Waits until the statement is counted: the client has its answer before the section ends.
 fn wait_for(segment: &mut Application, label: &str, wanted: u64) {
     wait_until(&format!("{wanted} of {label}"), || count(segment, label) >= wanted);
 }
@@ -37,7 +38,7 @@ fn by_the_audit_interface_too() {
     count_what_is_executed(&["split_interface=audit"], "audit");
 }
 
-/// Who has the instrumentation interface keeps it, and sees what it saw without us.
+/// Another user of the instrumentation interface keeps it, with unchanged results.
 #[test]
 fn beside_the_performance_schema_too() {
     let settings = ["performance_schema=ON", "split_interface=instrumentation"];
@@ -58,7 +59,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
     let before = kinds(&mut segment);
     assert_eq!(before["create table items(id int primary key,name varchar(?),seller int)"].count, 1);
 
-    // Text, in whatever form; and the page that sent it.
+    // Text in any form, with the page that sent it.
     for id in 1..=7 {
         connection
             .query_drop(format!("SELECT name FROM items WHERE id = {id} /*split_id='a1.1f'*/"))
@@ -81,7 +82,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
         connection.query_drop("EXECUTE byname USING @a").unwrap();
     }
     connection.query_drop("EXECUTE IMMEDIATE 'SELECT seller FROM items WHERE id = 2'").unwrap();
-    // What fails counts, too; what is no section does not.
+    // Failed statements count, too; statements without a section do not.
     for _ in 0..2 {
         connection.query_drop("SELECT nothing FROM items").unwrap_err();
         connection.query_drop("SELEKT 1").unwrap_err();
@@ -90,7 +91,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
     for sql in ["BEGIN", "COMMIT", "SET NAMES utf8mb4", "SHOW TABLES", "EXPLAIN SELECT name FROM items"] {
         connection.query_drop(sql).unwrap();
     }
-    // A procedure is one statement, whatever it does; so is one that calls a function.
+    // A procedure is one statement; so is one that calls a function.
     connection
         .query_drop("CREATE PROCEDURE work(n INT) BEGIN UPDATE items SET name='x' WHERE id=n; SELECT COUNT(*) FROM users; END")
         .unwrap();
@@ -118,7 +119,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
             "SELECT MAX(id) FROM items; UPDATE items SET seller=1 WHERE id=1; SELECT MIN(id) FROM items",
         )
         .unwrap();
-    // The second fails, the third is never begun. The client may not look at what comes after the first.
+    // The second fails, the third is not begun. The client may ignore the results after the first.
     let _ = connection
         .query_drop("SELECT MAX(id) FROM items; SELECT nothing FROM users; SELECT MIN(id) FROM items");
     wait_for(&mut segment, "select nothing from users", 1);
@@ -134,7 +135,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
         ("call prepares()", 1, if by_locks { "" } else { "call" }),
         ("select nothing from items", 2, "select items"),
         ("insert into users values(?)", 1 + 2, "insert users"),
-        // What a routine works on is known to who sees locks.
+        // The tables of a routine are known only through locks.
         ("call work(?)", 3, if by_locks { "call items,users" } else { "call" }),
         ("select f(id) from items", 3, if by_locks { "select items,users" } else { "select items" }),
         ("select max(id) from items", 2, "select items"),
@@ -150,7 +151,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
     let strangers = ["begin", "commit", "set", "show", "explain", "prepare", "execute"];
     let strange = |label: &&String| strangers.iter().any(|word| label.starts_with(word));
     assert_eq!(kinds.keys().find(strange), None);
-    // What was prepared within a procedure is known to one of them.
+    // A statement prepared within a procedure is known to one of the interfaces.
     assert_eq!(kinds.contains_key("select id from marks"), by_locks);
     for within in ["update items set name", "insert into marks"] {
         assert_eq!(kinds.keys().find(|label| label.starts_with(within)), None, "{within}");
@@ -161,7 +162,8 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
     Some(server)
 }
 
-/// The server calls through our functions until it is taken out, and its own again from then on; those that are called meanwhile stay.
+/// The server calls the plugin's functions until it is uninstalled, then its own again; earlier functions stay
+/// valid.
 #[test]
 fn it_is_taken_out_and_put_in_under_load() {
     let Some(server) = Server::new(&[]) else { return };
@@ -183,7 +185,7 @@ fn it_is_taken_out_and_put_in_under_load() {
         .collect();
     let mut operator = server.connect();
     for _ in 0..20 {
-        // A session that has just come or gone may hold the plugin; then the server takes it out later.
+        // A session that has just started or ended may hold the plugin; then the server removes it later.
         for (sql, present) in [("UNINSTALL SONAME 'split'", 0), ("INSTALL SONAME 'split'", 1)] {
             wait_until(sql, || {
                 let _ = operator.query_drop(sql);
@@ -192,7 +194,7 @@ fn it_is_taken_out_and_put_in_under_load() {
             });
         }
     }
-    // By text, and by what was prepared before it all.
+    // By text, and by statements prepared before.
     let mut segment = server.segment();
     for label in [BY_ID, "select seller from items where id=?"] {
         let counted = count(&mut segment, label);
@@ -239,7 +241,7 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
     assert_eq!(count(&mut segment, BY_ID), counted + 10);
     assert_eq!(count(&mut segment, sleeping), 2);
 
-    // More kinds than there is room for: one record has the rest, and nothing is lost.
+    // More kinds than the table holds: one record has the rest, and no section is lost.
     let sections = segment.sections();
     for number in 0..10_000 {
         killer.query_drop(format!("SELECT {} AS a{number}", "1")).unwrap();
@@ -251,7 +253,7 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
     assert!(without_room >= 10_000 - 128, "{without_room}");
     assert_eq!(kinds(&mut segment).values().map(|kind| kind.count).sum::<u64>(), segment.sections());
 
-    // Killed within a section, and started again: it measures on.
+    // Killed within a section, and started again: it continues to measure.
     let mut victim = server.connect();
     let work = std::thread::spawn(move || victim.query_drop("SELECT SLEEP(600) FROM items").is_err());
     wait_until("the last statement", || {
@@ -268,7 +270,7 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
     wait_for(&mut segment, BY_ID, 1);
 }
 
-/// Asks for much and is gone before it has read it.
+/// Requests a large result and disconnects before reading it.
 fn vanish_amid_answer(server: &Server, watcher: &mut Conn) {
     let cluster = server.cluster();
     let sql = "SELECT REPEAT('x', 1000) FROM items a, items b, items c, items d, items e, items f, items g, items h, items i, items j";
@@ -286,7 +288,8 @@ fn vanish_amid_answer(server: &Server, watcher: &mut Conn) {
     client.wait().unwrap();
 }
 
-/// The pool lets another thread send the answer once a commit is written: such a statement is dropped, and never another one taken for it.
+/// The pool lets another thread send the answer after a commit is written: such a statement is dropped, and never
+/// confused with another.
 #[test]
 fn what_another_thread_ends_is_dropped() {
     for interface in ["instrumentation", "audit"] {
@@ -310,7 +313,7 @@ fn what_another_thread_ends_is_dropped() {
                 });
             }
         });
-        // Each thread notices what it has left at its next statement.
+        // Each thread detects the abandoned statement at its next one.
         for _ in 0..20 {
             server.connect().query_drop("SELECT name FROM items WHERE id = 1").unwrap();
         }
@@ -346,7 +349,7 @@ fn threads_go_where_the_analyzer_says_and_come_back() {
             narrowed_now().iter().any(|(_, allowed)| *allowed == [cpus[1]])
         });
     };
-    // Off by variable: at once.
+    // Off by variable: immediately.
     let analyzer = decide();
     place(&mut connection);
     other.query_drop("SET GLOBAL split_engine=OFF").unwrap();

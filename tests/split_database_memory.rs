@@ -1,4 +1,4 @@
-//! The modules of databases in real servers, under tools that watch every access: no error of theirs.
+//! The database modules in real servers, under tools that check every access: no errors in the modules.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -15,7 +15,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::process::Command;
 
-/// The plugin that `make test` has built with AddressSanitizer, in a server that was not: whatever the plugin does is watched.
+/// The plugin built by `make test` with AddressSanitizer, in an ordinary server: all accesses of the plugin are
+/// checked.
 #[test]
 fn mariadb_with_a_sanitized_plugin_has_no_error() {
     for interface in ["instrumentation", "audit"] {
@@ -33,7 +34,7 @@ fn work_with_a_sanitized_plugin(interface: &str) {
     let wrapper = move |words: Vec<OsString>| {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("LD_PRELOAD", &preload);
-        // Leaks of the server's own are not ours to find.
+        // Ignore the server's own leaks.
         command.env("ASAN_OPTIONS", "detect_leaks=0:halt_on_error=1:abort_on_error=0");
         command
     };
@@ -75,7 +76,7 @@ fn work_with_a_sanitized_plugin(interface: &str) {
     assert!(!said.contains("ERROR: AddressSanitizer") && !said.contains("runtime error"), "{said}");
 }
 
-/// PostgreSQL itself writes bytes that nobody has set; an error is ours if one of its frames is.
+/// PostgreSQL itself writes uninitialized bytes; an error counts if one of its frames is the module's.
 #[test]
 fn postgres_under_memcheck_has_no_error_of_the_extension() {
     if !have(&["valgrind"]) {
@@ -126,7 +127,7 @@ fn postgres_under_memcheck_has_no_error_of_the_extension() {
         let lines: Vec<&str> =
             said.lines().map(|line| line.splitn(3, "==").nth(2).unwrap_or(line).trim()).collect();
         for error in lines.join("\n").split("\n\n") {
-            // Our hooks are below everything that the server executes: what counts is who is on top.
+            // The module's hooks are below everything that the server executes: the top frames decide.
             let top: Vec<&str> = error.lines().filter(|line| line.contains(" 0x")).take(3).collect();
             let ours = top.iter().any(|frame| sources.iter().any(|source| frame.contains(source)));
             assert!(!ours, "{error}");

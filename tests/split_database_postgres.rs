@@ -1,4 +1,5 @@
-//! The extension in a real PostgreSQL: what is counted is what was executed, whatever clients do; affinities come back.
+//! The extension in a real PostgreSQL: the counts equal the executed statements, whatever clients do; affinities
+//! are restored.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -14,7 +15,7 @@ use postgres::Client;
 use split::{narrowed, processors, time_slice, Analyzer, Kind};
 use split_postgres::{Server, APP};
 
-/// Executions of the kind whose note begins so. A section has ended before its client has the answer.
+/// Executions of the kind whose note begins with this. A section ends before its client has the answer.
 fn count(segment: &mut Application, note: &str) -> u64 {
     of(segment, note).map_or(0, |kind| kind.count)
 }
@@ -31,7 +32,7 @@ fn what_is_counted_is_what_was_executed() {
     let mut segment = server.segment();
     let mut client = server.connect();
 
-    // The simple protocol: each statement of a packet by itself.
+    // The simple protocol: each statement of a packet separately.
     for id in 1..=5 {
         client.simple_query(&format!("SELECT name FROM items WHERE id = {id} /*split_id='a1.1f'*/")).unwrap();
     }
@@ -65,7 +66,7 @@ fn what_is_counted_is_what_was_executed() {
     client.simple_query("EXPLAIN SELECT count(*) FROM users").unwrap();
     assert_eq!(count(&mut segment, "select users"), 8);
 
-    // What fails in the middle counts; what is no statement does not.
+    // Statements that fail during execution count; texts that are not statements do not.
     for _ in 0..3 {
         client.simple_query("INSERT INTO users VALUES (1, 'again')").unwrap_err();
         client.simple_query("SELECT nothing FROM users").unwrap_err();
@@ -84,7 +85,7 @@ fn what_is_counted_is_what_was_executed() {
     assert_eq!(count(&mut segment, "update users: update users set id=? where id=?"), 2);
     assert_eq!(count(&mut segment, "select users: select max(name) from users"), 2);
 
-    // Functions belong to who called them, also where they catch errors; procedures' statements stand for themselves.
+    // Functions belong to their caller, also if they catch errors; procedures' statements count separately.
     client
         .batch_execute(
             "CREATE FUNCTION f(n int) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN
@@ -106,7 +107,7 @@ fn what_is_counted_is_what_was_executed() {
     );
     assert_eq!(count(&mut segment, "update items"), 6);
 
-    // Cursors: a section for each portion, none while the client thinks.
+    // Cursors: a section for each portion, none while the client is idle.
     client.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT seller FROM items ORDER BY 1").unwrap();
     assert_eq!(count(&mut segment, "select items: select seller"), 0);
     for _ in 0..4 {
@@ -142,7 +143,7 @@ fn what_is_counted_is_what_was_executed() {
     }
     assert_eq!(count(&mut segment, "select items: select sum(seller) from items"), 2);
 
-    // What SQL sees is what the segment has; others may not look.
+    // SQL shows the segment's data; other users may not read them.
     let row = client
         .query_one(
             "SELECT sum(count)::bigint FROM split_kinds WHERE note LIKE 'select items: select name%'",
@@ -166,7 +167,7 @@ fn what_is_counted_is_what_was_executed() {
 }
 
 fn split_of_cursor(segment: &mut Application) -> u64 {
-    // The text is that of DECLARE: the note has the table alone.
+    // The text is that of DECLARE: the note has only the table.
     of(segment, "select items").map_or(0, |_| {
         split::kinds(segment)
             .into_values()
@@ -197,7 +198,8 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
             // SAFETY: a backend of the server that this test made.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
             assert!(work.join().unwrap());
-            // The server starts all its processes anew, and measures on. Until it has noticed it takes connections that it ends then.
+            // The server restarts all its processes, and continues to measure. Until it detects the crash it
+            // accepts connections and then ends them.
             wait_until("the crash", || killer.simple_query("SELECT 1").is_err());
             let mut reached = None;
             wait_until("the server after the crash", || {
@@ -219,7 +221,7 @@ fn who_is_killed_or_goes_away_disturbs_no_count() {
     }
     assert_eq!(count(&mut segment, BY_ID), counted + 10);
 
-    // More kinds than there is room for: one record has the rest, and nothing is lost.
+    // More kinds than the table holds: one record has the rest, and no section is lost.
     let sections = segment.sections();
     for batch in 0..100 {
         let sql: String =
@@ -285,13 +287,13 @@ fn backends_go_where_the_analyzer_says_and_come_back() {
     assert_eq!((narrowed_now(), now), (vec![], counted + 1), "measured, not moved");
     reload("ALTER SYSTEM SET split.place = on");
     place(&mut client);
-    // An analyzer that is killed: no backend runs to notice it, the worker does.
+    // A killed analyzer: no backend runs to detect it, the worker does.
     analyzer.die();
     wait_until("affinity after the analyzer's death", || narrowed_now().is_empty());
 }
 
-/// Backends have the slice of the kind they work on, parallel workers that of their leader's kind; all have their own when the analyzer
-/// is killed, though no statement begins any more.
+/// Backends have the slice of their kind, parallel workers that of their leader's kind; all have their own again
+/// after the analyzer is killed, although no statement begins any more.
 #[test]
 fn backends_and_parallel_workers_have_the_slice_of_their_kind() {
     let own = time_slice(std::process::id() as i32);

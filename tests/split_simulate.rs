@@ -1,4 +1,4 @@
-//! `hardmeter split simulate` from end to end: what is printed, what is refused.
+//! `hardmeter split simulate` from end to end: output and refusals.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Two clean kinds of 1.2 MB on two cores of 2 MB: apart, each takes its 105.6 us.
+/// Two clean kinds of 1.2 MB on two cores of 2 MB: separated, each takes its 105.6 us.
 #[test]
 fn soft_keeps_two_large_kinds_apart() {
     let report = json(&["--mix", "K", "--machine", "2x1,l2=2M,l3=32M", "--policy", "soft"]);
@@ -46,7 +46,8 @@ fn text_has_a_line_for_each_policy() {
     assert!(text.contains("Kinds") && text.contains("clean"), "{text}");
 }
 
-/// The paper's policy leaves a core idle where the mix fills no whole cores: the guard finds out, and nothing is placed.
+/// The paper's policy leaves a core idle if the mix does not fill whole cores: the guard detects it, and switches
+/// placement off.
 #[test]
 fn a_guard_switches_off_what_loses() {
     let report = json(&["--mix", "E", "--machine", "2x1,l2=2M,l3=32M", "--policy", "paper", "--guard"]);

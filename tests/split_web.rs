@@ -1,5 +1,5 @@
-//! mod_split in real Apaches of all kinds: what the segment counts is what was asked for, threads get their cores back before they
-//! wait for a client, and what comes from outside is not believed.
+//! mod_split in real Apaches of all kinds: the segment's counts equal the requests, threads get their cores back
+//! before they wait for a client, and ids from outside are ignored.
 
 mod common;
 #[path = "common/web.rs"]
@@ -30,7 +30,7 @@ fn site(more: &[(&str, &str)]) -> Option<Web> {
     Some(web)
 }
 
-/// Asks for files in all the ways that a client may; gives what has to be counted.
+/// Requests files in all ways that a client may; returns the expected counts.
 fn ask_for_files(web: &Web) -> Vec<(&'static str, u64)> {
     let mut kept = Connection::new(web.address());
     for item in 0..30 {
@@ -50,11 +50,11 @@ fn ask_for_files(web: &Web) -> Vec<(&'static str, u64)> {
     for item in 0..4 {
         assert_eq!(kept.get(&format!("/missing-{item}")).status, 404);
     }
-    // An internal redirect: the error's page is what is worked on.
+    // An internal redirect: the section is that of the error page.
     for _ in 0..2 {
         assert_eq!(kept.get("/closed.html").text(), "sorry");
     }
-    // Clients that go away: in the middle of an answer, in the middle of a question.
+    // Clients that disconnect: during an answer, during a request.
     for _ in 0..3 {
         let mut impatient = Connection::new(web.address());
         impatient.send("GET", "/big.bin", &[], "");
@@ -82,7 +82,7 @@ fn processes_with_php_inside_count_what_was_asked() {
     expected.push(("page.php", 21));
     web.expect_counts(WEB, &expected);
 
-    // The page knows the id of its kind; whoever sends one is not believed.
+    // The page has the id of its kind; an id sent by a client is ignored.
     let said = kept.ask("GET", "/id.php", &[("split-id", "1.2")], "").text();
     let id = format!("{WEB}.{}", code(&web, "id.php"));
     assert_eq!(said, format!("{id} {id} none"));
@@ -111,7 +111,7 @@ fn threads_before_processes_of_php_count_both() {
         "it was Apache's page"
     );
 
-    // Statements are told of the outermost tier.
+    // Statements have the id of the outermost tier.
     let said = web.get("/id.php").1;
     let id = format!("{WEB}.{}", code(&web, "id.php"));
     assert_eq!(said, format!("{id} {id} none"));
@@ -173,7 +173,7 @@ fn threads_of_a_worker_count_what_was_asked_by_patterns_and_urls() {
     expected.push(("/items/<id>/bids".into(), 12));
     let expected: Vec<_> = expected.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     web.expect_counts(WEB, &expected);
-    // A front server of ours said what caused them.
+    // A trusted front server named the origin.
     let items = web.snapshot(WEB).kinds.into_iter().find(|kind| kind.label.starts_with("/items")).unwrap();
     assert_eq!(items.related.map(|related| related.to_string()).as_deref(), Some("a7.1b"));
 }
@@ -184,7 +184,7 @@ fn code(web: &Web, page: &str) -> CodeId {
     kind.map_or(CodeId(0), |kind| kind.code)
 }
 
-/// The processors that each thread of these processes may use, as the kernel says.
+/// The processors that each thread of these processes may use, from the kernel.
 fn allowed(web: &Web) -> BTreeSet<String> {
     let mut allowed = BTreeSet::new();
     for process in web.server().apache_processes() {
@@ -224,7 +224,7 @@ fn whoever_waits_for_a_slow_client_holds_no_core() {
         application.place(true, 1);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // What the analyzer does: as long as it is silent, nobody is placed.
+            // The analyzer's part: without its heartbeat, no thread is placed.
             let heart = web.application(WEB);
             scope.spawn(|| {
                 let heart = heart;
@@ -237,7 +237,7 @@ fn whoever_waits_for_a_slow_client_holds_no_core() {
             let mut slow = Connection::new(web.address());
             slow.send("GET", "/big.bin", &[], "");
             slow.read(1000);
-            // It was placed when it began, and is not any more though it goes on.
+            // It was placed at its begin, and is released although it continues.
             common::wait_until("a free thread", || application.narrowed() == 0 && allowed(&web) == anywhere);
             assert!(web.snapshot(WEB).moves > before, "{mpm:?}: it never was on a core of its own");
             slow.read(BIG as usize / 2);
@@ -258,7 +258,8 @@ fn a_restart_goes_on_counting() {
     web.expect_counts(WEB, &[("file.html", 1)]);
     let parent = web.server().apache_processes()[0];
     let children: BTreeSet<_> = web.server().apache_processes().into_iter().skip(1).collect();
-    // SAFETY: a process of ours. SIGUSR1 is Apache's graceful restart: modules are unloaded, loaded, and configured again.
+    // SAFETY: a process of this test. SIGUSR1 is Apache's graceful restart: modules are unloaded, loaded, and
+    // configured again.
     assert_eq!(unsafe { libc::kill(parent.0, libc::SIGUSR1) }, 0);
     common::wait_until("new children", || {
         let now: BTreeSet<_> = web.server().apache_processes().into_iter().skip(1).collect();

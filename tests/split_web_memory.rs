@@ -18,7 +18,8 @@ const PAGES: [(&str, &str); 3] = [
     ("id.php", "<?php echo split_code_id() === getenv('SPLIT_CODE_ID') ? 'same' : 'other';"),
 ];
 
-/// PHP compares strings eight bytes at a time and looks at the rest of the last eight; what comes of it does not depend on them.
+/// PHP compares strings eight bytes at a time and reads the rest of the last eight; the result does not depend on
+/// them.
 const OF_PHP_ITSELF: &str = "{\n   strings\n   Memcheck:Cond\n   fun:zend_string_equal_val\n}\n";
 
 #[test]
@@ -26,7 +27,8 @@ fn a_load_under_memcheck_has_no_error() {
     if !have(&["valgrind"]) {
         return;
     }
-    // Not event: as one process, slow as here, Apache 2.4.71 now and then crashes at its end with that, without any module of ours, too.
+    // Not event: as a slow single process, Apache 2.4.71 sometimes crashes at its end with it, also without the
+    // modules.
     for (mpm, php) in [(Mpm::Worker, Php::None), (Mpm::Prefork, Php::Module)] {
         let Some(mut web) = Web::new(&PAGES) else { return };
         web.page("big.txt", &vec![b'x'; 4 << 20]);
@@ -83,7 +85,7 @@ struct Ended(Child);
 
 impl Ended {
     fn end(&mut self) -> ExitStatus {
-        // SAFETY: a child of ours that nobody waited for yet. SIGTERM is Apache's orderly end.
+        // SAFETY: a child of the test that was not waited for yet. SIGTERM is Apache's orderly end.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         self.0.wait().unwrap()
     }

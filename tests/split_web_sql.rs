@@ -1,4 +1,4 @@
-//! Statements of PHP's pages say which page they serve, by whichever of PHP's interfaces they come; and are the same statements.
+//! Statements of PHP's pages have the id of their page, from all of PHP's interfaces; and are otherwise unchanged.
 
 mod common;
 #[path = "common/mariadb.rs"]
@@ -15,7 +15,7 @@ use server::ThrowawayServer;
 use std::process::Command;
 use web::{Web, WEB};
 
-/// Says what each statement gave, a line each; what it ran comes from the server's log.
+/// Prints the result of each statement on a line; the executed texts come from the server's log.
 const MARIADB_PAGE: &str = r#"<?php
 mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
 $socket = $_GET['socket'];
@@ -140,7 +140,7 @@ fn postgres_is_told_by_functions_and_by_pdo() {
         let loaded = ["pgsql", "pdo", "pdo_pgsql"].map(String::from).into_iter();
         let ours =
             ["split", "split_pgsql"].map(|name| web.object(&format!("php/{name}.so")).display().to_string());
-        // Nothing of the machine's own settings: extensions would be there twice.
+        // Without the machine's settings: extensions would be loaded twice.
         php.arg("-n");
         for extension in loaded.chain(ours) {
             php.arg("-d").arg(format!("extension={extension}"));
@@ -189,7 +189,7 @@ fn postgres_is_told_by_functions_and_by_pdo() {
     ];
     assert_eq!(statements, expected.map(|line| line.replace("ID", id)), "{log}");
 
-    // What is no id does not get near a statement.
+    // A malformed id is not added to statements.
     let before = std::fs::read_to_string(server.folder().log()).unwrap().len();
     let output = php("1.2'*/; DROP TABLE pgbench_accounts; --");
     assert!(stdout(&output).ends_with("Error\n\n"), "{}", stdout(&output));

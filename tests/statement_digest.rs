@@ -1,4 +1,4 @@
-//! MariaDB's own digest of a statement as the judge of the StatementId, as far as a text is MariaDB's.
+//! MariaDB's own digest of a statement as oracle for the StatementId, for texts of MariaDB.
 //!
 //! * Statements that differ in literals, comments, white space and the case of keywords have one digest and one id.
 //! * Statements of different digests have different ids.
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Of each statement, the ways it may be written.
+/// Each statement in several equivalent forms.
 const STATEMENTS: &[&[&str]] = &[
     &[
         "select name from items where id=1",
@@ -85,7 +85,7 @@ const STATEMENTS: &[&[&str]] = &[
     &["commit"],
 ];
 
-/// What the server says of a statement; nothing else is executed meanwhile.
+/// The server's digest of a statement; no other statement is executed meanwhile.
 fn digest(asked: &mut Conn, reader: &mut Conn, statement: &str) -> String {
     reader.query_drop("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest").expect("may");
     // Whether it succeeds makes no difference.

@@ -47,7 +47,7 @@ fn statements() -> Vec<String> {
     all
 }
 
-/// As another program would write it.
+/// In another program's form.
 fn reworded(statement: &str, number: usize) -> String {
     let beginning = statement.strip_suffix('3').expect("a number at the end").to_uppercase();
     format!("/* {number} */ {}{number} -- again\n;", beginning.replace(' ', "  "))
@@ -57,15 +57,15 @@ fn id(statement: &str) -> StatementId {
     StatementId::of(Dialect::Postgres, statement.as_bytes())
 }
 
-/// What makes a session use ccopt: the library, its SQL objects as CREATE EXTENSION makes them.
+/// The parts of ccopt that a session needs: the library, its SQL objects as in CREATE EXTENSION.
 struct Ccopt {
-    /// Loads it, and makes statements of three thousand rows cost enough to be looked at.
+    /// Loads it, and makes statements of three thousand rows cost enough for ccopt to examine them.
     load: String,
     objects: String,
 }
 
 impl Ccopt {
-    /// `None`, said so, where it was not built for this server.
+    /// `None`, with a message, if it was not built for this server.
     fn lend(server: &Server) -> Option<Ccopt> {
         let built = tests_folder().join("../build/plan/15/ccopt.so");
         let built = std::env::var_os("HARDMETER_TEST_CCOPT").map_or(built, PathBuf::from);
@@ -146,12 +146,12 @@ fn two_hundred_statements_have_one_id_in_three_views() {
     assert_eq!((shapes.len(), kinds.len()), (200, 200));
 }
 
-/// Where the test's own files are.
+/// The folder of the test's files.
 fn tests_folder_of(server: &Server) -> PathBuf {
     server.segments.parent().expect("below the server's").to_owned()
 }
 
-/// Records a session of this script; the ids that `hardmeter queries` prints.
+/// Records a session of this script; returns the ids that `hardmeter queries` prints.
 fn record(server: &Server, script: &std::path::Path) -> BTreeSet<StatementId> {
     let folder = tests_folder_of(server);
     let mut command = hardmeter();

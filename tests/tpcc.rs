@@ -1,4 +1,5 @@
-//! `hardmeter tpcc` from end to end on a real PostgreSQL: loaded, killed and gone on with, audited, with planted faults.
+//! `hardmeter tpcc` from end to end on a real PostgreSQL: loaded, killed and continued, audited, with planted
+//! faults.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -37,7 +38,7 @@ impl Tpcc {
         serde_json::from_str(&stdout(&output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
     }
 
-    /// What a statement says in the database of TPC-C.
+    /// The result of a statement in the database of TPC-C.
     fn sql(&self, sql: &str) -> String {
         let cluster = self.server.cluster();
         let mut psql = Command::new(cluster.programs().folder.join("psql"));
@@ -89,7 +90,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
         .iter()
         .all(|verdict| verdict == "held" || verdict == "not-applicable"));
 
-    // One fault for each condition, taken back afterwards; only those that it concerns may fall.
+    // One fault for each condition, reverted afterwards; only the conditions concerned may fail.
     let faults: [(&str, &str, &str, &[u64], &str); 9] = [
         ("warehouse", "w_id = 2", "w_ytd = w_ytd + 1", &[1, 8], "warehouse 2"),
         ("district", "(d_w_id, d_id) = (1, 4)", "d_next_o_id = 3002", &[2], "district 1/4"),
@@ -114,7 +115,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
         ("customer", "(c_w_id, c_d_id, c_id) = (2, 3, 4)", "c_ytd_payment = 0", &[12], "customer 2/3/4"),
     ];
     for (table, row, change, conditions, named) in faults {
-        // The row as it was is kept, and put back.
+        // The original row is kept, and restored.
         tpcc.sql(&format!(
             "CREATE TABLE kept AS SELECT * FROM {table} WHERE {row}; UPDATE {table} SET {change} WHERE {row}"
         ));
@@ -130,7 +131,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
             "DELETE FROM {table} WHERE {changed}; INSERT INTO {table} SELECT * FROM kept; DROP TABLE kept"
         ));
     }
-    // As HammerDB does it: credit by a coin.
+    // As in HammerDB: random credit.
     tpcc.sql("UPDATE customer SET c_credit = CASE WHEN c_id % 2 = 0 THEN 'BC' ELSE 'GC' END");
     let output = tpcc.tpcc(&["audit"]);
     assert_eq!(output.status.code(), Some(1), "a tenth of the customers should have bad credit, not half");
@@ -140,7 +141,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
     assert!(text.starts_with("2 warehouses of hardmeter in the database"), "{text}");
     assert!(!text.contains("p = 0.000"), "{text}");
 
-    // As BenchBase does it: money in floating point, whose sums differ in their last digits.
+    // As in BenchBase: money in floating point, whose sums differ in their last digits.
     tpcc.sql(
         "ALTER TABLE customer ALTER c_balance TYPE double precision, ALTER c_ytd_payment TYPE double precision; \
          UPDATE customer SET c_balance = c_balance + 0.0000001 WHERE c_id = 7; \
@@ -165,7 +166,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
     let expected = money["expected"].as_str().unwrap();
     assert!(expected.contains("c_balance double precision, c_ytd_payment double precision"), "{expected}");
 
-    // Tables of the same names that no load of Hardmeter made, as go-tpc's are.
+    // Tables with the same names without Hardmeter's mark, as go-tpc's.
     tpcc.sql("COMMENT ON TABLE hardmeter_tpcc IS NULL");
     let text = stdout(&tpcc.tpcc(&["audit"]));
     assert!(
@@ -190,7 +191,7 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
         }
     };
     let begin = Instant::now();
-    // The database is made first; until then psql cannot enter it.
+    // The database is created first; until then psql cannot connect to it.
     let database = || {
         let cluster = tpcc.server.cluster();
         let mut psql = Command::new(cluster.programs().folder.join("psql"));
@@ -246,7 +247,7 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
         "--replace",
     ];
     succeeded(tpcc.tpcc(&by_range));
-    // Half of three is one and a half: the first part has one of them.
+    // Half of three is one and a half: the first partition has one of them.
     let parts = "SELECT string_agg(DISTINCT tableoid::regclass || ' ' || w_id, ', ') FROM warehouse";
     assert_eq!(tpcc.sql(parts), "warehouse_0 1, warehouse_1 2, warehouse_1 3");
     assert_eq!(tpcc.sql("SELECT min(s_w_id), max(s_w_id) FROM stock_1"), "2|3");
@@ -275,13 +276,13 @@ fn foreign_tables_are_found_by_their_tools_names() {
     );
 }
 
-/// A tablespace of a few megabytes, which only root can make: as a tmpfs.
+/// A tablespace of a few megabytes: a tmpfs, which only root can mount.
 struct SmallDisk {
     folder: std::path::PathBuf,
 }
 
 impl SmallDisk {
-    /// `None`, said so, where nothing can be mounted.
+    /// `None`, with a message, if it cannot be mounted.
     fn new(folder: std::path::PathBuf, owner: &str) -> Option<SmallDisk> {
         std::fs::create_dir(&folder).unwrap();
         let mounted = mount(&["-t", "tmpfs", "-o", "size=100M", "tmpfs"], &folder);
@@ -301,7 +302,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // The server may be using it still: it goes when that ends.
+        // The server may still use it: a lazy unmount.
         let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
     }
 }
@@ -325,7 +326,7 @@ fn a_full_disk_is_told_and_the_load_goes_on_when_there_is_room() {
     admin(&format!("CREATE TABLESPACE small LOCATION '{}'", disk.folder.display()));
     admin("CREATE DATABASE tpcc TABLESPACE small");
 
-    // Two warehouses take some 200 MB.
+    // Two warehouses take about 200 MB.
     let arguments = ["load", "--warehouses", "2", "--jobs", "1"];
     let full = tpcc.tpcc(&arguments);
     assert_eq!(full.status.code(), Some(1), "{}", stdout(&full));

@@ -1,4 +1,4 @@
-//! Clause 3 of TPC-C on a real PostgreSQL: what is right holds, and transactions that are wrong on purpose are told.
+//! Clause 3 of TPC-C on a real PostgreSQL: correct transactions pass, and deliberately wrong ones are detected.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -82,7 +82,7 @@ fn all_held(trials: &[Trial]) {
     }
 }
 
-/// The words by which a scenario tells what it was that did not hold.
+/// The text of a scenario's failed requirement.
 fn broken(trial: &Trial) -> String {
     assert_eq!(trial.verdict, Verdict::Short, "{trial:#?}");
     trial.seen.iter().filter(|line| line.starts_with("NOT SO")).cloned().collect::<Vec<_>>().join("; ")
@@ -100,7 +100,7 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     let clauses: Vec<&str> = trials.iter().map(|trial| trial.clause).collect();
     assert_eq!(clauses[0], "3.4.2.1");
     assert_eq!(clauses.len(), 9);
-    // What PostgreSQL does is known: readers do not wait for writers, writers of one row wait.
+    // PostgreSQL's behaviour is known: readers do not wait for writers, writers of one row wait.
     let cases: Vec<&str> = trials.iter().map(|trial| trial.case.as_deref().unwrap()).collect();
     assert_eq!(cases[0], "T2 does not wait, and reads what was committed before T1");
     assert_eq!([cases[2], cases[3], cases[4], cases[5]], ["T2 waits for T1"; 4]);
@@ -123,7 +123,7 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     assert!(told.contains("finds 1 rows of NEW-ORDER in the district, which should be none"), "{told}");
     let told = of(Fault::LooksWithoutSnapshot, 9);
     assert!(told.contains("T1 looks again and shows order"), "{told}");
-    // Reads what is not committed: a server cannot, so the transaction commits half of itself.
+    // Reads uncommitted data: a server cannot, so the transaction commits half of its changes.
     let told = of(Fault::CommitsHalfway, 2);
     assert!(told.contains("as before"), "{told}");
 
@@ -154,7 +154,7 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     for trial in tried.iter().flat_map(|part| part["trials"].as_array().unwrap()) {
         assert_eq!(trial["verdict"], "held", "{trial:#}");
     }
-    // The load did something.
+    // The load ran.
     let load = tried[4]["trials"][1]["seen"][0].as_str().unwrap();
     assert!(load.contains(" New-Order, ") && !load.contains(" 0 New-Order"), "{load}");
 
@@ -170,8 +170,8 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     assert_ne!(kills[3]["moment"], "any", "the fourth is in a checkpoint, or just behind it");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new());
 
-    // The test of the test: a server that acknowledges what it has not written. PostgreSQL 15's log writer is woken for
-    // each page of log; left alone, it leaves an order or two to be lost, and perhaps none.
+    // A test of the test: a server that acknowledges unwritten commits. PostgreSQL 15's log writer is woken for
+    // each page of log; otherwise it leaves an order or two to be lost, perhaps none.
     let cluster = tpcc.server.cluster();
     cluster.query("ALTER SYSTEM SET synchronous_commit = off").unwrap();
     cluster.query("SELECT pg_reload_conf()").unwrap();

@@ -1,7 +1,7 @@
-//! TPC-C on Citus: warehouses spread over the nodes of a cluster of somebody's.
+//! TPC-C on Citus: warehouses distributed over the nodes of an existing cluster.
 //!
-//! `CITUS_URL` is a connection string of a database of its own in which `CREATE EXTENSION citus` was said; its tables of
-//! TPC-C are replaced. Without it there is nothing to try on: Debian has no package of Citus.
+//! `CITUS_URL` is a connection string of a database of its own in which `CREATE EXTENSION citus` was said; its
+//! tables of TPC-C are replaced. Without it the test is skipped: Debian has no package of Citus.
 
 mod common;
 

@@ -1,5 +1,4 @@
-//! What may go wrong with `hardmeter tpcc run`: each fault has a message with a remedy, a status, and a report of what there
-//! was.
+//! Faults of `hardmeter tpcc run`: each has a message with a remedy, a status, and a report of the partial results.
 
 mod common;
 #[path = "common/server.rs"]
@@ -18,7 +17,7 @@ use tpcc::{ended, failed_saying, interrupt, Tpcc};
 /// A closed run of moments.
 const SHORT: [&str; 8] = ["--mode", "closed", "--clients", "2", "--ramp", "0s", "--interval", "1s"];
 
-/// The server is gone at once, as after a crash of the machine.
+/// Kills the server, as in a crash of the machine.
 fn crash(tpcc: &Tpcc) {
     let cluster = tpcc.server.cluster();
     for pid in cluster.processes() {
@@ -117,7 +116,7 @@ fn a_load_that_is_cut_off_is_gone_on_with_and_other_data_are_left_alone() {
     failed_saying(&ended(child), &["was interrupted", "remedy:"]);
     assert!(!tpcc.file("cut.json").exists(), "nothing was run");
 
-    // By a crash of the server.
+    // After a crash of the server.
     let child = tpcc.spawn("crashed", &arguments);
     wait_until("the load to go on", || tpcc.there_is("pg_stat_activity WHERE query LIKE 'COPY%'"));
     crash(&tpcc);
@@ -158,7 +157,7 @@ fn rights_limits_and_passwords() {
     );
     let as_poor = |name: &str, arguments: &[&str]| run(tpcc.command_as("poor", name, &SHORT).args(arguments));
 
-    // No right to make procedures: the message says what does without them.
+    // Without the right to create procedures: the message names the alternative.
     failed_saying(
         &as_poor("procedures", &[]),
         &["stored procedures cannot be installed", "permission denied", "--style client"],
@@ -173,7 +172,8 @@ fn rights_limits_and_passwords() {
     failed_saying(&output, &["too many connections", "remedy:", "--connections"]);
     assert!(!tpcc.file("many.json").exists());
 
-    // Passwords: wanted, wrong, right, by the environment and by a file; never told, and not taken from a command line.
+    // Passwords: required, wrong, right, by the environment and by a file; never printed, and not accepted on a
+    // command line.
     let cluster = tpcc.server.cluster();
     let hba = cluster.folder().path().join("data/pg_hba.conf");
     let rules = fs::read_to_string(&hba).unwrap();
@@ -212,7 +212,7 @@ fn rights_limits_and_passwords() {
     assert!(!stderr(&output).contains("good-secret"));
 }
 
-/// A run that lasts until something happens to it.
+/// A run that lasts until it is interrupted.
 const LONG: [&str; 6] = ["--mode", "closed", "--clients", "2", "--interval", "10m"];
 
 #[test]
@@ -261,7 +261,7 @@ fn a_server_that_restarts_in_the_interval_is_told_of_and_nothing_acknowledged_is
     assert!(remarks.contains("the server ended connections"), "{remarks}");
     assert_eq!(result["server"], Value::Null, "what the processes before used is not known");
     assert!(!result["errors"].as_array().unwrap().is_empty());
-    // fsync is off, but the machine did not crash: what was acknowledged is there.
+    // fsync is off, but the machine did not crash: acknowledged orders are there.
     let acknowledged = fs::read_to_string(&successes).unwrap();
     let acknowledged = acknowledged.lines().filter(|line| !line.starts_with('#')).count() as u64;
     assert!(acknowledged <= tpcc.orders_of_runs());
@@ -277,7 +277,7 @@ fn who_may_not_touch_the_servers_processes_has_no_cpu_plan() {
         eprintln!("skipped: only root can run as somebody else");
         return;
     }
-    // The server lets everybody in on its socket, once all may reach it; its processes are another account's.
+    // The server trusts all users on its socket, once they can reach it; its processes belong to another account.
     let all_may =
         |path: &std::path::Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     let folder = tempfile::tempdir().unwrap();

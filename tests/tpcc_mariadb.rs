@@ -96,7 +96,7 @@ fn a_population_is_that_of_the_specification_and_faults_in_it_are_named() {
     let target = server.target("tpcc");
     assert_eq!(broken(&audited(&target)), [""; 0]);
 
-    // One fault for each condition, taken back afterwards; only those that it concerns may fall.
+    // One fault for each condition, reverted afterwards; only the conditions concerned may fail.
     let faults: [Fault; 9] = [
         ("warehouse", "w_id = 2", "w_ytd = w_ytd + 1", "w_ytd = w_ytd - 1", &[1, 8], "warehouse 2"),
         (
@@ -213,7 +213,7 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
     assert!(stderr(&refused).contains("--replace"), "{}", stderr(&refused));
     succeeded(run(&mut tpcc(&server, &["load", "--warehouses", "3", "--jobs", "2", "--replace"])));
     let whole: Vec<String> = ["stock", "order_line"].map(sums).to_vec();
-    // CUSTOMER and delivered lines carry the load's date; stock does not.
+    // CUSTOMER and delivered lines have the load's date; stock does not.
     assert_eq!(
         whole[0], resumed[0],
         "the seed decides over the rows, whoever loads them, and however they lie"
@@ -253,7 +253,7 @@ fn both_styles_leave_the_same_database_and_every_condition_holds() {
             _ => assert_eq!(*client, Outcome::Committed),
         }
     }
-    // Everything but dates, by the server's own comparison.
+    // All columns except dates, compared by the server.
     for (table, columns) in [
         ("warehouse", "w_id, w_ytd"),
         ("district", "d_w_id, d_id, d_ytd, d_next_o_id"),
@@ -274,7 +274,7 @@ fn both_styles_leave_the_same_database_and_every_condition_holds() {
             format!("SELECT count(*) FROM (({client} EXCEPT {procedures}) UNION ALL ({procedures} EXCEPT {client})) d");
         assert_eq!(server.sql("", &differing), "0", "{table}");
     }
-    // What was entered is what is there: by hand from the inputs.
+    // The inputs are in the tables: computed by hand.
     let orders = outcomes[0].iter().filter(|outcome| matches!(outcome, Outcome::Ordered { .. })).count();
     assert_eq!(server.sql("client", "SELECT sum(d_next_o_id - 3001) FROM district"), orders.to_string());
     let paid: u64 = inputs
@@ -306,7 +306,7 @@ fn both_styles_leave_the_same_database_and_every_condition_holds() {
     assert_eq!(oldest, (2_101 + deliveries).to_string());
 }
 
-/// Keeps connections busy until something happens. Acknowledged orders by warehouse and district, and failures.
+/// Keeps connections busy until a stop. Acknowledged orders by warehouse and district, and failures.
 struct Driven {
     ordered: Vec<(u32, u8, u32)>,
     failures: Vec<Failure>,
@@ -409,12 +409,12 @@ fn a_run_loads_measures_and_checks() {
     assert_eq!(result["errors"].as_array().unwrap().iter().filter(|error| error["retried"] == 0).count(), 0);
     let conditions = result["conditions"].as_array().unwrap();
     assert_eq!(conditions.iter().filter(|condition| condition["held"] == true).count(), 11, "{conditions:?}");
-    // The server's counters agree: what was acknowledged, ramp included, is there.
+    // The server's counters agree: acknowledged transactions, ramp included, are there.
     let series = result["series"].as_array().unwrap();
     let done: u64 = series.iter().map(|second| second["completed"][0].as_u64().unwrap()).sum();
     let ordered: u64 = server.sql("tpcc", "SELECT sum(d_next_o_id - 3001) FROM district").parse().unwrap();
     assert!(ordered > 0 && ordered <= done + 2, "{ordered} in the database, {done} told");
-    // Each call says which transaction it is.
+    // Each call has its transaction in a comment.
     let calls = server.sql(
         "",
         "SELECT GROUP_CONCAT(DISTINCT REGEXP_SUBSTR(argument, 'tpcc_[a-z_]+'), REGEXP_SUBSTR(argument, '/[*].*') ORDER BY 1) \
@@ -447,7 +447,7 @@ fn what_is_wrong_is_said_with_a_remedy_and_without_the_password() {
         said.contains("Access denied") && said.contains("MYSQL_PWD") && !said.contains("secret"),
         "{said}"
     );
-    // In a URL everybody can read it in the list of processes: refused, and not said again.
+    // A password in a URL is visible in the list of processes: refused, and not printed.
     let shown = ask(":wrong-secret", None);
     let said = stderr(&shown);
     assert!(said.contains("--connection contains a password") && said.contains("MYSQL_PWD"), "{said}");
@@ -455,7 +455,7 @@ fn what_is_wrong_is_said_with_a_remedy_and_without_the_password() {
     for output in [wrong, shown] {
         assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()));
     }
-    // The right one: it gets in, and finds no data.
+    // The right one: it connects, and finds no data.
     let said = stderr(&ask("", Some("right")));
     assert!(said.contains("Unknown database 'tpcc'"), "{said}");
     let output =

@@ -94,7 +94,8 @@ fn a_result_is_shown_as_text_json_and_html() {
     );
     let value = results.json(&["show", "run.json"]);
     assert_eq!(value["summary"]["kinds"][0]["completed"], orders);
-    // A hundredth of the think time is a deviation, and so many New-Orders a warehouse by it, too: no run is short by it.
+    // A hundredth of the think time is a deviation, and so is the number of New-Orders per warehouse; no run fails
+    // by it.
     let verdict = |name: &str| {
         let verdicts = value["verdicts"].as_array().unwrap();
         let found = verdicts.iter().find(|verdict| verdict["name"] == name);
@@ -123,7 +124,7 @@ fn a_result_is_shown_as_text_json_and_html() {
     let page = std::fs::read_to_string(results.path("run.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
     assert!(page.contains("it all") && page.contains("Published records") && page.contains("of 2 runs"));
-    // Whoever wants a page's extras without a page has made a mistake.
+    // Options for a page without a page are an error.
     assert_eq!(results.tpcc(&["show", "run.json", "--context"]).status.code(), Some(2));
 }
 

@@ -1,4 +1,5 @@
-//! `hardmeter tpcc run` from end to end on a real PostgreSQL: what a run leaves in the database is what it says.
+//! `hardmeter tpcc run` from end to end on a real PostgreSQL: the results of a run equal the contents of the
+//! database.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -22,7 +23,7 @@ fn lines(tpcc: &Tpcc, name: &str) -> Vec<String> {
     text.lines().filter(|line| !line.starts_with('#')).map(String::from).collect()
 }
 
-/// All twelve hold, but for the eleventh, which is about a population that nothing ran on.
+/// All twelve hold, except the eleventh, which applies only to an unused population.
 #[track_caller]
 fn conditions_hold(result: &Value) {
     let held: Vec<&Value> =
@@ -57,14 +58,14 @@ fn an_empty_server_is_loaded_and_run_on_and_the_files_say_what_is_in_the_databas
     assert_eq!(result["measured_seconds"], 3.0);
     conditions_hold(&result);
 
-    // Every acknowledged New-Order is there, and none that was not acknowledged: the run ended in an orderly way.
+    // Exactly the acknowledged New-Orders are there: the run ended in an orderly way.
     let orders = tpcc.orders_of_runs();
     assert_eq!(lines(&tpcc, "successes").len() as u64, orders);
     let completed: Vec<u64> =
         result["kinds"].as_array().unwrap().iter().map(|kind| number(&kind["completed"])).collect();
     assert!(completed.iter().all(|&count| count > 0), "{completed:?}");
     assert!(completed[0] - number(&result["kinds"][0]["rolled_back"]) <= orders);
-    // Deliveries, too: every line of the result file names the orders that lost their row of NEW-ORDER.
+    // Deliveries, too: every line of the result file has the orders that lost their row of NEW-ORDER.
     let undelivered: u64 = tpcc.sql("SELECT count(*) FROM new_order").parse().unwrap();
     let delivered = tpcc.sql("SELECT count(*) FROM orders WHERE o_carrier_id IS NOT NULL AND o_id > 2100");
     assert_eq!(2 * 10 * 900 + orders - undelivered, delivered.parse::<u64>().unwrap());
@@ -90,7 +91,7 @@ fn an_empty_server_is_loaded_and_run_on_and_the_files_say_what_is_in_the_databas
     let html = fs::read_to_string(tpcc.file("first.html")).unwrap();
     assert!(html.contains("derived from TPC-C, not a TPC result"), "{}", &html[..500.min(html.len())]);
 
-    // A second run finds the data and the procedures; a third may not overwrite.
+    // A second run uses the data and the procedures; a third may not overwrite files.
     let again =
         tpcc.run("second", &["--mode", "closed", "--clients", "2", "--ramp", "0s", "--interval", "1s"]);
     let text = stderr(&succeeded(again));
@@ -98,7 +99,7 @@ fn an_empty_server_is_loaded_and_run_on_and_the_files_say_what_is_in_the_databas
     tpcc::failed_saying(&tpcc.run("second", &[]), &["second.json is there already", "--overwrite"]);
 }
 
-/// Deliveries of the whole run: all that were sent were done at its end, and each is a line.
+/// Deliveries of the whole run: all were completed at its end, each with a line.
 fn completed_deliveries(result: &Value) -> u64 {
     let series = result["series"].as_array().unwrap();
     series.iter().map(|second| number(&second["completed"][3])).sum()
@@ -135,7 +136,7 @@ fn terminals_run_by_client_sql_and_wait_as_they_should() {
     assert!(result["environment"]["system"].as_str().unwrap().contains("client"));
     assert_eq!(result["errors"], Value::Array(vec![]));
     assert_eq!(tpcc.sql("SELECT count(*) FROM pg_proc WHERE starts_with(proname, 'hardmeter_tpcc_')"), "0");
-    // The server was told which transaction each statement is of.
+    // The server's log has each statement's transaction.
     let log = std::fs::read_to_string(tpcc.server.folder().log()).unwrap();
     let executed = |of: &str, kind: u8| {
         let signed = format!("/*split_id='7cc.{kind}'*/");
@@ -193,7 +194,7 @@ fn two_drivers_begin_together_and_share_constants() {
     let (one, other) = (tpcc.result("part1"), tpcc.result("part2"));
     assert_eq!(one["order"]["constants"], other["order"]["constants"], "one C for the whole run");
     assert_eq!((&one["order"]["warehouses"], &other["order"]["first_warehouse"]), (&1.into(), &2.into()));
-    // "+5s" is from each driver's own beginning; both were started within a moment.
+    // "+5s" is relative to each driver's start; both were started at nearly the same time.
     assert!(number(&one["started_at"]).abs_diff(number(&other["started_at"])) < 5_000_000);
 }
 
@@ -223,7 +224,7 @@ fn a_cpu_plan_binds_processes_until_ctrl_c_and_a_part_of_a_run_is_reported() {
     for pid in pids(backends).iter().chain(&pids(daemons)).chain([&child.id().to_string()]) {
         assert_eq!(allowed(pid), cpu, "process {pid}");
     }
-    // Into the interval, so that there is something to report.
+    // Into the interval, so that there are results to report.
     wait_until("the interval", || tpcc.there_is("district WHERE d_next_o_id > 3050"));
     interrupt(&child);
     let output = ended(child);

@@ -1,4 +1,5 @@
-//! TPC-C over several MariaDB servers by Spider, whose plugin is no part of `make setup`: where it is missing the test says so.
+//! TPC-C over several MariaDB servers by Spider, whose plugin is not part of `make setup`: without it the test
+//! prints that.
 
 mod common;
 #[path = "common/mariadb.rs"]
@@ -23,12 +24,12 @@ use tpcc_inputs::inputs;
 struct Spread {
     head: ThrowawayMariadb,
     servers: Vec<ThrowawayMariadb>,
-    /// Dropped last: the servers have to be stopped before their folders go.
+    /// Dropped last: the servers must be stopped before their folders are removed.
     state: tempfile::TempDir,
 }
 
 impl Spread {
-    /// `None`, said so, where Spider is not installed.
+    /// `None`, with a message, if Spider is not installed.
     fn new() -> Option<Spread> {
         let state = tempfile::tempdir().unwrap();
         std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -65,7 +66,7 @@ impl Spread {
     }
 }
 
-/// Without the plugin a load says so at once: no server is made, none is left running.
+/// Without the plugin a load fails at once: no server is created, none is left running.
 #[test]
 fn a_missing_plugin_is_reported_before_any_server_is_made() {
     let Ok(programs) = Programs::find(Engine::Mariadb, &ProgramsWanted::default()) else {
@@ -121,7 +122,7 @@ fn warehouses_spread_over_three_servers_are_one_database() {
             }
         }
     }
-    // What these few inputs look like to the audit of a driver is not the question.
+    // The audit of the driver does not apply to these few inputs.
     let (_, audit) = spread.audit();
     assert_eq!(short_conditions(&audit), [""; 0], "{audit}");
     let prepared = audit["findings"]
@@ -134,14 +135,14 @@ fn warehouses_spread_over_three_servers_are_one_database() {
         server.sql("tpcc", "SELECT sum(d_next_o_id - 3001) FROM district").parse().unwrap()
     };
     assert_eq!(spread.servers.iter().map(ordered).sum::<u64>(), orders, "on the servers, past the head");
-    // An order that took from another server's stock was committed on both.
+    // An order with another server's stock was committed on both.
     let remote = "SELECT count(*) FROM order_line WHERE ol_supply_w_id <> ol_w_id";
     let lines: u64 = spread.head.sql("tpcc", remote).parse().unwrap();
     let stock: u64 = spread.head.sql("tpcc", "SELECT sum(s_remote_cnt) FROM stock").parse().unwrap();
     assert!(lines > 0);
     assert_eq!(lines, stock);
 
-    // A fault on one server, which the head's audit must find.
+    // A fault on one server, which the head's audit must detect.
     spread.servers[1].sql("tpcc", "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_id = 5");
     let (status, audit) = spread.audit();
     assert_eq!(status, Some(1));

@@ -32,7 +32,7 @@ fn a_sweep_measures_what_was_asked_for_says_where_auto_lands_and_draws_it() {
     assert!(counts.contains(&1) && counts.contains(&3) && counts.is_sorted(), "{counts:?}");
     let chosen = points.iter().find(|point| point["connections"] == swept["chosen"]).unwrap();
     assert_eq!(chosen["candidate"], true);
-    // More than one may be the best: legs this short may do equally many orders.
+    // Several may be the best: short legs may have equal numbers of orders.
     let best = points.iter().map(|point| point["throughput"].as_f64().unwrap()).fold(0.0, f64::max);
     for point in points {
         assert_eq!(
@@ -42,7 +42,7 @@ fn a_sweep_measures_what_was_asked_for_says_where_auto_lands_and_draws_it() {
         );
     }
 
-    // The server runs here: its processes were seen, and the rule was applied.
+    // The server runs here: its processes were visible, and the rule was applied.
     let m = swept["rule"]["multiplicity"].as_f64().unwrap();
     let cpus = swept["rule"]["cpus"].as_u64().unwrap();
     assert!(m > 0.0 && m <= 1.0, "{m}");

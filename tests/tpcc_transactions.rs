@@ -1,5 +1,5 @@
-//! The five transactions of TPC-C on a real PostgreSQL, in both styles: what they leave is compared row by row with what a
-//! model in this file works out for itself, and then with each other.
+//! The five transactions of TPC-C on a real PostgreSQL, in both styles: their effects are compared row by row with
+//! a model, and then with each other.
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user.
 
@@ -26,10 +26,10 @@ use std::collections::VecDeque;
 use tpcc_model::Model;
 
 const WAREHOUSES: u32 = 2;
-/// Rows of STOCK that inputs here take from: few, so that the same ones are taken again and again.
+/// Number of STOCK rows used by the inputs: few, so that they are used repeatedly.
 const ITEMS: u32 = 40;
 
-/// A server with a population in the database `tpcc`, of which each test takes a copy.
+/// A server with a population in the database `tpcc`, which each test copies.
 struct Populated {
     server: ThrowawayServer,
 }
@@ -93,7 +93,7 @@ fn run_one(backend: &mut dyn Backend, input: Input) -> Outcome {
     done.remove(0).outcome
 }
 
-/// Runs them all over all connections, as they become free.
+/// Runs all inputs over all connections, as they become free.
 fn run_all(backend: &mut dyn Backend, inputs: Vec<Input>) -> Vec<Outcome> {
     let mut waiting: VecDeque<Input> = inputs.into();
     let mut outcomes = vec![];
@@ -119,7 +119,7 @@ fn run_all(backend: &mut dyn Backend, inputs: Vec<Input>) -> Vec<Outcome> {
     outcomes
 }
 
-/// Inputs as the mix has them, but on few items and customers, so that what depends on what was there before is seen.
+/// Inputs in the mix's proportions, but on few items and customers, so that they depend on earlier ones.
 fn inputs(seed: u64, count: usize) -> Vec<Input> {
     let mut stream = Stream::of(seed, Part::Constants, 7);
     (0..count).map(|_| input(&mut stream)).collect()
@@ -161,7 +161,7 @@ fn new_order(warehouse: u32, district: u8, stream: &mut Stream) -> NewOrder {
             quantity: stream.uniform(1..=10) as u8,
         };
     }
-    // One of twenty, not of a hundred: so that a few hundred inputs have some.
+    // One of twenty, not of a hundred, so that a few hundred inputs include some.
     if stream.uniform(1..=20) == 1 {
         all_lines[usize::from(line_count) - 1].item = 100_001;
     }
@@ -181,7 +181,7 @@ fn conditions_hold(target: &Target) {
     }
 }
 
-/// All rows without their dates, which are those of the clock, as one number for each table.
+/// All rows without their dates, which come from the clock, as one digest for each table.
 fn digests(target: &Target) -> Vec<(&'static str, String)> {
     let tables = [
         ("item", "x.*"),
@@ -258,7 +258,8 @@ fn nothing_deadlocks_and_the_conditions_hold(populated: &Populated) {
 fn districts_run_empty_and_fill_again(populated: &Populated) {
     for (style, name) in [(Style::Procedures, "procedures_empty"), (Style::Client, "client_empty")] {
         let target = populated.copy(name);
-        // As if all but two orders of warehouse 1 had been delivered before: rows of three tables, customers' balances.
+        // As if all but two orders of warehouse 1 had been delivered before: rows of three tables, customers'
+        // balances.
         let mut session = Session::open(&target, &Stop::new()).unwrap();
         let sql = "CREATE TEMP TABLE gone AS SELECT o_d_id, o_id, o_c_id, sum(ol_amount) AS total
                 FROM orders JOIN order_line ON (ol_w_id, ol_d_id, ol_o_id) = (o_w_id, o_d_id, o_id)
@@ -305,7 +306,7 @@ fn procedures_are_installed_once_and_by_those_who_may(populated: &Populated) {
     let functions = "SELECT count(*) FROM pg_proc WHERE proname LIKE 'hardmeter\\_tpcc\\_%'";
     assert_eq!(single(&target, functions), "5");
 
-    // Somebody who may read and change rows, but make nothing.
+    // A user who may read and change rows, but create nothing.
     session
         .execute(
             "making a user",

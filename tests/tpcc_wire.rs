@@ -1,4 +1,4 @@
-//! The driver's own PostgreSQL protocol on a real server: what goes out and comes back, on many connections at once.
+//! The driver's own PostgreSQL protocol on a real server: requests and answers on many connections.
 
 #[path = "common/wire.rs"]
 mod common;
@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Says its warehouse plus one, behind as many rows.
+/// Returns its warehouse plus one, after as many rows.
 fn counting() -> Plan {
     Plan::new(
         &["SELECT generate_series(1, $1::int4)", "SELECT $1::int4 + 1"],
@@ -35,7 +35,7 @@ fn counting() -> Plan {
     )
 }
 
-/// Keeps all connections busy until so many pieces of work are done; each has to come out as it should.
+/// Keeps all connections busy until `count` pieces of work are done; each must have the expected result.
 fn keep_busy(driven: &mut Driven, count: u32) {
     let connections = driven.backend.connections();
     let (mut given, mut done) = (connections, 0);
@@ -86,7 +86,7 @@ fn a_network_may_cut_the_bytes_anywhere() {
     assert!(driven.backend.server_processes().is_empty(), "a server behind a network has no processes here");
 }
 
-/// A way to a unix socket from a port; what the server says goes through it in pieces of 1 to 7 bytes.
+/// Forwards a port to a unix socket; the server's answers pass in pieces of 1 to 7 bytes.
 fn proxy(socket: &Path) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -151,7 +151,7 @@ fn values_of_every_type_go_there_and_come_back() {
             assert_eq!(columns.numeric(2)?, -1_234_567);
             assert_eq!(columns.timestamp()?, 946_684_800_000_001);
             assert!(columns.value()?.is_null());
-            // The same, as the server understood it.
+            // The same, as the server parsed it.
             assert_eq!(columns.text()?, "true -2 -2147483648 ÄÖ BAR -12345.67 2000-01-01 00:00:00.000001");
             assert_eq!(columns.value(), Err(Unexpected::NoColumn(9)));
 
@@ -283,7 +283,7 @@ fn what_a_server_says_unasked_disturbs_nobody() {
     let mut driven = plan.open(server.target(), 3);
     for round in 0..30 {
         assert_eq!(driven.run(round % 3, round), Outcome::Committed);
-        // Settings that change for everybody are told to idle connections, too.
+        // The server reports changes of global settings to idle connections, too.
         if round == 10 {
             server.sql("ALTER SYSTEM SET DateStyle = 'German'");
             server.sql("SELECT pg_reload_conf()");
@@ -302,7 +302,7 @@ fn waiting_ends_when_it_should() {
     }
     driven.backend.wait(Some(Micros::ZERO), &mut done).unwrap();
     assert!(done.is_empty());
-    // Without a limit: until something is done.
+    // Without a time limit: until work completes.
     driven.submit(0, 4);
     while done.is_empty() {
         driven.backend.wait(None, &mut done).unwrap();
@@ -368,7 +368,7 @@ fn an_open_transaction_is_rolled_back_before_its_connection_is_free() {
                     requests.commit();
                     Step::More
                 }
-                // Number 5 asks for nothing more, and is answered all the same.
+                // Number 5 sends no further request, and is answered nevertheless.
                 (5, 1) => Step::More,
                 _ => Step::Done(Outcome::Committed),
             })

@@ -1,4 +1,4 @@
-//! The driver's own PostgreSQL protocol when something goes wrong: each fault on a real server, and on one that is none.
+//! Faults of the driver's own PostgreSQL protocol: each on a real server, or on an impostor.
 
 #[path = "common/wire.rs"]
 mod common;
@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Says its warehouse.
+/// Returns its warehouse.
 fn echo() -> Plan {
     Plan::new(
         &["SELECT $1::int4"],
@@ -73,7 +73,7 @@ fn an_error_in_the_middle_undoes_its_round_trip_and_leaves_the_connection_free()
         |_, _, replies, _| Ok(Step::Done(Outcome::Ordered { order: replies.len() as u32 })),
     );
     let mut driven = plan.clone().open(server.target(), 1);
-    // In a block, and outside of one: the rows before the error and those behind it are undone.
+    // In a block, and outside of one: the rows before and after the error are rolled back.
     for number in [1, 2] {
         let failure = driven.fail(0, number);
         assert_eq!((failure.kind, failure.code.as_str()), (FailureKind::Lasting, "22012"));
@@ -84,7 +84,7 @@ fn an_error_in_the_middle_undoes_its_round_trip_and_leaves_the_connection_free()
     assert_eq!(driven.run(0, 10), Outcome::Ordered { order: 3 });
     assert_eq!(server.sql("SELECT count(*) FROM kept"), "4");
 
-    // A script may know better what its error means: New-Order's rollback.
+    // A script may interpret its error: New-Order's rollback.
     plan.refused = |refusal| {
         assert_eq!(refusal.answered, 2, "BEGIN and INSERT; the division was not even bound");
         (refusal.code == "22012").then_some(Outcome::RolledBack)
@@ -100,7 +100,7 @@ fn an_answer_that_a_script_does_not_expect_is_a_failure() {
     let Some(server) = Server::new() else { return };
     let mut plan = echo();
     plan.statements[0].sql = "SELECT $1::int8".into();
-    // An int4 was sent for it: the server calls that a violation of the protocol, and goes on.
+    // It was sent as int4: the server reports a protocol violation, and continues.
     let failure = plan.clone().open(server.target(), 1).fail(0, 1);
     assert_eq!((failure.kind, failure.code.as_str()), (FailureKind::Lasting, "08P01"));
     plan.statements[0].sql = "SELECT $1::int4::int8".into();
@@ -134,7 +134,7 @@ fn the_victim_of_a_deadlock_may_try_again() {
     plan.settings = "SET deadlock_timeout = '10ms'";
     let mut driven = plan.open(server.target(), 2);
     let (mut committed, mut victims) = (0, 0);
-    // They meet sooner or later: each round either both commit, or one is the victim.
+    // They collide sooner or later: in each round either both commit, or one is the victim.
     poll("a deadlock", || {
         driven.submit(0, 1);
         driven.submit(1, 2);
@@ -169,7 +169,7 @@ fn a_session_that_is_ended_is_lost_alone() {
     let Outcome::Failed(failure) = &done[0].outcome else { panic!("{done:?}") };
     assert_eq!((failure.kind, failure.code.as_str()), (FailureKind::ConnectionLost, "57P01"));
     assert_eq!(failure.message, "terminating connection due to administrator command");
-    // The idle one tells when it is used, and why; again and again.
+    // The idle one reports it at its next use, with the reason; repeatedly.
     for _ in 0..2 {
         let failure = driven.fail(1, 0);
         assert_eq!((failure.kind, failure.code.as_str()), (FailureKind::ConnectionLost, "57P01"));
@@ -197,7 +197,7 @@ fn a_backend_that_is_killed_takes_all_with_it_and_all_come_back() {
     poll("the sleepers", || server.sql(sleeping) == "2");
     // SAFETY: a signal to a process of the server that this test made.
     unsafe { libc::kill(processes[0] as i32, libc::SIGKILL) };
-    // A PostgreSQL that lost a process that way ends all others, too: its shared memory may be damaged.
+    // A PostgreSQL that lost a process in this way ends all others, too: its shared memory may be damaged.
     let done = driven.wait_for(2);
     for completion in &done {
         let Outcome::Failed(failure) = &completion.outcome else { panic!("{completion:?}") };
@@ -281,7 +281,7 @@ fn doors_that_stay_closed_say_why() {
     let error = refusal(server.target_of("user=narrow"), echo(), 3);
     assert!(error.to_string().contains("too many connections for role \"narrow\""), "{error}");
     assert!(error.remedy().contains("--connections"), "{}", error.remedy());
-    // Those that were open were given back.
+    // The open ones were closed.
     let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'narrow'";
     poll("the end of the others", || server.sql(open) == "0");
 
@@ -305,7 +305,8 @@ fn doors_that_stay_closed_say_why() {
     assert!(error.to_string().starts_with("making the settings of a connection failed: unrecog"), "{error}");
 }
 
-/// What passes for a server: it reads once, sends these bytes, and closes the connection; again for the next.
+/// An impostor: it reads once, sends these bytes, and closes the connection; the next answer for the next
+/// connection.
 fn impostor(folder: &Path, answers: Vec<Vec<u8>>) {
     let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
     std::thread::spawn(move || {
@@ -351,12 +352,12 @@ fn what_is_no_postgresql_is_told_so() {
 #[test]
 fn a_server_that_goes_mad_in_the_middle_is_a_lost_connection() {
     let folder = tempfile::tempdir().unwrap();
-    // Let in; settings, the four statements, ready; then what no server answers.
+    // Authenticated; settings, the four statements, ready; then an answer that no server sends.
     let ready: &[u8] = &[b'Z', 0, 0, 0, 5, b'I'];
     let entered = [&[b'R', 0, 0, 0, 8, 0, 0, 0, 0][..], ready].concat();
     let parsed =
         [&[b'C', 0, 0, 0, 8, b'S', b'E', b'T', 0][..], ready, &[b'1', 0, 0, 0, 4].repeat(4), ready].concat();
-    // What it answers, to how many round trips, before it closes the connection; and what is said of it.
+    // The bytes it answers, to how many round trips, before it closes the connection; and the expected error.
     let answers: Vec<(&'static [u8], usize, &str)> = vec![
         (&[b'G', 0, 0, 0, 7, 0, 0, 0], 1, "type 0x47"),
         (&[b'D', 0xff, 0xff, 0xff, 0xff], 1, "length of 4294967295"),

@@ -68,7 +68,7 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
         ("orders", 15_000),
         ("nation", 25),
         ("region", 5),
-        ("lineitem", 60_175), // as dbgen makes of scale 0.01: one to seven an order, by its random numbers
+        ("lineitem", 60_175), // as dbgen generates for scale 0.01: one to seven per order, by its random numbers
     ] {
         assert_eq!(tpch.count(table), rows, "{table}");
     }
@@ -86,7 +86,7 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
         "SELECT count(*) FROM pg_index WHERE indrelid IN ('lineitem'::regclass, 'orders'::regclass)";
     assert_eq!(tpch.value(indexes), "7");
 
-    // Two variants whose plans differ: every one of 22 answers must be the same.
+    // Two variants with different plans: all 22 answers must be equal.
     let file = tpch.server.path("result.json");
     let options = [
         "--blocks",
@@ -111,7 +111,7 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
             assert_eq!(variant["wall_ms_runs"].as_array().unwrap().len(), 2, "each twice in a block");
         }
     }
-    // Q1 in the server's own words.
+    // Q1 from the server.
     let rows = queries[0]["rows"].as_u64().unwrap();
     assert_eq!(
         rows.to_string(),
@@ -123,7 +123,7 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
 fn a_variant_that_answers_otherwise_is_found_out() {
     let Some(tpch) = Tpch::new() else { return };
     tpch.load("0.01");
-    // One variant sees an empty table in place of orders, another the rows of lineitem with another tax.
+    // One variant sees an empty table in place of orders, another one the rows of lineitem with another tax.
     tpch.value("CREATE SCHEMA wrong");
     tpch.value("CREATE VIEW wrong.lineitem AS SELECT * FROM public.lineitem WHERE l_linenumber <> 7");
     let variants = ["--variant", "stock=", "--variant", "wrong=search_path=wrong, public, pg_catalog"];
@@ -141,7 +141,7 @@ fn a_variant_that_answers_otherwise_is_found_out() {
     assert_eq!(answers[2], "identical", "Q11 does not read it");
     assert_eq!(report["totals"][1]["other_answers"][0], 1);
 
-    // A variant that cannot run a query: the others are still measured, and nothing is passed over in silence.
+    // A variant that cannot run a query: the others are still measured, and it is reported.
     tpch.value("CREATE SCHEMA broken");
     tpch.value("CREATE VIEW broken.region AS SELECT 1 / (r_regionkey - r_regionkey) AS r_regionkey, r_name FROM public.region");
     let variants = ["--variant", "stock=", "--variant", "broken=search_path=broken, public, pg_catalog"];
@@ -160,7 +160,7 @@ fn refresh_functions_insert_and_delete_a_thousandth() {
     let first = "SELECT min(o_orderkey) FROM orders";
     assert_eq!(tpch.value(first), "1");
     let report = tpch.json(&["run", "--queries", "6", "--blocks", "1", "--refresh"]);
-    // One variant, twice in the block: two update sets of 15 orders each, in and out.
+    // One variant, twice in the block: two update sets of 15 orders each, inserted and deleted.
     assert_eq!(tpch.count("orders"), 15_000);
     assert_eq!(tpch.value("SELECT count(*) FROM orders WHERE (o_orderkey & 8) <> 0"), "30");
     let orphans =
@@ -169,7 +169,7 @@ fn refresh_functions_insert_and_delete_a_thousandth() {
     let childless =
         "SELECT count(*) FROM orders WHERE NOT EXISTS (SELECT FROM lineitem WHERE l_orderkey = o_orderkey)";
     assert_eq!(tpch.value(childless), "0");
-    // The 30 lowest keys of the load went: the first left is that of order 31, 3 x 32 + 7.
+    // The 30 lowest keys of the load were deleted: the first remaining one is that of order 31, 3 x 32 + 7.
     assert_eq!(tpch.value("SELECT min(o_orderkey) FROM orders WHERE (o_orderkey & 8) = 0"), "103");
     let functions: Vec<&str> = report["refresh_functions"]
         .as_array()
@@ -204,7 +204,7 @@ fn faults_are_named_with_their_remedies() {
         "cannot write /nonexistent",
         "folder that you may write",
     );
-    // A table taken away, as by another user's mistake.
+    // A dropped table, as by another user's mistake.
     tpch.value("DROP TABLE region");
     fails(&["run"], "there is no table region", "hardmeter tpch load");
     // No rights.
@@ -245,7 +245,7 @@ fn an_interrupted_load_and_an_interrupted_query_leave_nothing_behind() {
     assert!(stderr(&output).contains("was interrupted"), "{}", stderr(&output));
     assert_eq!(tpch.value("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"), "0");
 
-    // A query that would take for ever: every row waits.
+    // An endless query: every row waits.
     tpch.load("0.01");
     tpch.value("CREATE SCHEMA slow");
     tpch.value("CREATE VIEW slow.lineitem AS SELECT * FROM public.lineitem WHERE pg_sleep(1)::text = ''");
@@ -284,7 +284,7 @@ fn queries_are_shown_with_their_parameters() {
 }
 
 fn interrupt(child: &std::process::Child) {
-    // SAFETY: no preconditions; the child has not been waited for, so that the number is its own.
+    // SAFETY: no preconditions; the child has not been reaped, so its number is its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
 }
 

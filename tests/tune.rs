@@ -63,13 +63,13 @@ fn tune(server: &ThrowawayServer, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a look of three seconds at the server finds.
+/// The findings of an observation of three seconds.
 fn looked(server: &ThrowawayServer) -> Value {
     let output = succeeded(run(&mut tune(server, &["--seconds", "3", "--format", "json"])));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// What a look finds under a load that has run for a second.
+/// The findings under a load that has run for a second.
 fn under(server: &ThrowawayServer, arguments: &[&str], script: Option<&str>) -> Value {
     let _load = Load::start(server, arguments, script);
     sleep(Duration::from_secs(1));
@@ -149,7 +149,7 @@ fn missing_index(server: &ThrowawayServer) {
     let finding = first(&page, "missing-index");
     let command = finding["apply"][0].as_str().expect("a command");
     assert_eq!(command, "CREATE INDEX CONCURRENTLY ox_cust_idx ON public.ox (cust);");
-    // Applied as printed, the finding goes.
+    // After applying it as printed, the finding disappears.
     sql(server, command);
     let page = under(server, &["-c", "2"], Some(script));
     assert!(!remedies(&page).contains(&"missing-index"), "{page:#}");
@@ -326,7 +326,7 @@ fn arguments_and_folders_are_checked() {
         "{}",
         stderr(&output)
     );
-    // A data folder says how its server is reached; this one is gone.
+    // A data folder has its server's address; this server is gone.
     fs::write(empty.path().join("postmaster.pid"), "1\n/data\n0\n5432\n/nowhere\n").unwrap();
     let output = run(hardmeter().arg("tune").arg("--server").arg(empty.path()));
     assert_eq!(output.status.code(), Some(1));

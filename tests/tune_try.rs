@@ -1,5 +1,5 @@
-//! `hardmeter tune try` on a throwaway PostgreSQL: a planted fault is proven and undone, what does nothing is no gain,
-//! and whatever is killed, the server's settings are those of before.
+//! `hardmeter tune try` on a throwaway PostgreSQL: a planted fault is proven and undone, a change without effect is
+//! no gain, and after any kill the server's settings are the original ones.
 //!
 //! Needs PostgreSQL with pg_stat_statements, and pgbench. The trials share one server and run one after the other.
 
@@ -50,7 +50,7 @@ fn tried(server: &ThrowawayServer, words: &[&str], script: &str, mode: &str) -> 
     (value, output)
 }
 
-/// Everything that a trial may change: settings, where they come from, the lines of ALTER SYSTEM, indexes, schemas.
+/// Everything that a trial may change: settings with their sources, the lines of ALTER SYSTEM, indexes, schemas.
 fn state(server: &ThrowawayServer) -> Vec<String> {
     let file = fs::read_to_string(server.folder().data().join("postgresql.auto.conf")).unwrap();
     let mut lines: Vec<&str> = file.lines().collect();
@@ -92,7 +92,7 @@ fn jit_is_proven_and_undone(server: &ThrowawayServer) {
     }
     let before = state(server);
     let entries = log(server).len();
-    // Prepared statements keep their plans: without planning anew at each switch, blocks would not differ.
+    // Prepared statements keep their plans: blocks would not differ without replanning at each switch.
     let (value, output) = tried(server, &["jit"], JIT, "prepared");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(value["result"]["verdict"], "better", "{value:#}");
@@ -158,7 +158,7 @@ fn a_line_of_another_session_survives(server: &ThrowawayServer) {
     sql(server, "SELECT pg_reload_conf()");
 }
 
-/// A trial of a setting under a load that is already there, or none: it needs no look and no verdict.
+/// A trial of a setting under an existing load, or none: it needs no observation and no verdict.
 fn background(server: &ThrowawayServer, setting: &str) -> Child {
     let mut command =
         on_server(server, &["try", "--set", setting, "--yes", "--block", "0.5", "--settle", "0.1"]);
@@ -323,7 +323,7 @@ fn rights_settings_and_arguments_are_checked_before_anything_is_changed() {
     refused(&mut on_server(&server, &words), 1, &["the database postgres has its own value", "--per-block"]);
     sql(&server, "ALTER DATABASE postgres RESET work_mem");
 
-    // Only printed: what is changed, and how it is undone.
+    // Dry run: prints the change, and how it is undone.
     let text = stdout(&succeeded(run(&mut on_server(&server, &words))));
     for part in ["ALTER SYSTEM SET work_mem = '9MB';", "ALTER SYSTEM RESET work_mem;", "Nothing was changed."]
     {

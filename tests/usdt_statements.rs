@@ -1,7 +1,8 @@
-//! Statements for samples of the kernel's timer, told by PostgreSQL's own probes (USDT): from `record --statements` on a
-//! throwaway server under pgbench to the marks in the capture.
+//! Statements for samples of the kernel's timer, from PostgreSQL's own probes (USDT): from `record --statements` on
+//! a throwaway server under pgbench to the marks in the capture.
 //!
-//! Needs root, tracefs and a PostgreSQL with probes; where the kernel lets nobody set uprobes, the tests say so and end.
+//! Needs root, tracefs and a PostgreSQL with probes; where the kernel does not allow uprobes, the tests are skipped
+//! with a message.
 
 use hardmeter_answers::{Running, StatementSpans};
 use hardmeter_samples::model::{Record, StatementId};
@@ -25,7 +26,7 @@ struct Server {
 }
 
 impl Server {
-    /// `None`, with the reason printed, where statements cannot be recorded.
+    /// `None`, with the reason printed, if statements cannot be recorded.
     fn start() -> Option<Server> {
         if let Some(reason) = missing() {
             println!("skipped: {reason}");
@@ -60,7 +61,7 @@ impl Server {
         command
     }
 
-    /// Records statements under a command; returns what the recorder said.
+    /// Records statements under a command; returns the recorder's output.
     fn record(&self, command: &[&str]) -> String {
         let recorder = self
             .hardmeter(&["record", "--source", "timer", "--statements", "-o", "capture.data", "--server"])
@@ -87,7 +88,7 @@ impl Drop for Server {
     }
 }
 
-/// Why statements cannot be recorded here; the doctor knows.
+/// Why statements cannot be recorded here, from the doctor.
 fn missing() -> Option<String> {
     let output = Command::new(HARDMETER).args(["doctor", "--format", "json"]).output().expect("runs");
     let diagnosis: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -97,12 +98,12 @@ fn missing() -> Option<String> {
     (check["state"] != "ok").then(|| check["evidence"].as_str().unwrap_or_default().to_string())
 }
 
-/// The names of probes that recorders have given, as the kernel lists them.
+/// The names of recorders' probes in the kernel's list.
 fn named_probes() -> String {
     fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default()
 }
 
-/// What a capture tells.
+/// The statements of a capture.
 #[derive(Default)]
 struct Told {
     spans: StatementSpans,
@@ -161,7 +162,7 @@ fn every_statement_of_pgbench_is_told_as_often_as_it_ran() {
     for statement in PGBENCH {
         assert_eq!(executions(&told, statement), (200, 200), "{statement}");
     }
-    // What the recorder said it saw is what the file holds, and samples are counted without it.
+    // The recorder's count of marks equals the file's, and excludes samples.
     assert!(said.contains(&format!("{} marks of statements", told.spans.marks())), "{said}");
     let samples: u64 = told.samples.values().sum();
     assert!(said.contains(&format!("{samples} cpu-clock from")), "{said}");
@@ -182,7 +183,7 @@ fn most_samples_of_busy_backends_have_a_statement() {
     assert!(named * 2 > total, "{named} of {total}");
     assert!(told.samples.contains_key(&Some(PGBENCH[1].to_string())));
 
-    // What `hardmeter queries` counts for a statement is what was counted here, and all of it adds up.
+    // `hardmeter queries` has the same counts per statement, and they add up.
     let output =
         server.hardmeter(&["queries", "-i", "capture.data", "--format", "json"]).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -241,7 +242,7 @@ fn a_killed_recorder_leaves_a_name_that_the_next_one_takes_away() {
         assert!(killed.try_wait().expect("ours").is_none(), "ended too early");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    killed.kill().expect("runs"); // SIGKILL: nothing of its own can clean up
+    killed.kill().expect("runs"); // SIGKILL: the recorder cannot clean up
     killed.wait().expect("ended");
     assert!(named_probes().contains(&group), "who took it away?");
     server.record(&["psql", "-X", "-c", "SELECT 1", "postgres"]);

@@ -1,4 +1,4 @@
-//! `hardmeter why` on programs whose causes are known: recorded on the software PMU as a user would, every miss.
+//! `hardmeter why` on programs with known causes: recorded on the software PMU, every miss.
 //!
 //! The machine `small` has 16 sets of 4 ways in L1 (64 lines), 64 sets of 8 ways in L2, 256 sets of 16 ways in L3.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program of `tests/microkernels`, static, so that little runs beside what it is for.
+/// A program of `tests/microkernels`, static, so that little other code runs.
 fn program(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let program = folder.join(name);
     let source = tests_folder().join("microkernels").join(name).with_extension("c");
@@ -24,7 +24,7 @@ fn program(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-/// Records `command` with every miss sampled; what `why` says as JSON.
+/// Records `command` with every miss sampled; returns the JSON of `why`.
 fn why(folder: &Path, machine: &str, events: &str, command: &[&str], arguments: &[&str]) -> Value {
     let capture = folder.join("why.data");
     let machine = tests_folder().join("machines").join(machine).with_extension("toml");
@@ -33,8 +33,8 @@ fn why(folder: &Path, machine: &str, events: &str, command: &[&str], arguments: 
     explain(&capture, arguments)
 }
 
-/// Records `command` with few environment variables: the C library reads all of them when a program starts, so that
-/// their number and their lengths decide which lines the start misses.
+/// Records `command` with few environment variables: the C library reads all of them at a program's start, so that
+/// their number and lengths affect its misses.
 fn record_bare(capture: &Path, arguments: &[&str], command: &[&str]) {
     let kept = |(name, _): &(String, String)| {
         ["PATH", "HOME", "TMPDIR"].contains(&name.as_str()) || name.starts_with("HARDMETER_")
@@ -55,7 +55,7 @@ fn event<'j>(why: &'j Value, name: &str) -> &'j Value {
     events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {why:#}"))
 }
 
-/// The event's misses in a routine: by each cause.
+/// The event's misses in a routine by cause.
 fn causes_in(event: &Value, routine: &str) -> Vec<(String, u64)> {
     let causes = event["causes"].as_array().expect("causes");
     causes
@@ -70,7 +70,7 @@ fn causes_in(event: &Value, routine: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Nearly all of the misses in a routine are of this cause: at least 99 %, and at least so many.
+/// Nearly all misses in a routine have this cause: at least 99 %, and at least this number.
 fn assert_cause(event: &Value, routine: &str, cause: &str, least: u64) {
     let causes = causes_in(event, routine);
     let all: u64 = causes.iter().map(|(_, count)| count).sum();
@@ -110,7 +110,7 @@ fn a_stride_over_one_set_is_a_conflict() {
     assert!(first.contains("l1d-miss: conflict, exact (simulated)") && first.contains("main"), "{first}");
 }
 
-/// The inference, not told the cause, agrees on the same capture; and with one miss in seven.
+/// The inference, without the recorded cause, agrees on the same capture; also with one miss in seven.
 #[test]
 fn the_inference_agrees_on_a_conflict() {
     if !can_simulate() {
@@ -136,8 +136,7 @@ fn the_inference_agrees_on_a_conflict() {
     assert_cause(event(&sampled, "l1d-miss"), "main", "conflict", 1660);
 }
 
-/// 128 lines, twice L1, 200 times: all but the first 128 misses are for lack of capacity, and no set stands out
-/// because of them.
+/// 128 lines, twice L1, 200 times: all but the first 128 misses are capacity misses, and no set stands out.
 #[test]
 fn twice_the_cache_is_capacity() {
     if !can_simulate() {
@@ -171,8 +170,8 @@ fn a_first_touch_is_cold() {
     }
 }
 
-/// A word per page on 128 pages, twice the STLB, 50 times: each of the 6,400 accesses misses L1 and walks, and is told
-/// so. What else the event holds is the C library's start and end, which grows with the environment (507 misses of L1
+/// A word per page on 128 pages, twice the STLB, 50 times: each of the 6,400 accesses misses L1 and walks, and is
+/// reported so. What else the event holds is the C library's start and end, which grows with the environment (507 misses of L1
 /// with 20 variables, hundreds more with many): hence counts, and no share of all.
 #[test]
 fn a_word_per_page_walks_the_page_table() {
@@ -190,7 +189,7 @@ fn a_word_per_page_walks_the_page_table() {
         let (count, of) =
             (walked["count"].as_u64().expect("a count"), walked["of"].as_u64().expect("a count"));
         assert!((ACCESSES..=of).contains(&count), "{name}: {walked}");
-        // A static program that does nothing else touches few pages, whatever its environment.
+        // A static program that does nothing else uses few pages, whatever its environment.
         assert!(count - ACCESSES < ACCESSES / 10, "{name}: {walked}");
     }
     let dtlb = event(&why, "dtlb-miss");
@@ -201,8 +200,8 @@ fn a_word_per_page_walks_the_page_table() {
     assert!(pages["pages"].as_u64().is_some_and(|pages| pages >= 128), "{pages}");
 }
 
-/// Two writers of one line in turn: truly shared if they write the same word, falsely if each has its own; processes
-/// with shared memory as well as threads.
+/// Two alternating writers of one line: true sharing if they write the same word, false if each has its own; with
+/// processes and shared memory, and with threads.
 #[test]
 fn two_writers_share_a_line_truly_or_falsely() {
     if !can_simulate() {
@@ -216,7 +215,7 @@ fn two_writers_share_a_line_truly_or_falsely() {
         for (words, cause) in [("same", "true-sharing"), ("different", "false-sharing")] {
             let command = [sharing.to_str().expect("UTF-8"), who, words, &turns];
             let why = why(folder.path(), "small-2", "coherence-miss,l1d-miss", &command, &[]);
-            // Each side finds the line taken, from its second turn on.
+            // Each side misses the line from its second turn on.
             assert_cause(event(&why, "coherence-miss"), "access_line", cause, 2 * TURNS - 2);
             let l1d = event(&why, "l1d-miss");
             assert_cause(l1d, "access_line", cause, 2 * TURNS - 4);
@@ -224,7 +223,7 @@ fn two_writers_share_a_line_truly_or_falsely() {
     }
 }
 
-/// The page stands alone, and appears under its name when it is complete.
+/// The page is self-contained, and appears under its name when it is complete.
 #[test]
 fn the_page_stands_alone() {
     if !can_simulate() {
@@ -252,7 +251,7 @@ fn the_page_stands_alone() {
     assert!(stderr(&nowhere).contains("cannot write /nonexistent/why.html"), "{}", stderr(&nowhere));
 }
 
-/// Captures of others: what is missing is said, with the way to record it; exit status 0.
+/// Captures of other tools: what is missing is reported, with the way to record it; exit status 0.
 #[test]
 fn foreign_captures_say_what_is_missing() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/research/fixtures");
@@ -264,7 +263,7 @@ fn foreign_captures_say_what_is_missing() {
     }
     let why = explain(&latency, &[]);
     let event = &why["events"][0];
-    // The fixture's README: four of 14 were served by L1; one of the others walked the page table.
+    // The fixture's README: L1 served four of 14; one of the others walked the page table.
     assert_eq!((event["samples"].as_u64(), event["misses"].as_u64()), (Some(14), Some(10)));
     assert_eq!((event["walked"]["count"].as_u64(), event["walked"]["of"].as_u64()), (Some(1), Some(10)));
     assert_eq!(event["causes"][0]["cause"], "unknown");

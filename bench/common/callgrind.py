@@ -1,4 +1,4 @@
-"""What callgrind counted."""
+"""Reads callgrind's results."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,6 @@ from typing import Optional
 
 
 def total(file: Path) -> Optional[int]:
-    """The instructions of a file that callgrind wrote; None: it collected nothing."""
+    """The instruction count in a file of callgrind; None if it collected nothing."""
     found = re.search(r"^(?:summary|totals): (\d+)", file.read_text(errors="replace"), re.MULTILINE)
     return int(found[1]) if found and int(found[1]) else None

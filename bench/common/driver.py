@@ -1,4 +1,4 @@
-"""What every `bench/PART/run` does: arguments, the table, the verdict, the exit status.
+"""Shared by every `bench/PART/run`: arguments, the table, the verdict, the exit status.
 
 A part of the bench is a function of a playground, `quick` (few repetitions), and `say` (progress), that returns figures; or yields
 them, so that what was measured is printed at once, and stays when what follows fails.
@@ -44,7 +44,7 @@ def _measure(name: str, documentation: str, parts: Dict[str, Part], choose: Opti
     if not os.access(HARDMETER, os.X_OK):
         print(f"bench: there is no {HARDMETER}\n  remedy: make build", file=sys.stderr)
         return 2
-    # A request to end takes the way of Ctrl-C: what is running is cleared away.
+    # Handle SIGTERM and SIGHUP like Ctrl-C, so that running programs are cleaned up.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
             signal.signal(number, signal.default_int_handler)
@@ -98,7 +98,7 @@ def _parse(documentation: str, parts: Dict[str, Part], cases: bool) -> argparse.
 
 
 def machine() -> dict:
-    """What the figures were taken on."""
+    """The machine of the measurements."""
     processor = "unknown processor"
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         for line in lines:

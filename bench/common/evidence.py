@@ -13,7 +13,7 @@ _MESSAGE_BYTES = 400
 
 
 class Unavailable(Exception):
-    """The library is not built."""
+    """Reports that the library is not built."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -47,7 +47,7 @@ def _array(values: Sequence[float]) -> "ctypes.Array[ctypes.c_double]":
 
 
 def median(values: Sequence[float]) -> Tuple[float, Optional[Interval]]:
-    """The median, and its 95 % interval by order statistics; fewer than six values have none."""
+    """The median, and its 95 % interval by order statistics, which needs at least six values."""
     found, low, high = ctypes.c_double(), ctypes.c_double(), ctypes.c_double()
     places = [ctypes.byref(one) for one in (found, low, high)]
     known = _library().hm_median(_array(values), len(values), *places)
@@ -57,7 +57,7 @@ def median(values: Sequence[float]) -> Tuple[float, Optional[Interval]]:
 
 
 def share_interval(count: int, total: int) -> Optional[Interval]:
-    """The 95 % interval of a share, by Wilson's method; none of nothing."""
+    """The 95 % interval of a share, by Wilson's method; None if the total is 0."""
     low, high = ctypes.c_double(), ctypes.c_double()
     known = _library().hm_share(count, total, ctypes.byref(low), ctypes.byref(high))
     return (low.value, high.value) if known else None
@@ -89,7 +89,7 @@ class Trial:
             yield contestant
 
     def observe(self, contestant: int, values: Sequence[float]) -> None:
-        """What the block that `contestant` ran had."""
+        """Adds the values of the block that `contestant` ran."""
         if len(values) != self._metrics or _library().hm_trial_observe(
             self._trial, contestant, _array(values), len(values)
         ):
@@ -100,7 +100,7 @@ class Trial:
         return self.VERDICTS[_library().hm_trial_verdict(self._trial, contestant)]
 
     def standings(self) -> List[dict]:
-        """What is known of each challenger."""
+        """The state of each challenger."""
         return self._json("hm_trial_standings")
 
     def order(self) -> List[int]:

@@ -1,4 +1,4 @@
-"""A figure that was measured: its value, how sure it is, the bar it has to hold; and the table of all of them."""
+"""A measured figure: value, interval, bar; and the table of all figures."""
 
 import json
 import math
@@ -14,7 +14,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Bar:
-    """What the issue asks of a figure."""
+    """The required limit of a figure."""
 
     limit: float
     at_most: bool = True
@@ -53,14 +53,14 @@ class Figure:
 
     @property
     def verdict(self) -> Optional[str]:
-        """`held` or `short`, by the value; nothing where there is no bar."""
+        """`held` or `short`, by the value; None without a bar."""
         if self.bar is None:
             return None
         return "held" if self.bar.holds(self.value) else "short"
 
     @property
     def decided(self) -> Optional[bool]:
-        """Whether the whole interval lies on one side of the bar; nothing where there is no bar or no interval."""
+        """Whether the whole interval lies on one side of the bar; None without a bar or an interval."""
         if self.bar is None or self.interval is None:
             return None
         low, high = self.interval
@@ -95,7 +95,7 @@ HEADING = LINE.format("figure", "value", "unit", "95 % interval", "n", "bar", "v
 
 
 def number(value: float) -> str:
-    """A number with three or four digits that count; large ones whole."""
+    """A number with three or four significant digits; large ones without decimals."""
     if value == 0:
         return "0"
     if value == int(value) and abs(value) < 1e9:
@@ -105,8 +105,9 @@ def number(value: float) -> str:
 
 
 def interleaved(kinds: Sequence[Kind], chance: random.Random) -> List[Kind]:
-    """The order of one block: each kind twice, the second half the mirror of the first (ABBA), so that a machine that
-    drifts through the block drifts alike for all. The first half is shuffled: no kind always follows the same one."""
+    """The order of one block: each kind twice, the second half mirrored (ABBA), so that drift of the machine affects
+    all equally. The first half is shuffled: no kind always follows the same one.
+    """
     return [kinds[one] for one in evidence.interleaved_order(len(kinds), chance.getrandbits(63))]
 
 

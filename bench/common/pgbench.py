@@ -1,4 +1,4 @@
-"""One run of pgbench beside which something is measured: how many transactions, how fast, at what cost to the server."""
+"""One run of pgbench during a measurement: number of transactions, duration, cost to the server."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Leg:
 
 
 def leg(server: Server, command: list) -> Leg:
-    """Runs `command`, of which pgbench is a part."""
+    """Runs `command`, which starts pgbench."""
     before = _cpu(server)
     output = run(command, env=server.environment())
     used = _cpu(server) - before
@@ -30,20 +30,20 @@ def leg(server: Server, command: list) -> Leg:
 
 
 def _cpu(server: Server) -> float:
-    """CPU seconds of the server so far: its first process, the backends that ended, the helpers that live."""
+    """CPU seconds of the server so far: its first process, ended backends, live helpers."""
     while True:
         first, *helpers = server.processes()
         try:
             living = sum(settled_cpu_seconds(helper) for helper in helpers)
         except (FileNotFoundError, ProcessLookupError):
-            continue  # pgbench has just left: a backend ended while we looked
+            continue  # pgbench has just ended: a backend ended during the loop
         dead = cpu_seconds_with_dead_children(first)
         if server.processes() == [first, *helpers]:
             return living + dead
 
 
 def together(legs: List[Leg]) -> Leg:
-    """Several runs as one."""
+    """Merges several runs."""
     return Leg(
         transactions=sum(leg.transactions for leg in legs),
         per_second=sum(leg.per_second for leg in legs) / len(legs),

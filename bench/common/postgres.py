@@ -1,7 +1,7 @@
-"""The few messages of PostgreSQL's protocol that a measuring client needs, over a unix socket.
+"""The messages of PostgreSQL's protocol that a measuring client needs, over a unix socket.
 
-A client of our own and not psql, for two reasons: no program's start is between the clock and the server, and the
-server tells the process id of the backend as soon as it is connected.
+A separate client instead of psql, for two reasons: no program start is included in the measured time, and the server
+sends the process id of the backend as soon as it is connected.
 """
 
 import socket
@@ -11,7 +11,7 @@ from processes import Trouble
 
 
 class PostgresError(Trouble):
-    """The server refused something; the text is its own."""
+    """An error of the server, with its text."""
 
 
 class Connection:
@@ -32,7 +32,7 @@ class Connection:
             raise
 
     def query(self, sql: str) -> list:
-        """Runs SQL by the simple protocol, as pgbench does; gives the rows, each a list of texts."""
+        """Runs SQL by the simple protocol, as pgbench does; returns the rows as lists of texts."""
         body = sql.encode() + b"\0"
         self.socket.sendall(b"Q" + struct.pack("!I", len(body) + 4) + body)
         return self._until_ready()
@@ -41,7 +41,7 @@ class Connection:
         try:
             self.socket.sendall(b"X" + struct.pack("!I", 4))
         except OSError:
-            pass  # the server went first
+            pass  # the server ended first
         self.socket.close()
 
     def _until_ready(self) -> list:

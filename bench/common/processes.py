@@ -13,11 +13,11 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Trouble(Exception):
-    """Something that this measurement needs went wrong; the text names cause and remedy."""
+    """A failure of a measurement; the text has cause and remedy."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process with all its threads so far, in nanoseconds' resolution.
+    """CPU time of a process with all its threads so far, with nanosecond resolution.
 
     `/proc/PID/stat` counts in ticks of 10 ms: too coarse for one transaction.
     """
@@ -26,7 +26,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def settled_cpu_seconds(pid: int) -> float:
-    """CPU time of a process once it sleeps: after its answer has arrived, a server still has things to put away."""
+    """CPU time of a process once it sleeps: after its answer a server still does cleanup work."""
     deadline = time.monotonic() + 10
     last = -1.0
     while time.monotonic() < deadline:
@@ -43,35 +43,35 @@ def settled_cpu_seconds(pid: int) -> float:
 
 
 def cpu_seconds_with_dead_children(pid: int) -> float:
-    """CPU time of a process and of those children that ended and were waited for; the latter in ticks of 10 ms."""
+    """CPU time of a process and of its reaped children; the latter in ticks of 10 ms."""
     fields = _stat(pid)
-    # Fields 16 and 17 of proc(5), cutime and cstime; the first here is number 3.
+    # Fields 16 and 17 of proc(5), cutime and cstime; the list starts at field 3.
     dead = (int(fields[13]) + int(fields[14])) / TICKS_PER_SECOND
     return cpu_seconds(pid) + dead
 
 
 def children(pid: int) -> List[int]:
-    """The children of a process, those included that ended and were not yet waited for."""
+    """The children of a process, including ended ones that are not reaped yet."""
     tasks = Path(f"/proc/{pid}/task")
     return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
 
 
 def _stat(pid: int) -> List[str]:
-    """The fields of `/proc/PID/stat` from the third on: the second, the name, may itself hold blanks and brackets."""
+    """The fields of `/proc/PID/stat` from the third on: the second, the name, may contain blanks and brackets."""
     text = Path(f"/proc/{pid}/stat").read_text()
     return text[text.rindex(")") + 1 :].split()
 
 
 @dataclass
 class Used:
-    """What a command used."""
+    """The resources that a command used."""
 
     cpu_seconds: float
     peak_bytes: int
 
 
-# Runs a command and prints what it used. The kernel's peak begins with that of the process that forked, and this
-# program has grown by then; an interpreter without modules has some 9 MB, less than anything measured here.
+# Runs a command and prints its resource use. The kernel's peak starts at that of the forking process, and this
+# program is large; an interpreter without modules has about 9 MB, less than any measured program.
 LAUNCHER = """
 import os, sys
 null = os.open(os.devnull, os.O_WRONLY)
@@ -83,15 +83,16 @@ sys.exit(os.waitstatus_to_exitcode(status) and 1)
 
 
 def run_measured(words: Sequence, environment=None) -> Used:
-    """Runs a command to its end, its output thrown away; its CPU time and peak memory, children's included."""
+    """Runs a command to its end and discards its output; returns its CPU time and peak memory, children included."""
     output = run([sys.executable, "-I", "-S", "-c", LAUNCHER, *words], env=environment)
     cpu, peak = output.split()
     return Used(float(cpu), int(peak) * 1024)
 
 
 def run(words: Sequence, statuses: Sequence[int] = (0,), **options) -> str:
-    """Runs a command, which ends with one of the statuses; its standard output. It has a session of its own: Ctrl-C is
-    for us to handle."""
+    """Runs a command, which must end with one of the statuses; returns its standard output. It has its own session,
+    so that Ctrl-C is handled here.
+    """
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -105,7 +106,7 @@ def run(words: Sequence, statuses: Sequence[int] = (0,), **options) -> str:
         try:
             output, complaint = process.communicate()
         except BaseException:
-            # Gently: hardmeter then brings a server that it restarted back to where it was.
+            # SIGINT first: hardmeter then restores a server that it restarted.
             os.killpg(process.pid, signal.SIGINT)
             try:
                 process.wait(timeout=90)

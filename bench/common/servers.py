@@ -1,4 +1,4 @@
-"""Throwaway PostgreSQL servers, each running in one way: natively, or below one tool of Valgrind.
+"""Throwaway PostgreSQL servers, each running either natively or under a tool of Valgrind.
 
 All are made, started, stopped and removed by `hardmeter server`, so all have the same programs and settings, an
 unprivileged account, and a unix socket only. Each has data of its own, so that they can stand side by side and be
@@ -38,15 +38,15 @@ TOOLS = {
 RECORDINGS = {"softpmu": [], "softpmu-16": ["--set-sampling", "16"]}
 KINDS = ["native", "none", "softpmu", "softpmu-16", "cachegrind"]
 
-# Each would change how much work one query is, put work of others beside it, or add the disk's share to all alike.
+# Each of these would change the work of a query, add work of other processes, or add the disk's time to all.
 SETTINGS = {"autovacuum": "off", "fsync": "off", "jit": "off", "max_parallel_workers_per_gather": "0"}
 
 
 class Playground:
-    """A folder for one run of the bench, and the servers in it. Everything in it is gone when the run ends."""
+    """A folder for one run of the bench, with its servers. It is removed at the end of the run."""
 
     def __init__(self) -> None:
-        # Not below the repository: that may lie in a home folder which the servers' account may not enter.
+        # Not below the repository: that may be in a home folder that the servers' account cannot enter.
         self.folder = Path(tempfile.mkdtemp(prefix="hardmeter-bench-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self._servers: list = []
@@ -65,7 +65,7 @@ class Playground:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def server(self, kind: str, scale: int = 1, settings: Optional[Dict[str, str]] = None) -> "Server":
-        """The server of a kind, with pgbench's tables; made when first asked for, and then stopped."""
+        """The server of a kind, with pgbench's tables; created at the first request, and then stopped."""
         if (kind, scale) not in self._made:
             server = Server(kind, self.folder, scale, {**SETTINGS, **(settings or {})})
             self._made[kind, scale] = server
@@ -74,12 +74,12 @@ class Playground:
         return self._made[kind, scale]
 
     def adopt(self, server) -> None:
-        """Has a server, also one that somebody else makes, removed with the others when the run ends."""
+        """Registers a server for removal at the end of the run, also one created elsewhere."""
         self._servers.append(server)
 
 
 class Server:
-    """One server; `with server.running():` has it serve."""
+    """One server; `with server.running():` starts it."""
 
     def __init__(self, kind: str, playground: Path, scale: object, settings: Dict[str, str]):
         self.kind = kind
@@ -101,7 +101,7 @@ class Server:
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Server"]:
-        """The server, serving in its kind's way."""
+        """The server, running in its kind's way."""
         with self._recorded() if self.kind in RECORDINGS else self._started():
             self.postmaster = json.loads(self._hardmeter("status", "--format", "json"))["pid"]
             yield self
@@ -111,7 +111,7 @@ class Server:
         return Connection(socket, self._description["user"], self._description["database"])
 
     def environment(self) -> dict:
-        """By which pgbench finds the server."""
+        """Environment variables with which pgbench finds the server."""
         return dict(
             os.environ,
             PGHOST=self._description["socket_folder"],
@@ -126,7 +126,7 @@ class Server:
 
     @property
     def account(self) -> str:
-        """Whose processes the server's are."""
+        """The account of the server's processes."""
         return self._description["account"]
 
     @property
@@ -138,7 +138,7 @@ class Server:
         """Arguments that have the server run other programs than those installed."""
         if self.kind not in TOOLS:
             return []
-        # Ten minutes, as hardmeter itself waits for simulated servers.
+        # Ten minutes, hardmeter's own time limit for simulated servers.
         return ["--programs", self._wrapped_programs(), "--timeout", "600"]
 
     def processes(self) -> List[int]:
@@ -146,7 +146,7 @@ class Server:
         return [self.postmaster, *children(self.postmaster)]
 
     def recorder_cpu(self) -> float:
-        """CPU seconds of the `hardmeter record` that records the server; 0 where none does."""
+        """CPU seconds of the server's `hardmeter record`; 0 without one."""
         return 0.0 if self._recorder is None else cpu_seconds(self._recorder)
 
     def remove(self) -> None:
@@ -164,8 +164,7 @@ class Server:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
-        """Records the server for as long as `cat` runs, which ends with its input. Its echo tells that the recording
-        has begun."""
+        """Records the server until `cat` ends, with its input. Its echo shows that the recording has begun."""
         command: list = [HARDMETER, "record", "--source", "simulated", "-e", EVENTS, *RECORDINGS[self.kind]]
         command += ["-o", self.capture, "--server", self.folder, "--", "cat"]
         log = tempfile.TemporaryFile()
@@ -194,7 +193,7 @@ class Server:
             raise Trouble(f"{shlex.join(map(str, command))}: exit status {recorder.returncode}\n{_text(log)}")
 
     def _wrapped_programs(self) -> Path:
-        """A folder whose `postgres` runs the real one below the tool."""
+        """A folder whose `postgres` runs the real one under the tool."""
         self._programs.mkdir(mode=0o755, exist_ok=True)
         real = self.program("postgres")
         script = self._programs / "postgres"
@@ -217,7 +216,7 @@ def _text(log) -> str:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Holds Ctrl-C and a request to end back while something is cleared away."""
+    """Delays Ctrl-C and SIGTERM during cleanup."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_IGN) for number in signals]
     try:

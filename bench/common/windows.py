@@ -1,6 +1,6 @@
-"""Windows laid over one running pgbench: recordings come and go beside it.
+"""Measurement windows during one pgbench run, with and without a recording.
 
-Neighbours in time are two to four seconds apart, and no window pays for connecting or for cold caches. pgbench itself tells
+Neighbours in time are two to four seconds apart, and no window pays for connecting or for cold caches. pgbench itself reports
 its throughput once a second.
 
     pgbench     |....|....|....|....|....|....|....|....|....|      a progress line each second
@@ -21,15 +21,15 @@ from processes import Trouble, cpu_seconds
 from servers import Server
 
 CLIENTS = 2
-COUNTED = 2  # seconds of each window; attaching has taken less than the second before
+COUNTED = 2  # seconds of each window; attaching takes less than the preceding second
 
-# "select" is bound by the processor and steady; "tpcb" is pgbench's default, which also waits for locks and the log.
+# "select" is CPU-bound and steady; "tpcb" is pgbench's default, which also waits for locks and the log.
 SCRIPTS: Dict[str, List[str]] = {"select": ["--select-only"], "tpcb": []}
 
 
 @dataclass
 class Window:
-    """Some seconds of pgbench, beside a recording or none."""
+    """A few seconds of pgbench, with a recording or without."""
 
     per_second: float
     recorder: float  # CPU seconds a second
@@ -43,11 +43,11 @@ class Block:
     of: Dict[str, Window]
 
     def throughput_less(self, way: str, to: str) -> float:
-        """In percent."""
+        """The lost throughput in percent."""
         return (1 - self.of[way].per_second / self.of[to].per_second) * 100
 
     def backends_more(self, way: str, to: str) -> float:
-        """CPU time a transaction, in percent."""
+        """Additional CPU time per transaction in percent."""
         return (self.of[way].backends / self.of[to].backends - 1) * 100
 
     def recorder_more(self, way: str, to: str) -> float:
@@ -58,8 +58,9 @@ class Block:
 def blocks_of(
     server: Server, script: str, ways: Dict[str, Optional[Sequence]], count: int, say: Callable[[str], None]
 ) -> List[Block]:
-    """So many ABBA blocks over one pgbench. A way is the command of a recording that lasts as long as `cat`, its last word,
-    or None: nothing beside pgbench."""
+    """`blocks` ABBA blocks during one pgbench run. A way is the command of a recording that lasts until `cat`, its
+    last word, ends; or None: no recording.
+    """
     chance = random.Random(1)
     blocks: List[Block] = []
     with _Pgbench(server, SCRIPTS[script]) as pgbench:
@@ -95,11 +96,11 @@ def _window(pgbench: "_Pgbench", command: Optional[Sequence]) -> Window:
 
 @contextlib.contextmanager
 def _recording(command: Sequence) -> Iterator[int]:
-    """A recorder at work; its process."""
+    """Runs a recorder; yields its process."""
     words = " ".join(map(str, command))
     recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        # cat's echo tells that the recording has begun.
+        # cat's echo shows that the recording has begun.
         recorder.stdin.write(b"ready\n")
         recorder.stdin.flush()
         if recorder.stdout.readline() != b"ready\n":
@@ -114,7 +115,7 @@ def _recording(command: Sequence) -> Iterator[int]:
 
 
 class _Pgbench:
-    """pgbench, running for as long as it is needed."""
+    """A pgbench that runs as long as needed."""
 
     def __init__(self, server: Server, options: List[str]):
         self._server = server
@@ -150,12 +151,12 @@ class _Pgbench:
         self.seconds(2)
 
     def seconds(self, count: int) -> List[float]:
-        """Transactions per second of the next seconds, as pgbench counts them."""
+        """Transactions per second in the next seconds, by pgbench's count."""
         try:
             return [self._rates.get(timeout=30) for _ in range(count)]
         except queue.Empty:
             raise Trouble("pgbench tells nothing any more\n  remedy: see the server's log") from None
 
     def backends_cpu(self) -> float:
-        """CPU seconds of the server's processes so far. pgbench's backends live as long as it does."""
+        """CPU seconds of the server's processes so far. pgbench's backends run as long as it does."""
         return sum(cpu_seconds(process) for process in self._server.processes())

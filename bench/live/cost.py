@@ -1,4 +1,4 @@
-"""What stall samples cost a server: pgbench with and without `hardmeter record --source live` beside it."""
+"""The cost of stall samples to a server: pgbench with and without `hardmeter record --source live`."""
 
 from typing import Callable, Dict, List, Optional, Sequence
 

@@ -1,4 +1,4 @@
-"""How well loads are found behind samples of time, and whether they lie where the simulation says."""
+"""How often loads are found for timer samples, and whether their objects agree with the simulation."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ from processes import Trouble, run
 from servers import HARDMETER, Playground, Server
 
 Say = Callable[[str], None]
-# Cycles of a load that hits the first level: what a miss costs less.
+# Latency of a first-level hit in cycles, subtracted from that of a miss.
 L1_LATENCY = 4
 # Names of objects compared.
 TOP = 10
 
 
 def skid(playground: Playground, _quick: bool, say: Say) -> Iterator[Figure]:
-    """Where the samples of a loop with one waiting load are: the self-test at the start of a recording."""
+    """The places of samples in a loop with one waiting load: the self-test at the start of a recording."""
     say("self-test of the source live")
     capture = playground.folder / "self-test.data"
     busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done"
@@ -28,7 +28,7 @@ def skid(playground: Playground, _quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def loads(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """Of the samples of pgbench -S in programs: behind a load, with an address, of a known place."""
+    """Of the samples of pgbench -S in programs: shares after a load, with an address, at a known place."""
     with _server(playground).running() as server:
         say("pgbench -S, recorded by live")
         _record(server, ["--source", "live"], "5" if quick else "20")
@@ -71,7 +71,7 @@ def _record(server: Server, source: List[str], seconds: str) -> None:
 
 
 def _notes(capture: Path) -> dict:
-    """What the recorder says of a live recording."""
+    """The recorder's notes on a live recording."""
     return json.loads((capture.parent / (capture.name + ".json")).read_text())["stall"]
 
 

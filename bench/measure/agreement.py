@@ -1,4 +1,4 @@
-"""Whether the software PMU counts as many misses as cachegrind, given cachegrind's caches.
+"""Compares the misses of the software PMU with those of cachegrind, with the same caches.
 
 Single-threaded programs; both tools simulate `tests/machines/cachegrind.toml`. Both are deterministic, so one run of
 each is enough and there is no interval. `tests/softpmu_cachegrind.rs` compares more programs, and says for each why the
@@ -21,7 +21,7 @@ VALGRIND_TOOLS = Path("/usr/libexec/valgrind")
 SOFTPMU = REPOSITORY / "build/softpmu/valgrind/softpmu-amd64-linux"
 BAR_PERCENT = 0.5
 
-# Ours, and what cachegrind calls it: instruction and data misses of the last level count together.
+# Hardmeter's events, and cachegrind's names: instruction and data misses of the last level are added.
 COMPARED = {
     "l1d-miss": ("D1", ["D1mr", "D1mw"]),
     "l3-miss": ("LL", ["ILmr", "DLmr", "DLmw"]),
@@ -31,7 +31,7 @@ COMPARED = {
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Figure 7."""
-    # One folder with both tools, and one environment: the strings on a program's stack move all that lies below.
+    # One folder with both tools, and one environment: the strings on a program's stack move everything below them.
     tools = playground.folder / "tools"
     tools.mkdir()
     for tool in [*VALGRIND_TOOLS.iterdir(), SOFTPMU]:
@@ -54,7 +54,7 @@ def _programs(folder: Path, quick: bool) -> Dict[str, List[str]]:
     mixture = folder / "mixture"
     source = REPOSITORY / "tests/microkernels/mixture.c"
     run(["gcc", "-O2", "-o", mixture, source])
-    # The lock file, many times over: with sort's own arrays more than the last level holds.
+    # The lock file, repeated: with sort's own arrays it exceeds the last level.
     text = folder / "text"
     text.write_bytes((REPOSITORY / "Cargo.lock").read_bytes() * (1 if quick else 100))
     return {

@@ -1,4 +1,4 @@
-"""What a recording as `make demo` makes it holds; a tenth as long, since the bars are reached by then."""
+"""The contents of a recording as in `make demo`, for a tenth of the duration: the bars are reached by then."""
 
 import json
 from typing import Callable, List

@@ -1,4 +1,4 @@
-"""`hardmeter report` against `perf report --stdio`, on one file: CPU time and memory."""
+"""`hardmeter report` compared with `perf report --stdio` on one file: CPU time and memory."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     capture = playground.folder / "large.data"
     try:
         say(f"making a capture of {samples} samples")
-        # Its samples lie in this program's code.
+        # Its samples are in this program's code.
         program = playground.server("native").program("postgres")
         run([_make_capture(), capture, str(samples), program])
         readers = {
             "hardmeter": [HARDMETER, "report", "-i", capture],
-            # What a user of perf types; and the same without the callers' trees, which ours does not print either.
+            # perf's default; and the same without callers' trees, which hardmeter does not print either.
             "perf": ["perf", "report", "--stdio", "-i", capture],
             "perf, flat": ["perf", "report", "--stdio", "--no-children", "-g", "none", "-i", capture],
         }
@@ -35,7 +35,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         for block in range(blocks):
             for name in [*readers, *reversed(list(readers))]:
                 say(f"{name} reads {samples} samples: block {block + 1} of {blocks}")
-                # Nobody's own configuration of perf.
+                # Without any user's configuration of perf.
                 used[name].append(run_measured(readers[name], dict(os.environ, PERF_CONFIG="/dev/null")))
     finally:
         capture.unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def _make_capture() -> str:
 
 def _figures(used: dict, samples: int) -> List[Figure]:
     def pairs(value: Callable[[Used], float], name: str) -> List[float]:
-        """A block is two runs of each reader; the sum of both counts."""
+        """A block is two runs of each reader; their values are added."""
         values = [value(one) for one in used[name]]
         return [first + second for first, second in zip(values[::2], values[1::2])]
 

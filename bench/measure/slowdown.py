@@ -1,8 +1,9 @@
-"""What one query, one transaction and one new backend cost below the software PMU, cachegrind, Valgrind, natively.
+"""The cost of one query, one transaction and one new backend under the software PMU, cachegrind, Valgrind, and
+natively.
 
-All five servers stand side by side, each with one warm backend, and are asked in turn. The cost is the backend's CPU
-time: on a machine that others use too, time on the clock says little. To the software PMU's cost that of
-`hardmeter record`, which writes the samples meanwhile, is added.
+All five servers run in parallel, each with one warm backend, and are used in turn. The cost is the backend's CPU
+time: on a machine that others use too, time on the clock says little. To the software PMU's cost that of `hardmeter
+record`, which writes the samples meanwhile, is added.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from postgres import Connection
 from processes import settled_cpu_seconds
 from servers import KINDS, Playground, Server
 
-# Reads every account, computes on each, keeps no more than three values: bound by the processor.
+# Reads every account, computes on each, keeps at most three values: CPU-bound.
 QUERY = (
     "select count(*), sum(abalance + aid % 7), max(length(filler)) from pgbench_accounts where aid % 3 <> 1"
 )
@@ -33,7 +34,7 @@ TRANSACTION = [
 
 
 class Warm:
-    """A server with a backend that has done everything before."""
+    """A server with a warmed-up backend."""
 
     def __init__(self, server: Server, connection: Connection):
         self.server = server
@@ -50,7 +51,7 @@ class Warm:
         self.connection.query(QUERY)
 
     def transaction(self, count: int) -> None:
-        """Transactions on accounts all over the table: the same ones, in the same order, on each server."""
+        """Transactions on accounts all over the table: the same ones in the same order on each server."""
         for _ in range(count):
             number = self.transactions
             self.transactions += 1
@@ -65,7 +66,7 @@ class Warm:
         try:
             connection.query("select 1")
             wall = time.monotonic() - start
-            # A new process begins at zero; the fork itself is the first process's work.
+            # A new process starts at zero; the fork itself is the first process's work.
             fork = settled_cpu_seconds(self.server.postmaster) - before
             return {"wall": wall, "cpu": settled_cpu_seconds(connection.backend) + fork}
         finally:
@@ -109,7 +110,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def _collect(costs: Dict[str, List[float]], order: List[str], cost: Callable[[str], float]) -> None:
-    """Runs one block; adds to each kind the mean of its two runs in it."""
+    """Runs one block; adds the mean of its two runs to each kind."""
     of_block: Dict[str, List[float]] = {}
     for kind in order:
         of_block.setdefault(kind, []).append(cost(kind))
@@ -124,7 +125,7 @@ def _ratio(costs: Dict[str, List[float]], kind: str, to: str) -> List[float]:
 def _ratios(query: Dict[str, List[float]], transaction: Dict[str, List[float]]) -> List[Figure]:
     figures = []
     for costs, work, exact, sampled in ((query, "query", 0.20, 0.10), (transaction, "transaction", 0.45, 0.20)):
-        # Beside the bars what Valgrind costs that adds nothing: no tool can go below, whatever it does.
+        # For comparison, Valgrind without any instrumentation: a lower limit for every tool.
         contestants = (("softpmu", work, Bar(exact)), ("softpmu-16", f"{work}, 1 line in 16", Bar(sampled)))
         for kind, name, bar in (*contestants, ("none", f"{work}, the floor: none", None)):
             what = f"CPU time of one {work}, {kind} / cachegrind"

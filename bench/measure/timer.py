@@ -1,4 +1,4 @@
-"""What sampling by the timer costs: pgbench with and without `hardmeter record --source timer -F 1000` beside it.
+"""The cost of sampling by the timer: pgbench with and without `hardmeter record --source timer -F 1000`.
 
 Recordings are switched on and off beside one running pgbench (common/windows.py). `perf record -a -e cpu-clock -F 1000`
 takes turns with them, for information: what both cost is the kernel's and the machine's.

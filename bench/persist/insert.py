@@ -1,6 +1,6 @@
 """OO1's insert: 100 parts and 300 connections, committed; to an append of as many bytes as were logged, and fdatasync.
 
-The append follows each commit, on the same disk: what the disk does at that time it does to both.
+The append follows each commit on the same disk, so that the disk's state affects both.
 """
 
 from typing import Callable, List
@@ -13,7 +13,7 @@ RIVALS = ["lmdb", "sqlite", "pmemobj"]
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """The median commit of a run, to the append beside it."""
+    """The median commit of a run, relative to the append."""
     rounds, units = (2, 5) if quick else (10, 20)
     figures = []
     for mode in [oo1.PLUGIN, *RIVALS]:

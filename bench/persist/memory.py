@@ -1,7 +1,7 @@
-"""A store larger than memory: 2,000,000 parts, and a control group of which the smaller store is 2.7 times.
+"""A store larger than memory: 2,000,000 parts, and a control group of 1/2.7 of the smaller store.
 
 Nine traversals in ten begin at one of 60 parts; what they reach fits, but is scattered over nearly all pages of the store.
-Both are told of the limit: P3L keeps below it, offsets ask the kernel for no read-ahead, which is their best form here.
+The limit is configured in both: P3L stays below it, offsets turn off the kernel's read-ahead, which is their best form here.
 """
 
 from typing import Callable, List
@@ -14,7 +14,7 @@ TIMES = 2.7
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """The mean traversal, to that by offsets in a mapping."""
+    """The mean traversal, relative to that by offsets in a mapping."""
     parts, rounds, units = (200_000, 1, 40) if quick else (2_000_000, 6, 200)
     modes = [oo1.PLUGIN, "offset"]
     figures = []

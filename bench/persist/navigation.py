@@ -1,4 +1,6 @@
-"""OO1's traversal: P3L beside plain pointers, Texas and E. Each figure is a ratio within one run of `hardmeter oo1`."""
+"""OO1's traversal: P3L compared with plain pointers, Texas and E. Each figure is a ratio within one run of `hardmeter
+oo1`.
+"""
 
 import os
 from contextlib import contextmanager
@@ -13,7 +15,9 @@ PREFETCH = f"{oo1.PLUGIN}+prefetch"
 
 @contextmanager
 def _on_one_processor() -> Iterator[None]:
-    """What runs within is not moved: a run's few milliseconds would begin again with cold caches, and not the other's."""
+    """Pins the enclosed runs to one processor: a migration would restart a run of a few milliseconds with cold
+    caches.
+    """
     all_of_them = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(all_of_them)})
     try:
@@ -23,7 +27,7 @@ def _on_one_processor() -> Iterator[None]:
 
 
 def hot(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """20,000 parts, all of it swizzled: what the checks cost."""
+    """20,000 parts, all of it swizzled: the cost of the checks."""
     with _on_one_processor():
         return _hot(playground, quick, say)
 
@@ -31,7 +35,7 @@ def hot(playground: Playground, quick: bool, say: Callable[[str], None]) -> List
 def _hot(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     rounds = 2 if quick else 40
     say(f"hot traversal of 20,000 parts: {rounds} rounds")
-    # A pair of compilers each: a twin of the other compiler would measure the compilers.
+    # Pairs with the same compiler: otherwise the ratio would compare compilers.
     doors = {
         oo1.PLUGIN: ("plugin, clang", "plain-clang", 1.05),
         "p3l-pptr-gcc": ("pptr, gcc", "plain", 1.15),
@@ -46,7 +50,7 @@ def _hot(playground: Playground, quick: bool, say: Callable[[str], None]) -> Lis
     for mode, (door, plain, bar) in doors.items():
         figures.append(cell.ratio(mode, [plain], "hot").figure(f"hot 20k: {door} / plain", what, bar))
     figures.append(cell.ratio(oo1.PLUGIN, oo1.E, "hot").figure("hot 20k: plugin / E", what, 0.35))
-    # All modes make one call a visit; what gcc makes of plain pointers where it may inline the recursion into itself:
+    # All modes make one call per visit; plain pointers with inlined recursion are shown separately:
     for mode, (door, _, _) in doors.items():
         figures.append(cell.ratio(mode, ["plain-inline"], "hot").figure(f"hot 20k: {door} / plain, inlined", what))
     paper = oo1.compare(playground, ["plain-clang", oo1.PLUGIN], *words, "--layout", "paper")
@@ -56,7 +60,7 @@ def _hot(playground: Playground, quick: bool, say: Callable[[str], None]) -> Lis
 
 
 def large(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Figure 3 of the paper, grown: 2,000,000 parts without locality."""
+    """Figure 3 of the paper, enlarged: 2,000,000 parts without locality."""
     parts, rounds = (200_000, 1) if quick else (2_000_000, 6)
     say(f"hot traversal of {parts:,} parts without locality: {rounds} rounds")
     words = ["--parts", parts, "--locality", "no", "--protocol", "hot", "--page-cache", "hot", "--rounds", rounds]
@@ -96,6 +100,6 @@ def cached(playground: Playground, quick: bool, say: Callable[[str], None]) -> L
         local = "local" if locality == "yes" else "random"
         what = f"wall time of 35 traversals in a new process, page cache hot, {parts:,} parts, locality {locality}"
         figures.append(cell.ratio(oo1.PLUGIN, oo1.TEXAS, "total").figure(f"35, {size} {local}: plugin / Texas", what, 0.65))
-        # Nothing to copy, nothing to swizzle: where that is faster than P3L it is to be seen.
+        # Mode offset copies and swizzles nothing: report where it is faster than P3L.
         figures.append(cell.ratio(oo1.PLUGIN, oo1.OFFSET, "total").figure(f"35, {size} {local}: plugin / offsets", what))
     return figures

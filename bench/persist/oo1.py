@@ -8,7 +8,7 @@ from figure import Bar, Figure
 from processes import Trouble, run
 from servers import HARDMETER, Playground
 
-# The forms of each rival; figures are against the one that is fastest in that run.
+# The forms of each competitor; figures compare with the fastest one in the run.
 TEXAS = ["texas", "texas-clang", "texas-uffd"]
 E = ["e", "e-clang"]
 OFFSET = ["offset", "offset-clang"]
@@ -32,7 +32,8 @@ class Cell:
         raise Trouble(f"{name} has no {metric}: build/oo1 and target/release do not belong together\n  remedy: make build")
 
     def best(self, names: Sequence[str], metric: str) -> str:
-        """The one of several forms that is fastest. What this machine cannot run (userfaultfd, say) is left out."""
+        """The fastest of several forms. Forms that this machine cannot run (userfaultfd, for example) are left out.
+        """
         able = [name for name in names if name in self._entries and self._entries[name]["outcome"] != "cannot-here"]
         if not able:
             raise Trouble(f"none of {', '.join(names)} runs on this machine: {_why(self._entries[names[0]])}")
@@ -68,10 +69,10 @@ def compare(playground: Playground, modes: Sequence[str], *words) -> Cell:
     """Runs some modes under one set of conditions. Stores are shared by all parts of one bench run."""
     command = [HARDMETER, "--quiet", "oo1", "run", "--dir", playground.folder / "oo1", "--modes", ",".join(modes)]
     command += [*map(str, words), "--format", "json"]
-    # Status 1 says that a mode failed or visited other parts: told below, by name.
+    # Status 1 means that a mode failed or visited other parts: reported below, by name.
     told = run(["sh", "-c", '"$@" || [ $? = 1 ]', "sh", *map(str, command)])
     if not told.strip():
-        # It said why on standard error, which a status of 0 hides: once more, for the reason.
+        # The reason is on standard error, which a status of 0 hides: run it again for the reason.
         run(command)
     cell = Cell(json.loads(told)["cells"][0])
     return cell

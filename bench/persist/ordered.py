@@ -1,6 +1,7 @@
-"""p3l_options.discovery_order: what a small store that is copied costs and gives, beside the same store in place.
+"""p3l_options.discovery_order: cost and gain of copying a small store, compared with the same store in place.
 
-`hardmeter oo1` runs P3L as it is by itself, in place; so the programs are run here, each pair by turns (ABBA).
+`hardmeter oo1` runs P3L with its defaults, in place; so this benchmark runs the programs itself, each pair
+alternately (ABBA).
 """
 
 import json
@@ -17,7 +18,7 @@ from servers import REPOSITORY, Playground
 
 PARTS = 20_000
 ORDERED = "--discovery-order"
-# A door, and plain pointers by the same compiler.
+# An interface of P3L, and plain pointers by the same compiler.
 DOORS = {oo1.PLUGIN: ("plugin, clang", "plain-clang"), "p3l-pptr-gcc": ("pptr, gcc", "plain")}
 
 
@@ -64,7 +65,7 @@ def _ratios(rounds: int, ours: Callable[[int], float], theirs: Callable[[int], f
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """No bars: the issue's are for P3L as it is by itself."""
+    """Without bars: these apply to P3L's defaults."""
     rounds = 2 if quick else 12
     say(f"a small store in the order of discovery: {rounds} rounds")
     programs = Programs(playground, [*DOORS, *(plain for _, plain in DOORS.values())])

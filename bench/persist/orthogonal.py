@@ -1,4 +1,4 @@
-"""What orthogonal mode of the compiler plugin costs programs that know nothing of it: Lua's interpreter and SQLite.
+"""The cost of the compiler plugin's orthogonal mode to unmodified programs: Lua's interpreter and SQLite.
 
 Both are built from Debian's source packages three times, by the same clang with the same options: plain, with the
 plugin (every pointer load is checked, every store is marked), and with checks alone. No store is opened, and it would
@@ -21,11 +21,11 @@ from servers import REPOSITORY, Playground
 BAR = 1.08
 HERE = Path(__file__).resolve().parent
 WRAPPER = REPOSITORY / "build/persist/plugin/p3l-clang"
-# Aligned: where a linker happens to put an interpreter's loops decides over a tenth and more of a program's time on AMD EPYC (fib took
-# 1.07 or 1.26 with 1 % more instructions). All builds alike.
+# Aligned: the placement of an interpreter's loops changes a program's time by more than a tenth on AMD EPYC (fib took
+# 1.07 or 1.26 with 1 % more instructions). All builds equally.
 OPTIMISED = ["-O2", "-w", "-falign-functions=64", "-falign-loops=32"]
 LOADS_ONLY = ["-Xclang", "-mllvm", "-Xclang", "-p3l-loads-only"]
-# Builds, and what p3l-clang is told for them.
+# Builds, with the options of p3l-clang.
 BUILDS = {
     "plain": ["--p3l=off"],
     "orthogonal": ["--p3l=orthogonal"],
@@ -70,7 +70,7 @@ class Workshop:
             "Dir::Cache::srcpkgcache": "",
         }
         if os.geteuid() == 0:
-            settings["APT::Sandbox::User"] = "root"  # apt's own account may not enter the playground
+            settings["APT::Sandbox::User"] = "root"  # apt's sandbox account cannot enter the playground
         options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
         self.say("sources of Lua 5.4 and SQLite from Debian")
         try:
@@ -90,7 +90,7 @@ class Workshop:
         return folder
 
     def compile(self, build: str, sources: Sequence[Path], options: Sequence[str], program: str) -> Path:
-        """Builds a program in one way."""
+        """Builds one variant of a program."""
         self.say(f"building {program}, {build}")
         folder = self.folder / f"{program}-{build.replace(' ', '-')}"
         folder.mkdir()
@@ -114,7 +114,7 @@ class Workshop:
         return self.library
 
     def amalgamation(self, tree: Path) -> Path:
-        """SQLite as one file, as its makefile makes it."""
+        """SQLite's amalgamation, as its makefile generates it."""
         if not shutil.which("tclsh"):
             raise Trouble("SQLite's makefile needs tclsh\n  remedy: apt-get install tcl")
         folder = self.folder / "sqlite-made"
@@ -125,7 +125,7 @@ class Workshop:
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """The issue's last row: at most 1.08 of plain clang."""
+    """The bar: at most 1.08 of plain clang."""
     workshop = Workshop(playground, say)
     packages = workshop.fetch()
     return [*_lua(workshop, packages, quick), *_sqlite(workshop, packages, quick)]
@@ -134,7 +134,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 def _lua(workshop: Workshop, packages: Path, quick: bool) -> List[Figure]:
     tree = workshop.unpack(packages, "lua5.4_*.orig.tar.*", "lua")
     sources = [path for path in sorted((tree / "src").glob("*.c")) if path.name != "luac.c"]
-    # Lua takes the time as the seed of its hashes, by which objects move, and a run takes 3 % more or less.
+    # Lua seeds its hashes with the time, which moves objects and changes a run's time by 3 %.
     options = ["-DLUA_USE_LINUX", "-DLUA_COMPAT_5_3", "-Dluai_makeseed(L)=42"]
     programs = {build: workshop.compile(build, sources, options, "lua") for build in BUILDS}
     scripts = sorted((HERE / "orthogonal_lua").glob("*.lua"))
@@ -150,7 +150,7 @@ def _sqlite(workshop: Workshop, packages: Path, quick: bool) -> List[Figure]:
     options = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", f"-I{made}"]
     programs = {build: workshop.compile(build, sources, options, "speedtest1") for build in BUILDS}
     words = ["--memdb", "--size", "15" if quick else "50"]
-    # --verify prints a checksum of all results; times are printed with it, so that only those lines are compared.
+    # --verify prints a checksum of all results; only those lines are compared, since it also prints times.
     for build, program in programs.items():
         output = run([program, "--verify", *words])
         told = [line for line in output.splitlines() if "hash" in line.lower()]
@@ -165,7 +165,7 @@ def _sqlite(workshop: Workshop, packages: Path, quick: bool) -> List[Figure]:
 def _compare(
     workshop: Workshop, name: str, programs: Dict[str, Path], commands: Dict[str, list], blocks: int
 ) -> List[Figure]:
-    """CPU time of each build over plain, block by block; each command also on its own."""
+    """CPU time of each build relative to plain, by block; each command also separately."""
     if name.startswith("Lua"):
         for index in range(len(commands["plain"])):
             outputs = {run(commands[build][index]) for build in BUILDS}

@@ -1,4 +1,4 @@
-"""`p3l torture`: a writer killed by SIGKILL at random moments; an oracle knows what must be there afterwards."""
+"""`p3l torture`: a writer killed by SIGKILL at random times; an oracle knows the expected contents afterwards."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def torture(folder: Path, kills: int, *options: str) -> Tuple[int, str]:
     folder.mkdir()
     command = [str(P3L), "torture", "--kills", str(kills), *options, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # 1 is the oracle's word; anything else is not about the store.
+    # 1 is the oracle's finding; other statuses are errors of the test.
     if done.returncode not in (0, 1):
         raise Trouble(f"{P3L} torture: exit status {done.returncode}\n{done.stderr.strip()}")
     said = done.stdout.strip().splitlines()
@@ -27,7 +27,7 @@ def torture(folder: Path, kills: int, *options: str) -> Tuple[int, str]:
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """How many kills lost something: the torture ends with the first."""
+    """Number of kills with a loss: the test ends at the first."""
     kills, readers = (200, 3) if quick else (10_000, 8)
     if not P3L.exists():
         raise Trouble(f"there is no {P3L}\n  remedy: make build")

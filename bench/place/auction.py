@@ -1,9 +1,9 @@
-"""The auction site (`hardmeter auction`), three parts of the bench: what collecting costs, how well cycles are foretold, and the paper's
-scenarios by policy.
+"""The auction site (`hardmeter auction`), three parts of the bench: the cost of collecting, the accuracy of predicted
+cycles, and the paper's scenarios by policy.
 
 Two sites run side by side, one stock, one with placement's modules, and are visited in turn: a machine that drifts drifts alike for both.
 Processor time per request is compared, of Apache, PHP, MariaDB and the analyzer: on a shared machine it is much less noisy than response
-times, which are told beside.
+times, which are printed as well.
 """
 
 import random
@@ -21,10 +21,10 @@ from servers import Playground
 ERROR = Bar(5.0)
 POLICIES = ("paper", "lazy", "soft")
 NO_LOSS = Bar(1.0)
-# Applications whose sections are foretold, and the paper's error.
+# Applications with predicted sections, and the paper's error.
 FORETOLD = {"web": 11.2, "mariadb": 5.7}
-# The paper's section 4.3 asks for the same a thousand times, and a thousand times again. Pages that write are not among them: the thousandth
-# bid for an item is another piece of work than the first.
+# The paper's section 4.3 sends the same request a thousand times, and a thousand times again. Pages that write are
+# excluded: the thousandth bid for an item is different work from the first.
 SAME = (
     "index.html",
     "picture1.svg",
@@ -44,14 +44,14 @@ PAPER = {"accesses": "1.050 observing, 0.953 placing", "volume": "1.025 observin
 
 
 def overhead(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """What collecting costs, in processor time (auction_overhead.py)."""
+    """The cost of collecting in CPU time (auction_overhead.py)."""
     bench = Auction(playground, say, quick)
     for scenario in SCENARIOS:
         yield from auction_overhead.measure(bench.stock, bench.split, scenario, quick, say)
 
 
 def prediction(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """How well cycles are foretold."""
+    """The accuracy of predicted cycles."""
     yield from Auction(playground, say, quick).prediction(quick)
 
 
@@ -72,7 +72,7 @@ class Auction:
 
     @property
     def stock(self) -> Site:
-        """Stock servers; made when they are asked for: predictions need none."""
+        """Stock servers; created on demand: predictions need none."""
         return Site.of(self.playground, "stock", "off", self.data, self.say)
 
     @property
@@ -81,7 +81,7 @@ class Auction:
         return Site.of(self.playground, "split", "collect", self.data, self.say)
 
     def errors(self, policy: str, quick: bool, visit: Callable[[bool], None]) -> Dict[str, List[Foretold]]:
-        """How well each application's kinds are foretold under a policy, when the site is visited so."""
+        """The accuracy of predictions for each application's kinds under a policy, with this load."""
         trace, wanted = self.split.folder / f"trace-{policy}-{visit.__name__}.jsonl", _executions(quick)
         self.split.switch(True)
         with self.split.analyzed(policy, "--no-guard", "--trace", trace, "--interval", "100ms"):
@@ -94,8 +94,8 @@ class Auction:
         return found
 
     def same(self, quick: bool) -> None:
-        """As the paper: one client, each request again and again."""
-        # Some more: sections in which a thread was preempted or moved have no cycles of their own.
+        """As in the paper: one client, each request repeatedly."""
+        # A few more: sections in which a thread was preempted or moved have no cycles of their own.
         times = 2 * _executions(quick) * 5 // 4
         self.say(f"prediction: {len(SAME)} requests, each {times} times, traced")
         with Visitor(self.split) as visitor:
@@ -104,18 +104,22 @@ class Auction:
                     visitor.get(path)
 
     def mixed(self, quick: bool) -> None:
-        """Harder: a kind's requests differ, and two at a time disturb each other. A closed loop: the machine is busy, nothing waits for long."""
+        """Harder: a kind's requests differ, and two concurrent ones disturb each other. A closed loop: the machine is
+        busy, and no request waits for long.
+        """
         self.say("prediction: a bidding mix, traced")
         self.split.visit("--mix", "bidding", "--clients", 2, "--seconds", 10 if quick else 60)
 
     @staticmethod
     def in_percent(kinds: List[Foretold]) -> tuple:
-        """The medians over kinds: of the mean, of the typical error; and the largest of all."""
+        """The medians over kinds of the mean and the typical error; and the largest of all."""
         means, typical = [100 * abs(one.mean) for one in kinds], [100 * one.typical for one in kinds]
         return statistics.median(means), statistics.median(typical), max(100 * one.largest for one in kinds)
 
     def prediction(self, quick: bool) -> List[Figure]:
-        """Equation (2): what equation (1) expected beside what came, for each kind with executions enough."""
+        """Equation (2): the expectation of equation (1) compared with the measurement, for each kind with enough
+        executions.
+        """
         same, mixed = (self.errors("observe", quick, visit).items() for visit in (self.same, self.mixed))
         return [
             *(figure for application, kinds in same for figure in _errors(application, kinds, ERROR)),
@@ -123,7 +127,9 @@ class Auction:
         ]
 
     def by_policy(self, scenario: str, blocks: int) -> List[Figure]:
-        """Response and processor time of a scenario under each policy, over stock servers; the best of ours over the paper's."""
+        """Response and CPU time of a scenario under each policy relative to stock servers; Hardmeter's best policy
+        relative to the paper's.
+        """
         legs = self.legs(scenario, blocks)
         ratios = {
             name: {way: [mine[name] / stock[name] for mine, stock in pairs] for way, pairs in legs.items()} for name in ("seconds", "cpu")
@@ -140,14 +146,15 @@ class Auction:
         return figures + [Figure.of_blocks(f"{scenario}, {best} / paper", against, "x", what, NO_LOSS)]
 
     def legs(self, scenario: str, blocks: int) -> Dict[str, List[tuple]]:
-        """Pairs of runs of a scenario by policy, under the policy and on stock servers: seconds until the last answer, and processor
-        time of a request in us. A policy acts all the time here: its guard, which would end what loses, is off."""
+        """Pairs of runs of a scenario, under the policy and on stock servers: seconds until the last answer, and CPU
+        time per request in us. A policy is always active here: its guard, which would end losses, is off.
+        """
         found: Dict[str, List[tuple]] = {}
         self.split.switch(True)
         for way in ("observe", *self.chance.sample(POLICIES, len(POLICIES))):
             with self.split.analyzed(way, "--no-guard"):
                 self.say(f"{scenario} by policy: {way}")
-                for seed in (1, 2):  # it learns the kinds, and decides
+                for seed in (1, 2):  # the analyzer learns the kinds, and decides
                     self._leg(self.split, scenario, seed)
                 self._leg(self.stock, scenario, 1)
                 found[way] = [self._pair(scenario, block) for block in range(blocks)]
@@ -161,7 +168,7 @@ class Auction:
 
     @staticmethod
     def share(scenario: str) -> float:
-        """Which share of the paper's clients a leg has: it takes some seconds."""
+        """The share of the paper's clients in a leg, which takes a few seconds."""
         return {"accesses": 0.05, "volume": 0.04}[scenario]
 
     def _leg(self, site: Site, scenario: str, seed: int) -> dict:
@@ -172,7 +179,7 @@ class Auction:
 
 
 def _executions(quick: bool) -> int:
-    """So many to learn from, so many to foretell."""
+    """Number of executions to learn from, and to predict."""
     return 100 if quick else EXECUTIONS
 
 

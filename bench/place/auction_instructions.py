@@ -1,11 +1,12 @@
-"""What collecting costs on the auction site in instructions, to stock servers: a measure that a shared machine's noise hardly reaches.
+"""The cost of collecting on the auction site in instructions, relative to stock servers: hardly affected by a shared
+machine's noise.
 
-Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and are asked for the same list of requests again
-and again; the median of lists is taken, since now and then a server does something else beside (0.2 % of a list, seen). Counted are Apache's
-connections and MariaDB's commands, in user mode. Valgrind has no rseq: something stands in for it (place/sections/rseq_stand_in.c), so that
-sections take the way that they take in earnest, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether
-a server finds the next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take
-fewer cycles an instruction than a server's own work.
+Apache (one process) and MariaDB of a site run inside callgrind, stock and with the modules, and serve the same list of requests again and again.
+The median over the lists is taken, because a server sometimes does other work as well (0.2 % of a list were seen). Counted are Apache's
+connections and MariaDB's commands, in user mode. Valgrind has no rseq: place/sections/rseq_stand_in.c replaces it, so that sections run the same
+code as on the real machine, where threads are interrupted now and then. No analyzer probes. Nothing else should run: whether a server finds the
+next packet there already makes 0.1 to 0.2 %. Instructions are not time: what modules add are short loops over text, which take fewer cycles an
+instruction than a server's own work.
 """
 
 import contextlib
@@ -31,9 +32,9 @@ from servers import Playground, undisturbed
 WORKERS = 2
 LISTS, QUICK_LISTS = 5, 3
 START_PATIENCE = 120
-# What is counted: functions that the servers export, whatever symbols they come with.
+# Counted functions: exported by the servers, with any symbols.
 COUNTED = {"apache": "ap_run_process_connection", "mariadb": "do_command*"}
-# What is executed between lists and nowhere else: callgrind writes down what it has counted, and begins anew.
+# Functions executed only between lists: callgrind writes its counts there, and starts again.
 MARKED = {"apache": "ap_send_error_response", "mariadb": "mysqld_list_processes*"}
 RSEQ = MODULES / "sections/rseq_stand_in.so"
 # Valgrind's io_uring never answers.
@@ -41,7 +42,7 @@ MORE_WORDS = {"apache": ["-X"], "mariadb": ["--innodb-use-native-aio=0"]}
 
 
 class Server:
-    """One of a site's servers: how it was started, to be started again inside callgrind."""
+    """One of a site's servers: its command, to restart it inside callgrind."""
 
     def __init__(self, site: Site, name: str):
         pid = getattr(site, name)
@@ -55,7 +56,7 @@ class Server:
         _await(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text(), f"the end of {name}")
 
     def start(self, counts: Path) -> subprocess.Popen:
-        """Inside callgrind, as the account that it had."""
+        """Inside callgrind, under its original account."""
         tool = ["valgrind", "--tool=callgrind", f"--toggle-collect={COUNTED[self.name]}", f"--dump-before={MARKED[self.name]}"]
         tool += [f"--callgrind-out-file={counts}"]
         if isinstance(self.address, str):
@@ -94,7 +95,7 @@ def _await(happened, what: str) -> None:
 
 
 def counted(site: Site, servers: List[Server], scenario: str, lists: int, state: str) -> Dict[str, float]:
-    """Instructions of a list of requests, the median of so many, after one that warms up; by server."""
+    """Instructions of a list of requests by server: the median of `rounds`, after a warm-up."""
     folder = site.folder / "callgrind" / f"{scenario}-{state}"
     folder.mkdir(parents=True, exist_ok=True)
     for one in (folder.parent, folder):
@@ -121,7 +122,8 @@ def counted(site: Site, servers: List[Server], scenario: str, lists: int, state:
 
 
 def _mark(site: Site, visitor: Visitor, files: List[Path]) -> None:
-    """Has callgrind write down the list that has ended, by a page that is not there, and by a command that nobody else gives."""
+    """Makes callgrind write the counts of the finished list, by a missing page, and by a command without other use.
+    """
     visitor.get("no-such-page", 404)
     _ask(site, "SHOW PROCESSLIST")
     for file in files:
@@ -133,7 +135,7 @@ def _ask(site: Site, sql: str) -> str:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Asks it to end, again if need be: Apache's one process goes on accepting if it was about to when it was asked."""
+    """Sends it SIGTERM, repeatedly: Apache's single process continues to accept if it was just about to."""
     while process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -148,7 +150,7 @@ def _total(file: Path) -> int:
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Instructions of a list of requests: collecting and switched off, to stock servers."""
+    """Instructions of a list of requests: collecting and switched off, relative to stock servers."""
     need_modules()
     if not RSEQ.exists():
         raise Trouble(f"there is no {RSEQ}\n  remedy: make build-place")
@@ -170,7 +172,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 def _figures(scenario: str, states: Dict[str, Dict[str, float]]) -> Iterator[Figure]:
     def more(way: str, other: str, names: Sequence[str] = tuple(COUNTED)) -> float:
-        """By how many percent of what `other` takes `way` takes more."""
+        """By how many percent `way` exceeds `other`."""
         mine, theirs = (sum(states[state][name] for name in names) for state in (way, other))
         return 100 * (mine / theirs - 1)
 

@@ -1,4 +1,4 @@
-"""What collecting costs on the auction site: processor time of a request with collecting on, off, and of stock servers.
+"""The cost of collecting on the auction site: CPU time per request with collecting on, off, and of stock servers.
 
 The bar is half a percent, and on a shared machine runs of the same site differ by many. So legs are short (a tenth to a fifth of a second of
 the same requests over a kept connection, so that the same process of Apache and the same thread of MariaDB answer), and follow each other
@@ -17,9 +17,9 @@ from figure import Bar, Figure, interleaved
 
 BAR = Bar(0.5)
 SCENARIOS = ("accesses", "volume")
-# In percent: what the paper says collecting costs, of response time.
+# In percent: the paper's cost of collecting, of response time.
 PAPER = {"accesses": 5.0, "volume": 2.5}
-# After the answer has come Apache and MariaDB put things away.
+# Apache and MariaDB do cleanup work after the answer.
 SETTLE_SECONDS = 0.002
 SECONDS, QUICK_SECONDS = 150, 8
 # Words of items' names (prove/auction/src/words.rs); each makes a statement read all items.
@@ -28,8 +28,9 @@ CATEGORIES, REGIONS, PICTURES = 20, 62, 16
 
 
 def requests(scenario: str, chance: random.Random) -> List[str]:
-    """What a leg asks for: of many accesses a client's list (prove/auction/src/scenario.rs), of much data a picture and a catalogue with
-    some 5,000 statements, a ninth of a client's list."""
+    """The requests of a leg: for many accesses a client's list (prove/auction/src/scenario.rs), for much data a
+    picture and a catalogue with about 5,000 statements, a ninth of a client's list.
+    """
     picture = f"picture{chance.randrange(PICTURES)}.svg"
     category = chance.randint(1, CATEGORIES)
     if scenario == "volume":
@@ -54,7 +55,7 @@ def measure(stock: Site, split: Site, scenario: str, quick: bool, say: Callable[
             for way, values in block.items():
                 found[way].append(sum(values))
             served += sum(block["on"]) / len(block["on"])
-        # The analyzer works all the time: its part of a machine whose servers are busy with nothing else.
+        # The analyzer runs all the time: its share of the servers' CPU time.
         share = (process_seconds(analyzer) - analyzed) / (time.monotonic() - begun)
     per_second = served / max(sum(found["seconds"]) / 2, 1e-9)
     share = 100 * share / per_second
@@ -76,7 +77,7 @@ def measure(stock: Site, split: Site, scenario: str, quick: bool, say: Callable[
 
 
 def _learn(split: Site, scenario: str, chance: random.Random) -> None:
-    """Kinds are new at first, and all their sections are probed; a server that runs for a minute has that behind it."""
+    """All sections of new kinds are probed; a server that has run for a minute is past that."""
     split.switch(True)
     with Visitor(split) as visitor:
         for _ in range(20):
@@ -85,7 +86,9 @@ def _learn(split: Site, scenario: str, chance: random.Random) -> None:
 
 
 def _block(stock: Site, split: Site, scenario: str, chance: random.Random) -> Dict[str, List[float]]:
-    """Processor time of legs, by way; beside, the first and the second leg that was off, and the seconds that those took that were on."""
+    """CPU time of legs, by way; also of the first and the second leg that was off, and the duration of legs that were
+    on.
+    """
     cpu: Dict[str, List[float]] = defaultdict(list)
     asked = requests(scenario, chance)
     sites = {"on": split, "off": split, "stock": stock}

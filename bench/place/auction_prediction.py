@@ -1,4 +1,5 @@
-"""How well the cycles of a request are foretold: equation (1) of the paper before each execution, against what the execution then took.
+"""The accuracy of predicted cycles of a request: equation (1) of the paper before each execution, compared with the
+execution.
 
   bench/place/auction_prediction.py TRACE [WANTED]     every kind of a trace (hardmeter split analyze --trace), the worst first
 
@@ -15,24 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-# Theta and w of equation (1), as libsplit has them by default (split.h).
+# Theta and w of equation (1): libsplit's defaults (split.h).
 THETA, WEIGHT = 100, 0.9
-# As in the paper, section 4.3: so many executions to learn from, so many to foretell.
+# As in the paper, section 4.3: number of executions to learn from, and to predict.
 EXECUTIONS = 1000
 
 
 @dataclass
 class Foretold:
-    """A kind, and how its second thousand of executions compares with what was expected. Errors are shares of what they took."""
+    """A kind, with the errors of predictions for its second thousand of executions, relative to the measured cycles.
+    """
 
     label: str
     executions: int
     cycles: float  # the median
     mean: float  # of (s - m) / m, equation (2)
-    total: float  # what was foretold of all of them together, over what they took, less one
+    total: float  # sum of all predictions over the sum of measurements, minus one
     typical: float  # the median of its absolute value
     largest: float
-    spread: float  # half the distance between the quartiles of cycles, over their median
+    spread: float  # half the interquartile range of cycles, over their median
 
 
 def foretold(trace: Path, application: str, wanted: int = EXECUTIONS) -> List[Foretold]:
@@ -47,7 +49,7 @@ def foretold(trace: Path, application: str, wanted: int = EXECUTIONS) -> List[Fo
 
 
 def read(trace: Path, application: str) -> Tuple[Dict[str, str], Dict[str, list]]:
-    """An application's kinds by their words, and each one's (when it ended, own cycles), where these are known."""
+    """An application's kinds by their text, and each one's (end time, own cycles), where known."""
     labels: Dict[str, str] = {}
     cycles: Dict[str, list] = defaultdict(list)
     with open(trace, encoding="utf-8") as lines:

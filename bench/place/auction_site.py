@@ -12,7 +12,8 @@ from processes import Trouble, children, run
 from servers import HARDMETER, REPOSITORY, Playground, undisturbed
 
 MODULES = REPOSITORY / "build/place"
-# The analyzer looks for the probe's sets at most so long (place/analyzer, probing.rs), and a busy machine is given more.
+# Time limit of the analyzer's search for the probe's sets (place/analyzer, probing.rs), plus a margin for a busy
+# machine.
 SETS_PATIENCE = 90
 
 
@@ -20,11 +21,11 @@ _sites: Dict[Tuple[Path, str], "Site"] = {}
 
 
 class Site:
-    """A site that stays until the playground is left."""
+    """A site that runs until the end of the playground."""
 
     @staticmethod
     def of(playground: Playground, name: str, split: str, data: float, say: Callable[[str], None]) -> "Site":
-        """The same site for each part of a bench that asks for it: to make one takes half a minute."""
+        """One site is shared by all parts of a bench: creating it takes half a minute."""
         key = (playground.folder, name)
         if key not in _sites:
             say(f"making a site: {name}")
@@ -46,16 +47,16 @@ class Site:
         return json.loads((self.folder / name).read_text())
 
     def visit(self, *words) -> dict:
-        """One run of the load generator; its result."""
+        """One run of the load generator; returns its result."""
         command = [HARDMETER, "--quiet", "auction", "--at", self.folder, "--format", "json", *map(str, words)]
         return json.loads(run(command))
 
     def cpu_seconds(self) -> float:
-        """Processor time of Apache with PHP, and of MariaDB, so far: of all their threads, those that ended too."""
+        """CPU time of Apache with PHP, and of MariaDB, so far: of all their threads, including ended ones."""
         return sum(process_seconds(pid) for pid in (self.apache, *children(self.apache), self.mariadb))
 
     def switch(self, on: bool) -> None:
-        """Has the running servers collect or not, as an operator does."""
+        """Switches collecting of the running servers on or off, as an operator does."""
         run([HARDMETER, "split", "off", "--directory", self.segments, *(["--on"] if on else [])])
 
     def remove(self) -> None:
@@ -64,7 +65,7 @@ class Site:
 
     @contextlib.contextmanager
     def analyzed(self, policy: str, *words) -> Iterator[int]:
-        """With an analyzer beside that has found the probe's sets, or found that there are none; its process id."""
+        """With an analyzer that has found the probe's sets, or that there are none; yields its process id."""
         log = open(self.folder / "analyzer.log", "ab")  # pylint: disable=consider-using-with
         command: list = [HARDMETER, "split", "analyze", "--directory", self.segments, "--policy", policy, *map(str, words)]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -74,7 +75,7 @@ class Site:
             self._require(process)
         finally:
             with undisturbed():
-                process.terminate()  # not SIGINT, which a bench started in the background has passed on as ignored
+                process.terminate()  # not SIGINT, which background processes inherit as ignored
                 try:
                     process.wait(timeout=20)
                 except subprocess.TimeoutExpired:
@@ -95,7 +96,7 @@ class Site:
             time.sleep(0.1)
 
     def told(self, analyzer: int) -> dict:
-        """What this analyzer told last (analyzer-state.json)."""
+        """The analyzer's latest state (analyzer-state.json)."""
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
             state = json.loads((self.segments / "analyzer-state.json").read_text())
             if state["pid"] == analyzer:
@@ -113,8 +114,9 @@ def process_seconds(pid: int) -> float:
 
 
 class Visitor:
-    """One connection to a site, kept; one request at a time. Not the load generator, since legs of tenths of a second are too short to
-    start a program for."""
+    """One kept connection to a site; one request at a time. Not the load generator, since starting it would dominate
+    legs of tenths of a second.
+    """
 
     def __init__(self, site: Site):
         self._socket = socket.create_connection(("127.0.0.1", site.port), timeout=120)
@@ -127,7 +129,7 @@ class Visitor:
         self._socket.close()
 
     def get(self, path: str, status: int = 200) -> int:
-        """Asks for a page, which comes with this status; how many bytes it has."""
+        """Requests a page with this expected status; returns its size in bytes."""
         self._socket.sendall(f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head:
@@ -156,7 +158,7 @@ def need_modules() -> None:
 
 
 def spread(values: List[float]) -> float:
-    """Half of the distance between the quartiles over the median: how much blocks differ."""
+    """Half of the interquartile range over the median: the spread of blocks."""
     ordered = sorted(values)
     quarter = len(ordered) // 4
     middle = ordered[len(ordered) // 2]

@@ -1,13 +1,14 @@
-"""What placement wins and loses on ten mixes of synthetic sections: CPU time per request and throughput, on beside off.
+"""Gain and loss by placement on ten mixes of synthetic sections: CPU time per request and throughput, on compared
+with off.
 
 One server (`split-sections`) compares both within itself: stages of a second or two, placement on or off, each block ABBA. So both
-have the same memory in the same sets of the cache, and what differs is who runs where. Several servers a mix, so that one lucky
-layout of memory decides nothing. Beside it the analyzer decides, as in earnest; its first seconds are not counted.
+have the same memory in the same sets of the cache, and what differs is who runs where. There are several servers per mix, so that
+one favourable layout of memory does not decide. The analyzer runs beside and decides, as in production; its first seconds are not counted.
 
-What placement wins where each processor has a cache of its own (`gains`) can be seen only while that is so. In a virtual machine it is so by
-moments: strangers work on the other threads of its cores, or the host puts both of its processors on one core. So stages are short there, and
-between two of them all workers rest while it is looked for how much of L2 goes (place/sections/calm.h). A pair of stages is calm if
-little went before, between, and after them; their own times have no part in that. All pairs together are told beside.
+The gain of placement where each processor has a cache of its own (`gains`) can be measured only while that is so. In a virtual machine that
+holds only at times: other guests work on the other threads of its cores, or the host puts both of its processors on one core. So stages are
+short there, and between two of them all workers rest while the share of lost L2 lines is measured (place/sections/calm.h). A pair of stages is
+calm if little went before, between, and after them; their own times have no part in that. The result of all pairs is printed as well.
 """
 
 import contextlib
@@ -26,18 +27,18 @@ from servers import HARDMETER, REPOSITORY, Playground
 
 SECTIONS = REPOSITORY / "build/place/sections/split-sections"
 MIXES = "ACFHBDEKMN"
-# Where a gain is promised: the processor time of a request is at least 20 % lower.
+# Mixes with an expected gain: CPU time per request at least 20 % lower.
 GAINS, GAIN = "KC", Bar(0.8)
-# The sizes of mixes (1.2 MB, 4 MB) are for an L2 of so many kilobytes (place/sections/mixes.h): two kinds of 1.2 MB gain by placement
-# where one fits into a cache and two do not. On a smaller one all are in proportion to it.
+# The sizes of mixes (1.2 MB, 4 MB) suit an L2 of this many kilobytes (place/sections/mixes.h): two kinds of 1.2 MB
+# gain by placement if one fits into a cache and two do not. For a smaller one all sizes are scaled.
 PROMISED_L2 = 2048
 NO_LOSS = Bar(0.99, at_most=False)
-# A line in eight, as where the probe is calibrated (SPLIT_CALM_SHARE).
+# One line in eight, as in the probe's calibration (SPLIT_CALM_SHARE).
 CALM = 0.125
 
 
 def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """CPU time of K and C under soft; where the L2 is smaller than theirs, of the promised sizes too, without bars."""
+    """CPU time of K and C under soft; with a smaller L2 also with the original sizes, without bars."""
     bench = Mixes(playground, say)
     for mix in GAINS:
         yield from bench.in_calm(mix, "soft", Watch(1, 1, 40, fewest_calm=1) if quick else Watch(6, 12, 370))
@@ -47,8 +48,8 @@ def gains(playground: Playground, quick: bool, say: Callable[[str], None]) -> It
 
 def guarded(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Throughput of all ten under soft and its guard."""
-    # The guard makes up its mind by epochs of up to a second, most of it before the first stage that counts. Stages are short: on a
-    # shared machine a ratio of four stages strays by a tenth whether they last half a second or four.
+    # The guard decides by epochs of up to a second, mostly before the first measured stage. Stages are short: on a
+    # shared machine a ratio of four stages varies by a tenth, whether they last half a second or four.
     plan = Plan(1, 1, 0.5, learning=3, guard=True) if quick else Plan(2, 10, 1, learning=30, guard=True)
     bench = Mixes(playground, say)
     for mix in MIXES:
@@ -64,7 +65,7 @@ def policies(playground: Playground, quick: bool, say: Callable[[str], None]) ->
 
 
 def _l2_kilobytes() -> int:
-    """This machine's, as the kernel has it, PROMISED_L2 at most, and where it does not say."""
+    """This machine's L2 from the kernel, at most PROMISED_L2, which is also the default."""
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         if (index / "level").read_text().strip() == "2":
             return min(PROMISED_L2, int((index / "size").read_text().strip().rstrip("K")))
@@ -72,7 +73,7 @@ def _l2_kilobytes() -> int:
 
 
 def _for_cache(l2: int) -> List:
-    """The sizes of mixes, and, where they are other than promised, shares that are balanced there."""
+    """The sizes of mixes, and for other sizes the balanced shares."""
     return [] if l2 == PROMISED_L2 else ["--l2", l2, "--balance"]
 
 
@@ -82,30 +83,32 @@ def _plain(quick: bool) -> "Plan":
 
 @dataclass(frozen=True)
 class Plan:
-    """How often, and how long a stage."""
+    """Number of servers, and duration of a stage."""
 
     servers: int
     blocks: int
     seconds: float
-    learning: float  # what the analyzer sees before
+    learning: float  # the analyzer's learning time before
     guard: bool = False
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Pairs of short stages, of which those count that were calm: more servers until there are enough with such."""
+    """Pairs of short stages, of which the calm ones count: more servers are started until there are enough with such
+    pairs.
+    """
 
     servers: int  # that have them
     most_servers: int
     pairs: int  # of a server
-    fewest_calm: int = 2  # pairs, for a server to count
+    fewest_calm: int = 2  # minimum calm pairs for a server to count
     seconds: float = 0.04  # of a stage
     settle: float = 0.01
-    learning: float = 14  # until there is a probe, and a plan by it
+    learning: float = 14  # until there is a probe, and a plan that uses it
 
 
 class Mixes:
-    """Compares mixes with themselves."""
+    """Compares mixes with and without placement."""
 
     def __init__(self, playground: Playground, say: Callable[[str], None]):
         if not SECTIONS.exists():
@@ -122,7 +125,9 @@ class Mixes:
         l2: Optional[int] = None,
         throughput_bar: Optional[Bar] = None,
     ) -> List[Figure]:
-        """A mix under a policy, its sizes in proportion to an L2 of so many kilobytes (this machine's), beside itself without placement."""
+        """A mix under a policy, its sizes scaled to an L2 of this many kilobytes (this machine's), compared with
+        itself without placement.
+        """
         cpu, throughput, shares = [], [], []
         l2 = l2 or self.l2
         name = f"{self._named(mix, l2, policy)}{', guarded' if plan.guard else ''}"
@@ -130,7 +135,7 @@ class Mixes:
             self.say(f"mixes: {name}: server {server + 1} of {plan.servers}")
             for block in self._blocks(mix, l2, policy, plan, server):
                 shares.append(_placed(block[True]))
-                # Where the guard let nothing be placed, both did the same: what they differ by is the machine's doing.
+                # If the guard allowed no placement, both sides were the same: their difference is noise.
                 same = plan.guard and shares[-1] == 0
                 cpu.append(1.0 if same else _ratio(block, _cpu))
                 throughput.append(1.0 if same else _ratio(block, _rate))
@@ -145,7 +150,9 @@ class Mixes:
         return of
 
     def in_calm(self, mix: str, policy: str, watch: Watch) -> Iterator[Figure]:
-        """A mix under a policy in calm moments, its sizes in proportion to this machine's L2; and whenever it was. A block is a server."""
+        """A mix under a policy in calm periods, its sizes scaled to this machine's L2; and in all periods. A block is
+        a server.
+        """
         name = self._named(mix, self.l2, policy)
         servers: List[List[Dict[bool, list]]] = []
         calm: List[List[Dict[bool, list]]] = []
@@ -177,7 +184,7 @@ class Mixes:
         return f"{mix}{sizes}, {policy}"
 
     def _pairs(self, mix: str, policy: str, watch: Watch, server: int) -> List[Dict[bool, list]]:
-        """What a server told of its pairs: placement on and off, in either order."""
+        """A server's reported pairs: placement on and off, in either order."""
         warm = round(watch.learning / (watch.seconds + watch.settle))
         order = "".join(self.chance.choice(("10", "01")) for _ in range(watch.pairs))
         words = ["--stages", "1" * warm + order, "--seconds", watch.seconds, "--settle", watch.settle, "--watch"]
@@ -185,7 +192,7 @@ class Mixes:
         return [_by_placement(list(pair)) for pair in zip(stages[::2], stages[1::2])]
 
     def _served(self, mix: str, l2: int, policy: str, guard: bool, words: list) -> List[dict]:
-        """The stages of a server with an analyzer beside it."""
+        """The stages of a server with an analyzer."""
         with tempfile.TemporaryDirectory(prefix="split-mixes-", dir=self.playground.folder) as folder:
             with analyzer(Path(folder), policy, guard):
                 words = [SECTIONS, "--mix", mix, *_for_cache(l2), *words, "--directory", folder, "--format", "json"]
@@ -225,7 +232,7 @@ def _placed(stages: list) -> float:
 
 
 def _ratio(block: Dict[bool, list], value: Callable[[dict], float]) -> float:
-    """Placement on to off, each the mean of its stages."""
+    """Placement on relative to off, each the mean of its stages."""
     on, off = (sum(map(value, block[placing])) / len(block[placing]) for placing in (True, False))
     if on == 0 or off == 0:
         raise Trouble("a stage without requests\n  remedy: a calmer machine")
@@ -234,7 +241,7 @@ def _ratio(block: Dict[bool, list], value: Callable[[dict], float]) -> float:
 
 @contextlib.contextmanager
 def analyzer(folder: Path, policy: str, guard: bool) -> Iterator[None]:
-    """The analyzer on a folder of its own, as long as the block lasts."""
+    """The analyzer with its own folder, for the duration of the block."""
     words = [HARDMETER, "--quiet", "split", "analyze", "--directory", folder, "--policy", policy]
     log = folder / "analyzer.log"
     with open(log, "w", encoding="utf-8") as output:

@@ -1,10 +1,9 @@
-"""How well the occupancy probe tells sections apart, by a single shot: the share that is on the wrong side of the threshold.
+"""The classification error of the occupancy probe by a single shot: the share on the wrong side of the threshold.
 
-Blocks: in each, sets are found and calibrated anew; the thresholds are those of that publication, fixed before the first shot that
-is judged (`split_probe_threshold`), which another process fires at other sections. Judged are fresh sections that stream, write
-and gather. Shots across a context switch are fired again; those next to which lines vanish while nothing is done (the other
-thread of a core at work, in a virtual machine a stranger's) are counted apart, as told by two shots at nothing before and two after, never
-by their own result.
+Blocks: in each, sets are found and calibrated again; the thresholds are those of that publication, fixed before the first shot that is judged
+(`split_probe_threshold`), which another process fires at other sections. Judged are fresh sections that stream, write and gather. Shots across a
+context switch are fired again; those next to which lines vanish while nothing is done (the other thread of a core at work, in a virtual machine
+another guest's) are counted separately, as decided by two shots at nothing before and two after, never by their own result.
 """
 
 import statistics
@@ -29,12 +28,12 @@ BUDGET = 0.005
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Errors of both pairs beside the bar; displaced shares by size; what a probe costs."""
+    """Errors of both pairs with their bars; displaced shares by size; the cost of a probe."""
     if not PROGRAM.exists():
         raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-place")
     blocks, shots = (2, 20) if quick else (8, 60)
     done = []
-    # In memory, as on a machine whose /run is: pages of a file on a disk may be dropped between publication and shots.
+    # In memory, like a machine's /run: pages of a file on a disk may be dropped between publication and shots.
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else playground.folder
     with tempfile.TemporaryDirectory(prefix="hardmeter-probe-", dir=memory) as folder:
         for number in range(blocks):
@@ -82,7 +81,7 @@ class Block:
         )
 
     def wrong(self, pair: Tuple[int, int], chosen: Callable[[Shot], bool]) -> List[bool]:
-        """Of each shot at either size, whether it was taken for the other one."""
+        """For each shot of either size, whether it was taken for the other size."""
         small, large = pair
         threshold = self.thresholds[pair]
         if threshold < 0:
@@ -92,7 +91,9 @@ class Block:
 
 
 def errors(blocks: List[Block]) -> List[Figure]:
-    """Single shots on the wrong side, all blocks together: shots are independent, and errors too few for medians of blocks."""
+    """Single shots on the wrong side, over all blocks: shots are independent, and errors too few for medians of
+    blocks.
+    """
     groups = {
         "": (lambda shot: shot.calm and shot.fresh and shot.shape in JUDGED, BAR, "fresh, calm"),
         ", disturbed too": (lambda shot: shot.fresh and shot.shape in JUDGED, None, "fresh, calm or not"),
@@ -127,7 +128,7 @@ def errors(blocks: List[Block]) -> List[Figure]:
 
 
 def displaced(blocks: List[Block]) -> List[Figure]:
-    """The median share by size: it must grow with it."""
+    """The median share by size, which must increase with it."""
     figures, medians = [], []
     for size in SIZES:
         shares = [
@@ -146,7 +147,7 @@ def displaced(blocks: List[Block]) -> List[Figure]:
 
 
 def costs(blocks: List[Block]) -> List[Figure]:
-    """A prime and a count: few lines gone, and all."""
+    """A prime and a count: with few lines displaced, and with all."""
     figures, per_shot = [], defaultdict(list)
     for block in blocks:
         for size in (16, 512, 4096):
@@ -164,7 +165,7 @@ def costs(blocks: List[Block]) -> List[Figure]:
 
 
 def _among_calm(shots: List[Shot]) -> List[Shot]:
-    """Strangers come and go within some ten milliseconds: a shot counts as calm only where its neighbours are, too."""
+    """Other guests' activity lasts about ten milliseconds: a shot counts as calm only if its neighbours do."""
     calm = [False, *(shot.calm for shot in shots), False]
     return [replace(shot, calm=all(around)) for shot, around in zip(shots, zip(calm, calm[1:], calm[2:]))]
 

@@ -1,8 +1,8 @@
-"""What a section costs that nobody looks at more closely: split_start and split_end around nothing, CPU time of a pair.
+"""The cost of an unsampled section: split_start and split_end around nothing, CPU time of a pair.
 
 Batches of 20,000 pairs by `section_cost` (place/libsplit/test), with keys that are numbers and texts of 40 bytes. Two looks at
 the time stamp counter are in it, and in virtual machines make half of it: they are measured beside. A process lives for some ten
-milliseconds, in which the other thread of the core may be at work or not, which makes a third more: so many short processes, both
+milliseconds, in which the other thread of the core may be at work or not, which costs a third more. Hence many short processes, both
 kinds of key in turns.
 """
 
@@ -23,7 +23,7 @@ KEYS = {"number": "number key", "text": "key of 40 bytes"}
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Nanoseconds of a pair, by kind of key, beside the bar; of a handle's pair, and of what the clock alone costs."""
+    """Nanoseconds of a pair, by kind of key, with the bar; of a handle's pair, and of reading the clock alone."""
     if not PROGRAM.exists():
         raise Trouble(f"there is no {PROGRAM}\n  remedy: make build-place")
     spent: Dict[str, Dict[str, List[float]]] = {key: defaultdict(list) for key in KEYS}
@@ -45,7 +45,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def batches_of(folder: Path, key: str, batches: int) -> Dict[str, List[float]]:
-    """Runs the program: nanoseconds of each batch, by way of calling."""
+    """Runs the program: nanoseconds of each batch, by kind of call."""
     folder.mkdir(mode=0o700, exist_ok=True)
     done = subprocess.run([PROGRAM, folder, str(batches), key], capture_output=True, text=True)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""What the extension costs TPC-C, where it has next to nothing to do: closed runs with it loaded and without, in turn."""
+"""The cost of the extension to TPC-C, where it has almost no effect: closed runs with and without it, in turn."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from servers import HARDMETER, SETTINGS, Playground
 
 BAR = 0.99
 WAREHOUSES = 4
-# One, as of pgbench in transactions.py: with two, the driver takes its processor time from them, and legs differ by more.
+# One, as with pgbench in transactions.py: with two, the driver competes for their processor, and legs vary more.
 CLIENTS = 1
 DATABASE = "tpcc"
 UNLOADED = "RESET session_preload_libraries"
@@ -21,12 +21,12 @@ LOADED = "SET session_preload_libraries = 'ccopt'"
 
 
 class TpccServer:
-    """A server with warehouses; it serves until the playground is left."""
+    """A server with warehouses; it runs until the end of the playground."""
 
     def __init__(self, playground: Playground, extension: tpch.Extension):
         self.folder = playground.folder / "tpcc"
         playground.adopt(self)
-        # The log would be waited for in either way: what is compared is the processor's work.
+        # Both would wait for the log equally: only CPU time is compared.
         settings = {**SETTINGS, "shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "60min"}
         settings.update(extension.server_settings())
         words = [word for item in settings.items() for word in ("--set", "=".join(item))]
@@ -57,7 +57,7 @@ class TpccServer:
         return run([psql, "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement], env=environment).strip()
 
     def leg(self, seconds: int) -> dict:
-        """A closed run: New-Orders a second, and CPU seconds of the server per 1000 of them."""
+        """A closed run: New-Orders per second, and CPU seconds of the server per 1000 of them."""
         file = self.folder.parent / "tpcc-run.json"
         words = ["--mode", "closed", "--clients", CLIENTS, "--connections", CLIENTS, "--ramp", "500ms"]
         words += ["--interval", f"{seconds}s", "--no-check", "--output", file.with_suffix(""), "--overwrite"]
@@ -74,15 +74,15 @@ class TpccServer:
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Throughput and CPU time with the extension loaded, to those without; and the twelve conditions afterwards."""
-    # Many short legs: what others take on a shared machine drifts within seconds, and a block has to lie inside of that.
+    """Throughput and CPU time with the extension relative to those without; and the twelve conditions afterwards."""
+    # Many short legs: other load on a shared machine varies within seconds, and a block must be shorter than that.
     blocks, seconds = (1, 2) if quick else (40, 2)
     chance = random.Random(1)
     extension = tpch.Extension(playground)
     say(f"loading {WAREHOUSES} warehouses")
     server = TpccServer(playground, extension)
     ways = {"stock": UNLOADED, "loaded": LOADED if extension.server_settings() else UNLOADED}
-    server.leg(2)  # makes the procedures, warms the caches
+    server.leg(2)  # creates the procedures, warms the caches
     ratios: Dict[str, List[float]] = {"rate": [], "cpu": []}
     for block in range(blocks):
         say(f"TPC-C: block {block + 1} of {blocks}")

@@ -1,4 +1,6 @@
-"""Q1 by DuckDB on one thread, with its own storage, beside PostgreSQL with the extension: the same rows, in turn."""
+"""Q1 by DuckDB on one thread with its own storage, compared with PostgreSQL with the extension: the same rows, in
+turn.
+"""
 
 import contextlib
 import json
@@ -18,7 +20,7 @@ VERSION = "2.0.0"
 HERE = Path(__file__).resolve().parent
 VENV = REPOSITORY / "build/duckdb"
 
-# The columns as PostgreSQL has them; char and varchar are one type in DuckDB.
+# PostgreSQL's column types; char and varchar are one type in DuckDB.
 COLUMNS = """
     l_orderkey integer, l_partkey integer, l_suppkey integer, l_linenumber integer, l_quantity decimal(15,2),
     l_extendedprice decimal(15,2), l_discount decimal(15,2), l_tax decimal(15,2), l_returnflag varchar,
@@ -28,7 +30,7 @@ COLUMNS = """
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """CPU time of Q1, to DuckDB's."""
+    """CPU time of Q1 relative to DuckDB's."""
     scale, blocks = ("0.1", 2) if quick else ("1", 12)
     python = peer(say)
     server = tpch.server(playground, scale, say)
@@ -61,7 +63,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def peer(say: Callable[[str], None]) -> Path:
-    """A python that has DuckDB, in a folder of its own below build/."""
+    """A python with DuckDB, in a folder below build/."""
     python = VENV / "bin/python"
     probe: list = [python, "-c", "import duckdb"]
     if not python.exists() or subprocess.run(probe, capture_output=True).returncode != 0:
@@ -72,7 +74,7 @@ def peer(say: Callable[[str], None]) -> Path:
 
 
 def _preset(server) -> List[str]:
-    """The settings of config A, as `hardmeter tpch run` has them."""
+    """The settings of config A, from `hardmeter tpch run`."""
     report = server.tpch("--queries", "6", "--blocks", "1", "--warm-up", "0", "--settings", "index-friendly")
     return [f"SET {name} = '{value}'" for name, value in report["settings"].items()]
 
@@ -84,7 +86,8 @@ def _export(server, path: Path) -> None:
 
 
 def _same_answer(ours: list, theirs: list) -> None:
-    """A peer that answers otherwise is none. Its averages are binary fractions, so sums and counts are compared."""
+    """Checks that both give the same answer. DuckDB's averages are binary fractions, so sums and counts are compared.
+    """
     exact = [0, 1, 2, 3, 4, 5, 9]
 
     def values(rows: list) -> list:
@@ -96,7 +99,7 @@ def _same_answer(ours: list, theirs: list) -> None:
 
 
 class Duck:
-    """DuckDB in a process of its own, on one thread, with lineitem in its own storage."""
+    """DuckDB in a separate process, on one thread, with lineitem in its own storage."""
 
     def __init__(self, python: Path, rows: Path, query: str):
         self._process = subprocess.Popen(

@@ -1,4 +1,6 @@
-"""DuckDB at work, for duckdb_peer.py: loads a table, prints the query's answer, then the CPU time of each run asked for."""
+"""DuckDB's process for duckdb_peer.py: loads a table, prints the query's answer, then the CPU time of each requested
+run.
+"""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Counts the instructions of a query in `postgres --single`, by callgrind, within standard_ExecutorRun alone.
+"""Counts the instructions of a query in `postgres --single` with callgrind, within standard_ExecutorRun only.
 
   bench/plan/instructions.py --server DIR [--query N] [--settings 'load:ccopt; ccopt.enabled=on']
 
@@ -79,7 +79,7 @@ def count(
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Q1 with the extension and without. Not shortened by --quick: it is one run each."""
+    """Q1 with the extension and without. Not shortened by --quick: one run each."""
     del quick
     server = tpch.server(playground, SCALE, say)
     extension = tpch.Extension(playground)

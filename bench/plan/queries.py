@@ -68,7 +68,7 @@ def _figures(preset: str, report: dict, scale: str) -> List[Figure]:
 
 
 def _counts(name: str, total: dict, of: int) -> List[Figure]:
-    """How many queries are slower, and how many have another answer."""
+    """Number of slower queries, and of different answers."""
     slower = f"queries whose median ratio to stock is above {SLOWER}: {total['slower']}"
     answers = f"queries whose answer is not stock's, byte for byte, in any run: {total['other_answers']}"
     return [

@@ -1,4 +1,4 @@
-"""What the extension adds to the instructions of short statements, which it has nothing to do with. Free of noise.
+"""The instructions that the extension adds to short statements, which it does not optimise. Free of noise.
 
 The throughput of the same statements (transactions.py) differs from leg to leg by more than the bar on a shared machine.
 """
@@ -14,7 +14,7 @@ from processes import run
 from servers import Playground
 
 BAR = 0.99
-# All of a run with the larger number less all of one with the smaller: without the start, and without first times.
+# The instructions of the larger run minus those of the smaller one: without start-up and first executions.
 FEW, MANY = 100, 600
 DATABASE = "postgres"
 Transaction = Callable[[random.Random], Sequence[str]]

@@ -33,7 +33,7 @@ def scale(quick: bool) -> str:
 
 
 def statements(settings: str) -> List[str]:
-    """Settings as `hardmeter tpch run --variant` has them, as SQL."""
+    """Settings in the form of `hardmeter tpch run --variant`, as SQL."""
     made = []
     for setting in filter(None, (part.strip() for part in settings.split(";"))):
         if setting.startswith("load:"):
@@ -60,7 +60,7 @@ class Extension:
             (self.folder / "ccopt.so").chmod(0o755)
 
     def server_settings(self) -> Dict[str, str]:
-        """By which a server finds the library without its being installed."""
+        """The setting by which a server finds the library without installation."""
         return {"dynamic_library_path": f"{self.folder}:$libdir"} if self._needed else {}
 
     def variants(self) -> List[str]:
@@ -72,7 +72,7 @@ class Extension:
         return statements(self.settings)
 
     def options(self) -> str:
-        """The settings for PGOPTIONS: what a client that knows nothing of them starts its sessions with."""
+        """The settings for PGOPTIONS, with which an unmodified client starts its sessions."""
         words = []
         for setting in filter(None, (part.strip() for part in self.settings.split(";"))):
             if setting.startswith("load:"):
@@ -81,7 +81,7 @@ class Extension:
         return " ".join(words)
 
     def programs(self) -> List[str]:
-        """Options of `hardmeter server start`: PostgreSQL's programs with the extension installed beside them.
+        """Options of `hardmeter server start`: a copy of PostgreSQL's programs with the extension installed.
 
         A server finds its shared files by where its own program lies, relative to the paths compiled in. So a copy of
         the program has a tree of its own, of links to the system's files and of the extension's: nothing is installed
@@ -112,7 +112,7 @@ class Extension:
         return ["--programs", str(inside[0])]
 
     def install(self, connection: Connection, say: Callable[[str], None]) -> None:
-        """CREATE EXTENSION, and lets it measure the machine."""
+        """Runs CREATE EXTENSION, and its calibration of the machine."""
         if not self._needed:
             return
         connection.query("CREATE EXTENSION ccopt")
@@ -133,7 +133,7 @@ class TpchServer(Server):
         self._extension = extension
 
     def load(self, say: Callable[[str], None]) -> None:
-        """Makes the server with its data, and leaves it stopped."""
+        """Creates the server with its data, and leaves it stopped."""
         settings = [word for item in self._settings.items() for word in ("--set", "=".join(item))]
         self._hardmeter("start", "postgres", *settings, *self._extension.programs())
         self._description = json.loads(self._hardmeter("status", "--format", "json"))
@@ -151,7 +151,9 @@ class TpchServer(Server):
         return Connection(socket, self._description["user"], database)
 
     def tpch(self, *words) -> dict:
-        """What `hardmeter tpch run` found. Its status 1 says that answers differ: a figure of ours, no trouble."""
+        """The result of `hardmeter tpch run`. Its status 1 means that answers differ, which is a figure here, not an
+        error.
+        """
         command = [HARDMETER, "--quiet", "tpch", "run", "--server", self.folder, "--format", "json", *words]
         return json.loads(run(["sh", "-c", f'{shlex.join(map(str, command))} || [ $? = 1 ]']))
 
@@ -160,7 +162,7 @@ _made: Dict[str, TpchServer] = {}
 
 
 def server(playground: Playground, scale: str, say: Callable[[str], None]) -> TpchServer:
-    """The server of a scale; made when first asked for."""
+    """The server of a scale, created at the first request."""
     if scale not in _made:
         made = TpchServer(playground, scale, Extension(playground))
         playground.adopt(made)

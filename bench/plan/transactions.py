@@ -1,4 +1,4 @@
-"""What the extension costs where it has nothing to do: pgbench with it loaded and without.
+"""The cost of the extension where it has no effect: pgbench with and without it.
 
 Without a bar: forty blocks on a shared machine leave an interval of several percent around one. statements.py decides.
 """
@@ -25,7 +25,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     figures = []
     with playground.server("native", scale=10, settings=settings).running() as server:
         for name, options in SCRIPTS.items():
-            # One client: two would share two processors with pgbench and the log's writer.
+            # One client: two would share two processors with pgbench and the log writer.
             pgbench = [server.program("pgbench"), "-n", "-c", "1", "-T", str(seconds), *options]
             ways = {"stock": pgbench, "loaded": ["env", f"PGOPTIONS={extension.options()}", *pgbench]}
             run(pgbench, env=server.environment())

@@ -1,4 +1,4 @@
-"""The HTML report: how large it is, how long it takes, and what a browser says of it."""
+"""The HTML report: size, time to write, and checks in a browser."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def large(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def browser(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """What a headless Chromium and axe-core say of a report, opened from disk."""
+    """Checks of a report by a headless Chromium and axe-core, opened from disk."""
     if shutil.which("npm") is None:
         raise Trouble("there is no npm\n  remedy: apt-get install npm chromium")
     if not (CHECK / "node_modules").is_dir():
@@ -40,7 +40,7 @@ def browser(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
         run(["npm", "ci", "--prefix", CHECK, "--ignore-scripts", "--no-audit", "--no-fund", "--silent"])
     page = _report(playground, 100_000 if quick else 1_000_000, say)[0]
     say("opening it in Chromium")
-    # Its status is that of its own checks, or 77 without a browser; the bars here follow from the figures.
+    # Its status is that of its own checks, or 77 without a browser; the bars here use the figures.
     output = run(["node", CHECK / "page.mjs", "--json", page], statuses=(0, 1, 77))
     if output.startswith("skipped"):
         raise Trouble("there is no Chromium\n  remedy: apt-get install chromium, or set CHROMIUM")
@@ -56,7 +56,7 @@ def browser(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def _report(playground: Playground, samples: int, say: Say) -> Tuple[Path, Used]:
-    """A report of so many samples, and what writing it used."""
+    """A report of this many samples, and the resources for writing it."""
     needed = samples * BYTES_PER_SAMPLE
     if shutil.disk_usage(playground.folder).free < 2 * needed:
         raise Trouble(f"no room for a capture of {needed >> 20} MB in /var/tmp\n  remedy: free some space there")
@@ -64,7 +64,7 @@ def _report(playground: Playground, samples: int, say: Say) -> Tuple[Path, Used]
     page: Path = playground.folder / f"show-{samples}.html"
     try:
         say(f"making a capture of {samples} samples")
-        # Its samples lie in this program's code.
+        # Its samples are in this program's code.
         program = playground.server("native").program("postgres")
         run([_make_capture(), capture, str(samples), program])
         say(f"report of {samples} samples")

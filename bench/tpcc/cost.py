@@ -1,7 +1,7 @@
-"""What the driver costs: its CPU time per 1000 New-Orders, beside pgbench that calls the same procedures.
+"""The cost of the driver: its CPU time per 1000 New-Orders, compared with pgbench that calls the same procedures.
 
 Throughput is noisy on a shared machine, CPU time per unit of work is much less so. All drive the same server with 16
-connections and no think time; New-Orders are counted by the server's districts, whoever drives.
+connections and no think time; New-Orders are counted by the server's districts, for every driver.
 """
 
 import random
@@ -26,7 +26,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     database = Database(playground)
     say(f"loading {WAREHOUSES} warehouses")
     database.tpcc("load", "--warehouses", str(WAREHOUSES))
-    _ours(database, "procedures", 2)  # installs the procedures, which pgbench calls too; warms caches
+    _ours(database, "procedures", 2)  # installs the procedures, which pgbench calls, too; warms caches
     chance = random.Random(1)
     ways = [*BARS, "pgbench"]
     driver: Dict[str, List[float]] = {way: [] for way in ways}

@@ -9,12 +9,12 @@ from typing import Sequence
 from processes import Trouble, Used, run, run_measured
 from servers import HARDMETER, Playground
 
-# fsync stays on: a commit waits for the disk, as it does for a user.
+# fsync stays on: a commit waits for the disk, as for users.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "max_connections": "200"}
 
 
 class Database:
-    """One server; it serves until the playground is left."""
+    """One server; it runs until the end of the playground."""
 
     def __init__(self, playground: Playground, name: str = "tpcc"):
         self.folder = playground.folder / name
@@ -36,11 +36,11 @@ class Database:
         return [HARDMETER, "--quiet", "tpcc", *words, "--server", self.folder]
 
     def tpcc(self, *words, statuses: Sequence[int] = (0,)) -> dict:
-        """What a subcommand says, as JSON."""
+        """The JSON output of a subcommand."""
         return json.loads(run(self.command(*words, "--format", "json"), statuses))
 
     def environment(self) -> dict:
-        """By which PostgreSQL's own programs find it."""
+        """Environment variables with which PostgreSQL's programs find it."""
         return dict(
             os.environ,
             PGHOST=self._description["socket_folder"],
@@ -58,7 +58,7 @@ class Database:
         return run(words, env=self.environment()).strip()
 
     def new_orders(self) -> int:
-        """How many New-Orders are in the database, by the districts' counters: nobody's driver has a say in it."""
+        """Number of New-Orders in the database, by the districts' counters: independent of any driver."""
         return int(self.sql("SELECT sum(d_next_o_id) FROM district"))
 
 
@@ -81,7 +81,7 @@ class Run:
 
 
 def run_tpcc(database: Database, *words, check: bool = False) -> Run:
-    """Runs the kit, with its own check of the conditions afterwards or without, and reads the file that it leaves."""
+    """Runs `hardmeter tpcc run`, with or without its check of the conditions, and reads its result file."""
     file = database.folder.parent / "run.json"
     before = database.new_orders()
     whole: list = [*words, "--output", file.with_suffix(""), "--overwrite", *([] if check else ["--no-check"])]

@@ -1,6 +1,6 @@
-"""The server killed by SIGKILL under load, again and again: what it had acknowledged must be there afterwards.
+"""The server is repeatedly killed by SIGKILL under load: acknowledged orders must be there afterwards.
 
-A negative control follows, with `synchronous_commit = off`: the same must tell that orders are lost, or it tells nothing.
+A negative control follows, with `synchronous_commit = off`: the same test must report lost orders, otherwise it proves nothing.
 (`fsync = off` is none: what the kernel has in its page cache outlives a killed process.)
 """
 
@@ -47,7 +47,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     database.sql("SELECT pg_reload_conf()")
     found = []
     for _ in range(control):
-        # PostgreSQL 15's log writer is woken for each page of log: left alone, it leaves an order or two to be lost.
+        # PostgreSQL 15's log writer is woken for each page of log: otherwise it leaves an order or two to be lost.
         writer = database.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
         os.kill(int(writer), signal.SIGSTOP)
         found += _acid(database, 1)
@@ -57,7 +57,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def _acid(database: Database, kills: int) -> list:
-    """The kills, one by one. Exit status 1 is the command's word that something is lost, and no failure of it."""
+    """The kills, one by one. Exit status 1 reports a loss, and is not an error."""
     words = database.command("acid", "--only", "durability", "--kills", str(kills), "--format", "json")
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     try:

@@ -9,18 +9,18 @@ from figure import Bar, Figure
 from servers import Playground
 from terminals import shown
 
-CEILING = 12.86  # New-Orders a minute and warehouse if everything answered at once (clause 4.2)
+CEILING = 12.86  # New-Orders per minute and warehouse if every answer were immediate (clause 4.2)
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """How near the ceiling, and how the verdicts end."""
+    """The distance from the ceiling, and the verdicts."""
     warehouses = int(os.environ.get("HARDMETER_BENCH_WAREHOUSES", "2" if quick else "100"))
     ramp, interval = ("20s", "20s") if quick else ("3m", "10m")
     database = Database(playground, "full")
     say(f"loading {warehouses} warehouses")
     database.tpcc("load", "--warehouses", str(warehouses))
     say(f"running {10 * warehouses} terminals: {ramp} to get going, {interval} measured, then the twelve conditions")
-    # A run of less than 100 warehouses deals decks, whose ceiling is lower: what it reaches is no figure of the bar.
+    # A run with less than 100 warehouses uses decks, whose ceiling is lower: no bar applies to it.
     bar = None if quick else Bar(0.98 * CEILING, at_most=False)
     one = run_tpcc(database, "--ramp", ramp, "--interval", interval, check=True)
     verdicts = shown(one.file)["verdicts"]

@@ -1,4 +1,4 @@
-"""The knee: throughput and CPU per New-Order over 1 to 64 connections, and where `--connections auto` lands."""
+"""The knee: throughput and CPU per New-Order over 1 to 64 connections, and the choice of `--connections auto`."""
 
 import json
 from typing import Callable, List
@@ -13,7 +13,7 @@ BAR_PERCENT = 10
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """How far the throughput at auto's choice lies below the best of the sweep."""
+    """How far the throughput at auto's choice is below the best of the sweep."""
     database = Database(playground, "knee")
     say(f"loading {WAREHOUSES} warehouses")
     database.tpcc("load", "--warehouses", str(WAREHOUSES))

@@ -1,4 +1,4 @@
-"""How long a load of four warehouses takes, and the twelve conditions after a run on them."""
+"""Duration of a load of four warehouses, and the twelve conditions after a run on them."""
 
 import time
 from typing import Callable, List
@@ -12,7 +12,7 @@ LOAD_BAR, AUDIT_BAR = 20, 10
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Seconds on the clock: of a load with keys, vacuum and statistics; of an audit."""
+    """Wall time in seconds: of a load with keys, vacuum and statistics; of an audit."""
     repetitions = 1 if quick else 6
     database = Database(playground, "load")
     loads = []
@@ -26,7 +26,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     audits = []
     for number in range(repetitions):
         say(f"auditing: {number + 1} of {repetitions}")
-        audits.append(database.tpcc("audit", statuses=(0, 1)))  # 1: something is not held
+        audits.append(database.tpcc("audit", statuses=(0, 1)))  # 1: a condition failed
     broken = [
         f"{condition['number']}" for audit in audits for condition in audit["conditions"] if condition["violations"] > 0
     ]

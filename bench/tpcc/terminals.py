@@ -1,4 +1,4 @@
-"""Terminals with keying and think times in one process, against a stub that answers after 2 ms: the driver alone."""
+"""Terminals with keying and think times in one process, with a stub that answers after 2 ms: the driver alone."""
 
 import json
 import subprocess
@@ -11,10 +11,10 @@ from servers import HARDMETER, Playground
 
 SERVICE = "2ms"
 MEBIBYTE = 1 << 20
-# How many terminals, connections for them (rate * 2 ms are busy: 10 and 38, and bursts need more), bars or none.
+# Terminals, their connections (rate * 2 ms are busy: 10 and 38, and bursts need more), bars or none.
 SIZES = [(100_000, 256, Bar(30), Bar(5)), (390_000, 1024, None, None)]
 QUICK_SIZES = [(10_000, 64, Bar(30), Bar(5))]
-# Three cycles until it is steady: terminals begin evenly spread, which is not how they are spread later.
+# Three cycles until the steady state: terminals begin evenly distributed, unlike later.
 RAMP, INTERVAL, QUICK_INTERVAL = 60, 60, 10
 
 # Clauses 5.2.5.7 and 5.2.4.2, by transaction: seconds of keying and of thinking, shares of the two ways of mixing.
@@ -38,7 +38,9 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def shown(result: Path) -> dict:
-    """What the kit says of a result. Its status is 1 if a verdict is short: a minute is no run by the specification."""
+    """The JSON of `hardmeter tpcc show` for a result. Its status is 1 if a verdict is short: a run of a minute does
+    not meet the specification.
+    """
     command = [str(HARDMETER), "tpcc", "show", str(result), "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:
@@ -47,7 +49,7 @@ def shown(result: Path) -> dict:
 
 
 def theory(mix: str, response: float) -> float:
-    """New-Orders a minute of a warehouse's ten terminals, if an answer takes so many seconds on average."""
+    """New-Orders per minute of a warehouse's ten terminals at this mean response time in seconds."""
     shares = SHARES[mix]
     # Terminals pause for whole milliseconds, rounded up.
     cycle = sum(share * (key + think) for share, key, think in zip(shares, KEYING, THINK)) + response + 0.0005
@@ -60,7 +62,7 @@ def figures_of(terminals: int, result: dict, peak: int, memory: Optional[Bar], l
     kinds = summary["kinds"]
     transactions = sum(kind["completed"] for kind in kinds)
     orders = kinds[0]["completed"]
-    # All kinds are sent by one loop: the worst of them, which is no less than that of all together.
+    # One loop sends all transaction types: the worst of them is an upper bound for all together.
     worst = max(kind["lag"]["p99"] for kind in kinds if kind["lag"])
     response = sum(kind["response"]["mean"] * kind["completed"] for kind in kinds) / transactions
     expected = theory(result["order"]["mix"], response)

@@ -1,4 +1,4 @@
-"""What the time model adds to the simulation: the same runs with a machine that has a core and with one that has none."""
+"""The cost of the time model: the same simulations on a machine with a core model and on one without."""
 
 import random
 from pathlib import Path

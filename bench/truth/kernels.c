@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define LINE 64u
-#define KEYS 15u /* of a B-tree's node: 60 bytes of keys, 64 of children */
+#define KEYS 15u /* keys of a B-tree's node: 60 bytes of keys, 64 of children */
 
 static char *memory;
 static uint64_t bytes;
@@ -89,7 +89,7 @@ static uint64_t chase(uint64_t operations) {
 
 /* --- gather: table[index[i]], the indices in order ------------------------------------- */
 
-/* A sixteenth of the table's size: they lie no further away than it. */
+/* A sixteenth of the table's size, so that it is cached at least as well. */
 static uint32_t *gathered, gathered_mask;
 static void set_gather(void) {
   uint64_t state = 7, lines = bytes / LINE;
@@ -168,7 +168,7 @@ static void set_level(const uint32_t *place, const uint32_t *child_place, uint32
 
 static void set_btree(void) {
   uint32_t room = (uint32_t)(bytes / sizeof(struct node));
-  uint32_t *place = take(room * sizeof *place); /* nodes lie in random order */
+  uint32_t *place = take(room * sizeof *place); /* nodes are in random order */
   make_cycle(place, room);
   uint32_t leaves = room / 16 * 15 - 16, below = leaves * 16, used = 0, first = 0, width = 1;
   tree_keys = below;
@@ -184,7 +184,7 @@ static void set_btree(void) {
   munmap(place, room * sizeof *place);
 }
 
-/* An operation is a node: trees of all sizes have it in common. */
+/* An operation is one node, so that trees of all sizes are comparable. */
 static uint64_t btree(uint64_t operations) {
   static uint64_t state = 5;
   uint64_t sum = 0;
@@ -237,7 +237,7 @@ static uint64_t stencil(uint64_t operations) {
   return (uint64_t)to[n + 1];
 }
 
-/* By rows and columns, as written in a first lesson; an operation is a product. */
+/* By rows and columns, the textbook loop; an operation is one product. */
 static uint64_t multiply(uint64_t operations) {
   uint32_t n = side(3);
   const double *a = (const double *)memory, *b = a + (uint64_t)n * n;

@@ -1,7 +1,7 @@
-"""Exposed stall time of 24 kernels, modelled against native.
+"""Exposed stall time of 24 kernels, modelled and native.
 
 Native is the time beyond that of the same kernel in the first level. The model is calibrated by the chases and by the
-stream through memory, which therefore say little; the other twenty are predictions.
+stream through memory, which are therefore not independent; the other twenty are predictions.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Kernel:
 
     @property
     def error_percent(self) -> float:
-        """How far the model is from the machine; of times within the noise, nothing."""
+        """The relative error of the model; None for times within the noise."""
         if max(self.modelled, self.native) < NOISE:
             return 0
         return abs(self.modelled - self.native) / max(self.native, NOISE) * 100
@@ -60,7 +60,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def native_times(program: Path, rounds: int, operations: int, say: Callable[[str], None]) -> Times:
-    """The least of some rounds over all kernels: a machine that is busy for a while is so for all alike."""
+    """The minimum over several rounds of all kernels: a temporarily busy machine affects all equally."""
     kernels = KERNELS + [(kernel, "L1") for kernel in dict.fromkeys(kernel for kernel, _ in KERNELS)]
     times: Times = {}
     for one in range(rounds):

@@ -1,4 +1,4 @@
-"""A model of this machine, calibrated by four of the kernels, and what it says of a kernel."""
+"""A model of this machine, calibrated by four of the kernels, and its predictions."""
 
 import json
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ SOURCE = Path(__file__).resolve().parent / "kernels.c"
 Times = Dict[Tuple[str, str], float]
 
 KIB, MIB = 1 << 10, 1 << 20
-# Bytes of a kernel's memory by where they lie: with an L2 of 1 or 2 MiB, and pages that the TLBs hold up to the third.
+# Sizes of a kernel's memory by level: for an L2 of 1 or 2 MiB, and pages that the TLBs hold up to the third level.
 SIZES = {"L1": 16 * KIB, "L2": 512 * KIB, "L3": 8 * MIB, "memory": 128 * MIB}
-# Where the model's last level ends, whatever the real one is: between the two sizes.
+# The size of the model's last level, whatever the real one is: between the two sizes.
 L3 = 32 * MIB
 L1_LATENCY, WALK = 5, 60
 
@@ -36,7 +36,7 @@ page_walk_latency = {walk}
 
 @dataclass
 class Model:
-    """A machine file and the clock that turns its cycles into nanoseconds."""
+    """A machine file, and the clock rate that converts its cycles to nanoseconds."""
 
     file: Path
     clock_mhz: int
@@ -48,13 +48,13 @@ class Model:
 def compile_kernels(folder: Path) -> Path:
     """The program of all kernels."""
     program = folder / "kernels"
-    # Without vectors, as the simulation has no AVX-512: both run the same instructions.
+    # Without vectors, since the simulation has no AVX-512: both run the same instructions.
     run(["gcc", "-O2", "-fno-tree-vectorize", "-o", program, SOURCE])
     return program
 
 
 def native(program: Path, kernel: str, level: str, operations: int) -> float:
-    """Nanoseconds an operation."""
+    """Nanoseconds per operation."""
     return float(run([program, kernel, str(SIZES[level]), str(operations)]))
 
 
@@ -64,7 +64,7 @@ def calibrate(times: Times, folder: Path, say: Callable[[str], None]) -> Model:
     l2, l3, memory = (round(times["chase", level] / cycle) for level in ("L2", "L3", "memory"))
     line = times["stream", "memory"] / cycle
     clock = round(1000 / cycle)
-    # The page walk of a chase through memory is in its time: the model adds it again.
+    # The measured time of a chase through memory includes the page walk, which the model adds again.
     l3, memory = max(l3, l2 + 1), max(memory - WALK, l3 + 1)
     file = folder / "calibrated.toml"
     caches, core = _caches(l2, l3), _core(max(1, round(line)))
@@ -94,14 +94,13 @@ def _core(line_cycles: int) -> str:
 
 
 def exposed(program: Path, model: Model, folder: Path, kernel: str, level: str, operations: int) -> float:
-    """Modelled nanoseconds an operation that the core stands still: those of a long run less those of a short one, so
-    that the beginning is not in it."""
+    """Modelled stall time in nanoseconds per operation: a long run minus a short one, without the start-up."""
 
     def cycles(count: int) -> float:
         capture = folder / "kernel.data"
         words = [HARDMETER, "--quiet", "record", "--source", "simulated", "--no-causes", "-e", "l1d-miss", "-c", "10007"]
         words += ["-o", str(capture), "--machine", str(model.file), "--", str(program), kernel, str(SIZES[level])]
-        run([*words, str(count)], statuses=(0, 1))  # 1: it ran too briefly for a sample
+        run([*words, str(count)], statuses=(0, 1))  # 1: too short for a sample
         notes = json.loads(Path(f"{capture}.json").read_text())
         if "hidden_latency" not in notes:
             raise Trouble(f"{kernel}: the capture has no exposed latency")

@@ -15,7 +15,7 @@ from postgres import Connection
 from processes import Trouble, run
 from servers import HARDMETER, Playground, Server
 
-# As a tuned server on a small machine has them; what is known of statements needs the extension.
+# As on a tuned server of a small machine; statistics of statements need the extension.
 TUNED = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track_planning": "on",
@@ -49,7 +49,7 @@ SLOWED(fdatasync)
 
 @dataclass(frozen=True)
 class Load:
-    """What pgbench does: its own transaction, unless there is a script."""
+    """A pgbench load: its own transaction, unless there is a script."""
 
     script: str = ""
     clients: int = 2
@@ -65,7 +65,7 @@ class Bed:
     scale: int = 5
     # By ALTER SYSTEM, so that remedies can change them.
     settings: Dict[str, str] = field(default_factory=dict)
-    # Of these `hardmeter server` has its own value on the command line already.
+    # Settings that `hardmeter server` sets on the command line already.
     command_line: Dict[str, str] = field(default_factory=dict)
     slow_sync: bool = False
 
@@ -108,7 +108,7 @@ class TunedServer(Server):
 
 @contextlib.contextmanager
 def running(playground: Playground, bed: Bed) -> Iterator[TunedServer]:
-    """A server of a bed that runs, with pgbench's tables; gone afterwards."""
+    """A running server of a bed, with pgbench's tables; removed afterwards."""
     server = TunedServer(bed, playground.folder)
     playground.adopt(server)
     server.make()
@@ -150,22 +150,24 @@ def under(server: TunedServer, load: Load) -> Iterator[None]:
 
 
 def look(server: TunedServer, seconds: int) -> dict:
-    """What `hardmeter tune` says of the server."""
+    """The report of `hardmeter tune` on the server."""
     words: list = [HARDMETER, "--quiet", "tune", "--server", server.folder, "--database", server.environment()["PGDATABASE"]]
     return json.loads(run([*words, "--seconds", str(seconds), "--format", "json"]))
 
 
 def named(page: dict) -> List[str]:
-    """The remedies of a page, in their order."""
+    """The remedies of a report, in order."""
     return [finding["remedy"] for finding in page["findings"]]
 
 
 def looked(server: TunedServer, load: Load, seconds: int, holder: Optional[str] = None) -> dict:
-    """What is said of the server under a load that has run for a moment, beside a session that holds a transaction."""
+    """The report on the server under a load that has run for a moment, optionally with a session that holds a
+    transaction.
+    """
     connection = server.connect() if holder else None
     try:
         if connection:
-            # Not waited for: a report may run for as long as the load.
+            # Not awaited: a report query may run as long as the load.
             threading.Thread(target=_ask, args=(connection, holder), daemon=True).start()
         with under(server, load):
             time.sleep(1.5)

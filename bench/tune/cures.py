@@ -26,12 +26,12 @@ STATE = """
 
 
 def _commands(finding: dict, which: str) -> List[str]:
-    """The statements among the printed commands; the rest is for people."""
+    """The statements among the printed commands; the others are for administrators."""
     return [command for command in finding[which] if finding["changes"] and not command.startswith("--")]
 
 
 def _active_ms(page: dict) -> float:
-    """Time in the server for a transaction: predicted gains are shares of it."""
+    """Time in the server per transaction: predicted gains are shares of it."""
     look = page["look"]
     transactions = look["database"]["commits"] + look["database"]["rollbacks"]
     if not transactions:
@@ -72,7 +72,7 @@ def _cured(playground: Playground, server: bed.TunedServer, fault: Fault) -> Opt
 
 
 def cured(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """What each remedy gains beside what was predicted, and whether it is undone."""
+    """The gain of each remedy compared with its prediction, and whether it is undone."""
     gone, undone, tried, near, predicted = 0, 0, 0, 0, 0
     cases = [one for one in FAULTS if not UNTRIED.intersection(one.remedies)]
     for one in dict.fromkeys(case.bed for case in cases):

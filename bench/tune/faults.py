@@ -11,13 +11,13 @@ from servers import Playground
 
 Say = Callable[[str], None]
 
-# The place of a remedy that is not named.
+# The rank of a remedy that is not named.
 ABSENT = 99
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault; `remedies` are those that name it. Of an innocent habit: those that must not be advised."""
+    """A fault; `remedies` are those that name it. For an innocent habit: those that must not be advised."""
 
     name: str
     remedies: Sequence[str]
@@ -25,11 +25,11 @@ class Fault:
     plant: Sequence[str] = ()
     uproot: Sequence[str] = ()
     bed: Bed = bed.MAIN
-    # What a session runs before the load begins; the session then stays.
+    # The statement of a session before the load begins; the session then stays open.
     holder: Optional[str] = None
     seconds: int = 6
     vacuum: str = "VACUUM ANALYZE"
-    # What the application does instead, where the remedy is its own; and what an operator chooses, where no program may.
+    # The application's load after its own remedy; and an administrator's setting, where a program may not change it.
     cure: Optional[Load] = None
     # The server that an operator starts instead, where the command line has the setting.
     cure_bed: Optional[Bed] = None
@@ -187,7 +187,7 @@ FAULTS = [
             + ", repeat('x', 10) AS note, repeat('p', 900) AS pad FROM generate_series(1, 100000) i",
             "ALTER TABLE full_pages ADD PRIMARY KEY (id)",
             *(f"CREATE INDEX full_pages_c{n} ON full_pages (c{n})" for n in range(4)),
-            # Each index is used once: it is no useless one.
+            # Each index is used once, so that it does not count as unused.
             *(f"SET enable_seqscan = off; SELECT count(*) FROM full_pages WHERE c{n} = 5" for n in range(4)),
             # A busy disk would be a fault of its own.
             *_set("synchronous_commit = off"),
@@ -260,13 +260,13 @@ def choose(words: Sequence[str]) -> None:
 
 
 def place(found: Sequence[str], wanted: Sequence[str]) -> int:
-    """The place of the first of the wanted among those found, from 1."""
+    """The rank of the first expected remedy among those found, from 1."""
     return next((at for at, remedy in enumerate(found, 1) if remedy in wanted), ABSENT)
 
 
 @contextlib.contextmanager
 def in_place(server: bed.TunedServer, case: Fault) -> Iterator[None]:
-    """The server with what a case plants."""
+    """The server with the case's fault planted."""
     for sql in case.plant:
         server.query(sql)
     if case.plant:
@@ -279,7 +279,7 @@ def in_place(server: bed.TunedServer, case: Fault) -> Iterator[None]:
 
 
 def _looked(playground: Playground, cases: Sequence[Fault], say: Say) -> Iterator[tuple]:
-    """Each case with the remedies that are named while it is planted; those of one bed share its server."""
+    """Each case with the remedies named while it is planted; cases of one bed share its server."""
     for one in dict.fromkeys(case.bed for case in cases):
         with bed.running(playground, one) as server:
             for case in (case for case in cases if case.bed is one):
@@ -290,7 +290,7 @@ def _looked(playground: Playground, cases: Sequence[Fault], say: Say) -> Iterato
 
 
 def planted(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """At which place each planted fault is named."""
+    """The rank at which each planted fault is named."""
     places = []
     for fault, found in _looked(playground, FAULTS, say):
         at = place(found, fault.remedies)
@@ -312,7 +312,7 @@ def planted(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def innocent(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """How many rules of thumb are advised where they are no faults."""
+    """Number of innocent habits for which remedies are advised."""
     advised = []
     for case, found in _looked(playground, INNOCENT, say):
         if place(found, case.remedies) != ABSENT:

@@ -1,4 +1,4 @@
-"""Healthy servers, what a look costs, and how long it takes to the first finding."""
+"""Healthy servers, the cost of an observation, and the time to the first finding."""
 
 import time
 from typing import Callable, Dict, Iterator
@@ -61,7 +61,7 @@ def cost(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def onset(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """From the start of the command, as a user types it, to its first screen with a finding."""
+    """From the start of the command to its first screen with a finding."""
     seconds = []
     with bed.running(playground, bed.MAIN) as server:
         server.query("CREATE TABLE ox AS SELECT i AS id, i % 20000 AS customer FROM generate_series(1, 200000) i")

@@ -1,4 +1,4 @@
-"""Causes and verdicts of sharing where they are known: programs whose every miss can be computed."""
+"""Known causes and verdicts of sharing: programs whose misses can all be computed."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ TESTS = REPOSITORY / "tests"
 TURNS = "500"
 
 # Figure, program of tests/microkernels with its arguments, machine of tests/machines, event, the routine whose misses
-# count, and the cause of all of them but a few. Of `small`: L1D has 16 sets of 4 ways, 64 lines of 64 bytes.
+# count, and the cause of nearly all of them. In `small`, L1D has 16 sets of 4 ways, 64 lines of 64 bytes.
 KNOWN = [
     ("stride over one set", ["walk", "load", "1024", "5", "0", "1000"], "small", "l1d-miss", "main", "conflict"),
     ("twice the cache", ["walk", "load", "64", "128", "0", "200"], "small", "l1d-miss", "main", "capacity"),

@@ -1,5 +1,6 @@
-"""One recording of pgbench with ten clients: what its addresses are, for which statements they were touched, and which
-lines the clients fight for; held against pg_buffercache and `perf c2c report`."""
+"""One recording of pgbench with ten clients: objects at its addresses, their statements, and contended lines;
+compared with pg_buffercache and `perf c2c report`.
+"""
 
 import contextlib
 import json
@@ -13,7 +14,7 @@ from processes import Trouble, run
 from servers import HARDMETER, Playground, Server
 
 EVENTS = "l1d-miss/period=211/,l2-miss/period=211/"
-# Of sharing alone: perf adds up the samples of all events, and a miss by coherence is one of L1D as well.
+# Only sharing events: perf adds up the samples of all events, and a coherence miss is also one of L1D.
 EVENTS_OF_SHARING = "coherence-miss/period=7/,invalidation/period=7/"
 CORES = "4"
 
@@ -31,12 +32,12 @@ PAGE = 8192
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Figures of objects, queries and sharing. With --quick a tenth as long, which start-up then weighs down."""
     transactions = "20" if quick else "200"
-    # Buffers that hold the whole database: none is used again, so that pg_buffercache, asked at the end, tells of all.
+    # Buffers for the whole database: none is reused, so that pg_buffercache at the end lists all.
     server = playground.server("native", scale=10, settings={"shared_buffers": "256MB"})
     with server.running(), contextlib.closing(server.connect()) as connection:
         connection.query("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
     say(f"recording pgbench -c 10 -t {transactions} at scale 10 on {CORES} simulated cores")
-    # The buffers of the server that was recorded, told by itself before it goes.
+    # The buffers of the recorded server, queried before it ends.
     script = f"pgbench -n -c 10 -t {transactions} >/dev/null 2>&1 && psql -XAt -F '|' -c \"$BUFFERS\""
     programs = Path(server.program("pgbench")).parent
     environment = dict(server.environment(), BUFFERS=BUFFERS)
@@ -49,7 +50,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def _record(server: Server, events: str) -> list:
-    """What stands before the words of the command to run."""
+    """The command line before the words of the command to run."""
     record = [HARDMETER, "--quiet", "record", "--source", "simulated", "-e", events, "--cores", CORES]
     return [*record, "-o", server.capture, "--server", server.folder, "--"]
 
@@ -101,7 +102,7 @@ def _objects(server: Server, buffers: Dict[Tuple[str, int], int]) -> List[Figure
 
 
 def _pages(notes: Path, buffers: Dict[Tuple[str, int], int]) -> Tuple[int, int]:
-    """Pages in the notes that lie where the server says, and all of them.
+    """Pages in the side file that agree with the server, and all of them.
 
     Buffer N begins at a multiple of the page size from the first: origin - (N - 1) * 8192 is one address for all pages
     if both are right. Pages that are in no buffer any more cannot be checked: a table that was truncated.
@@ -163,8 +164,9 @@ def _sharing(server: Server) -> Figure:
 
 
 def _score(why: dict) -> List[Figure]:
-    """How often the classifier for hardware samples, not told the causes, decides, and how often it is then right.
-    There is no bar: the issue asks for the score to be known."""
+    """How often the classifier for hardware samples, without the recorded causes, decides, and how often it is right.
+    Without a bar: the score is reported.
+    """
     figures = []
     for event in why["events"]:
         score, name = event.get("score"), event["event"]
@@ -190,7 +192,7 @@ def _score(why: dict) -> List[Figure]:
 
 
 def _lines_of_perf(capture: Path) -> Dict[int, int]:
-    """Loads that hit a line modified elsewhere, by line, as `perf c2c report` lists them."""
+    """Loads that hit a line modified elsewhere, by line, from `perf c2c report`."""
     if not shutil.which("perf"):
         raise Trouble("perf is not installed\n  remedy: make setup")
     text = run(["perf", "c2c", "report", "-i", capture, "--stdio"])

@@ -1,4 +1,4 @@
-"""What looking into a server costs it: pgbench under `hardmeter record` with and without object snapshots.
+"""The cost of observing a server: pgbench under `hardmeter record` with and without object snapshots.
 
 Both recordings are the same but for `--no-objects`: first touches of pages (page faults carry a data address, on any
 machine) and the timer, so that there is something to look up. They take turns beside one running pgbench
@@ -15,7 +15,7 @@ BAR_PERCENT = 2.0
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Throughput lost to object snapshots, and where it goes."""
+    """Throughput lost to object snapshots, and its causes."""
     figures = []
     with playground.server("native").running() as server:
         record = [HARDMETER, "--quiet", "record", "--source", "hardware", "-e", "cpu-clock,page-faults"]

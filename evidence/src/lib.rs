@@ -6,7 +6,7 @@
 //! | [`Median`] | the median of repeated measurements, by order statistics |
 //! | [`Share`], [`count_interval`] | a share of samples (Wilson), a count of events (Byar) |
 //! | [`Sample`] | means and their differences and ratios (Student, Welch) |
-//! | [`Sequence`] | a difference that is looked at after every pair (always-valid) |
+//! | [`Sequence`] | a difference that is tested after every pair (always-valid) |
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
 //! | [`number`] | counts and durations as people read them |
 //! | [`page`] | the frame, style sheet and tables of every HTML page |

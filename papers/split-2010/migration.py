@@ -1,4 +1,4 @@
-"""Runs split-migration (place/sections), or reads what it printed before."""
+"""Runs split-migration (place/sections), or reads its saved output."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ def arguments(documentation, more=None):
 
 
 def measured(given):
-    """The result, as split-migration's JSON has it."""
+    """The result as split-migration prints it in JSON."""
     if given.result:
         return json.loads(given.result.read_text())
     if not os.access(given.program, os.X_OK):

@@ -1,4 +1,5 @@
-"""The auction site for tables 5, 7 and 8: the measurements of bench/place/auction.py, printed beside the paper."""
+"""Measures the auction site for tables 5, 7 and 8 with bench/place/auction.py and prints the paper's figures beside.
+"""
 
 import argparse
 import pathlib
@@ -17,13 +18,13 @@ from servers import Playground  # noqa: E402
 
 
 def with_auction(documentation, work):
-    """Parses the command line, makes the sites, and works on them; the exit status."""
+    """Parses the command line, makes the sites and measures them; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=documentation.split("\n")[0], epilog=documentation, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, few repetitions: does it work?")
     given = parser.parse_args()
-    # A request to end takes the way of Ctrl-C: servers are cleared away.
+    # SIGTERM is handled like Ctrl-C, so that the servers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Playground() as playground:
@@ -37,12 +38,12 @@ def with_auction(documentation, work):
 
 
 def response_times(bench, quick, scenario):
-    """Prints table 7 or 8: seconds until the last answer, stock, collecting, placing."""
+    """Prints table 7 or 8: seconds until the last answer for stock, collecting, placing."""
     legs = bench.legs(scenario, 2 if quick else 6)
     theirs = THEIRS[scenario]
     rows = {way: [mine["seconds"] for mine, _ in pairs] for way, pairs in legs.items()}
     rows["off"] = [stock["seconds"] for pairs in legs.values() for _, stock in pairs]
-    # Each run to the stock one beside it: a machine that is slower for a minute is slower for both.
+    # Each run is divided by the stock run next to it: a machine that is slower for a minute is slower for both.
     ratios = {way: statistics.median(mine["seconds"] / stock["seconds"] for mine, stock in pairs) for way, pairs in legs.items()}
     print(f"{TITLES[scenario]}; {driver.in_words(driver.machine())}")
     print(f"  {'':<26} {'here, s':>9} {'least':>8} {'most':>8} {'n':>3} {'to stock':>9}   {'the paper, s':>12} {'to stock':>9}")

@@ -1,4 +1,4 @@
-"""What the article says: Kuroki, Izuta, Ozawa, Doi, TPC-C on a large SMP (in Japanese, 2001)."""
+"""The figures of the article: Kuroki, Izuta, Ozawa, Doi, TPC-C on a large SMP (in Japanese, 2001)."""
 
 WAREHOUSES = 39_000
 TERMINALS = 390_000
@@ -17,7 +17,7 @@ SCREENING = {
     "packets": ("packets of a network card", 5_000, 50_000),
     "syscalls": ("system calls of the system", 30_000, None),
 }
-# Effective multiplicity's example: CPU time, waits, time of a wait, in ms.
+# The article's example of effective multiplicity: CPU time, number of waits, time of a wait, in ms.
 EXAMPLE = (40, 16, 10)
 
 # Clauses 5.2.3, 5.2.5.7: New-Order, Payment, Order-Status, Delivery, Stock-Level.
@@ -37,5 +37,5 @@ def cycle(shares, think_factor=1.0):
 
 
 def per_warehouse(shares, response, think_factor=1.0):
-    """New-Orders a minute of ten terminals."""
+    """Returns the New-Orders per minute of ten terminals."""
     return 600 * shares[0] / (cycle(shares, think_factor) + response)

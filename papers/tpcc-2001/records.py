@@ -1,4 +1,5 @@
-"""Figure 3's line of records, until today. Of its points our copy of the article has the last two only, in the text."""
+"""Figure 3's line of records, until today. The available copy of the article has only the last two of its points,
+in the text."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ class Record:
     ours: bool = False
 
 
-# "article": in the article; "read": read in a source; "memory": not verified. Round where the sources are.
+# "article": in the article; "read": read in a source; "memory": not verified. Values are rounded where the sources
+# round.
 RECORDS = [
     Record(2001.6, 455_818, "128 CPUs, one system", "article"),
     Record(2001.7, 709_220, "32 nodes of 8 CPUs", "article"),
@@ -25,7 +27,9 @@ RECORDS = [
 
 
 def svg(records, title):
-    """Rates by year, on a logarithmic scale. Filled: published TPC results; hollow: ours, which is none."""
+    """Draws rates by year on a logarithmic scale. Filled: published TPC results; hollow: Hardmeter's own, which is
+    not a TPC result.
+    """
     width, height, left, right, top, bottom = 760, 420, 110, 30, 50, 50
     years = (2000, math.ceil(max(record.year for record in records) + 1))
     decades = (
@@ -51,7 +55,7 @@ def svg(records, title):
     published = [record for record in records if not record.ours]
     line = " ".join(f"{at_x(one.year):.1f},{at_y(one.rate):.1f}" for one in sorted(published, key=lambda one: one.year))
     parts.append(f'<polyline points="{line}" fill="none" stroke="#888" stroke-dasharray="4 3"/>')
-    labels = []  # over everything else
+    labels = []  # over all other marks
     below = {True: -math.inf, False: -math.inf}  # where the last label ended, at the left and at the right of its point
     for record in sorted(records, key=lambda one: -one.rate):
         x, y = at_x(record.year), at_y(record.rate)

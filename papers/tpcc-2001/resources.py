@@ -1,4 +1,4 @@
-"""The article's first step: what hardware a rate needs. Bytes are those of a loaded database of ours, the rest is counted.
+"""The article's first step computes the hardware that a rate needs. Bytes are those of a database loaded by Hardmeter, the rest is computed.
 
 The I/O model: each transaction touches pages by the specification's distributions; the pages touched most often lie in memory
 (no replacement is better, so the reads are the fewest possible); each other touch is a read, and a write if it changes
@@ -12,13 +12,15 @@ import article
 PAGE = 8192
 CHECKPOINT_SECONDS = 1800  # at most (clause 5.5.2.2)
 DAYS, MINUTES_A_DAY = 60, 480  # clause 4.2.3: 60 days of 8 hours
-# Rows of a leaf page of our indexes: bytes of an entry, with its tuple header and a fill of 90 %.
+# Rows per leaf page of Hardmeter's indexes: bytes of an entry, with its tuple header and a fill of 90 %.
 LEAF_ROWS, LEAF_ROWS_BY_NAME = 366, 150
 
 
 @dataclass
 class Pages:
-    """Pages that are alike: how many, touched how often a second each, and how much of that changes them."""
+    """A group of equal pages: their number, the touches of each per second, and the share of touches that change
+    them.
+    """
 
     name: str
     count: float
@@ -40,13 +42,15 @@ def nurand(a_bits: int, low: int, high: int):
 
 
 def folded(shares, rows):
-    """Shares of pages that hold so many rows each, in order."""
+    """Returns the shares of pages that hold `rows` rows each, in order."""
     rows = max(1, round(rows))
     return [sum(shares[at : at + rows]) for at in range(0, len(shares), rows)]
 
 
 def page_classes(sizes, warehouses, rates):
-    """All pages that transactions touch at random; `rates`: transactions a second by kind, of the whole system."""
+    """Returns all pages that transactions touch at random; `rates`: transactions per second by kind, of the whole
+    system.
+    """
     new_order, payment, status, delivery, level = (rate / warehouses for rate in rates)
     tables, loaded = sizes["tables"], sizes["warehouses"]
     rows_of = {name: table["rows"] / table["pages"] for name, table in tables.items()}
@@ -58,15 +62,16 @@ def page_classes(sizes, warehouses, rates):
             classes.append(Pages(name, warehouses * copies, share * touches / copies, share * changes / copies))
 
     items = nurand(13, 1, 100_000)
-    # Ten lines an order, each reads and changes a row of STOCK; Stock-Level reads those of 20 orders.
+    # Each of ten lines per order reads and changes a row of STOCK; Stock-Level reads those of 20 orders.
     stock = (10 * new_order + 200 * level, 10 * new_order)
     add("stock", folded(items, rows_of["stock"]), *stock)
     add("stock, index", folded(items, LEAF_ROWS), stock[0], 0)
-    # By number: New-Order, 40 % of payments and order-statuses, and the customers of the ten orders of a delivery, which changes
-    # them. Ten districts are alike.
+    # By number: New-Order, 40 % of Payments and Order-Statuses, and the customers of a Delivery's ten orders, which
+    # it changes. The ten districts have equal distributions.
     by_number = nurand(10, 1, 3000)
     numbered = (new_order + 0.4 * (payment + status) + 10 * delivery, 0.4 * payment + 10 * delivery)
-    # By name: three rows on average, of which one changes. One was loaded in order of the names, the others lie anywhere.
+    # By name: three rows on average, one of which changes. One of the tables was loaded in the order of names; the
+    # rows of the others are spread at random.
     uniform = [1 / 3000] * 3000
     ordered = nurand(8, 0, 999) + [0.0] * 2000
     by_name = [(one + 2 * other) / 3 for one, other in zip(ordered, uniform)]
@@ -78,12 +83,12 @@ def page_classes(sizes, warehouses, rates):
         classes.append(Pages("customer", 10 * warehouses, touches / 10, changes / 10))
     add("customer, index", folded(by_number, LEAF_ROWS), numbered[0], 0, copies=10)
     add("customer, index of names", folded(uniform, LEAF_ROWS_BY_NAME), named, 0, copies=10)
-    # Order-Status reads a customer's last order: one page each of ORDERS, of its index, of ORDER-LINE, anywhere.
+    # Order-Status reads a customer's last order: one random page each of ORDERS, its index, and ORDER-LINE.
     for name, pages in (("orders", "orders"), ("order_line", "order_line")):
         count = tables[pages]["pages"] / loaded
         add(f"{name}, last order", [1 / count] * round(count), status, 0)
-    # Deliveries read and change orders that follow each other: a page serves several, and is not needed again. As pages that
-    # are touched once a day they are never worth keeping.
+    # Deliveries read and change consecutive orders: a page serves several and is not needed again. Pages touched once
+    # a day are never worth keeping.
     for name, per_order in (("orders", 1), ("order_line", 10)):
         pages = 10 * delivery * per_order / rows_of[name]
         classes.append(Pages(f"{name}, delivered", warehouses * pages * 86400, 1 / 86400, 1 / 86400))
@@ -92,7 +97,7 @@ def page_classes(sizes, warehouses, rates):
 
 @dataclass
 class Disk:
-    """What goes to disks, a second."""
+    """Disk operations per second."""
 
     reads: float
     writes: float
@@ -120,7 +125,7 @@ def disk_traffic(classes, memory):
 
 @dataclass
 class Space:
-    """Bytes: of the tables without and with indexes, and what 60 days add."""
+    """Bytes of the tables without and with indexes, and the growth in 60 days."""
 
     tables: dict
     loaded: float
@@ -145,7 +150,7 @@ def space(sizes, warehouses, rate, payments_per_order):
 
 
 def screened(name, rate):
-    """What the article's table says of a rate."""
+    """Prints what the article's table requires for a rate."""
     what, low, high = article.SCREENING[name]
     if rate < low:
         verdict = "no worry"

@@ -1,5 +1,6 @@
 /*
- * The first inputs of the fuzzer: small stores with one of everything, as verify_fuzz.c takes them.
+ * The seed inputs of the fuzzer: small stores with every kind of structure, in the form of
+ * verify_fuzz.c.
  *
  *   make_corpus FOLDER           the fuzzer's
  *   make_corpus FOLDER golden    two of the stores, each as store and log, for test/golden

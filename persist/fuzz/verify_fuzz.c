@@ -4,8 +4,8 @@
  *   byte 0      flags (below)
  *   bytes 2, 3  pages of the file; the log follows
  *
- * Flipping bits does not find a valid CRC-32C, so with the flags the entry point makes checksums right
- * before the store sees them, and what is behind them is tried out. All commands run over it, in
+ * Bit flips do not find a valid CRC-32C, so the flags make the entry point correct the checksums
+ * before the store reads them, to test the code after the check. All commands run over it, in
  * memory: nothing is written to a disk.
  */
 #include <stdio.h>
@@ -18,10 +18,10 @@
 #include "tool.h"
 
 enum {
-  SEAL_PAGES = 1, /* page checksums are made right */
-  SEAL_LOG = 2,   /* headers and frames of the log likewise, and the chain of frames */
-  NUMBER = 4,     /* pages say the number of their place */
-  WRITE = 8,      /* opened for writing: garbage collected, objects made */
+  SEAL_PAGES = 1, /* correct page checksums */
+  SEAL_LOG = 2,   /* correct checksums of headers and log frames, and the chain of frames */
+  NUMBER = 4,     /* pages have the number of their place */
+  WRITE = 8,      /* open for writing: collect garbage, make objects */
   HEAD = 4
 };
 
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 /* ---- making checksums right ---- */
 
-/* The hashes of type records, as far as these lie in the page: layouts are to be tried out, too. */
+/* The hashes of type records within the page: layouts are tested, too. */
 static void seal_types(p3l_page *page) {
   uint8_t *bytes = (uint8_t *)page;
   for (size_t at = offsetof(p3l_type_page, records);;) {
@@ -56,7 +56,7 @@ static void seal_pages(uint8_t *file, size_t pages, uint8_t flags) {
   }
 }
 
-/* As log.c has it: the checksum of a header's 56 bytes is at byte 20 of them. */
+/* As in log.c: the checksum of a header's 56 bytes is at byte 20 of them. */
 enum { LOG_HEADERS = 4, LOG_SECTOR = 512, LOG_HEADER_BYTES = 56, LOG_CHECKSUM = 20 };
 
 static void seal_log(uint8_t *log, size_t length) {
@@ -109,7 +109,7 @@ static void look(p3l_pager *pager, const p3l_recovery *recovery, FILE *to) {
   p3l_pager_read_many(pager, numbers, sizeof(numbers) / sizeof(*numbers), ignore, NULL, NULL);
 }
 
-/* Of a store that looks sound, what is written must be sound, too: the catalog, the lists. */
+/* If a store appears sound, changes must keep it sound, too: the catalog, the lists. */
 static void change(p3l_pager *pager, FILE *to) {
   const p3l_gc_options all = {0};
   const uint64_t sizes[] = {16, 3000, 200, 9000, 64, 4000};

@@ -1,4 +1,4 @@
-/* What the test of p3l.py looks at: gdb stops it at look_here(). */
+/* The program for the test of p3l.py: gdb stops it at look_here(). */
 #include <cstdio>
 
 #include "p3l.hpp"
@@ -9,7 +9,7 @@ struct part {
   p3l::pptr<part> to[3];
 };
 P3L_CLASS(part, part, 1);
-struct c_part { /* the same as a C program has it */
+struct c_part { /* the same type as in a C program */
   int id;
   char payload[3000];
   c_part *to[3];
@@ -23,7 +23,7 @@ extern "C" __attribute__((noinline)) void look_here(part *first, c_part *as_c, b
   asm volatile("" ::"r"(first), "r"(as_c), "r"(large) : "memory");
 }
 
-/* Where an object is in the store, for the test to compare with. */
+/* The place of an object in the store, for the test to compare with. */
 template <class T>
 static void tell(const char *name, T *object) {
   std::uint64_t address = p3l::kept<T>(object).number() & ~P3L_SURROGATE_BIT;
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
         first->to[k] = next;
         next->to[0] = first;
       }
-      first->to[2] = first->to[1]; /* two slots that lead to one object */
+      first->to[2] = first->to[1]; /* two slots with the same object */
       store.set_root("first", first);
       store.set_root("large", store.make<block>());
       tell("first", first);
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   p3l::store store(argv[1]);
   part *first = store.root<part>("first");
   block *large = store.root<block>("large");
-  if (first->to[1]->id != 3) return 1; /* now that slot has been read, the others not */
+  if (first->to[1]->id != 3) return 1; /* now that slot is swizzled, the others are not */
   look_here(first, reinterpret_cast<c_part *>(first), large);
   printf("%d\n", first->to[0]->id.get());
 }

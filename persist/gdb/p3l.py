@@ -3,7 +3,7 @@
 A pointer that was not read yet is no address but a surrogate (p3l_access.h), which gdb would print as
 0x8000000000012080. With this script it is
 
-    18:128 (not resident)               page 18, byte 128; nobody has come to it yet
+    18:128 (not resident)               page 18, byte 128; not accessed yet
     18:128 -> 0x7f2a40001080            the object is in memory, only this slot has not been healed
     0x7f2a40001080 (part 18:128)        an address in persistent memory: what lies there, from where
 
@@ -61,7 +61,7 @@ def bits_before(words, index):
 
 
 class Place:
-    """Something in persistent memory: of which store, which object, where that is in the store."""
+    """A place in persistent memory: its store, object, and position in the store."""
 
     def __init__(self, store, object_address, offset, type_id, flags):
         self.store = store
@@ -90,7 +90,7 @@ def type_name(store, type_id):
 
 
 def library_symbol(name):
-    """A variable of the library; None: the program has none, or no debugging information of it."""
+    """A variable of the library; None if it is missing or has no debugging information."""
     symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
     if symbol is None:
         return None
@@ -164,7 +164,7 @@ def place_of(address):
 
 
 def page_state(store, number):
-    """What the library knows of a page (page_state.h), or None."""
+    """The library's state of a page (page_state.h), or None."""
     states = store["pages"]
     if not int(states) or not int(states["top"]) or number >> 18 >= int(states["top"]["count"]):
         return None
@@ -176,7 +176,7 @@ def page_state(store, number):
 
 
 def resident_in(store, byte):
-    """Where the byte of the store is in memory, or None."""
+    """The memory address of a byte of the store, or None."""
     number, offset = byte // PAGE, byte % PAGE
     state = page_state(store, number)
     if state is None or not state["known"]:
@@ -213,7 +213,7 @@ def resident(word, slot):
 
 
 def show(word, slot):
-    """How a pointer is printed; None: as gdb does it, for it has nothing to do with a store."""
+    """How to print a pointer; None: gdb's default, since it does not refer to a store."""
     try:
         if is_surrogate(word):
             address = resident(word, slot)
@@ -296,7 +296,7 @@ def pointer_named(argument):
 
 
 def address_of(argument):
-    """Where the object that an expression leads to is, and its type; it has to be resident."""
+    """The address and type of the object that an expression refers to; it must be resident."""
     word, slot, target = pointer_named(argument)
     if not is_surrogate(word):
         return word, target
@@ -418,7 +418,7 @@ within the library, for the call would wait for it for ever."""
                 )
             )
         except gdb.error as failure:
-            # The fault handler threw, or ended the process: gdb has undone that.
+            # The fault handler threw, or ended the process: gdb has reverted the call.
             raise gdb.GdbError(
                 "%s cannot be made resident, or gdb cannot call the program: %s"
                 % (show_address(word & ADDRESS), str(failure).split(",")[0].split("\n")[0])
@@ -428,7 +428,7 @@ within the library, for the call would wait for it for ever."""
 
 
 class Follow(gdb.xmethod.XMethodWorker):
-    """Operators of pptr<T>, so that `print p->to[1]->id` calls nothing in the program."""
+    """Operators of pptr<T>, so that `print p->to[1]->id` calls no function in the program."""
 
     def __init__(self, name, target):
         self.name = name

@@ -13,7 +13,7 @@
  *   p3l_set_root(store, "first", first);
  *   p3l_commit(store, &error);
  *
- * What a program promises:
+ * Obligations of a program:
  *  1. Every pointer in a persistent object is declared (P3L_TYPE, the plugin, p3l.hpp), is loaded
  *     through one of the interfaces (p3l_access.h), and leads to a persistent object of the same store,
  *     into one (interior pointers are fine), or is NULL. A pointer to other memory makes the commit
@@ -58,9 +58,9 @@ typedef struct p3l_field {
 } p3l_field;
 
 /*
- * Converts an object that an earlier version of the program stored: `new_object` is zeroed and has
- * the present size of the type. Surrogates may be copied unchanged; do not load through them.
- * @return false if the object cannot be converted (the fault handler is called).
+ * Converts an object that an earlier version of the program stored: `new_object` is zeroed and
+ * has the present size of the type. Surrogates may be copied unchanged; do not load through
+ * them. @return false if the object cannot be converted (the fault handler is called).
  */
 typedef bool (*p3l_upgrade)(const void *old_object, size_t old_bytes, uint32_t old_version,
                             void *new_object, size_t new_bytes);
@@ -69,11 +69,11 @@ typedef struct p3l_type {
   const char *name;          /* the same in every program that opens the store */
   uint32_t version;          /* of the layout, from 1; the programmer's */
   uint32_t bytes;            /* sizeof */
-  const p3l_field *pointers; /* ascending; ends with a NULL name */
-  p3l_upgrade upgrade;       /* from any other version; NULL: other versions are refused at open */
+  const p3l_field *pointers; /* ascending; terminated by a NULL name */
+  p3l_upgrade upgrade;       /* from any other version; NULL: open refuses other versions */
 } p3l_type;
 
-/** Registers a type in this process; the descriptor must live as long. P3L_TYPE calls it. A second
+/** Registers a type in this process; the descriptor must stay valid. P3L_TYPE calls it. A second
  * type of the same name must be equal to the first. */
 void p3l_register_type(const p3l_type *type);
 
@@ -89,7 +89,7 @@ void p3l_register_type(const p3l_type *type);
   __attribute__((constructor)) static void p3l_register_##identifier(void) {                    \
     p3l_register_type(&p3l_type_of_##identifier);                                               \
   }                                                                                             \
-  struct p3l_described_##identifier /* takes the semicolon */
+  struct p3l_described_##identifier /* consumes the semicolon */
 /* Describes T to the library under the name `identifier`. The fields are P3L_POINTERS(T, field). */
 #define P3L_TYPE(identifier, T, version, ...) \
   P3L_TYPE_UPGRADED(identifier, T, version, NULL, __VA_ARGS__)
@@ -108,14 +108,14 @@ typedef struct p3l_options {
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB */
-  /* Copy objects in the order in which the program reaches them, from small stores too: pointers are
-   * faster to follow later, and slower the first time (docs/persist.md). */
+  /* Copy objects in the order of their first access, also from small stores: later pointer
+   * accesses are faster, the first ones slower (docs/persist.md). */
   bool discovery_order;
-  /* With read_only: no process may write meanwhile, so that pages of a store of more than 64 MB are
-   * used where the page cache has them. */
+  /* With read_only: no process may write meanwhile, so that pages of a store above 64 MB are
+   * used directly in the page cache. */
   bool excludes_writers;
-  /* How many places of memory, of up to 4 KB, each commit compares with the store, to find changes that
-   * were not reported. 0: one; P3L_AUDIT_ALL: all, for tests. */
+  /* Number of memory areas, of up to 4 KB each, that each commit compares with the store to find
+   * unreported changes. 0: one; P3L_AUDIT_ALL: all, for tests. */
   uint32_t audit_places;
 } p3l_options;
 
@@ -130,15 +130,15 @@ typedef struct p3l_options {
  * p3l_status.h for files that cannot be opened or are damaged. `*store` is set with P3L_OK only. */
 p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **store,
                   p3l_error *error);
-/** Aborts a running transaction, checkpoints, closes. No other thread may be in the store.
- * @return the result of the checkpoint; the store is closed in any case. */
+/** Aborts a running transaction, checkpoints, closes. No other thread may use the store. @return
+ * the result of the checkpoint; the store is closed in any case. */
 p3l_code p3l_close(p3l_store *store, p3l_error *error);
 
-/** Goes on to the version that was committed last, of a store that is open for reading while another
- * process may write to it. Waits for the readers of this process. Every pointer held outside the store
- * dangles, but to pinned objects (an object that was deleted meanwhile stays as it was while pinned).
- * What was not changed stays in memory. Of other stores nothing changes.
- * @return P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
+/** Advances to the version committed last, for a store opened for reading while another process
+ * may write to it. Waits for the readers of this process. Every pointer held outside the store
+ * becomes invalid, except to pinned objects (a pinned object that was deleted meanwhile keeps
+ * its contents). Unchanged objects stay in memory. Other stores are not affected. @return
+ * P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
  * the store can only be closed. */
 p3l_code p3l_refresh(p3l_store *store, p3l_error *error);
 
@@ -160,16 +160,17 @@ void p3l_on_fault(p3l_fault_handler handler, void *state);
  * P3L_NO_MEMORY; P3L_BROKEN: an earlier sync failed. */
 p3l_code p3l_begin(p3l_store *store, p3l_error *error);
 /**
- * Makes the changes durable.
- * @return P3L_OK: they are on stable storage. P3L_MISUSE: a change that was not reported was found (at
- * this commit or one before; p3l_options.audit_places). Other codes: memory and store are as before
- * p3l_begin(), except P3L_BROKEN (pager.h, invariant 3).
+ * Makes the changes durable. @return P3L_OK: they are on stable storage. P3L_MISUSE: an
+ * unreported change was found (of this transaction or an earlier one;
+ * p3l_options.audit_places). Other codes: memory and store are as before p3l_begin(), except
+ * P3L_BROKEN (pager.h, invariant 3).
  */
 p3l_code p3l_commit(p3l_store *store, p3l_error *error);
 /** Restores every object; pointers to objects made since p3l_begin() dangle. */
 void p3l_abort(p3l_store *store);
 
-/** A reader's scope; nests. Waits for the writer. Not within a transaction of the same thread. */
+/** A reader's scope; may be nested. Waits for the writer. Not allowed within a transaction of
+ * the same thread. */
 void p3l_enter(p3l_store *store);
 void p3l_leave(p3l_store *store);
 
@@ -181,8 +182,8 @@ void p3l_leave(p3l_store *store);
  * @return NULL on failure: p3l_failure() has the reason, and the commit fails with it.
  */
 void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near);
-/** The same for an array that may have one element: the address behind its last element belongs to it,
- * as to all arrays. Of a single object it may be the next object's, and is not to be stored. */
+/** The same for an array, possibly of one element: the address after its last element belongs to
+ * it. For a single object that address may be the next object's, and must not be stored. */
 void *p3l_allocate_array(p3l_store *store, const p3l_type *type, size_t count, const void *near);
 /** Deletes the object that begins at `object`; its space is freed when the transaction commits.
  * Pointers to it dangle; p3l verify finds them. */
@@ -198,37 +199,37 @@ const p3l_error *p3l_failure(p3l_store *store);
 #define p3l_new_near(store, identifier, near) \
   ((p3l_instance_of_##identifier *)p3l_allocate((store), &p3l_type_of_##identifier, 1, (near)))
 
-/** The size of an object in bytes, rounded up to 16; of an array, all elements and the byte behind its
- * end, so that the address behind its last element belongs to it. */
+/** The size of an object in bytes, rounded up to 16; of an array, all elements and one byte
+ * more, so that the address after its last element belongs to it. */
 size_t p3l_extent(const void *object);
 
-/** The store whose persistent memory this is; NULL: other memory. */
+/** The store that contains this persistent memory; NULL for other memory. */
 p3l_store *p3l_store_of(const void *address);
 
 /** The object's type in this program, or NULL. */
 const p3l_type *p3l_type_of(const void *object);
 
-/** Named objects, where a program begins. A name has at most 55 bytes. p3l_root returns NULL if there
- * is no such name; setting a NULL object removes the name. Setting needs a transaction, which cannot
- * commit after a failure. */
+/** Named objects, the entry points of a program. A name has at most 55 bytes. p3l_root returns
+ * NULL if there is no such name; setting a NULL object removes the name. Setting needs a
+ * transaction, which cannot commit after a failure. */
 void *p3l_root(p3l_store *store, const char *name);
 p3l_code p3l_set_root(p3l_store *store, const char *name, void *object);
 
-/** The surrogate of an object, or of a byte within one: to keep outside the store, to print, to hash.
- * P3L_LD of a slot that holds it gives the address again. */
+/** The surrogate of an object, or of a byte within one: to keep outside the store, to print, to
+ * hash. P3L_LD of a slot with it returns the address. */
 void *p3l_surrogate(const void *address);
 
 /* ---- residency ---- */
 
 /**
- * Makes resident what is reachable from `object` by at most `depth` pointers, reading many pages at
- * a time. Ends early at the store's memory limit. Skips dangling and unreadable pointers: following
- * them reports the error.
- * @return the number of objects on the way.
+ * Makes resident what is reachable from `object` by at most `depth` pointers, reading many
+ * pages at a time. Stops at the store's memory limit. Skips dangling and unreadable pointers:
+ * following them reports the error. @return the number of objects visited.
  */
 size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth);
-/** Decides whether a slot is followed: `field` is that one slot, count 1, with the name of its field (C++ makes
- * one field of pptrs side by side). Must not use the store, nor leave by longjmp or throw. */
+/** Decides whether to follow a slot: `field` is that one slot, count 1, with the name of its
+ * field (C++ merges adjacent pptrs into one field). Must not use the store, nor leave by
+ * longjmp or throw. */
 typedef bool (*p3l_follow)(void *state, const p3l_type *type, const p3l_field *field);
 /** As p3l_prefetch, by chosen pointers only: `follow`, if not NULL, is called once for each slot of each
  * type, not of each object. All pointers of an unknown type are followed. */
@@ -238,22 +239,22 @@ size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l
 /** Keeps an object at its address until the same number of p3l_unpin(). Pins the megabyte around it. */
 void p3l_pin(const void *object);
 void p3l_unpin(const void *object);
-/** Evicts objects until at most `bytes` of memory are used, as far as pins allow. Every pointer held
- * outside the store and not pinned dangles.
- * @return P3L_OK; P3L_MISUSE: within a scope or transaction. */
+/** Evicts objects until at most `bytes` of memory are used, as far as pins allow. Every unpinned
+ * pointer held outside the store becomes invalid. @return P3L_OK; P3L_MISUSE: within a scope or
+ * transaction. */
 p3l_code p3l_evict(p3l_store *store, uint64_t bytes, p3l_error *error);
 
 /** Counters of a store since it was opened. */
 typedef struct p3l_statistics {
-  uint64_t swizzled;         /* slow paths taken: slots swizzled, or looked up in vain */
-  uint64_t objects_copied;   /* made resident one by one, in the order of discovery */
-  uint64_t pages_adopted;    /* made resident as a page, its objects in place */
+  uint64_t swizzled;         /* slow paths taken: slots swizzled, or lookups that failed */
+  uint64_t objects_copied;   /* made resident one by one, in the order of first access */
+  uint64_t pages_adopted;    /* made resident as a page, with its objects in place */
   uint64_t pages_read;       /* from the file or the log's images */
   uint64_t reads;            /* requests that read them */
-  uint64_t objects_upgraded; /* to the version that this program has */
+  uint64_t objects_upgraded; /* converted to the version of this program */
   uint64_t evictions;        /* sweeps */
   uint64_t objects_evicted;
-  uint64_t memory_bytes; /* held now for objects, pages and their tables */
+  uint64_t memory_bytes; /* in use for objects, pages and their tables */
   uint64_t memory_peak;
   uint64_t cards_written; /* first writes to a card in a transaction */
   uint64_t commits;

@@ -1,5 +1,5 @@
 /*
- * P3L for C++17, any compiler: a pointer type that is followed as fast as a plain one.
+ * P3L for C++17, any compiler: a pointer type as fast as a plain one.
  *
  *   struct part { std::uint32_t id; p3l::pptr<part> to[3]; };
  *   P3L_CLASS(part, part, 1);
@@ -13,19 +13,19 @@
  *   for (part *p = store.root<part>("first"); p; p = p->to[0]) ...
  *
  * Rules:
- *  1. A pptr<T> is a slot of p3l_access.h, eight bytes, the same as a C program's `T *`. Whatever
- *     leaves it is an address: reading one is a check (test, js) and, the first time, p3l_swizzle().
- *     In a loop take a plain pointer out of it once (`part *p = q->to[k];`) and use that.
- *  2. Copying a pptr into a local variable reads it: the copy holds an address and lives as long as
- *     one (p3l.h, "How long pointers live"). Assigning one slot of a store to another copies what it
- *     holds, and fetches nothing. A pointer carried into another store is found out at the commit.
+ *  1. A pptr<T> is a slot of p3l_access.h, eight bytes, the same as a C program's `T *`. Reading it
+ *     gives an address: a check (test, js) and, the first time, p3l_swizzle(). In a loop read a
+ *     plain pointer from it once (`part *p = q->to[k];`) and use that.
+ *  2. Copying a pptr into a local variable reads it: the copy holds an address and is valid as long
+ *     as one (p3l.h, "How long pointers live"). Assigning one slot of a store to another copies its
+ *     contents without fetching the object. The commit detects a pointer into another store.
  *  3. Assigning to a pptr or a field<T> reports the change automatically; other members are changed
- *     through edit(). Objects made in the transaction under way need neither.
+ *     through edit(). Objects made in the current transaction need neither.
  *  4. Failures are exceptions (p3l::error), those of the C interface's fault handler too: making the
  *     first store installs one that throws. Nothing that reads a pptr is noexcept, therefore.
  *
- * Which members are pptrs is found by making one object of the class when the program starts: there
- * is no list of fields to forget one in.
+ * The pptr members of a class are found by constructing one object of it at program start: there is
+ * no list of fields to maintain.
  */
 #ifndef P3L_HPP
 #define P3L_HPP
@@ -70,7 +70,7 @@ inline void check_type(const char *root, const void *object, const p3l_type *exp
   throw error(cause);
 }
 
-/* Bytes [from, to) of a class: a member that is followed. */
+/* Bytes [from, to) of a class: a member to be followed. */
 struct member {
   const p3l_type *type; /* nullptr ends a list */
   std::size_t from, to;
@@ -127,7 +127,7 @@ class store {
     std::swap(store_, other.store_);
     return *this;
   }
-  /* What was committed is in the log even if closing fails; to hear of it, close(). */
+  /* Committed changes are in the log even if closing fails; call close() to get its errors. */
   ~store() {
     if (store_) p3l_close(store_, nullptr);
   }
@@ -172,11 +172,12 @@ class store {
       for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
     return first;
   }
-  /* Of an object or an array; pointers to it dangle. */
+  /* For an object or an array; pointers to it become invalid. */
   void erase(void *object) { p3l_delete(store_, object); }
 
-  /* The object of that name, nullptr if there is no such name. P3L_WRONG_TYPE if T is a class that P3L_CLASS
-   * made known, and the object is of another; T may be a base of the object's class, or void. */
+  /* The object of that name, nullptr if there is no such name. P3L_WRONG_TYPE if T is registered
+   * by P3L_CLASS and the object has another class; T may be a base of the object's class, or
+   * void. */
   template <class T>
   T *root(const char *name) {
     void *object = p3l_root(store_, name);
@@ -192,7 +193,7 @@ class store {
   std::size_t prefetch(const void *object, unsigned depth) {
     return p3l_prefetch(store_, object, depth);
   }
-  /* Through these members alone: prefetch(first, 7, &part::to, &connection::to). */
+  /* Through these members only: prefetch(first, 7, &part::to, &connection::to). */
   template <class... T, class... M>
   std::size_t prefetch(const void *object, unsigned depth, M T::*...members) {
     const detail::member chosen[] = {detail::member_of(members)..., {nullptr, 0, 0}};
@@ -248,7 +249,7 @@ class transaction {
   }
 
  private:
-  p3l_store *store_; /* nullptr: it is over */
+  p3l_store *store_; /* nullptr: it has ended */
 };
 
 template <class F>
@@ -276,7 +277,7 @@ class scope {
   p3l_store *store_;
 };
 
-/* An object that stays where it is, and a pointer to it that may be kept anywhere. */
+/* A pinned object, and a pointer to it that may be kept anywhere. */
 template <class T>
 class pin {
  public:

@@ -41,9 +41,9 @@ extern "C" {
 #define P3L_SURROGATE_ADDRESS (~UINT64_C(0) >> 8)
 
 /*
- * The range of virtual memory that holds all resident persistent objects, and a byte for each card of
- * it: 0 if the running transaction has not changed the card. Read only; zero before the first store
- * is opened, so that no address lies within.
+ * The range of virtual memory that holds all resident persistent objects, and a byte for each
+ * card of it: 0 if the running transaction has not changed the card. Read only; zero before the
+ * first store is opened, so that no address is inside.
  */
 typedef struct p3l_memory {
   uintptr_t base;  /* address of the first byte */
@@ -62,11 +62,11 @@ static inline bool p3l_is_persistent(const void *address) {
 static inline bool p3l_is_surrogate(const void *pointer) { return (intptr_t)pointer < 0; }
 
 /*
- * The slow path of a load: makes the object resident and returns its address; writes it to `slot` if
- * that lies in persistent memory and still holds `surrogate`. The store is the slot's; for a slot
- * elsewhere the one that p3l_use() chose, or the only one that is open. Errors (corrupt page, dangling
- * pointer, disk error, no memory) go to the handler of p3l_on_fault(), which does not return here.
- * Any thread.
+ * The slow path of a load: makes the object resident and returns its address; writes it to
+ * `slot` if that is in persistent memory and still holds `surrogate`. The store is the slot's;
+ * for a slot elsewhere the one selected by p3l_use(), or the only open one. Errors (corrupt
+ * page, dangling pointer, disk error, no memory) go to the handler of p3l_on_fault(), which does
+ * not return here. Any thread.
  */
 void *p3l_swizzle(void *slot, const void *surrogate);
 
@@ -76,7 +76,8 @@ void *p3l_swizzle(void *slot, const void *surrogate);
  */
 void p3l_will_write(void *address, size_t bytes);
 
-/** Call it before you change [address, address + bytes); does nothing in memory that is not persistent. */
+/** Call it before changing [address, address + bytes); no effect for memory that is not
+ * persistent. */
 static inline void p3l_dirty(void *address, size_t bytes) {
   uintptr_t offset = (uintptr_t)address - p3l_persistent_memory.base;
   if (offset >= p3l_persistent_memory.bytes || bytes == 0) return;
@@ -103,9 +104,10 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 #endif
 
 /*
- * What the slot at `place` holds. Volatile: one whole load, as a relaxed atomic one is, but gcc needs
- * no register for its address. Of an atomic one it makes that address, which only the slow path asks
- * for, at every load: three of ten instructions that checks cost in a traversal of OO1.
+ * The contents of the slot at `place`. Volatile: one complete load, as a relaxed atomic one, but
+ * gcc needs no register for its address. For an atomic load gcc computes that address, which
+ * only the slow path needs, every time: three of the ten instructions that checks cost in a
+ * traversal of OO1.
  */
 #if P3L_LOAD_ORDER == __ATOMIC_RELAXED
 #define P3L_SLOT_VALUE(place) (*(__typeof__(*(place)) volatile *)(place))
@@ -114,9 +116,9 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 #endif
 
 /*
- * p3l_swizzle() as checks call it. clang lets a value lie where the slow path wants it on the fast path, too,
- * and f(p->next) wants it as the first argument: as the second it costs a move. gcc does not mind, and
- * is the slower for a slow path that is said to be cold.
+ * p3l_swizzle() as called by checks. clang keeps a value in the slow path's argument register on
+ * the fast path, too, and f(p->next) needs it as the first argument: as the second it costs a
+ * move. gcc is not affected, and is slower if the slow path is marked cold.
  */
 #if defined(__clang__) && defined(__x86_64__)
 void *p3l_swizzle_value(const void *surrogate, void *slot);

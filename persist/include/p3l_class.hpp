@@ -1,6 +1,4 @@
-/*
- * The C++ interface: how classes are registered with stores. Rules in p3l.hpp, which includes this.
- */
+/* The C++ interface: registration of classes. Rules in p3l.hpp, which includes this. */
 #ifndef P3L_CLASS_HPP
 #define P3L_CLASS_HPP
 
@@ -12,13 +10,15 @@
 
 namespace p3l {
 
-/* What P3L_CLASS made known of T. If the compiler complains here of an incomplete type, T has none. */
+/* The description of T by P3L_CLASS. A compiler error about an incomplete type here means that T
+ * has none. */
 template <class T>
 struct class_of;
 
 namespace detail {
 
-/* A p3l_type with all that it points to; never destroyed, as the library keeps the address. */
+/* A p3l_type with all parts that it points to; never destroyed, since the library keeps the
+ * address. */
 template <class T>
 class description {
   static_assert(!std::is_polymorphic<T>::value,
@@ -79,8 +79,8 @@ class description {
 }  // namespace detail
 
 /*
- * For P3L_CLASS_UPGRADED, from one earlier version: Convert(const Old &, New &) fills in what is
- * zeroed. In it slots are copied as they are, pptr to pptr; nothing can be followed.
+ * For P3L_CLASS_UPGRADED, from one earlier version: Convert(const Old &, New &) fills in a zeroed
+ * object. In it slots are copied unchanged, pptr to pptr, and pointers cannot be followed.
  *
  *   P3L_CLASS_UPGRADED(part, part, 2, (p3l::upgrade<1, part_1, part, convert>));
  */
@@ -97,7 +97,7 @@ bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_ve
 }
 
 /*
- * Makes the class T known under the name `identifier`, the same in every program and language. At
+ * Registers the class T under the name `identifier`, the same in every program and language. At
  * global scope, once in a program or in a header. Layouts of other versions are refused, or
  * upgraded: see p3l_upgrade.
  */

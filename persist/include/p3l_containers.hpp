@@ -1,5 +1,6 @@
 /*
- * P3L for C++17: vector, string and unordered_map in a store, made of pptrs as a class of your own is.
+ * P3L for C++17: vector, string and unordered_map in a store, built from pptrs like user-defined
+ * classes.
  *
  *   struct entry { std::uint64_t count; p3l::vector<std::uint64_t> lines; };
  *   P3L_CLASS(entry, entry, 1);
@@ -9,8 +10,8 @@
  *   store.transact([&] { (*words)["tree"].lines.push_back(7); });
  *
  * Rules:
- *  1. They live in a store: as members of persistent classes, as elements of each other, or made by
- *     store.make<>(). One elsewhere is empty, and adding to it is P3L_MISUSE.
+ *  1. They are stored in a store: as members of persistent classes, as elements of each other, or
+ *     made by store.make<>(). One elsewhere is empty, and adding to it is P3L_MISUSE.
  *  2. Elements are read as const. What changes an element reports it: edit(), operator[] of a map, and
  *     the members that add and remove. Changes are made within a transaction.
  *  3. Persistent classes have no destructors: call clear() before the owner is erased, or what they
@@ -46,7 +47,7 @@ struct is_slot : std::false_type {};
 template <class T>
 struct is_slot<pptr<T>> : std::true_type {};
 
-/* Slots and numbers have a type for each size; classes are what P3L_CLASS says. */
+/* Slots and numbers have a type for each size; classes have that of P3L_CLASS. */
 template <class T>
 const std::string &name_of() {
   static const std::string name = [] {
@@ -89,7 +90,7 @@ std::uint32_t version_of() {
 
 /* ---- memory ---- */
 
-/* The store that a container lies in. */
+/* The store that contains a container. */
 inline p3l_store *store_around(const void *container) {
   p3l_store *store = p3l_store_of(container);
   if (__builtin_expect(store != nullptr, 1)) return store;
@@ -107,7 +108,7 @@ T *room_for(p3l_store *store, std::size_t count, const void *near) {
   return static_cast<T *>(room);
 }
 
-/* What an element holds goes with it, if it says how: containers do. */
+/* Erases the contents of an element, if it has clear(), as containers do. */
 template <class T, class = void>
 struct has_clear : std::false_type {};
 template <class T>
@@ -180,7 +181,7 @@ class vector {
   pptr<T> first_;
   field<std::uint64_t> size_, capacity_;
 
-  /* Slots keep what they hold, fetched or not: elements are moved as bytes. */
+  /* Slots keep their contents, fetched or not: elements are moved as bytes. */
   void grow(std::size_t least) {
     std::size_t twice = 2 * capacity_, count = twice > least ? twice : least > 4 ? least : 4;
     p3l_store *store = detail::store_around(this);
@@ -286,7 +287,7 @@ class unordered_map {
     return found ? &found->value : nullptr;
   }
   bool contains(key_view key) const { return search(key) != nullptr; }
-  /* A value that is about to change; nullptr: not found. */
+  /* A value for changing; nullptr: not found. */
   V *edit(key_view key) {
     entry *found = search(key);
     return found ? &p3l::edit(found->value) : nullptr;
@@ -410,8 +411,8 @@ class unordered_map {
 
 namespace detail {
 
-/* One name for each instance, from those of its elements; refused at open if one of them has another
- * version than the store's. */
+/* One name for each instance, composed of its elements' names; open refuses it if an element's
+ * version differs from the store's. */
 template <class C>
 const p3l_type *describe(const std::string &name, std::uint32_t version) {
   static const std::string *kept = new std::string(name);

@@ -1,6 +1,6 @@
 /*
- * The C++ interface: members of persistent objects, pptr<T> and field<T>, and how other members are
- * changed. Rules in p3l.hpp, which includes this.
+ * The C++ interface: members of persistent objects, pptr<T> and field<T>, and reporting changes
+ * of other members. Rules in p3l.hpp, which includes this.
  */
 #ifndef P3L_PPTR_HPP
 #define P3L_PPTR_HPP
@@ -21,7 +21,7 @@ namespace p3l {
 
 namespace detail {
 
-/* p3l_dirty() of one T: a number that is aligned never lies across two cards. */
+/* p3l_dirty() of one T: an aligned number never spans two cards. */
 template <class T>
 inline void dirty_whole(T *place) {
   if constexpr (alignof(T) == sizeof(T) && sizeof(T) <= P3L_CARD_BYTES) {
@@ -35,8 +35,8 @@ inline void dirty_whole(T *place) {
 }
 
 /*
- * The object under construction whose pptrs are being looked for: each constructor of pptr asks
- * whether it runs within. `bytes` is 0 at all other times, so that the answer is no.
+ * The object under construction whose pptrs are being collected: each constructor of pptr checks
+ * whether it runs within. `bytes` is 0 at all other times.
  */
 struct probe {
   std::atomic<std::uintptr_t> base{0}, bytes{0};
@@ -57,9 +57,9 @@ inline void notice(const void *slot) {
 /* ---- pointers ---- */
 
 /*
- * A pointer within a persistent object. T may be const, void or incomplete. Everything that a plain
- * pointer can do it does by becoming one; what needs no object (tests for null, assignment of null)
- * fetches none.
+ * A pointer within a persistent object. T may be const, void or incomplete. It converts to a
+ * plain pointer for all operations; those that need no object (tests for null, assignment of
+ * null) fetch none.
  */
 template <class T>
 class pptr {
@@ -70,7 +70,8 @@ class pptr {
   constexpr pptr(std::nullptr_t) noexcept : slot_(nullptr) { noticed(); }
   pptr(T *pointer) noexcept : slot_(pointer) { noticed(); }
   pptr(const pptr &other) : slot_(other.get()) {}
-  /* To const, to void, to a base: every conversion from U * to T *, wherever the base lies. */
+  /* To const, to void, to a base: every conversion from U * to T *, including those that change
+   * the address. */
   template <class U, class = std::enable_if_t<std::is_convertible<U *, T *>::value>>
   pptr(const pptr<U> &other) : slot_(other.get()) {}
 
@@ -80,7 +81,8 @@ class pptr {
     return *this;
   }
   pptr &operator=(std::nullptr_t) { return *this = static_cast<T *>(nullptr); }
-  /* From slot to slot of one store a surrogate is copied as it is: what it leads to need not come. */
+  /* From slot to slot of one store a surrogate is copied unchanged: its target need not be
+   * fetched. */
   pptr &operator=(const pptr &other) {
     T *pointer = P3L_SLOT_VALUE(&other.slot_);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0) && !other.in_store_of(&slot_))
@@ -125,11 +127,11 @@ class pptr {
     if (!__builtin_is_constant_evaluated()) detail::notice(this);
   }
 
-  T *slot_; /* or a surrogate: never to be used but by get() */
+  T *slot_; /* or a surrogate: read only by get() */
 };
 static_assert(sizeof(pptr<int>) == 8 && std::is_standard_layout<pptr<int>>::value, "a slot");
 
-/* For structures that C programs use, too, whose slots are plain pointers: P3L_LD and P3L_SET. */
+/* For structures shared with C programs, whose slots are plain pointers: P3L_LD and P3L_SET. */
 template <class T>
 T *load(T *const &slot) {
   T *pointer = P3L_SLOT_VALUE(&slot);
@@ -145,8 +147,8 @@ void set(T &place, V &&value) {
 }
 
 /*
- * An object named by its surrogate, to be kept in other memory than a store's: it outlives eviction.
- * Following it costs a look-up each time. p3l_use() where several stores are open.
+ * A reference to an object by its surrogate, for memory outside of stores: it stays valid over
+ * evictions. Following it costs a lookup each time. Call p3l_use() if several stores are open.
  */
 template <class T>
 class kept {
@@ -168,7 +170,7 @@ class kept {
 
 /* ---- changes ---- */
 
-/* Tells the store that an object is about to change; returns it: edit(part)->x = 7. Once for many
+/* Reports that an object is about to change; returns it: edit(part)->x = 7. Once for many
  * members: auto &p = edit(*part); */
 template <class T>
 T *edit(T *object) {
@@ -191,7 +193,7 @@ T *edit(T *first, std::size_t count) {
   return first;
 }
 
-/* A member that reports assignments automatically. As large as a T, and lies where a T would. */
+/* A member that reports assignments automatically. It has the size and layout of a T. */
 template <class T>
 class field {
   static_assert(std::is_trivially_copyable<T>::value,

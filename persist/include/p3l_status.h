@@ -14,18 +14,18 @@ extern "C" {
 typedef enum p3l_code {
   P3L_OK = 0,
   P3L_IO,            /* a system call failed; errno is in the message */
-  P3L_NO_SPACE,      /* disk or quota full: the transaction is aborted, the store is as before */
+  P3L_NO_SPACE,      /* disk or quota full: the transaction is aborted, the store is unchanged */
   P3L_NO_MEMORY,     /* malloc failed: the same */
   P3L_NOT_A_STORE,   /* not a file of P3L */
-  P3L_WRONG_VERSION, /* a store of another version of the format */
+  P3L_WRONG_VERSION, /* the store has another version of the format */
   P3L_WRONG_MACHINE, /* other byte order, word size or page size than this build expects */
-  P3L_BUSY,          /* another process has it open in a way that excludes this one */
-  P3L_READ_ONLY,     /* a change of a store that is open for reading */
+  P3L_BUSY,          /* another process has it open in a conflicting mode */
+  P3L_READ_ONLY,     /* a change of a store opened for reading */
   P3L_CORRUPT,       /* damaged data: checksum, page number, lengths */
   P3L_BROKEN, /* an earlier sync failed; the state on disk is unknown until the store is opened again
                */
   P3L_WRONG_TYPE, /* the store's type of this name differs, and has no upgrade */
-  P3L_DANGLING,   /* a persistent pointer that leads to no object */
+  P3L_DANGLING,   /* a persistent pointer without a valid object */
   P3L_MISUSE      /* the caller broke a rule of the interface */
 } p3l_code;
 

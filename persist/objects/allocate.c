@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* How many pages of the list of holes an allocation looks at. */
+/* Maximum number of pages of the list of holes that an allocation tries. */
 enum { LOOKS = 4 };
 
 static p3l_object_page *objects_of(p3l_page *page) { return (p3l_object_page *)(void *)page; }
@@ -79,7 +79,7 @@ static p3l_code unlist_page(p3l_pager_transaction *transaction, p3l_catalog *cat
 
 typedef struct wish {
   p3l_type_id type;
-  uint32_t bytes;      /* as p3l_piece_add() takes them */
+  uint32_t bytes;      /* in the form of p3l_piece_add() */
   p3l_address address; /* once it is fulfilled */
 } wish;
 
@@ -90,7 +90,7 @@ static void add_to(p3l_pager_transaction *transaction, p3l_page *page, wish *wis
   wish->address = (p3l_address){page->number * P3L_PAGE_SIZE + offset};
 }
 
-/* Tries a page that holds objects; copies it only if there is space. */
+/* Tries a page of objects; copies it only if it has space. */
 static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wish *wish,
                          p3l_error *error) {
   p3l_page *page = p3l_page_private(transaction, (p3l_page_number){number});
@@ -105,7 +105,7 @@ static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wi
   return P3L_OK;
 }
 
-/* `near` is a wish, too: it may lead anywhere. */
+/* `near` is only a hint, and may be invalid. */
 static p3l_code try_near(p3l_pager_transaction *transaction, p3l_address near, wish *wish,
                          p3l_error *error) {
   uint64_t number = near.byte / P3L_PAGE_SIZE;
@@ -212,7 +212,7 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
     return p3l_fail(error, P3L_NO_SPACE, "%s: an object of %llu bytes is larger than stores can be",
                     p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)bytes);
   if (bytes > P3L_SMALL_BYTES) return take_large(transaction, type, bytes, address, error);
-  /* Rounded up here, too, so that the free space of a page can be compared with it. */
+  /* Rounded up here, too, for the comparison with a page's free space. */
   uint32_t granules = bytes == 0 ? 1 : ((uint32_t)bytes + P3L_GRANULE - 1) / P3L_GRANULE;
   wish wish = {.type = type, .bytes = granules * P3L_GRANULE};
   p3l_code code = take_small(transaction, near, &wish, error);
@@ -241,7 +241,7 @@ static p3l_code dangling(p3l_pager_transaction *transaction, p3l_address address
                   (unsigned long long)(address.byte % P3L_PAGE_SIZE));
 }
 
-/* The page of an object that begins at `address`, to be changed; for a small one also its piece. */
+/* The page of an object that begins at `address`, for changing; for a small one also its piece. */
 static p3l_code page_of(p3l_pager_transaction *transaction, p3l_address address, p3l_page **page,
                         p3l_piece *piece, p3l_error *error) {
   uint64_t number = address.byte / P3L_PAGE_SIZE, offset = address.byte % P3L_PAGE_SIZE;
@@ -279,7 +279,7 @@ static p3l_code large_page(p3l_pager_transaction *transaction, const p3l_large_p
   return P3L_OK;
 }
 
-/* From the last page to the first, so that the free list begins with them in order. */
+/* From the last page to the first, so that the free list has them in ascending order. */
 static p3l_code give_large(p3l_pager_transaction *transaction, p3l_page *page, p3l_error *error) {
   p3l_large_page first = *(p3l_large_page *)(void *)page;
   p3l_code code = P3L_OK;
@@ -321,7 +321,7 @@ static p3l_address target_of(const uint8_t *bytes) {
   return (p3l_address){surrogate & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
 }
 
-/* *next: where the object has moved to; 0: it has not. */
+/* *next: the object's new address if it has moved, else 0. */
 static p3l_code give_piece(p3l_pager_transaction *transaction, p3l_address address,
                            p3l_address *next, p3l_error *error) {
   p3l_page *page;
@@ -346,7 +346,7 @@ p3l_code p3l_room_give_piece(p3l_pager_transaction *transaction, p3l_address add
 
 p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error) {
   p3l_code code;
-  /* A chain of forwards gets shorter with each; one that goes round ends at a hole. */
+  /* A chain of forwards gets shorter with each step; a cycle ends at a hole. */
   do code = give_piece(transaction, address, &address, error);
   while (code == P3L_OK && address.byte != 0);
   return code;

@@ -1,6 +1,6 @@
 /*
- * Space for objects in the store: which page, which piece of it. Within a transaction of the pager,
- * so that a crash or an abort takes it back.
+ * Allocates space for objects in the store: a page, and a piece of it. Within a transaction of the
+ * pager, so that a crash or an abort reverts it.
  *
  *   catalog.holes ──> page 7 ──next──> page 3 ──next──> page 9        catalog.filled ──> page 12
  *                     7 <──previous──       <──previous──
@@ -22,12 +22,12 @@
 #define P3L_LISTED_ROOM (P3L_PAGE_SIZE / 4)
 #define P3L_USEFUL_ROOM 256u
 
-/* Zeroed space for an object of `bytes` (of any size: large ones get pages of their own). near.byte
+/* Zeroed space for an object of `bytes` (any size: large ones get pages of their own). near.byte
  * 0: anywhere. */
 p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
                        p3l_address near, p3l_address *address, p3l_error *error);
-/* The object that begins at `address`, and if it has moved, what it leads to. P3L_DANGLING: none
- * does. A page without objects goes back to the pager. */
+/* Frees the object that begins at `address`, and if it has moved, its new place. P3L_DANGLING:
+ * there is none. A page without objects is returned to the pager. */
 p3l_code p3l_room_give(p3l_pager_transaction *transaction, p3l_address address, p3l_error *error);
 /* The generation of an object that the transaction took room for. */
 uint8_t p3l_room_generation(p3l_pager_transaction *transaction, p3l_address address);

@@ -1,6 +1,6 @@
 /*
- * What the object layer keeps in the header page (`owner`), and the tables that it leads to: types,
- * roots. Lists of pages go by the page head's `next`.
+ * The object layer's data in the header page (`owner`), and the tables that it refers to: types,
+ * roots. Lists of pages are linked by the page head's `next`.
  */
 #ifndef P3L_CATALOG_H
 #define P3L_CATALOG_H
@@ -11,31 +11,31 @@
 #define P3L_CATALOG_MAGIC "P3L objects 1\0\0" /* 16 bytes with its end */
 
 typedef struct p3l_catalog {
-  char magic[16];  /* all zero: a store without objects, as `p3l create` makes it */
+  char magic[16];  /* all zero: a store without objects, as created by `p3l create` */
   uint64_t types;  /* page number of the first page of the table; 0: none */
   uint64_t roots;  /* likewise */
   uint64_t holes;  /* first of the object pages with free space; see allocate.h */
-  uint64_t filled; /* the page that new objects went to last */
+  uint64_t filled; /* the page that received the latest objects */
 } p3l_catalog;
 _Static_assert(sizeof(p3l_catalog) == 48, "no padding in the file");
 
 /* All zero before the first one. P3L_WRONG_VERSION, P3L_CORRUPT. */
 p3l_code p3l_catalog_read(p3l_pager *pager, p3l_catalog *catalog, p3l_error *error);
-/* As the transaction sees it. */
+/* The transaction's view. */
 p3l_code p3l_catalog_seen(p3l_pager_transaction *transaction, p3l_catalog *catalog,
                           p3l_error *error);
-/* Puts another one in its place; gives it its magic. */
+/* Replaces the catalog; sets its magic. */
 p3l_code p3l_catalog_write(p3l_pager_transaction *transaction, const p3l_catalog *catalog,
                            p3l_error *error);
 
 /*
- * Lists of pages come from a file: one that bites its own tail must end. Brent's way: the turtle
- * stands still while the walk takes 1, 2, 4 ... steps, then jumps to where the walk is.
+ * Lists of pages come from a file: a cyclic one must be detected. Brent's algorithm: the
+ * reference stays while the walk takes 1, 2, 4 ... steps, then moves to the walk's position.
  */
 typedef struct p3l_page_walk {
   uint64_t turtle, steps, patience;
 } p3l_page_walk;
-/* False: the walk goes round. `number` is where it goes next; not 0. */
+/* Returns false on a cycle. `number` is the next page; not 0. */
 bool p3l_page_walk_on(p3l_page_walk *walk, uint64_t number);
 
 /* ---- types ---- */
@@ -45,7 +45,7 @@ typedef struct p3l_type_page {
   uint8_t head[32]; /* p3l_page; its `next`: the next page of the table */
   uint16_t use;
   uint16_t count; /* records */
-  uint16_t end;   /* offset in the page; zeros behind */
+  uint16_t end;   /* offset in the page; zeros follow */
   uint16_t zero;
   uint8_t records[P3L_PAGE_SIZE - 40];
 } p3l_type_page;
@@ -55,7 +55,7 @@ _Static_assert(sizeof(p3l_type_page) == P3L_PAGE_SIZE, "a view of a whole page")
 typedef struct p3l_type_record {
   uint16_t id;
   uint16_t field_count;
-  uint16_t name_bytes; /* with the zeros, at least one */
+  uint16_t name_bytes; /* including the zeros, of which there is at least one */
   uint16_t zero;
   uint32_t version;
   uint32_t bytes;
@@ -63,7 +63,7 @@ typedef struct p3l_type_record {
 } p3l_type_record;
 _Static_assert(sizeof(p3l_type_record) == 24, "no padding in the file");
 
-/* A type as the store knows it. */
+/* A type as recorded in the store. */
 typedef struct p3l_stored_type {
   p3l_type_id id; /* 1 .. 0xfffe, never given twice */
   uint32_t version;
@@ -88,9 +88,9 @@ void p3l_type_table_free(p3l_type_table *table);
 const p3l_stored_type *p3l_type_find(const p3l_type_table *table, const char *name, uint64_t hash);
 uint64_t p3l_type_hash(const char *name, uint32_t version, uint32_t bytes,
                        const struct p3l_stored_field *fields, uint32_t field_count);
-/* Adds a type to the store and to the table; it is taken out of the table again if the transaction
- * aborts: p3l_type_table_forget() with the limit from before. The record must fit into a page (about
- * 500 fields) and slots be aligned (P3L_MISUSE). type->id and type->hash are not looked at. */
+/* Adds a type to the store and to the table; after an abort, remove it by
+ * p3l_type_table_forget() with the earlier limit. The record must fit into a page (about 500
+ * fields) and slots must be aligned (P3L_MISUSE). type->id and type->hash are ignored. */
 p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
                       const p3l_stored_type *type, p3l_type_id *id, p3l_error *error);
 void p3l_type_table_forget(p3l_type_table *table, uint32_t limit);
@@ -116,7 +116,7 @@ _Static_assert(sizeof(p3l_root_page) == P3L_PAGE_SIZE, "a view of a whole page")
 
 /* An address here has the object's generation in it, as in p3l_root_entry. 0: there is none. */
 p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address, p3l_error *error);
-/* The same as the transaction sees it. */
+/* The same in the transaction's view. */
 p3l_code p3l_root_find_in(p3l_pager_transaction *transaction, const char *name,
                           p3l_address *address, p3l_error *error);
 p3l_code p3l_root_set(p3l_pager_transaction *transaction, const char *name, p3l_address address,
@@ -126,15 +126,15 @@ p3l_code p3l_root_each(p3l_pager *pager, p3l_root_visitor visit, void *state, p3
 
 /* ---- pages of the object layer ---- */
 
-/* The parts of p3l_data_page_fault() that know these tables. */
+/* The parts of p3l_data_page_fault() for these tables. */
 const char *p3l_type_page_fault(const p3l_type_page *page);
 const char *p3l_root_page_fault(const p3l_root_page *page);
 
-/* Reading a page, and p3l_data_page_fault(). P3L_CORRUPT also if it is of another use than `use`; 0:
- * any. */
+/* Reads a page and checks it by p3l_data_page_fault(). P3L_CORRUPT also if it has another use
+ * than `use`; 0: any. */
 p3l_code p3l_data_page_read(p3l_pager *pager, uint64_t number, p3l_page_use use, p3l_page *page,
                             p3l_error *error);
-/* The same as the transaction sees it, valid until the next call with this transaction. */
+/* The same in the transaction's view, valid until the next call with this transaction. */
 p3l_code p3l_data_page_seen(p3l_pager_transaction *transaction, uint64_t number, p3l_page_use use,
                             const p3l_page **page, p3l_error *error);
 /* Its private copy, which is checked when it is made. */

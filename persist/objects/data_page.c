@@ -1,6 +1,4 @@
-/*
- * Pages of the object layer as they come from a store, the catalog, walks along lists.
- */
+/* Reading and checking pages of the object layer, the catalog, walks along lists. */
 #include <string.h>
 
 #include "catalog.h"
@@ -21,7 +19,7 @@ static p3l_code check(const p3l_page *page, uint64_t number, p3l_page_use use, c
                   (unsigned long long)number, fault);
 }
 
-/* The pager calls a number that is too high its caller's mistake; here it stood in the file. */
+/* The pager reports a page number that is too high as misuse; here it came from the file. */
 static p3l_code there_is(uint64_t number, uint64_t page_count, const char *path, p3l_error *error) {
   if (number != 0 && number < page_count) return P3L_OK;
   return p3l_fail(error, P3L_CORRUPT,

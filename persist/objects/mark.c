@@ -1,7 +1,6 @@
 /*
- * What can be reached from the roots. Objects that are marked and not yet
- * looked into wait by page: a page is read once for all that wait in it, and
- * lists of any length need no deep stack.
+ * Marks what can be reached from the roots. Marked objects that were not scanned yet wait by
+ * page: a page is read once for all that wait in it, and lists of any length need no deep stack.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 typedef struct marking {
   p3l_survey *survey;
   uint64_t (*marked)[4], (*waiting)[4]; /* [page] */
-  uint64_t *queue;                      /* pages with something waiting; each is in it once */
+  uint64_t *queue;                      /* pages with waiting objects; each is in it once */
   size_t queued;
   const char *root; /* the only one, or NULL */
 } marking;
@@ -52,8 +51,7 @@ static p3l_code mark_root(void *state, const p3l_root_entry *entry, p3l_error *e
   return P3L_OK;
 }
 
-/* Looks into all that waits in a page; what that marks in the same page waits
- * again. */
+/* Scans all objects that wait in a page; those it marks in the same page wait again. */
 static p3l_code look_into(marking *marking, uint64_t number, p3l_error *error) {
   uint64_t waiting[4];
   memcpy(waiting, marking->waiting[number], sizeof(waiting));
@@ -91,7 +89,7 @@ p3l_code p3l_mark(p3l_survey *survey, const char *root, p3l_marks *marks, p3l_er
                     p3l_pager_path(survey->pager));
   if (code == P3L_OK) code = p3l_root_each(survey->pager, mark_root, &marking, error);
   for (uint64_t done = 0; code == P3L_OK && marking.queued > 0; done++) {
-    if (done % 256 == 0) /* how much is to come is not known: pages met, of all */
+    if (done % 256 == 0) /* the total is unknown: report pages met, of all */
       p3l_survey_progress(survey, "reachable",
                           done < survey->page_count ? done : survey->page_count,
                           survey->page_count);

@@ -1,6 +1,4 @@
-/*
- * Pieces of a page: finding, adding, removing. Whether a page may be believed: page_fault.c.
- */
+/* Pieces of a page: finding, adding, removing. page_fault.c checks pages. */
 #include "object_page.h"
 
 #include <string.h>
@@ -51,7 +49,8 @@ static void set_start(p3l_object_page *page, uint32_t offset, bool starts) {
   page->starts[bit / 64] = starts ? page->starts[bit / 64] | mask : page->starts[bit / 64] & ~mask;
 }
 
-/* Offset of the last start at or before `offset`, 0 if there is none; *index: how many are before. */
+/* Offset of the last start at or before `offset`, 0 if there is none; *index: the number of
+ * starts before it. */
 static uint32_t start_before(const p3l_object_page *page, uint32_t offset, uint32_t *index) {
   uint32_t bit = offset / P3L_GRANULE, word = bit / 64, before = 0;
   uint64_t bits = page->starts[word] & ~UINT64_C(0) >> (63 - bit % 64);
@@ -105,7 +104,7 @@ static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type,
                         uint8_t generation) {
   uint16_t *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
-  if (index < page->count) /* else it is the last: most are */
+  if (index < page->count) /* else it is the last, the usual case */
     memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
   ids[TYPES - 1 - index] = p3l_id_make(type, generation);
   page->count++;
@@ -119,7 +118,8 @@ static void drop_type(p3l_object_page *page, uint32_t index) {
   page->count--;
 }
 
-/* A hole with a rest needs one more type id; without space for it the object must fit exactly. */
+/* A hole with a remainder needs one more type id; without space for it the object must fit
+ * exactly. */
 static bool fits(const p3l_object_page *page, const p3l_piece *hole, uint32_t bytes) {
   return hole->bytes == bytes || (hole->bytes > bytes && tail_room(page, 0) >= sizeof(p3l_type_id));
 }

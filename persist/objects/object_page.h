@@ -41,7 +41,7 @@
 
 #include "surrogate.h"
 
-#define P3L_GRANULE 16u /* objects begin at multiples of it, and are whole multiples long */
+#define P3L_GRANULE 16u /* objects begin at multiples of it, and have a multiple of its length */
 #define P3L_SMALL_BYTES 4000u
 
 typedef uint16_t p3l_type_id;
@@ -50,7 +50,7 @@ typedef uint16_t p3l_type_id;
 /* Ids of types are below. */
 #define P3L_TYPE_LIMIT ((p3l_type_id)0x7ff)
 
-/* What a data page is for. */
+/* The use of a data page. */
 typedef enum p3l_page_use {
   P3L_USE_OBJECTS = 1,
   P3L_USE_LARGE = 2,
@@ -96,14 +96,14 @@ typedef struct p3l_piece {
 
 void p3l_object_page_init(p3l_page *page);
 
-/* The piece that byte `offset` of the page lies in; false: it lies before the first or behind the
+/* The piece that contains byte `offset` of the page; returns false before the first or after the
  * last. The page was checked. */
 bool p3l_piece_at(const p3l_object_page *page, uint32_t offset, p3l_piece *piece);
-/* The next piece behind `piece`; the first, if its offset is 0. False at the end. */
+/* The next piece after `piece`; the first, if its offset is 0. Returns false at the end. */
 bool p3l_piece_next(const p3l_object_page *page, p3l_piece *piece);
 p3l_type_id p3l_piece_type(const p3l_object_page *page, uint32_t index);
 
-/* ---- all type ids of a page at once: asked of each page that is read, so four in a word ---- */
+/* ---- all type ids of a page at once: checked for each page read, so four in a word ---- */
 
 /* What invariant 2 says of 16 bits. */
 #define P3L_ID_TYPE_BITS 11
@@ -137,14 +137,14 @@ static inline uint16_t p3l_id_at(const p3l_object_page *page, uint32_t k) {
   return id;
 }
 
-/* Those of pieces 4 k to 4 k + 3. */
+/* The ids of pieces 4 k to 4 k + 3. */
 static inline uint64_t p3l_ids_word(const p3l_object_page *page, uint32_t k) {
   uint64_t word;
   memcpy(&word, (const uint8_t *)(page + 1) - (k + 1) * sizeof(word), sizeof(word));
   return word;
 }
 
-/* Ids of the last pieces, which fill no word, with copies of `fill` where none are. */
+/* Ids of the last pieces, which do not fill a word, padded with copies of `fill`. */
 static inline uint64_t p3l_ids_rest(const p3l_object_page *page, p3l_type_id fill) {
   uint64_t word = fill * P3L_EACH_ID;
   uint32_t count = p3l_id_count(page);
@@ -167,7 +167,7 @@ static inline bool p3l_has_holes_or_forwards(const p3l_object_page *page) {
   return (some & P3L_EACH_ID << 15) != 0;
 }
 
-/* The type of all pieces; P3L_HOLE: of several, or there is none. */
+/* The common type of all pieces; P3L_HOLE if they differ, or there are none. */
 static inline p3l_type_id p3l_type_of_all(const p3l_object_page *page) {
   if (p3l_id_count(page) == 0) return P3L_HOLE;
   uint16_t first = p3l_id_at(page, 0);
@@ -189,21 +189,21 @@ static inline bool p3l_has_generations(const p3l_object_page *page) {
   return false;
 }
 
-/* The functions that change a page do not report it: their caller calls p3l_page_changed() for the whole
- * page; a commit logs only what differs (transaction.c). */
+/* The functions that change a page do not report it: their caller calls p3l_page_changed() for
+ * the whole page; a commit logs only the differences (transaction.c). */
 
-/* Takes space from the best fitting hole, or behind `end`; the piece's bytes are zero. Returns its
- * offset, 0 if there is no space. */
+/* Takes space from the best fitting hole, or after `end`; the piece's bytes are zero. Returns
+ * its offset, 0 if there is no space. */
 uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes);
-/* Merges with holes beside it. */
+/* Merges with adjacent holes. */
 void p3l_piece_remove(p3l_page *page, uint32_t offset);
 /* It keeps its generation. */
 void p3l_piece_set_type(p3l_page *page, uint32_t index, p3l_type_id type);
-/* The largest object that p3l_piece_add() would take now; 0: none. */
+/* The largest object that p3l_piece_add() could place now; 0: none. */
 uint32_t p3l_page_room(const p3l_object_page *page);
 
-/* NULL, or which invariant a page breaks, as the end of a sentence ("page 7 ..."). For pages of any
- * use; a page comes from a file, so nothing about it is believed. */
+/* NULL, or the invariant that a page violates, as the end of a sentence ("page 7 ..."). For
+ * pages of any use; a page comes from a file, so all its contents are checked. */
 const char *p3l_data_page_fault(const p3l_page *page);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Whether a data page keeps the invariants of its use. It comes from a file that any program may have
- * made: its checksum says only that it is as it was written.
+ * Checks the invariants of data pages. They come from a file that any program may have written:
+ * a valid checksum only shows that a page is unchanged.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool all_zero(const void *bytes, size_t length) {
   return length == 0 || (at[0] == 0 && memcmp(at, at + 1, length - 1) == 0);
 }
 
-/* Whether a piece of a moved object says where that is, and no more. */
+/* Whether a moved object's piece contains anything but the new address. */
 static bool forward_wrong(const uint8_t *bytes, size_t length) {
   uint64_t surrogate;
   memcpy(&surrogate, bytes, sizeof(surrogate));
@@ -23,7 +23,7 @@ static const char *pieces_fault(const p3l_object_page *page) {
   const uint8_t *bytes = (const uint8_t *)page;
   uint32_t holes = 0;
   p3l_type_id before = 1;
-  /* Most pages have neither: their ids say so without a walk along the pieces. */
+  /* Most pages have neither, which their ids show without a walk along the pieces. */
   if (page->hole_bytes == 0 && !p3l_has_holes_or_forwards(page)) return NULL;
   for (p3l_piece piece = {0}; p3l_piece_next(page, &piece); before = piece.type) {
     if (piece.type == P3L_FORWARD && forward_wrong(bytes + piece.offset, piece.bytes))

@@ -1,6 +1,4 @@
-/*
- * Whether a page of roots keeps its invariants.
- */
+/* Checks the invariants of a page of roots. */
 #include "root_page.h"
 
 static bool entry_possible(const p3l_root_entry *entry) {
@@ -13,14 +11,14 @@ static bool entry_possible(const p3l_root_entry *entry) {
          p3l_surrogate_possible(UINT64_C(1) << 63 | entry->address);
 }
 
-/* Names seen so far, by hash: each page of roots is checked whenever one is looked up in it, and to
- * compare each name with each took most of that time. */
+/* Names seen so far, by hash: each page of roots is checked whenever a name is looked up in it,
+ * and comparing all pairs of names dominated that. */
 enum { NAME_SLOTS = 128 };
 typedef struct names {
   const char *at[NAME_SLOTS]; /* twice as many as entries: there are always free ones */
 } names;
 
-/* Of all bytes: those behind the end are zero. */
+/* Over all bytes: those after the end are zero. */
 static uint32_t name_hash(const char *name) {
   uint64_t hash = 0;
   for (size_t at = 0; at < P3L_ROOT_NAME_BYTES; at += sizeof(uint64_t)) {
@@ -34,7 +32,7 @@ static uint32_t name_hash(const char *name) {
 _Static_assert(P3L_ROOT_NAME_BYTES % sizeof(uint64_t) == 0 && P3L_ROOT_ENTRIES < NAME_SLOTS,
                "whole words, and a free slot");
 
-/* False: it was there. */
+/* Returns false if it was there. */
 static bool names_add(names *names, const char *name) {
   uint32_t slot = name_hash(name) % NAME_SLOTS;
   for (; names->at[slot] != NULL; slot = (slot + 1) % NAME_SLOTS)

@@ -1,6 +1,6 @@
 /*
- * The table of named objects: a list of pages with 63 entries each. Few and seldom changed: looked
- * through from the front.
+ * The table of named objects: a list of pages with 63 entries each. Few and seldom changed:
+ * searched linearly.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address,
   p3l_page page;
   p3l_page_walk walk = {0};
   *address = (p3l_address){0};
-  if (!p3l_root_name_possible(name)) return P3L_OK; /* there is none of that name */
+  if (!p3l_root_name_possible(name)) return P3L_OK; /* such a name cannot exist */
   p3l_code code = p3l_catalog_read(pager, &catalog, error);
   if (code != P3L_OK) return code;
   for (uint64_t number = catalog.roots; number != 0; number = page.next) {
@@ -63,7 +63,7 @@ p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address,
   return P3L_OK;
 }
 
-/* Where an entry is in the transaction's view; page 0: nowhere. */
+/* The place of an entry in the transaction's view; page 0: none. */
 typedef struct place {
   uint64_t page;
   int index;

@@ -1,7 +1,6 @@
 /*
- * Where the pointers of an object are: the one place that knows how a type's fields repeat in arrays.
- * Inline, for a commit asks for each object that it writes: as a call for each slot this was an eighth
- * of OO1's Insert.
+ * The positions of an object's pointers, with fields repeated in arrays. Inline: a commit needs
+ * it for each written object, and calls per slot took an eighth of OO1's Insert.
  */
 #ifndef P3L_SLOTS_H
 #define P3L_SLOTS_H
@@ -13,8 +12,8 @@
 typedef void (*p3l_slot_visitor)(void *state, uint64_t offset);
 
 /*
- * The pointer slots of [from, to) of an array of `type`: calls visit with the byte offset of each
- * slot that lies in it, wholly or in part, ascending.
+ * The pointer slots of [from, to) of an array of `type`: calls visit with the byte offset of
+ * each slot that overlaps it, ascending.
  */
 static inline __attribute__((always_inline)) void p3l_type_slots(const p3l_stored_type *type,
                                                                  uint64_t from, uint64_t to,

@@ -7,7 +7,7 @@
 
 #include "slots.h"
 
-enum { RUN = 64 }; /* pages that are read with one request */
+enum { RUN = 64 }; /* number of pages read by one request */
 
 void p3l_survey_tell(p3l_survey *survey, const char *format, ...) {
   char sentence[640];
@@ -30,7 +30,7 @@ void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t do
 
 typedef p3l_code (*page_visitor)(void *state, const p3l_page *page, p3l_error *error);
 
-/* All pages but page 0 that can be read; *unreadable: how many cannot. */
+/* All readable pages except page 0; *unreadable: the number of others. */
 static p3l_code each_page(p3l_survey *survey, const char *what, uint64_t *unreadable,
                           page_visitor visit, void *state, p3l_error *error) {
   p3l_page *pages = malloc(sizeof(*pages) * RUN);
@@ -295,7 +295,7 @@ typedef struct slots {
 static void visit_slot(void *state, uint64_t offset) {
   slots *slots = state;
   uint64_t value;
-  /* In a last, cut off element a slot may lie beyond the end. */
+  /* In a truncated last element a slot may lie beyond the end. */
   if (slots->code != P3L_OK || offset < slots->from || offset + sizeof(value) > slots->to) return;
   memcpy(&value, slots->bytes + (offset - slots->from), sizeof(value));
   slots->code = slots->visit(slots->state, slots->found, offset, value, slots->error);
@@ -321,7 +321,7 @@ p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_
   }
   if (found->type != P3L_FORWARD && (found->layout == NULL || found->layout->field_count == 0))
     return P3L_OK;
-  p3l_page *page = malloc(sizeof(*page)); /* visitors may come here again: not on the stack */
+  p3l_page *page = malloc(sizeof(*page)); /* visitors may recurse: not on the stack */
   if (page == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read it",
                     p3l_pager_path(survey->pager));

@@ -1,16 +1,15 @@
 /*
- * What is in a store, page by page, without believing it: what `p3l verify`,
- * `stat`, `dump` and `gc` are made of.
+ * The contents of a store, page by page, fully checked: the base of `p3l verify`, `stat`, `dump`
+ * and `gc`.
  *
  *   begin: every page is read once and remembered in 112 bytes: where pieces
  * begin, which are holes, which have moved. So a pointer is followed without
  * reading what it leads to.
  *
  * Invariants:
- *  1. A page that breaks a rule of this layer is reported to the listener and left
- * out (`use` is 0): nothing leads into it from then on, and each later step
- * sees only what was believed. Pages that cannot even be read are only counted;
- * p3l_pager_verify() tells them.
+ *  1. A page that breaks a rule of this layer is reported to the listener and left out (`use` is
+ *     0): pointers into it count as dangling, and later steps see only valid pages. Unreadable
+ *     pages are only counted; p3l_pager_verify() reports them.
  *  2. A large object is in the survey if all its pages are there and agree.
  *  3. The store is not written between begin and end.
  */
@@ -27,10 +26,10 @@ typedef struct p3l_listener {
 } p3l_listener;
 
 typedef struct p3l_surveyed_page {
-  uint8_t use; /* p3l_page_use; 0: no data page, or not believed */
+  uint8_t use; /* p3l_page_use; 0: no data page, or invalid */
   bool free;   /* unowned, according to the pager */
-  bool listed; /* has a place on the list of pages with holes, it says */
-  bool met;    /* by a list that leads to it */
+  bool listed; /* it claims a place on the list of pages with holes */
+  bool met;    /* by the list that contains it */
   uint16_t end;
   p3l_type_id type; /* of a large object */
   union {
@@ -57,14 +56,14 @@ typedef struct p3l_survey {
   p3l_listener listener;
 } p3l_survey;
 
-/* Ends with a failure only where the survey cannot go on: no memory, the disk,
- * a header page that counts pages which are not there. To be ended in any case.
+/* Fails only if the survey cannot continue: no memory, disk error, a header page that counts
+ * missing pages. Must be ended in any case.
  */
 p3l_code p3l_survey_begin(p3l_survey *survey, p3l_pager *pager, const p3l_listener *listener,
                           p3l_error *error);
 void p3l_survey_end(p3l_survey *survey);
 
-/* Counts a fault and tells it. */
+/* Counts a fault and reports it. */
 __attribute__((format(printf, 2, 3))) void p3l_survey_tell(p3l_survey *survey, const char *format,
                                                            ...);
 void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t done, uint64_t total);
@@ -90,22 +89,20 @@ typedef struct p3l_found {
 typedef p3l_code (*p3l_found_visitor)(void *state, const p3l_found *found, p3l_error *error);
 p3l_code p3l_survey_each(p3l_survey *survey, p3l_found_visitor visit, void *state,
                          p3l_error *error);
-/* The one that begins at `address`, which is in the survey. `page` is the
- * caller's, for the content of a small one; it is read unless it is that page
- * already (a fresh one has the number 0). P3L_CORRUPT: the object has gone
- * meanwhile. */
+/* The object that begins at `address`, which is in the survey. `page` is the caller's buffer for
+ * the contents of a small one; it is read unless it has that page already (a fresh one has the
+ * number 0). P3L_CORRUPT: the object has disappeared meanwhile. */
 p3l_code p3l_survey_find(p3l_survey *survey, p3l_address address, p3l_page *page, p3l_found *found,
                          p3l_error *error);
 
-/* The pointer slots of an object: `value` is what the file has there. Of a
- * forward: its first eight bytes. */
+/* The pointer slots of an object: `value` is the file's contents. For a forward: its first eight
+ * bytes. */
 typedef p3l_code (*p3l_value_visitor)(void *state, const p3l_found *found, uint64_t offset,
                                       uint64_t value, p3l_error *error);
 p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_visitor visit,
                           void *state, p3l_error *error);
 
-/* Whether a slot may hold the value: NULL, or a surrogate of an address behind
- * page 0. */
+/* Whether a slot may hold the value: NULL, or a surrogate of an address after page 0. */
 static inline bool p3l_slot_possible(uint64_t value) {
   return value == 0 || p3l_surrogate_possible(value);
 }
@@ -114,8 +111,7 @@ static inline bool p3l_slot_possible(uint64_t value) {
 
 typedef struct p3l_object_verification {
   uint64_t objects, large_objects, forwards, pointers, roots;
-  uint64_t dangling; /* pointers to where no object is: no damage to the store,
-                        but to the graph */
+  uint64_t dangling; /* pointers without a target: damage of the graph, not of the store */
 } p3l_object_verification;
 /*
  * Pointers, roots, lists. Faults are reported and counted in survey->faults;

@@ -1,11 +1,9 @@
-/*
- * Whether a page of types keeps its invariants, and the hash that each type has there.
- */
+/* Checks the invariants of a page of types, and computes the hash of each type. */
 #include "type_page.h"
 
 enum { SLOT = 8 };
 
-/* FNV-1a. Names are few and not hostile to each other; equality of layouts is what is asked. */
+/* FNV-1a. Names are few and not chosen by an attacker; equality of layouts is compared. */
 static uint64_t hash_on(uint64_t hash, const void *bytes, size_t length) {
   for (size_t i = 0; i < length; i++)
     hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);

@@ -1,6 +1,4 @@
-/*
- * A page of types: where in it a record lies, and what a type may be. Private to objects/.
- */
+/* A page of types: positions of records, rules for types. Private to objects/. */
 #ifndef P3L_TYPE_PAGE_H
 #define P3L_TYPE_PAGE_H
 
@@ -8,7 +6,7 @@
 
 #include "catalog.h"
 
-/* Where records begin. */
+/* Start of the records. */
 #define P3L_TYPE_RECORDS (offsetof(p3l_type_page, records))
 
 static inline size_t p3l_type_name_bytes(const char *name) {
@@ -28,7 +26,7 @@ static inline const char *p3l_type_name_of(const p3l_type_record *record) {
   return (const char *)(p3l_type_fields_of(record) + record->field_count);
 }
 
-/* NULL, or why fields cannot be those of a type. */
+/* NULL, or why fields cannot belong to a type. */
 const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_t count,
                                   uint32_t bytes);
 

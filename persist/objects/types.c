@@ -1,6 +1,4 @@
-/*
- * The type table: pages of records, and what of it is in memory.
- */
+/* The type table: pages of records, and its copy in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +64,7 @@ static p3l_code take_page(const p3l_page *page, p3l_type_table *table, const cha
   size_t at = P3L_TYPE_RECORDS;
   for (uint32_t i = 0; i < types->count; i++) {
     const p3l_type_record *record = (const void *)((const uint8_t *)page + at);
-    if (record->id < table->limit) /* so that a list which goes round ends, too */
+    if (record->id < table->limit) /* so that a cyclic list ends, too */
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: page %llu has types out of order; restore the store from a copy", path,
                       (unsigned long long)page->number);

@@ -1,17 +1,12 @@
-/*
- * Whether what the survey believed of each page holds between pages: pointers,
- * roots, lists.
- */
+/* Checks the relations between pages: pointers, roots, lists. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "survey.h"
 
-/* Limit of dangling pointers reported one by one; a graph that lost a hub has
- * millions. */
+/* Maximum number of dangling pointers reported one by one; a graph that lost a hub has millions. */
 enum { TOLD = 20 };
-/* An object that moved, and moved again. More hops than possible: a cycle.
- */
+/* Maximum number of moves of an object. More hops mean a cycle. */
 enum { HOPS = 64 };
 
 typedef struct verifying {
@@ -168,7 +163,7 @@ static p3l_code check_roots(verifying *verifying, p3l_error *error) {
 static p3l_code follow(p3l_survey *survey, const char *what, uint64_t first, p3l_page_use use,
                        p3l_error *error) {
   p3l_page page;
-  uint64_t before = first; /* the first page of the list of holes names itself */
+  uint64_t before = first; /* the first page of the list of holes has its own number */
   for (uint64_t number = first; number != 0; before = number, number = page.next) {
     bool possible = number < survey->page_count && survey->pages[number].use == use;
     if (!possible || survey->pages[number].met) {

@@ -1,4 +1,4 @@
-// Turns what mark_loads has left into code, at the end of the pipeline.
+// Lowers the checks of mark_loads to code, at the end of the pipeline.
 //
 //     value = load slot                      value = load slot
 //     checked = check(value, slot)    ─>     if (value < 0)  [cold]  found = __p3l_swizzle_value(value, slot)
@@ -15,9 +15,9 @@ using namespace llvm;
 
 namespace p3l {
 
-// Whether the optimiser has found out that the value was in a register (invariant 1): a local
-// variable whose address went elsewhere at first, and no longer after inlining. Arguments and results
-// of functions of this module alone are not to be trusted: LLVM moves loads across their calls.
+// Whether the optimiser has determined that the value was in a register (invariant 1): a local
+// variable whose address escaped at first, and no longer after inlining. Arguments and results of
+// internal functions do not count: LLVM moves loads across their calls.
 static bool isSwizzled(const Value *value) {
   SmallPtrSet<const Value *, 8> seen;
   SmallVector<const Value *, 8> left{value};
@@ -53,7 +53,7 @@ static Value *plain(IRBuilder<> &builder, Value *pointer) {
   return builder.CreateAddrSpaceCast(pointer, PointerType::get(pointer->getContext(), 0));
 }
 
-// Where the value was loaded from, if that is known by now: atomics and copied structs pass through
+// The slot that the value was loaded from, if known by now: atomics and copied structs pass through
 // registers. Locals are left alone, as in mark_loads.
 static Value *findSlot(Value *value, Value *slot) {
   if (!isa<ConstantPointerNull>(slot)) return slot;
@@ -64,7 +64,8 @@ static Value *findSlot(Value *value, Value *slot) {
   return bits == 64 ? load->getPointerOperand() : slot;
 }
 
-// Branches to a new cold block before `where` if `value` is a surrogate; returns the end of that block.
+// Branches to a new cold block before `where` if `value` is a surrogate; returns the end of that
+// block.
 static Instruction *insertSlowPath(Value *value, Instruction *where) {
   IRBuilder<> builder(where);
   Value *bits = builder.CreatePtrToInt(value, builder.getInt64Ty());
@@ -100,14 +101,15 @@ static void lowerHeal(CallInst *heal) {
   heal->eraseFromParent();
 }
 
-// Where no persistent object is: null, a variable, a function. No surrogate is equal, and none becomes it.
+// Addresses without persistent objects: null, a variable, a function. No surrogate is equal to them
+// or becomes one.
 static bool isNoObject(const Value *value) {
   value = value->stripInBoundsConstantOffsets();
   return isa<ConstantPointerNull>(value) || isa<GlobalObject>(value) || isa<AllocaInst>(value);
 }
 
-// What needs no check: a test for null or another address that no object has; a call of the pointer
-// (isExempt says why), though it went through a variable.
+// Uses without a check: a test for null or another address that no object has; a call of the
+// pointer (see isExempt), although it went through a variable.
 static bool isUncheckedUse(const Use &use) {
   if (auto *test = dyn_cast<ICmpInst>(use.getUser()))
     return test->isEquality() && isNoObject(test->getOperand(1 - use.getOperandNo()));
@@ -120,8 +122,8 @@ static void useUnchecked(CallInst *check) {
     if (isUncheckedUse(use)) use.set(check->getArgOperand(0));
 }
 
-// Takes out what needs no check, of all before any is lowered: what was checked is known by its check. Such a
-// check is a copy, so what it says of others stays true.
+// Removes needless checks, all of them before any is lowered: a check marks its value as checked.
+// Such a check is a copy, so its information about others stays true.
 static void dropNeedless(SmallVectorImpl<CallInst *> &checks) {
   SmallVector<bool, 32> needless;
   for (CallInst *check : checks) {
@@ -140,27 +142,27 @@ static void dropNeedless(SmallVectorImpl<CallInst *> &checks) {
   checks = left;
 }
 
-// Where a pointer is used on one way only, the check goes there. Behind a test for null it is `test; je; js`,
-// of one instruction's flags, instead of `test; js; test; je`.
+// If a pointer is used on only one path, the check moves there. After a test for null it is `test;
+// je; js`, with one instruction's flags, instead of `test; js; test; je`.
 static bool moveToUse(CallInst *check, DominatorTree &tree) {
   BasicBlock *block = check->getParent();
   Instruction *fork = block->getTerminator();
   if (!isa<BranchInst>(fork) && !isa<SwitchInst>(fork)) return false;
   if (fork->getNumSuccessors() < 2 || check->use_empty()) return false;
-  // The slot is healed by an address that it had before: no other code may run in between.
+  // The slot is healed with the address that it was loaded from: no other code may run in between.
   for (const Instruction *next = check->getNextNode(); next; next = next->getNextNode())
     if (isa<CallBase>(next) && !isa<IntrinsicInst>(next) && !isCheck(next)) return false;
   for (BasicBlock *used : successors(block)) {
     // Several edges to one block dominate nothing.
     BasicBlockEdge way(block, used);
     if (!all_of(check->uses(), [&](const Use &use) { return tree.dominates(way, use); })) continue;
-    // A loop's header has two predecessors: the check does not come into a loop.
+    // A loop's header has two predecessors: the check does not move into a loop.
     if (!used->getSinglePredecessor()) {
       used = SplitEdge(block, used, &tree);
     } else if (any_of(check->users(), [&](const User *user) {
                  return isa<PHINode>(user) && cast<PHINode>(user)->getParent() == used;
                })) {
-      return false;  // it would come behind its use
+      return false;  // it would come after its use
     }
     check->moveBefore(&*used->getFirstInsertionPt());
     return true;
@@ -188,8 +190,8 @@ PreservedAnalyses LowerChecks::run(Module &module, ModuleAnalysisManager &analys
     for (CallInst *heal : heals) lowerHeal(heal);
     if (none) continue;
     moveSlowPathsAway(function);
-    // LLVM took the function for one that only reads. Swizzling a slot is not observable, but
-    // the slow path takes locks and reads files.
+    // LLVM inferred that the function only reads. Swizzling a slot is not observable, but the slow
+    // path takes locks and reads files.
     function.removeFnAttr(Attribute::Memory);
     function.removeFnAttr(Attribute::NoSync);
     function.removeFnAttr(Attribute::NoFree);

@@ -8,7 +8,7 @@ using namespace llvm;
 
 namespace p3l {
 
-// All users of `value` see the check's result instead.
+// Replaces all uses of `value` by the check's result.
 static void check(Instruction *value, Value *slot) {
   IRBuilder<> builder(value->getParent(), std::next(value->getIterator()));
   builder.SetCurrentDebugLocation(value->getDebugLoc());
@@ -16,7 +16,7 @@ static void check(Instruction *value, Value *slot) {
   value->replaceUsesWithIf(checked, [&](Use &use) { return use.getUser() != checked; });
 }
 
-// A local variable is not healed, so that its address stays its own: LLVM keeps it in a register.
+// A local variable is not healed, so that its address does not escape: LLVM keeps it in a register.
 static Value *slotOf(Value *pointer) {
   Value *object = pointer;
   while (auto *step = dyn_cast<GEPOperator>(object->stripPointerCasts()))
@@ -25,7 +25,7 @@ static Value *slotOf(Value *pointer) {
   return ConstantPointerNull::get(cast<PointerType>(pointer->getType()));
 }
 
-// A whole struct in registers: each pointer in it is taken out, checked, put back.
+// A whole struct in registers: each pointer in it is extracted, checked, and inserted.
 static Value *checkParts(IRBuilder<> &builder, Value *whole, Type *type,
                          SmallVectorImpl<unsigned> &path, Value *result) {
   Value *nowhere = ConstantPointerNull::get(PointerType::get(whole->getContext(), 0));
@@ -51,7 +51,7 @@ static Value *checkParts(IRBuilder<> &builder, Value *whole, Type *type,
 static void checkAggregate(LoadInst *load) {
   IRBuilder<> builder(load->getParent(), std::next(load->getIterator()));
   builder.SetCurrentDebugLocation(load->getDebugLoc());
-  // Users of `load` are those of before: the ones made here come after the list was taken.
+  // The users before this point: those made here come after the list was taken.
   SmallVector<Use *, 8> uses;
   for (Use &use : load->uses()) uses.push_back(&use);
   SmallVector<unsigned, 4> path;
@@ -75,8 +75,8 @@ static void checkVector(LoadInst *load) {
   for (Use *use : uses) use->set(checked);
 }
 
-// C's atomics on pointers arrive as integers of the same size, by way of a local of the pointer's
-// type. What a compare-and-exchange finds in the slot must be what the program has in its register.
+// C's atomics on pointers arrive as integers of the same size, through a local of the pointer's
+// type. The value that a compare-and-exchange finds in the slot must equal the program's register.
 static bool exchangesPointer(const AtomicCmpXchgInst &exchange) {
   for (const Value *operand : {exchange.getCompareOperand(), exchange.getNewValOperand()}) {
     if (isSlotPointer(operand->getType())) return true;
@@ -90,7 +90,7 @@ static bool exchangesPointer(const AtomicCmpXchgInst &exchange) {
   return false;
 }
 
-// An integer that was a pointer a moment ago: p + 1 by way of uintptr_t, alignment.
+// An integer derived from a pointer: p + 1 by way of uintptr_t, alignment.
 static bool comesFromPointer(const Value *integer, unsigned depth = 0) {
   if (isa<Constant>(integer)) return true;
   if (auto *cast = dyn_cast<PtrToIntInst>(integer))
@@ -134,7 +134,7 @@ static void markFunction(Function &function, PrivateVariables &variables) {
 PreservedAnalyses MarkLoads::run(Module &module, ModuleAnalysisManager &) {
   PrivateVariables variables;
   for (Function &function : module) {
-    // Marked: IR that the plugin has made before, compiled once more.
+    // Marked: IR of an earlier run of the plugin, compiled again.
     if (function.isDeclaration() || function.hasFnAttribute("p3l-marked") ||
         function.hasFnAttribute(Attribute::Naked) || isUnchecked(function))
       continue;

@@ -1,4 +1,4 @@
-// Puts a mark before what is written to persistent memory (p3l_access.h, p3l_dirty):
+// Inserts a mark before writes to persistent memory (p3l_access.h, p3l_dirty):
 //
 //     offset = address - p3l_persistent_memory.base
 //     if (offset < p3l_persistent_memory.bytes)            not taken for other memory
@@ -25,11 +25,11 @@ using namespace llvm;
 namespace p3l {
 namespace {
 
-// More than this is not worth a mark that is wider than a card: writes far apart have their own.
+// Beyond this distance, writes have marks of their own rather than one wider than a card.
 constexpr int64_t kWidestGroup = 256;
 
 struct Group {
-  Write write;  // the first one; of a constant length: [low, high) relative to `base`
+  Write write;  // the first one; of constant length: [low, high) relative to `base`
   Value *base;
   int64_t low = 0, high = 0;
   Align alignment{1};  // of base + low
@@ -83,7 +83,7 @@ class Marker {
   SmallVector<Group, 32> groups_;
   struct Block {
     SmallVector<unsigned, 4> before;  // groups before the first call that ends marks
-    SmallVector<unsigned, 4> after;   // groups that are still marked at its end
+    SmallVector<unsigned, 4> after;   // groups still marked at its end
     bool ends = false;
     BitVector in, out;
   };
@@ -91,7 +91,7 @@ class Marker {
 };
 
 void Marker::collect() {
-  // Lanes of vectors cut blocks in two, so the list of instructions comes first.
+  // Lanes of vectors split blocks, so the list of instructions comes first.
   SmallVector<Instruction *, 64> instructions;
   for (BasicBlock &block : function_)
     for (Instruction &instruction : block) instructions.push_back(&instruction);
@@ -128,9 +128,9 @@ void Marker::collect() {
   }
 }
 
-// A mark is not needed where the same one, or a wider one, was made on every way here since the last
-// call: forward dataflow over the groups, meeting by intersection. A group that is left out is
-// covered by ones that are not, for the first on each way has nothing before it.
+// A mark is redundant if the same or a wider one was made on every path since the last call:
+// forward dataflow over the groups with intersection. A removed group is covered by remaining ones,
+// since the first on each path has none before it.
 void Marker::cover() {
   if (groups_.size() < 2 || groups_.size() > 2000) return;
   ReversePostOrderTraversal<Function *> order(&function_);
@@ -138,7 +138,7 @@ void Marker::cover() {
     entry.in = BitVector(groups_.size(), block != &function_.getEntryBlock());
     entry.out = BitVector(groups_.size(), true);
   }
-  // A value of the loop's last round is another one: what was marked of it does not count.
+  // A value of the loop's previous iteration is another one: its marks do not count.
   DenseMap<const BasicBlock *, BitVector> redefined;
   for (unsigned i = 0; i < groups_.size(); ++i) {
     if (auto *definition = dyn_cast<Instruction>(groups_[i].base)) {
@@ -176,7 +176,8 @@ Value *Marker::memory(IRBuilder<> &builder, unsigned field) {
   StructType *type =
       StructType::get(builder.getInt64Ty(), builder.getInt64Ty(), builder.getPtrTy());
   auto *variable = cast<GlobalVariable>(module.getOrInsertGlobal("p3l_persistent_memory", type));
-  // It is in the program's own libp3l.a: no detour by the global offset table but in shared objects.
+  // It is in the program's own libp3l.a: no access through the global offset table except in shared
+  // objects.
   if (module.getPICLevel() == PICLevel::NotPIC || module.getPIELevel() != PIELevel::Default)
     variable->setDSOLocal(true);
   return builder.CreateLoad(type->getElementType(field),
@@ -213,11 +214,11 @@ Value *Marker::lengthOf(const Group &group, IRBuilder<> &builder) {
   llvm_unreachable("a length of another kind");
 }
 
-// The mark of orthogonal mode, for memory that hardly ever is persistent. On x86-64 Linux a program's
-// own memory lies at addresses with bit 46 set, and the library takes its range below that
-// (segment.h): two instructions, no memory operand. Where something else is below 2^46, __p3l_mark
-// (swizzle_entry.S) finds out. TSan allows no memory there, so a library built with it takes another
-// place, and the test is the exact one.
+// The mark of orthogonal mode, for memory that is rarely persistent. On x86-64 Linux a program's
+// own memory is at addresses with bit 46 set, and the library reserves its range below that
+// (segment.h): two instructions, no memory operand. __p3l_mark (swizzle_entry.S) handles other
+// memory below 2^46. TSan allows no memory there, so a library built with it uses another place,
+// and the exact test.
 bool Marker::emitRare(const Group &group) {
   const Module &module = *function_.getParent();
   if (mode() != Mode::Orthogonal || function_.hasFnAttribute(Attribute::SanitizeThread) ||

@@ -21,7 +21,7 @@ static cl::opt<p3l::Mode> modeOption(
 static cl::opt<bool> loadsOnly("p3l-loads-only",
                                cl::desc("no marks at stores: to measure what the checks cost"));
 
-// What an assembler says about a check that was left is this word; it contains the remedy's name.
+// The assembler's error for a check that was not lowered quotes this word, which names the remedy.
 static constexpr char kCheck[] = "p3l_check_was_not_lowered_by_the_plugin";
 static constexpr char kHeal[] = "p3l_heal_was_not_lowered_by_the_plugin";
 
@@ -67,13 +67,15 @@ static CallInst *createMarker(IRBuilder<> &builder, const char *text, const char
   call->addFnAttr(Attribute::WillReturn);
   call->addFnAttr(Attribute::NoFree);
   call->addFnAttr(Attribute::NoSync);
-  // What plain clang inlines is inlined: the inliner would count a call of two arguments as three instructions.
+  // Whatever plain clang inlines must be inlined here too: the inliner would count a call with two
+  // arguments as three instructions.
   call->addFnAttr(Attribute::get(builder.getContext(), "call-inline-cost", "0"));
   return call;
 }
 
-// Inline assembler, and not a function: LLVM then neither counts it as a call (inlining, unrolling)
-// nor speculates it. Without effects on memory it may be merged, moved and dropped.
+// The check is inline assembler instead of a function: LLVM then neither counts it as a call
+// (inlining, unrolling) nor speculates it. It has no effects on memory, so it may be merged, moved
+// and dropped.
 CallInst *createCheck(IRBuilder<> &builder, Value *value, Value *slot) {
   CallInst *call =
       createMarker(builder, kCheck, "=r,0,r", value->getType(), {value, slot}, /*effects=*/false);
@@ -125,7 +127,7 @@ CallInst *callRuntime(IRBuilder<> &builder, StringRef name, Type *result,
     call->setCallingConv(CallingConv::PreserveMost);
     if (auto *function = dyn_cast<Function>(callee.getCallee())) {
       function->setCallingConv(CallingConv::PreserveMost);
-      // Before the dynamic linker has bound a function it keeps C's argument registers only.
+      // Until the dynamic linker has bound a function, only C's argument registers are preserved.
       function->addFnAttr(Attribute::NonLazyBind);
     }
   }
@@ -139,9 +141,10 @@ CallInst *callSwizzle(IRBuilder<> &builder, Value *slot, Value *value) {
   return callRuntime(builder, "p3l_swizzle_value", builder.getPtrTy(), {value, slot});
 }
 
-// Slow paths rejoin the loop that they are in, so for LLVM they are blocks of it, and lie between its hot ones
-// and what follows: each way out of the loop jumps over them. A block that is this much colder than the
-// loop is put behind the function, but only where a profile is said to tell so.
+// Slow paths rejoin the loop they belong to, so LLVM treats them as blocks of it and places them
+// between the hot blocks and the code after the loop: each exit of the loop then jumps over them. A
+// block that is this much colder than the loop is placed at the end of the function, but only if a
+// profile is said to be present.
 void moveSlowPathsAway(Function &function) {
   if (function.hasProfileData()) return;
   function.setEntryCount(Function::ProfileCount(1, Function::PCT_Real));
@@ -155,7 +158,7 @@ static void addFirst(ModulePassManager &passes) {
 }
 
 static void addLast(ModulePassManager &passes) {
-  // Writes first: they are grouped by blocks, which checks cut in two.
+  // Writes first: they are grouped by blocks, and checks split blocks.
   if (!loadsOnly) passes.addPass(p3l::MarkWrites());
   passes.addPass(p3l::LowerChecks());
 }

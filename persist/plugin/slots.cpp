@@ -1,4 +1,4 @@
-// Which loads cannot give a surrogate.
+// Determines which loads cannot return a surrogate.
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -11,7 +11,7 @@ using namespace llvm;
 namespace p3l {
 
 bool PrivateVariables::contains(const Value *slot) {
-  // Nothing was optimised yet, so a variable is reached by casts and GEPs alone.
+  // Nothing is optimised yet, so a variable is reached through casts and GEPs only.
   const Value *object = slot;
   for (;;) {
     object = object->stripPointerCasts();
@@ -50,7 +50,7 @@ bool PrivateVariables::examine(const Value *object) const {
           return false;
         if (!storesPointer(*store)) return false;
       } else if (auto *intrinsic = dyn_cast<IntrinsicInst>(user)) {
-        // A copy out of it is fine; a copy into it brings surrogates.
+        // A copy out of the variable is harmless; a copy into it may bring surrogates.
         if (intrinsic->isLifetimeStartOrEnd() || isa<DbgInfoIntrinsic>(intrinsic)) continue;
         if (isa<MemSetInst>(intrinsic) && use.getOperandNo() == 0) continue;
         if (isa<MemTransferInst>(intrinsic) && use.getOperandNo() == 1) continue;
@@ -77,7 +77,8 @@ bool isExempt(const LoadInst &load) {
   if (isVirtualTable(load)) return true;
   if (auto *table = dyn_cast<LoadInst>(object))
     if (isVirtualTable(*table)) return true;
-  // No persistent slot has the address of a function: commit refuses what is no object.
+  // A persistent slot never holds the address of a function: commit refuses pointers to anything
+  // that is not an object.
   if (load.use_empty()) return false;
   for (const Use &use : load.uses()) {
     auto *call = dyn_cast<CallBase>(use.getUser());

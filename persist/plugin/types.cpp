@@ -1,10 +1,10 @@
-// Finds out where the pointers of a type are, for P3L_PERSISTENT (p3l_qualifier.h).
+// Determines the offsets of a type's pointers, for P3L_PERSISTENT (p3l_qualifier.h).
 //
 // The macro leaves a function that "prints" the type with __builtin_dump_struct, to a callback that
 // does not exist: the front end writes down each member's name and type as strings, and takes its
-// value or its address, which tells where it is and what. The function is read, and thrown away. What
-// the macro declared to be somewhere else, `p3l.fields.NAME`, is made here; without the plugin it
-// stays undefined, and the program does not link.
+// value or its address, which gives its offset and its type. The pass reads the function and
+// deletes it. What the macro declared to be somewhere else, `p3l.fields.NAME`, is made here;
+// without the plugin it stays undefined, and the program does not link.
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
@@ -60,11 +60,11 @@ StringRef text(const CallInst &call, unsigned n) {
   return found;
 }
 
-// Members of function type are no slots: nothing persistent is there that they could point to.
+// A member of function type is not a slot: there is no persistent object that it could point to.
 bool pointsToFunction(StringRef spelling) { return spelling.contains("(*"); }
 
 bool Description::add(CallInst &call) {
-  // The callback's own argument is the format; then indentation, type, name, value.
+  // The format is the callback's own argument; indentation, type, name and value follow.
   StringRef format = text(call, 0), spelling = text(call, 2), name = text(call, 3);
   if (format.starts_with("%s%s %s =\n") || format == "%s%s %s =") {
     enclosing_.push_back(name.str());  // a struct or union; its members follow
@@ -124,8 +124,8 @@ bool Description::addMember(Type *type, StringRef spelling, StringRef name, uint
   return true;
 }
 
-// Elements of arrays of structs, which the front end does not look into: by LLVM's type alone, which
-// has no unions.
+// Adds the elements of arrays of structs, which the front end does not describe, from LLVM's type
+// alone. LLVM's types have no unions.
 bool Description::addRecord(Type *type, uint64_t offset, StringRef name) {
   auto *record = dyn_cast<StructType>(type);
   if (!record) return fail("member " + name + " of " + type_ + " cannot be described");
@@ -140,7 +140,7 @@ bool Description::addRecord(Type *type, uint64_t offset, StringRef name) {
   return true;
 }
 
-// Members of a union lie on each other: either all are pointers, or none.
+// Whether members share bytes, as in a union: then either all or none must be pointers.
 bool Description::overlaps() const {
   for (const Member &slot : members_) {
     if (slot.slots == 0) continue;
@@ -170,7 +170,7 @@ bool Description::read() {
   return !overlaps();
 }
 
-// p3l_field: {name, offset, count} each, and a NULL name at the end.
+// Returns the array of p3l_field: {name, offset, count} each, and a NULL name at the end.
 Constant *Description::fields() const {
   Module &module = *probe_.getParent();
   LLVMContext &context = module.getContext();
@@ -179,7 +179,7 @@ Constant *Description::fields() const {
   SmallVector<Constant *, 16> entries;
   uint64_t described = 0;
   for (const Member &member : members_) {
-    // Of a union's pointers the first one stands for all.
+    // Of a union's pointers only the first is listed.
     if (member.slots == 0 || member.offset < described) continue;
     described = member.offset + member.bytes;
     Constant *string = ConstantDataArray::getString(context, member.name);

@@ -11,7 +11,8 @@ using namespace llvm;
 
 namespace p3l {
 
-// Through casts, too: a program that casts its qualifier away in the same function still means it.
+// Follows casts too: a program that casts the qualifier away in the same function still writes to a
+// persistent object.
 static bool isQualified(const Value *address) {
   for (unsigned depth = 0; depth < 16; ++depth) {
     if (address->getType()->getPointerAddressSpace() == kAddressSpace) return true;
@@ -25,7 +26,7 @@ static bool isQualified(const Value *address) {
   return false;
 }
 
-// Memory that no store can give: the stack, the program's variables, malloc's.
+// Whether the memory cannot belong to a store: the stack, the program's variables, malloc's blocks.
 static bool isElsewhere(const Value *address, const TargetLibraryInfo &library) {
   SmallVector<const Value *, 4> objects;
   getUnderlyingObjects(address, objects);
@@ -80,7 +81,8 @@ static bool findLibraryWrite(CallBase &call, Write &write) {
   return write.address->getType()->isPointerTy();
 }
 
-// One lane of a vector that is written under a mask: the mark must not touch what the others name.
+// Adds one lane of a vector that is written under a mask: the mark must not touch the addresses of
+// the other lanes.
 static void addLane(Instruction &store, Value *mask, Value *address, unsigned lane, Type *type,
                     SmallVectorImpl<Write> &writes) {
   IRBuilder<> builder(&store);

@@ -1,4 +1,4 @@
-// What an instruction changes in memory.
+// Finds the writes of an instruction.
 #ifndef P3L_WRITES_H
 #define P3L_WRITES_H
 
@@ -26,8 +26,8 @@ struct Write {
   llvm::Value *length = nullptr, *factor = nullptr;
 };
 
-// Adds what `instruction` may change in persistent memory. Vectors written with a mask or to scattered
-// addresses are cut into their elements: the function is changed.
+// Adds the writes of `instruction` that may reach persistent memory. Writes of vectors with a mask
+// or to scattered addresses are split into their elements, which changes the function.
 void findWrites(llvm::Instruction &instruction, const llvm::TargetLibraryInfo &library,
                 llvm::SmallVectorImpl<Write> &writes);
 

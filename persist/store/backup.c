@@ -1,5 +1,5 @@
 /*
- * A copy of a version: whole under its name, or not there.
+ * Copies a version of a store. The copy gets its name only when it is complete.
  *
  *   PATH-new locked ──> pages copied ──> synced ──> log made ──> read again, checked ──> PATH-log named ──> PATH named
  *        │ another process has it            any failure: both removed                        │ killed here: a log without
@@ -46,7 +46,7 @@ static void free_names(names *names) {
   free(names->fresh_log);
 }
 
-/* Invariant 1; a file that is longer or shorter is what a killed process left. */
+/* Invariant 1. A file of another length was left by a killed process. */
 static p3l_code take_name(const names *names, int *taken, p3l_error *error) {
   struct stat opened, named;
   if (access(names->path, F_OK) == 0)
@@ -80,7 +80,7 @@ static p3l_code write_all(int descriptor, const void *bytes, size_t length, uint
   return P3L_OK;
 }
 
-/* All pages of the version, as those of a store that begins with them. */
+/* Copies all pages of the version, as those of a new store. */
 static p3l_code copy_pages(p3l_pager *pager, int descriptor, const names *names,
                            const uint8_t store_id[16], p3l_backup *backup, p3l_error *error) {
   p3l_page *pages = malloc(RUN * sizeof(*pages));
@@ -115,7 +115,7 @@ static p3l_code make_log(const names *names, const uint8_t store_id[16], p3l_err
   return code;
 }
 
-/* As it is read from the file, not as it was written to it. */
+/* Checks the copy as it is read back from the file. */
 static p3l_code check(const names *names, p3l_backup *backup, p3l_error *error) {
   p3l_pager *copy;
   p3l_verification found;
@@ -133,8 +133,8 @@ static p3l_code check(const names *names, p3l_backup *backup, p3l_error *error) 
   return code;
 }
 
-/* The log first: a store without its log would be one that lost it. What is at its name belongs to
- * no store, or to a copy that was killed here. */
+/* Names the log first: a store without its log would look like one that lost it. A file that
+ * already has the log's name belongs to no store, or to a copy that was killed here. */
 static p3l_code give_names(const names *names, p3l_error *error) {
   if (access(names->path, F_OK) == 0)
     return p3l_fail(error, P3L_MISUSE, "%s exists; a copy is not made over it", names->path);

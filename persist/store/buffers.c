@@ -33,7 +33,7 @@ static void unlink_slab(p3l_buffers *buffers, p3l_slab *slab) {
     buffers->with_room = slab->next;
 }
 
-/* The range is taken twice as long, and what is not aligned given back. */
+/* Maps twice the size and unmaps the parts outside of the aligned range. */
 static void *map_aligned(void) {
   uint8_t *range =
       mmap(NULL, 2 * SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +75,8 @@ void p3l_buffer_give(p3l_buffers *buffers, p3l_page *buffer) {
   given->next = slab->given_back;
   slab->given_back = given;
   if (slab->used-- == BUFFERS) link_slab(buffers, slab);
-  /* One unused slab is kept for the next commit, others are freed: a load has many, once. */
+  /* One unused slab is kept for the next commit; others are freed, because only a load needs
+   * many, and only once. */
   if (slab->used == 0 && (slab->next != NULL || slab->previous != NULL)) {
     unlink_slab(buffers, slab);
     munmap(slab, SLAB_BYTES);

@@ -1,5 +1,5 @@
 /*
- * Checkpoint: the images of committed pages go to the file, and the log begins anew. pager.h has the
+ * Checkpoint: writes the images of committed pages to the file and resets the log. pager.h has the
  * invariants.
  *
  *   log durable ──> old pages kept ──> images written ──> file synced ──> log reset ──> images forgotten
@@ -19,7 +19,7 @@ static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
 }
 
-/* Pages that lie side by side go out with one write. */
+/* Adjacent pages are written with one call. */
 #define WRITE_PAGES 64
 
 static int by_number(const void *a, const void *b) {
@@ -59,7 +59,8 @@ static p3l_code break_pager(p3l_pager *pager, p3l_error *error) {
   return p3l_pager_usable(pager, error);
 }
 
-/* The file has pages behind the mapping, or can be mapped now: the next transaction makes it anew. */
+/* If the file now has pages beyond the mapping, or can be mapped for the first time, the next
+ * transaction maps it again. */
 static void remap_if_longer(p3l_pager *pager) {
   if (pager->mapping != NULL && p3l_mapping_pages(pager->mapping) >= pager->page_count) return;
   p3l_mapping_close(pager->mapping);
@@ -68,7 +69,7 @@ static void remap_if_longer(p3l_pager *pager) {
 }
 
 p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
-  /* The log before the pages: a page must never be newer than the log. */
+  /* The log is synced before the pages: a page must never be newer than the log. */
   p3l_code code = p3l_log_make_durable(pager, pager->log.end, error);
   bool empty = pager->log.end.byte == pager->log.start.byte;
   if (code != P3L_OK || (empty && (!last || pager->log.clean))) return code;

@@ -6,8 +6,8 @@
 
 #include "pager.h"
 
-/* A checkpoint by whoever holds the writer's lock. `last`: nothing is going to be committed any more
- * (log.h, invariant 5). */
+/* Makes a checkpoint; the caller holds the writer's lock. `last`: there will be no further
+ * commit (log.h, invariant 5). */
 p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error);
 
 #endif

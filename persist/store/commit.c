@@ -1,6 +1,4 @@
-/*
- * Commit: frames into the log, one sync for many. pager.h has the invariants.
- */
+/* Commit: appends frames to the log; one sync serves many commits. pager.h has the invariants. */
 #include <string.h>
 
 #include "checkpoint.h"
@@ -9,7 +7,7 @@
 #include "old_pages.h"
 
 /* Removes from `changed` the reported units that equal their committed state: the object layer
- * tells whole pages. */
+ * reports whole pages. */
 static void leave_out_unchanged(p3l_image *image) {
   const uint8_t *now = (const uint8_t *)image->private_copy;
   const uint8_t *before = (const uint8_t *)image->committed;
@@ -48,7 +46,7 @@ uint64_t p3l_pager_bytes_logged(p3l_pager *pager) {
   return bytes;
 }
 
-/* The frames of a transaction, its commit last; none if it changed nothing. */
+/* Makes the frames of a transaction, its commit frame last; none if it changed nothing. */
 static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   pthread_mutex_lock(&pager->sync);
@@ -56,7 +54,7 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
   pthread_mutex_unlock(&pager->sync);
   for (p3l_image *image = transaction->pages; image != NULL; image = image->next) {
     if (image->early) continue;
-    /* An image that is logged is in memory as committed: both end with the checkpoint. */
+    /* The committed image of a logged page is in memory: both are kept until the checkpoint. */
     if (image->logged) leave_out_unchanged(image);
     if (image->changed == 0) continue;
     p3l_code code = p3l_log_disturb(&pager->log, error);
@@ -116,7 +114,7 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
 /* A log this many times as long as it should be makes a commit wait for the writer. */
 enum { PATIENCE = 4 };
 
-/* A checkpoint that fails for want of space is tried again by the next commit; this one has
+/* A checkpoint that fails for lack of space is repeated by the next commit; the present one is
  * committed. */
 static void shorten_log(p3l_pager *pager) {
   pthread_mutex_lock(&pager->sync);

@@ -1,6 +1,4 @@
-/*
- * A new store: whole under its name, or not there.
- */
+/* Creates a store. It gets its name only when it is complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -55,8 +53,8 @@ static p3l_code create(const char *path, const char *log_path, const char *new_p
   if (file != NULL) file->close(file);
   if (log != NULL) log->close(log);
   if (code != P3L_OK) return code;
-  /* The log first: a store without its log would be one that lost it. Neither replaces what is
-   * there. */
+  /* Names the log first: a store without its log would look like one that lost it. Neither call
+   * replaces an existing file. */
   if (renameat2(AT_FDCWD, new_log, AT_FDCWD, log_path, RENAME_NOREPLACE) != 0)
     return p3l_fail_errno(error, errno, "%s: giving the new log its name", log_path);
   if (renameat2(AT_FDCWD, new_path, AT_FDCWD, path, RENAME_NOREPLACE) != 0) {

@@ -4,7 +4,7 @@
 #ifndef P3L_CREATE_H
 #define P3L_CREATE_H
 
-/* Names in the folder of `path` are durable when it returns 0; otherwise an errno value. */
+/* Makes the names in the folder of `path` durable. Returns 0 or an errno value. */
 int p3l_sync_folder(const char *path);
 
 #endif

@@ -40,7 +40,7 @@ static int file_write(p3l_device *device, const void *bytes, size_t length, p3l_
   return 0;
 }
 
-/* Leaves out what was written of the parts; returns how many are done. */
+/* Removes from the parts what was written; returns the number of complete parts. */
 static size_t leave_out(struct iovec *parts, size_t count, size_t written) {
   size_t done = 0;
   while (done < count && written >= parts[done].iov_len) written -= parts[done++].iov_len;

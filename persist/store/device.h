@@ -1,7 +1,7 @@
 /*
- * A file as the store uses it: six calls, and two that a device of tests need not have. The real one
- * is a file descriptor; tests record what is written between two syncs, fail at a chosen call, or
- * lose what was not synced.
+ * The interface of a file to the store: six calls, and two that a test device may leave out. The
+ * real device is a file descriptor; test devices record what is written between two syncs, fail
+ * at a chosen call, or lose what was not synced.
  */
 #ifndef P3L_DEVICE_H
 #define P3L_DEVICE_H
@@ -13,24 +13,24 @@
 
 typedef struct p3l_device p3l_device;
 struct p3l_device {
-  /* All or nothing: 0, or an errno value. Reading beyond the end is ENODATA. */
+  /* Reads all bytes or fails: 0, or an errno value. Reading beyond the end is ENODATA. */
   int (*read)(p3l_device *device, void *bytes, size_t length, p3l_file_offset at);
   int (*write)(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at);
   /* The same from several places, side by side in the file. The list is the callee's to change. */
   int (*write_parts)(p3l_device *device, struct iovec *parts, size_t count, p3l_file_offset at);
-  /* The disk may begin with what was written there; NULL: it begins with the sync. */
+  /* Starts writing out the given range without waiting; NULL: writing begins with the sync. */
   void (*start)(p3l_device *device, p3l_file_offset at, size_t length);
-  /* Returns when everything written before is on stable storage. */
+  /* Returns when everything written before is on stable storage: 0, or an errno value. */
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);
   void (*close)(p3l_device *device);
-  /* Truncates the file; NULL: not supported. Used for unneeded bytes only. */
+  /* Truncates the file; NULL: not supported. Called for unneeded bytes only. */
   int (*shorten)(p3l_device *device, uint64_t bytes);
-  /* The file descriptor, for io_uring; NULL if there is none. Reading only. */
+  /* Returns the file descriptor, for io_uring; NULL: there is none. Used for reading only. */
   int (*descriptor)(p3l_device *device);
 };
 
-/* Its descriptor, or -1: not a file. */
+/* Returns the device's file descriptor, or -1 if it is not a file. */
 static inline int p3l_file_descriptor(p3l_device *device) {
   return device->descriptor == NULL ? -1 : device->descriptor(device);
 }

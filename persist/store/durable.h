@@ -1,5 +1,6 @@
 /*
- * How far the log is on stable storage: one sync for all who wait. Inside of the pager only.
+ * Tracks how much of the log is on stable storage; one sync serves all waiting threads. Internal to
+ * the pager.
  *
  *   idle ── first who waits ──> syncing ── done ──> idle, durable = what was appended at its begin
  *                                  └── fails ──> broken, for good (pager.h, invariant 4)

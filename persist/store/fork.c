@@ -1,6 +1,6 @@
 /*
- * Whether this process opened the store, or was forked from the one that did. Nothing but a load at
- * each question: a handler in the child counts.
+ * Detects whether this process opened the store or was forked from the process that did. The
+ * test costs one load: a handler in the child counts the forks.
  */
 #include "images.h"
 

@@ -1,6 +1,6 @@
 /*
- * Images by number: found, added, published, discarded. images.h says what they are, pager.h has the
- * invariants.
+ * Images by page number: finds, adds, publishes and discards them. images.h describes them, pager.h
+ * has the invariants.
  *
  *   none ── p3l_image_add ──> private copy ── p3l_images_publish ──> committed ── p3l_images_forget ──> none
  *                               │ p3l_images_discard, or published unchanged
@@ -39,8 +39,9 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
   return added;
 }
 
-/* A page that readers see in the file needs no entry; what an aborted transaction made would stay
- * until the next checkpoint. Under the readers' lock, exclusively. */
+/* Removes an entry without image: readers see the page in the file. Otherwise entries of aborted
+ * transactions would stay until the next checkpoint. The caller holds the readers' lock
+ * exclusively. */
 static void drop_if_empty(p3l_pager *pager, p3l_image *image) {
   if (image->committed != NULL) return;
   HASH_DEL(pager->images, image);
@@ -54,7 +55,7 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
   for (p3l_image *image = transaction->pages, *next; image != NULL; image = next) {
     next = image->next;
     image->next = NULL;
-    if (image->changed == 0) { /* nothing of it is in the log: `logged` stays as it was */
+    if (image->changed == 0) { /* not in the log: `logged` is unchanged */
       p3l_buffer_give(&pager->buffers, image->private_copy);
       image->private_copy = NULL;
       drop_if_empty(pager, image);

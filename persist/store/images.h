@@ -1,13 +1,14 @@
 /*
- * Pages in memory that are newer than the file, by number. Inside of the pager only; pager.h has
- * the rules.
+ * Pages in memory that are newer than the file, by number. Internal to the pager; pager.h has
+ * the invariants.
  */
 #ifndef P3L_IMAGES_H
 #define P3L_IMAGES_H
 
-/* Out of memory, uthash leaves the element out instead of ending the process. */
+/* Without memory, uthash then leaves the element out instead of ending the process. */
 #define HASH_NONFATAL_OOM 1
-/* Keys are page numbers, one word: its own hash and comparison of any bytes were a tenth of a commit. */
+/* The keys are page numbers, one word: uthash's own hash and comparison of byte strings took a
+ * tenth of a commit. */
 #define HASH_FUNCTION(key, length, hash) ((hash) = p3l_hash_of_number(key))
 #define HASH_KEYCMP(a, b, length) p3l_numbers_differ(a, b)
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include "log.h"
 #include "pager.h"
 
-/* Numbers come in runs: a multiplication spreads them. */
+/* Page numbers come in runs; a multiplication spreads them. */
 static inline unsigned p3l_hash_of_number(const void *key) {
   return (unsigned)(*(const uint64_t *)key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
@@ -42,10 +43,10 @@ typedef struct p3l_image {
 } p3l_image;
 
 /*
- * An allocation asks for the same few pages again and again (catalog, header, the one being filled),
- * some 2,700 times an OO1 Insert, an eighth of its instructions. So a transaction remembers what it
- * found, by the number's low bits: while it is under way no image goes away, and when it ends it
- * forgets them all.
+ * Allocations look up the same few pages repeatedly (catalog, header, the page being filled): some
+ * 2,700 times in an OO1 Insert, an eighth of its instructions. So a transaction caches the images
+ * it found, by the number's low bits. No image is removed while it runs; the cache is emptied when
+ * it ends.
  */
 enum { P3L_RECENT = 64 };
 
@@ -71,8 +72,8 @@ struct p3l_pager {
   unsigned forks;            /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
 
-  /* One writer: from begin until its frames are appended. Guards log (but see durable), frames,
-   * buffers, transaction. */
+  /* One writer at a time, from begin until its frames are appended. Guards log (but see
+   * durable), frames, buffers, transaction. */
   pthread_mutex_t writer;
   p3l_log log;
   p3l_frames frames;
@@ -95,28 +96,30 @@ struct p3l_pager {
   uint64_t bytes_logged;
 };
 
-/* The committed header page if it is newer than the file's, for transactions: the private one if
- * there is. */
+/* Finds the committed header page if it is newer than the file's; for transactions, the private
+ * copy if there is one. */
 p3l_image *p3l_image_find(p3l_pager *pager, p3l_page_number number);
 /* The same, for the transaction under way. */
 p3l_image *p3l_image_of(p3l_pager_transaction *transaction, p3l_page_number number);
-/* Copies what readers see of a page if it is newer than the file's; otherwise false. *exists:
- * whether there is a page of this number. Any thread; takes the readers' lock. */
+/* Copies the committed state of a page if it is newer than the file's; otherwise returns false.
+ * *exists: whether the store has a page of this number. Any thread may call it; takes the
+ * readers' lock. */
 bool p3l_image_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *exists);
-/* p3l_pager_read() for the transaction under way, of a page that no image is newer than: without a
- * call of the kernel where the page cache has it (mapping.h). */
+/* Like p3l_pager_read(), for the running transaction and a page without a newer image: needs no
+ * system call if the page is in the page cache (mapping.h). */
 p3l_code p3l_committed_read(p3l_pager_transaction *transaction, p3l_page_number number,
                             p3l_page *page, p3l_error *error);
-/* Finds or adds; NULL: no memory. Takes the readers' lock to add. */
+/* Finds or adds an image; NULL: no memory. Takes the readers' lock to add. */
 p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number);
-/* Private copies become what readers see; those without a change, which were not logged, are
- * forgotten. */
+/* Makes the private copies visible to readers; discards those without a change that were not
+ * logged. */
 void p3l_images_publish(p3l_pager_transaction *transaction);
 /* Private copies are forgotten. */
 void p3l_images_discard(p3l_pager_transaction *transaction);
 
-/* What is wrong with a page as it was read from the file: p3l_page_fault(), and for a reader beside a
- * writer whether a checkpoint wrote it that is later than its version (old_pages.h, invariant 3). */
+/* Returns what is wrong with a page read from the file, or NULL: p3l_page_fault(), and for a
+ * reader beside a writer whether a checkpoint later than its version wrote the page
+ * (old_pages.h, invariant 3). */
 static inline const char *p3l_file_page_fault(const p3l_pager *pager, const p3l_page *page,
                                               p3l_page_number number) {
   const char *fault = p3l_page_fault(page, number);
@@ -124,10 +127,10 @@ static inline const char *p3l_file_page_fault(const p3l_pager *pager, const p3l_
   return "was written over, and its old state was not kept";
 }
 
-/* All of them are forgotten; no transaction is under way. */
+/* Forgets all images; no transaction may be running. */
 void p3l_images_forget(p3l_pager *pager);
 
-/* How often this process, or one before it, was forked. */
+/* Returns the number of forks between the first process and this one. */
 unsigned p3l_forks(void);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct log_header {
 } log_header;
 _Static_assert(sizeof(log_header) == 56, "no padding in the log");
 
-/* Two copies a sector apart, so that neither a torn write nor a damaged sector takes both. */
+/* Two copies a sector apart, so that neither a torn write nor one damaged sector destroys both. */
 enum { SECTOR = 512, COPIES = 2 };
 static p3l_file_offset header_place(uint64_t round, unsigned copy) {
   return (p3l_file_offset){(round % 2 * COPIES + copy) * SECTOR};
@@ -225,9 +225,9 @@ p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error) {
   return P3L_OK;
 }
 
-/* What stays of the file of a log without frames. The next session writes over it: there are no blocks
- * to find, and a sync of bytes that were there journals no new length (0.09 ms for an OO1 Insert
- * instead of 0.14). Enough for 30 such commits, which are the first to change their pages. */
+/* The length that an empty log's file keeps. The next session overwrites these bytes: no blocks
+ * are allocated and a sync journals no new length (0.09 ms for an OO1 Insert instead of 0.14). 4
+ * MB are enough for 30 such commits that are the first to change their pages. */
 enum { KEPT_BYTES = 4 << 20 };
 
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
@@ -244,13 +244,14 @@ p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
 }
 
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {
-  /* The other header: this one stays as it is until the next round is on the disk. */
+  /* Selects the other header: the present one stays unchanged until the next round is on the
+   * disk. */
   return log->clean ? write_header(log, log->round + 1, log->end, false, error) : P3L_OK;
 }
 
 /* ---- reading ---- */
 
-/* Whether a frame's own fields can be; its checksum is asked after. */
+/* Whether a frame's own fields are plausible; its checksum is tested afterwards. */
 static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
   if (frame->position != position.byte || frame->zero != 0) return false;
   switch (frame->kind) {
@@ -270,7 +271,8 @@ typedef struct reader {
   uint8_t bytes[P3L_PAGE_SIZE];
 } reader;
 
-/* Reads the frame at a position: *valid: it is a frame, checked without the frames before it. */
+/* Reads the frame at a position. *valid: the frame is valid on its own, without the frames
+ * before it. */
 static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_error *error) {
   p3l_log *log = reader->log;
   p3l_file_offset at = place_of(log, position);
@@ -292,9 +294,9 @@ static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_er
 }
 
 /*
- * An invalid frame stands at `hole`. If a later commit says that the log was durable beyond it, a
- * torn write cannot be why (invariant 6). Frames begin at multiples of eight; false candidates fail
- * by their position already. At most `most` bytes behind the hole are read.
+ * There is an invalid frame at `hole`. If a later commit records that the log was durable beyond
+ * it, a torn write cannot be the cause (invariant 6). Frames begin at multiples of eight; false
+ * candidates already fail the test of their position. Reads at most `most` bytes after the hole.
  */
 static p3l_code look_behind(reader *reader, p3l_lsn hole, uint64_t most, bool *torn,
                             p3l_error *error) {
@@ -336,7 +338,8 @@ static p3l_code look_behind(reader *reader, p3l_lsn hole, uint64_t most, bool *t
   return code;
 }
 
-/* Reads on from the end of the log: frames as far as they are valid. *begun: one more was. */
+/* Continues from the end of the log through all valid frames. *begun: an incomplete frame
+ * follows. */
 static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previous,
                             p3l_frame_visitor visitor, void *state, p3l_log_tail *tail, bool *begun,
                             p3l_error *error) {
@@ -346,7 +349,7 @@ static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previou
     p3l_code code = read_frame(reader, *position, &valid, error);
     if (code != P3L_OK) return code;
     if (!valid || reader->frame.previous != *previous) {
-      /* Either of two words says that a frame was begun here; damage to one leaves the other. */
+      /* Either of two words shows that a frame was begun here; damage to one leaves the other. */
       *begun = reader->frame.previous == *previous;
       return P3L_OK;
     }
@@ -363,7 +366,8 @@ static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previou
   }
 }
 
-/* What is looked at behind the end of a log that was read before: refreshing is to be quick. */
+/* The bytes examined after the end of a log that was read before: small, so that refreshing is
+ * fast. */
 enum { NEWS_BYTES = 1 << 16 };
 
 static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor visitor,
@@ -381,7 +385,8 @@ static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor 
                        &tail->torn, error);
     tail->torn |= begun;
     if (code != P3L_CORRUPT || reading == P3L_LOG_AT_REST) return code;
-    /* A commit behind the end: of a writer that has gone on since, if the frame is there by now. */
+    /* A commit after the end was written by a writer that has continued since, if its frame is
+     * there now. */
     bool valid;
     p3l_error unused;
     if (read_frame(reader, position, &valid, &unused) != P3L_OK || !valid ||
@@ -405,8 +410,8 @@ p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor v
 
 /* ---- what a checkpoint announces ---- */
 
-/* Two behind the headers, each in a sector of its own: the later one counts, the other is written. So
- * one that a killed process wrote half of takes nothing away. */
+/* Two records after the headers, each in a sector of its own: the later one is valid, the other
+ * is overwritten next. So a record half written by a killed process loses nothing. */
 typedef struct announcement {
   uint64_t position;
   uint32_t checksum; /* crc32c of the position and the store's id */
@@ -424,7 +429,7 @@ static p3l_file_offset announcement_place(unsigned which) {
   return (p3l_file_offset){ANNOUNCEMENT + which * SECTOR};
 }
 
-/* *later: which of the two it is. */
+/* *later: which of the two is the later one. */
 static uint64_t announced(const p3l_log *log, unsigned *later) {
   uint64_t position = 0;
   *later = 1;

@@ -81,7 +81,7 @@ typedef struct p3l_log_tail {
   bool torn;       /* an invalid frame that was once begun follows */
 } p3l_log_tail;
 
-/* Sees each valid frame in order. A frame's bytes are valid during the call only. */
+/* Called for each valid frame in order. A frame's bytes are valid during the call only. */
 typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const uint8_t *bytes,
                                       p3l_error *error);
 typedef enum p3l_log_reading {
@@ -97,13 +97,15 @@ typedef enum p3l_log_reading {
 p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor visitor, void *state,
                       p3l_log_tail *tail, p3l_error *error);
 
-/* Position of the last checkpoint for which pages were kept (old_pages.h); 0: of none. Not synced. */
+/* Records the position of the last checkpoint for which pages were kept (old_pages.h); 0: none.
+ * Not synced. */
 p3l_code p3l_log_announce(p3l_log *log, p3l_lsn position, p3l_error *error);
 p3l_lsn p3l_log_announced(const p3l_log *log);
 
 /*
- * Frames being made; they go into the log with one write, or with one more before
- * (p3l_log_write_early()). Pages are not copied: of an OO1 Insert's 140 KB they are 120.
+ * Frames under construction. They are written to the log with one write, or with an additional
+ * earlier one (p3l_log_write_early()). Pages are not copied: of an OO1 Insert's 140 KB they are
+ * 120.
  *
  *   bytes   | head | head | range | head | ... | commit |
  *   parts   |-- 0 -|-- 2 -|------ 4 -----|- 6 ... ------|       what lies between two pages, then a page
@@ -126,18 +128,18 @@ p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind k
                         p3l_address address, const void *bytes, uint32_t length, p3l_error *error);
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error);
 
-/* Writes the frames made so far behind the end of the log, where they mean nothing until the rest of
- * them is appended; the disk begins. */
+/* Writes the frames made so far after the end of the log, where they are ignored until the rest
+ * is appended; the disk can begin. */
 p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
-/* To be called before frames are made for an append: ends the peace of invariant 5. */
+/* Must be called before frames are made for an append: removes the mark `clean` of invariant 5. */
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error);
-/* Appends them. On failure the log is as before: the bytes written lie behind its end. Not
+/* Appends the frames. On failure the log is unchanged: the bytes written lie after its end. Not
  * durable yet. */
 p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
-/* Forgets all frames; see invariant 4. The caller has synced the pages. `clean`: nothing is going to
- * be appended, see invariant 5. */
+/* Forgets all frames; see invariant 4. The caller has synced the pages. `clean`: no append will
+ * follow, see invariant 5. */
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error);
 
 #endif

@@ -19,7 +19,7 @@ struct p3l_mapping {
   uint8_t mapped[]; /* [window] */
 };
 
-/* To others than the owner, mincore() says that everything is in memory. */
+/* For processes other than the owner, mincore() reports that everything is in memory. */
 static bool kernel_would_say(int descriptor, uint64_t bytes) {
   struct stat status;
   return fstat(descriptor, &status) == 0 && (uint64_t)status.st_size >= bytes &&
@@ -40,7 +40,7 @@ p3l_mapping *p3l_mapping_open(p3l_device *file, uint64_t pages) {
     free(mapping);
     return NULL;
   }
-  /* What was dropped is read again page by page, not with megabytes around it. */
+  /* Dropped pages are then read one by one, without megabytes of read-ahead. */
   madvise(mapping->memory, bytes, MADV_RANDOM);
   return mapping;
 }
@@ -71,7 +71,8 @@ const p3l_page *p3l_mapping_page(p3l_mapping *mapping, p3l_page_number number) {
   if (*mapped == 0) *mapped = map_window(mapping, number.n / WINDOW);
   if (*mapped == 0) return NULL;
   const uint8_t *page = mapping->memory + number.n * P3L_PAGE_SIZE;
-  /* All of it is going to be checked, and it is not in the processor's cache: many lines at a time. */
+  /* The whole page is about to be checked and is not in the processor's cache: prefetch many
+   * lines at once. */
   for (uint32_t at = 0; at < P3L_PAGE_SIZE; at += CACHE_LINE) __builtin_prefetch(page + at);
   return (const p3l_page *)page;
 }

@@ -59,7 +59,7 @@ static p3l_code no_memory(const p3l_pager *pager, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for old pages", pager->path);
 }
 
-/* To be freed; NULL: no memory. */
+/* The caller frees the name; NULL: no memory. */
 static char *name_of(const p3l_pager *pager, uint64_t position) {
   char *name;
   return asprintf(&name, "%s-old-%016llx", pager->path, (unsigned long long)position) < 0 ? NULL
@@ -97,7 +97,7 @@ static void remove_file(const p3l_pager *pager, uint64_t position) {
   free(name);
 }
 
-/* Invariant 2. A reader that is arriving has no base yet. */
+/* Invariant 2. A reader that is still registering has no base yet. */
 static void remove_unneeded(p3l_pager *pager, bool any, p3l_lsn oldest, p3l_lsn newest) {
   p3l_old_pages *old = pager->old;
   size_t gone = 0;
@@ -120,7 +120,7 @@ void p3l_old_pages_trim(p3l_pager *pager, bool now) {
   remove_unneeded(pager, any, oldest, newest);
 }
 
-/* History files in the store's folder; one that was not finished is removed. */
+/* Finds the history files in the store's folder and removes those that are incomplete. */
 static p3l_code find_files(p3l_pager *pager, p3l_error *error) {
   char *copy = strdup(pager->path), *copy2 = strdup(pager->path), *prefix = NULL;
   p3l_code code = P3L_OK;
@@ -176,8 +176,8 @@ static int write_waiting(keeping *keeping) {
   return bytes == 0 ? 0 : keeping->device->write(keeping->device, keeping->pages, bytes, at);
 }
 
-/* A page that the file does not have yet, that is damaged, or newer than what is read, is needed by
- * no reader. */
+/* A page that the file does not have yet, that is damaged, or newer than every version being
+ * read, is needed by no reader. */
 static int keep_page(keeping *keeping, uint64_t number) {
   p3l_device *file = keeping->pager->file;
   p3l_page *page = &keeping->pages[keeping->waiting];
@@ -224,8 +224,8 @@ static int make_file(keeping *keeping, p3l_image *const *images, uint64_t positi
   return failed;
 }
 
-/* A file of this position is that of a writer that was killed: it has the same pages, and those that
- * it wrote are no longer in the file. */
+/* A history file of this position was left by a killed writer: it has the same pages, and the
+ * file no longer has the ones the killed writer overwrote. */
 static bool has_position(const p3l_old_pages *old, uint64_t position) {
   for (size_t at = 0; at < old->count; at++)
     if (old->positions[at] == position) return true;
@@ -251,8 +251,8 @@ static p3l_code keep(p3l_pager *pager, p3l_image *const *images, size_t count, p
   return p3l_fail_errno(error, failed, "%s: keeping pages that other processes read", pager->path);
 }
 
-/* Orders this process's accesses for other processes. gcc's thread sanitizer has no fences, and sees no other
-   process: there an exchange stands for it. */
+/* Orders this process's accesses for other processes. gcc's thread sanitizer supports no fences
+   and sees no other process; there an atomic exchange replaces the fence. */
 static void full_fence(void) {
 #ifdef __SANITIZE_THREAD__
   static int ordered;
@@ -267,7 +267,8 @@ p3l_code p3l_old_pages_save(p3l_pager *pager, p3l_image *const *images, size_t c
   p3l_lsn oldest, newest;
   int descriptor = p3l_file_descriptor(pager->file);
   if (descriptor < 0 || count == 0) return P3L_OK;
-  /* The frames of this round before the look for readers: snapshot.h, invariant 2. */
+  /* The frames of this round must be visible before readers are looked for: snapshot.h,
+   * invariant 2. */
   full_fence();
   bool any = p3l_readers_span(descriptor, &oldest, &newest);
   if (pager->old != NULL) remove_unneeded(pager, any, oldest, newest);
@@ -289,7 +290,7 @@ static void close_file(old_file *file) {
   free(file);
 }
 
-/* *opened stays NULL if there is no such file. */
+/* *opened stays NULL if the file does not exist. */
 static p3l_code open_file(p3l_pager *pager, uint64_t position, old_file **opened,
                           p3l_error *error) {
   char *name = name_of(pager, position);
@@ -362,7 +363,7 @@ static bool find_number(const old_file *file, uint64_t number, uint64_t *index) 
   return low < file->head.count && file->numbers[low] == number;
 }
 
-/* Invariant 3: the newest state that is not newer than the base. */
+/* Invariant 3: finds the newest state that is not newer than the base. */
 static bool look(const p3l_pager *pager, p3l_page_number number, p3l_page *page) {
   bool found = false;
   for (old_file *file = pager->old->files; file != NULL; file = file->next) {

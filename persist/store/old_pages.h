@@ -33,18 +33,19 @@ typedef struct p3l_old_pages p3l_old_pages;
 
 /* ---- the writer ---- */
 
-/* Finds the history files of the writer before; removes those that no reader needs. Of a reader: makes
- * what the functions below work with. */
+/* Finds the history files of the previous writer and removes those that no reader needs. For a
+ * reader: prepares the functions below. */
 p3l_code p3l_old_pages_open(p3l_pager *pager, p3l_error *error);
 /* Invariant 1, for a checkpoint of these images (by ascending number) at `position`. */
 p3l_code p3l_old_pages_save(p3l_pager *pager, struct p3l_image *const *images, size_t count,
                             p3l_lsn position, p3l_error *error);
-/* Removes what no reader needs any more; looks once a second at most unless `now`. */
+/* Removes history files that no reader needs any more; checks at most once a second unless
+ * `now`. */
 void p3l_old_pages_trim(p3l_pager *pager, bool now);
 
 /* ---- a reader ---- */
 
-/* Invariant 3: *found says whether there is such a page. */
+/* Invariant 3: looks for the page in the history files; *found: whether it is there. */
 p3l_code p3l_old_pages_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, bool *found,
                             p3l_error *error);
 /* History files that the reader's base does not need any more are closed. */

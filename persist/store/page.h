@@ -10,7 +10,7 @@
  *  1. The checksum covers all bytes of the page but its own four. It is right in the file whenever
  *     no write to the page is under way; in memory it means nothing: it is computed when the page
  *     is written, checked when it is read.
- *  2. The page number says where the page belongs, so that a page at a wrong place is found out.
+ *  2. The page number says where the page belongs, so that a page at a wrong place is detected.
  *  3. The log position is the position of the checkpoint that wrote the page.
  *  4. The generation (g) counts, modulo P3L_GENERATIONS, how often the page's free space held something
  *     else before; it survives release and allocation (object_page.h). Of page 0 it is 0.
@@ -72,12 +72,13 @@ uint32_t p3l_crc32c(uint32_t seed, const void *bytes, size_t length);
 
 /* Makes an empty page of a kind. */
 void p3l_page_init(p3l_page *page, p3l_page_kind kind, p3l_page_number number);
-/* Before a page is written: invariants 1 to 3. */
+/* Called before a page is written: establishes invariants 1 to 3. */
 void p3l_page_seal(p3l_page *page, p3l_lsn checkpoint);
-/* After a page was read: NULL, or what is wrong with it, as the end of a sentence ("page 7 ...").
+/* Checks a page after it was read: NULL, or what is wrong, as the end of a sentence ("page 7
+   ...").
  */
 const char *p3l_page_fault(const p3l_page *page, p3l_page_number number);
-/* The same but for the checksum: for pages from the log, whose frames were checked. */
+/* The same without the checksum: for pages from the log, whose frames were checked. */
 const char *p3l_page_head_fault(const p3l_page *page, p3l_page_number number);
 
 /* Makes page 0 of a new store. */

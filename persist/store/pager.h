@@ -12,9 +12,10 @@
  *  2. The image of a committed page that is newer than the file's is in memory (`images`) and in
  *     the log, until a checkpoint has synced the page. Readers look there first.
  *  3. When commit returns P3L_OK, the transaction is on stable storage. When it returns anything
- *     else, nothing of it is in the store, now or after a crash, with one exception: P3L_BROKEN,
+ *     else, none of its changes is in the store, now or after a crash, with one exception: P3L_BROKEN,
  *     where the disk refused to say.
- *  4. After a failed sync, or a failed write of the log's header, nothing is written any more (P3L_BROKEN): the kernel may have dropped
+ *  4. After a failed sync, or a failed write of the log's header, nothing is written any more
+ *     (P3L_BROKEN): the kernel may have dropped
  *     what it could not write, and a second sync would succeed without it.
  *  5. What a reader sees was committed, but a crash in the same instant may still undo it; the
  *     committer gets its result only after the sync.
@@ -31,36 +32,36 @@ struct p3l_device;
 
 typedef struct p3l_pager_options {
   bool read_only;
-  /* With read_only: no process may open it for writing meanwhile, and pages of a large store are used
-   * where the page cache has them (mapping.h). */
+  /* With read_only: no process may have the store open for writing meanwhile, and pages of a
+   * large store are used in the page cache (mapping.h). */
   bool excludes_writers;
-  /* A commit that leaves the log longer than this makes a checkpoint. 0: 16 MB. */
+  /* A commit that leaves the log longer than this number of bytes makes a checkpoint. 0: 16 MB. */
   uint64_t checkpoint_bytes;
 } p3l_pager_options;
 
-/* What opening found in the log of a store that was not closed. */
+/* What was found in the log of a store that was not closed. */
 typedef struct p3l_recovery {
   uint64_t transactions; /* committed ones that were carried out again */
   uint64_t pages;        /* that they changed */
-  bool interrupted;      /* a transaction was under way: nothing of it is in the store */
+  bool interrupted;      /* a transaction was under way: its changes are dropped */
   bool written; /* another process has it open for writing: what is above, it has not to recover */
 } p3l_recovery;
 
 /*
- * Makes an empty store at `path` and its log at `path`-log. They appear under these names whole or
- * not at all; an existing file is P3L_MISUSE.
+ * Creates an empty store at `path` and its log at `path`-log. The names appear only when both
+ * files are complete; an existing file is P3L_MISUSE.
  */
 p3l_code p3l_store_create(const char *path, p3l_error *error);
 
 /*
  * Opens a store. One process may have it open for writing (P3L_BUSY). Recovers first; a reader
- * recovers in its own memory and writes nothing. It sees the version that was committed last when it
- * opened the store, whatever a writer does meanwhile (docs/design/readers.md), unless it excludes
- * writers. `recovery` may be NULL.
+ * recovers in its own memory and writes nothing. A reader sees the version that was committed last
+ * when it opened the store, independent of later commits (docs/design/readers.md), unless it
+ * excludes writers. `recovery` may be NULL.
  */
 p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_pager **pager,
                         p3l_recovery *recovery, p3l_error *error);
-/* The same over devices of the caller, which the pager closes; no locks. For tests. */
+/* The same with devices of the caller, which the pager closes; takes no locks. For tests. */
 p3l_code p3l_pager_open_devices(struct p3l_device *file, struct p3l_device *log,
                                 const p3l_pager_options *options, p3l_pager **pager,
                                 p3l_recovery *recovery, p3l_error *error);
@@ -71,23 +72,24 @@ p3l_code p3l_store_format(struct p3l_device *file, struct p3l_device *log, p3l_e
 p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error);
 
 /*
- * A process that forks with a store open keeps it. In the child, nothing of a store that is open for
- * writing can be read from the file or written (P3L_MISUSE): the parent changes it, and the lock is on
- * the open file, which both have. It goes when both have closed it. There p3l_pager_close() frees
- * memory, and touches nothing of the parent's. One that is open for reading can be read on.
+ * Whether the store was opened before a fork by the parent. In the child a store that is open for
+ * writing can be neither read from the file nor written (P3L_MISUSE), because the parent changes
+ * it. The lock belongs to the open file, which both share, and ends when both have closed it;
+ * p3l_pager_close() in the child only frees memory. A store that is open for reading remains
+ * readable.
  */
 bool p3l_pager_is_inherited(const p3l_pager *pager);
 /* P3L_MISUSE if it is. */
 p3l_code p3l_pager_inherited(const p3l_pager *pager, p3l_error *error);
 
-/* Pages that exist: numbers 0 to this - 1. */
+/* The number of pages: page numbers are 0 to this - 1. */
 uint64_t p3l_pager_page_count(p3l_pager *pager);
 /* For messages. */
 const char *p3l_pager_path(const p3l_pager *pager);
-/* Of frames appended since the store was opened, with their headers. */
+/* The bytes of the frames appended since the store was opened, with their headers. */
 uint64_t p3l_pager_bytes_logged(p3l_pager *pager);
 
-/* What a reader's next version has that the one before had not. */
+/* The differences between a reader's next version and the one before. */
 typedef struct p3l_news {
   bool changed; /* it is another version */
   bool
@@ -101,9 +103,9 @@ void p3l_news_free(p3l_news *news);
 bool p3l_pager_is_news(p3l_pager *pager, const p3l_news *news, p3l_page_number number);
 
 /*
- * A reader's next version: the one that was committed last. `news` is filled after a failure, too,
- * where some of the commits were read. No thread may be reading meanwhile. Of a store that no other
- * process can write nothing changes.
+ * Moves a reader to the version that was committed last. `news` is also filled after a failure,
+ * if some of the commits were read. No other thread may read meanwhile. Without effect on a
+ * store that no other process can write.
  */
 p3l_code p3l_pager_refresh(p3l_pager *pager, p3l_news *news, p3l_error *error);
 
@@ -112,25 +114,25 @@ p3l_code p3l_pager_refresh(p3l_pager *pager, p3l_news *news, p3l_error *error);
 /* Copies the committed state of a page. Checks it (P3L_CORRUPT). */
 p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page, p3l_error *error);
 
-/* The same for `count` pages side by side, read with as few requests as can be: one, where the file
- * has them all. Checks each. Stops at the first that is wrong. */
+/* The same for `count` adjacent pages, read with as few requests as possible: one if the file
+ * has them all. Checks each page and stops at the first damaged one. */
 p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
                             p3l_error *error);
 /* The same for `count` pages anywhere, many under way at a time (io_uring, or threads where the
- * kernel has none). `visit` is called for each as it comes, in any order, by this thread; its page
- * is valid during the call. Ends with the first failure of a read or of visit. */
+ * kernel has none). `visit` is called by this thread for each page as it arrives, in any order;
+ * the page is valid during the call. Ends with the first failure of a read or of visit. */
 typedef p3l_code (*p3l_page_visitor)(void *state, size_t index, const p3l_page *page,
                                      p3l_error *error);
 p3l_code p3l_pager_read_many(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
                              p3l_page_visitor visit, void *state, p3l_error *error);
 
 /*
- * The page as it lies in the page cache, checked, without a copy: valid until the pager is closed, to be
- * read only. NULL: p3l_pager_read() it; it is not there, or is wrong, or the store is open for writing.
- * By one thread at a time.
+ * Returns the page in the page cache, checked, without a copy; read-only and valid until the
+ * pager is closed. NULL: use p3l_pager_read(), because the page is not cached, is damaged, or
+ * the store is open for writing. One thread at a time.
  */
 const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number);
-/* Pages that are read soon: the kernel may fetch them meanwhile. */
+/* Announces pages that will be read soon: the kernel may prefetch them. */
 void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count);
 
 /* ---- writing: one transaction at a time; begin waits for the other ---- */
@@ -140,20 +142,20 @@ typedef struct p3l_pager_transaction p3l_pager_transaction;
 p3l_code p3l_pager_begin(p3l_pager *pager, p3l_pager_transaction **transaction, p3l_error *error);
 
 /*
- * The transaction's own copy of a page, to be changed in place; call p3l_page_changed() for every
- * change. It is valid until commit or abort. The page's header is the store's: only `next` of data
- * pages may be changed.
+ * Returns the transaction's own copy of a page, to be changed in place; every change must be
+ * reported with p3l_page_changed(). Valid until commit or abort. Of the page's header only `next`
+ * of data pages may be changed.
  */
 p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_number number,
                               p3l_page **page, p3l_error *error);
 void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32_t offset,
                       uint32_t length);
-/* A new data page, zeroed; from the free list or behind the end. */
+/* Allocates a data page, zeroed, from the free list or at the end of the file. */
 p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *number,
                            p3l_page **page, p3l_error *error);
-/* `count` new data pages side by side, for objects larger than a page: the first ones of the free
- * list if they are just that (as the pages of the last such object are, released from the last to
- * the first), otherwise behind the end of the file. Zeroed. */
+/* Allocates `count` adjacent data pages, zeroed, for objects larger than a page: the first ones
+ * of the free list if these are adjacent (as the pages of the object released last are),
+ * otherwise at the end of the file. */
 p3l_code p3l_page_allocate_run(p3l_pager_transaction *transaction, size_t count,
                                p3l_page_number *first, p3l_error *error);
 p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number number,
@@ -162,41 +164,42 @@ p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number nu
  * a change that earlier versions do not have. */
 p3l_code p3l_format_raise(p3l_pager_transaction *transaction, p3l_error *error);
 
-/* The transaction's view of a page, its private copy or the committed state; valid until the next
- * call with this transaction. */
+/* Returns the transaction's view of a page, its private copy or the committed state; valid until
+ * the next call with this transaction. */
 p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number number,
                        const p3l_page **page, p3l_error *error);
-/* Its private copy, if it has made one; NULL otherwise. */
+/* Returns the transaction's private copy, NULL if there is none. */
 p3l_page *p3l_page_private(p3l_pager_transaction *transaction, p3l_page_number number);
-/* As p3l_pager_page_count(), with the pages that the transaction has made. */
+/* Like p3l_pager_page_count(), including the pages that the transaction allocated. */
 uint64_t p3l_transaction_page_count(p3l_pager_transaction *transaction);
 p3l_pager *p3l_pager_of(p3l_pager_transaction *transaction);
 
 /*
- * Pages whose private copies were made since p3l_pager_mark() are expected to change no more: their
- * images go to the log and the disk begins, while the transaction makes the rest of its changes. It
- * commits nothing: behind the end of the log they mean nothing, and one that changes after all is
- * logged again. Fewer than `least` images (one at least) are left to the end. On failure the
- * transaction can only be aborted.
+ * Pages whose private copies were made since p3l_pager_mark() are expected to change no more:
+ * p3l_pager_append_early() writes their images to the log and the disk begins, while the transaction
+ * makes the rest of its changes. It commits nothing: images after the end of the log are ignored,
+ * and a page that changes again is logged again. Fewer than `least` images (at least one) are left
+ * to the commit. On failure the transaction can only be aborted.
  */
 void p3l_pager_mark(p3l_pager_transaction *transaction);
 p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least, p3l_error *error);
 
 /*
- * The first half of a commit: everything that can fail before the frames are in the log. Ends the
- * transaction in any case: P3L_OK, and it is what readers see, the next one may begin, and
- * it is committed unless the disk fails; anything else, and nothing of it is left. Of the units of 64
- * bytes reported to p3l_page_changed(), those are logged that differ from what was committed.
+ * The first half of a commit: everything that can fail before the frames are in the log. It ends
+ * the transaction in any case. After P3L_OK readers see the changes, the next transaction may
+ * begin, and this one is committed unless the disk fails; after any other result all its changes
+ * are dropped. Of the units of 64 bytes reported to p3l_page_changed(), those are logged that
+ * differ from what was committed.
  */
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error);
 /*
- * The second half: returns when the log is durable up to `position`, with one sync for all who wait
- * (group commit). P3L_OK or P3L_BROKEN. To be called without locks that a transaction under way
- * could wait for. Makes the checkpoint if the log is long and no transaction is under way; at four
- * times the length it waits for the end of that one, so that the log does not grow for ever.
+ * The second half: returns when the log is durable up to `position`; one sync serves all waiting
+ * threads (group commit). P3L_OK or P3L_BROKEN. To be called without locks that a transaction under
+ * way could wait for. Makes the checkpoint if the log is long and no transaction is under way; at
+ * four times the length it waits for the end of that one, so that the log does not grow for ever.
  */
 p3l_code p3l_pager_wait(p3l_pager *pager, p3l_lsn position, p3l_error *error);
-/* Both. Ends the transaction in any case; see invariant 3. */
+/* Performs both halves. Ends the transaction in any case; see invariant 3. */
 p3l_code p3l_pager_commit(p3l_pager_transaction *transaction, p3l_error *error);
 void p3l_pager_abort(p3l_pager_transaction *transaction);
 
@@ -208,18 +211,18 @@ p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error);
 
 typedef struct p3l_backup {
   uint64_t pages; /* of the copy */
-  /* What else is to be checked before the copy gets its name; NULL: nothing. */
+  /* An additional check before the copy gets its name; NULL: none. */
   p3l_code (*check)(void *state, p3l_pager *copy, p3l_error *error);
   void (*progress)(void *state, const char *what, uint64_t done, uint64_t total); /* or NULL */
   void *state;
 } p3l_backup;
 
 /*
- * Copies the version that `pager` reads, which is open for reading, to a store of its own at `path` and
- * `path`-log: written to `path`-new and `path`-new-log, read again and checked, synced, renamed. What
- * exists at `path` is P3L_MISUSE; P3L_BUSY: another process is making it. A copy that was not finished
- * leaves nothing at `path`, and the next one replaces what it left. The copy has an id of its own, so
- * that no log of the original is taken for its.
+ * Copies the version that `pager` reads, which is open for reading, to a store of its own at `path`
+ * and `path`-log: written to `path`-new and `path`-new-log, read again and checked, synced,
+ * renamed. P3L_MISUSE: there is a file at `path`. P3L_BUSY: another process is making the copy. An
+ * unfinished copy leaves nothing at `path`, and the next attempt replaces its files. The copy has
+ * an id of its own, so that a log of the original is not mistaken for the log of the copy.
  */
 p3l_code p3l_pager_backup(p3l_pager *pager, const char *path, p3l_backup *backup, p3l_error *error);
 
@@ -229,13 +232,14 @@ typedef struct p3l_verification {
   uint64_t pages, data_pages, free_pages;
   uint64_t faults; /* pages and lists that are wrong; each was reported to the listener */
 } p3l_verification;
-/* P3L_CORRUPT: the header page counts more pages than the file and the log could have. Whoever makes
- * an array with an element a page asks first, or it is as long as a liar likes. */
+/* P3L_CORRUPT: the header page counts more pages than the file and the log could have. Must be
+ * called before an array with one element per page is allocated, because a damaged count could
+ * be arbitrarily large. */
 p3l_code p3l_pager_check_size(p3l_pager *pager, p3l_error *error);
-/* Reads every page and follows the free list; goes on after a fault. */
+/* Reads every page and follows the free list; continues after a fault. */
 p3l_code p3l_pager_verify(p3l_pager *pager, void (*listener)(void *state, const char *sentence),
                           void *state, p3l_verification *verification, p3l_error *error);
-/* The same, and tells how far it is. */
+/* The same, with reports of the progress. */
 p3l_code p3l_pager_verify_watched(p3l_pager *pager,
                                   void (*listener)(void *state, const char *sentence),
                                   void (*progress)(void *state, const char *what, uint64_t done,

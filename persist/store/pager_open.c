@@ -33,8 +33,8 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
     found.pages += image->committed != NULL;
   if (recovery != NULL) *recovery = found;
-  /* What was read back may be in the page cache only: not `durable`, so that the checkpoint syncs
-   * it first. */
+  /* Recovered frames may be in the page cache only, so they are not counted as `durable`: the
+   * checkpoint syncs them first. */
   pager->appended = pager->log.end;
   pager->durable = pager->emptied = pager->log.start;
   if (pager->read_only) return P3L_OK;
@@ -45,8 +45,8 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
 /* ---- opening and closing ---- */
 
 /*
- * Page 0 of the file may be torn by an interrupted checkpoint; then the log has its image. What can
- * be checked before recovery is what never changes: magic, version, sizes, store id. They lie in
+ * Page 0 of the file may be torn by an interrupted checkpoint; then the log has its image. Before
+ * recovery only the constant fields can be checked: magic, version, sizes, store id. They lie in
  * the first sector.
  */
 static p3l_code read_store_id(p3l_device *file, const char *path, uint8_t store_id[16],
@@ -72,7 +72,7 @@ static void pager_free(p3l_pager *pager) {
   p3l_images_forget(pager);
   p3l_buffers_end(&pager->buffers);
   p3l_frames_free(&pager->frames);
-  /* Threads stay in the parent, and the ring is its, too: left. */
+  /* The threads and the ring belong to the parent and are left alone. */
   if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);
   p3l_mapping_close(pager->mapping);
   p3l_old_pages_close(pager);

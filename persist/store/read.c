@@ -30,8 +30,9 @@ p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page
   const char *fault = NULL;
   if (!pager->read_only && p3l_pager_is_inherited(pager)) return p3l_pager_inherited(pager, error);
   /*
-   * Between the look at the images and the read, the page may be committed and a checkpoint write
-   * it: then the read is torn, and the second look finds the image, or the file is whole again.
+   * Between the look-up of the images and the read, the page may be committed and written by a
+   * checkpoint: then the read is torn, and the second look-up finds the image, or the file is
+   * complete again.
    */
   for (int attempt = 0; attempt < 3; attempt++) {
     bool exists;
@@ -93,9 +94,9 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
     return p3l_fail_errno(error, failed, "%s: reading %zu pages from page %llu on", pager->path,
                           to - from, (unsigned long long)(first.n + from));
   /*
-   * The images are looked at again, for those that lay between and for those that came meanwhile. A
-   * page that looks wrong is read alone: that tells a checkpoint under way from damage, and knows
-   * what to say.
+   * The images are looked up again, for pages between and for those that were committed
+   * meanwhile. A page that looks damaged is read alone, which distinguishes a running checkpoint
+   * from damage and gives the right message.
    */
   bool images = any_images(pager);
   for (size_t i = from; i < to; i++) {
@@ -109,7 +110,7 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
   return P3L_OK;
 }
 
-/* The mapping of the first `pages` pages, made on first use; NULL: not available. */
+/* Returns the mapping of the first `pages` pages, made on first use; NULL: not available. */
 static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
   if (pager->mapping == NULL && !pager->unmapped) {
     if (pages > 0) pager->mapping = p3l_mapping_open(pager->file, pages);
@@ -119,9 +120,10 @@ static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
 }
 
 const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
-  /* Beside a writer, what was checked may change before it is used. */
+  /* With a concurrent writer, a page may change between its check and its use. */
   if (!pager->read_only || pager->follows) return NULL;
-  /* Nothing changes while it is open for reading: neither its length, nor what recovery found. */
+  /* While the store is open for reading nothing changes: neither its length nor what recovery
+   * found. */
   p3l_mapping *mapping = mapping_of(pager, any_images(pager) ? 0 : pager->page_count);
   const p3l_page *page = mapping == NULL ? NULL : p3l_mapping_page(mapping, number);
   return page == NULL || p3l_page_fault(page, number) != NULL ? NULL : page;
@@ -130,7 +132,7 @@ const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
 void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count) {
   int descriptor = p3l_file_descriptor(pager->file);
   if (descriptor < 0) return;
-  /* In requests of 256 KB: who comes for the first page is not to wait for the last. */
+  /* In requests of 256 KB, so that the first page does not wait for the last. */
   for (uint64_t at = 0; at < count; at += 64) {
     uint64_t pages = count - at < 64 ? count - at : 64;
     posix_fadvise(descriptor, (off_t)place_of((p3l_page_number){first.n + at}).byte,
@@ -147,18 +149,19 @@ uint64_t p3l_pager_page_count(p3l_pager *pager) {
 
 const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
 
-/* ---- as a transaction sees it: the only one that changes what is looked at here ---- */
+/* ---- reads of a transaction, the only one that changes the data read here ---- */
 
 /*
- * Stores whose writer maps them. A window costs two calls, so mapping pays where many pages of few
- * windows are asked for: an OO1 Insert changes 24 pages of 1,100, and read each by a call of 1 us.
+ * The smallest store that its writer maps. A window costs two calls, so mapping pays where many
+ * pages of few windows are used: an OO1 Insert changes 24 pages of 1,100, and reads each with a
+ * call of 1 us.
  */
 enum { MAPPED_PAGES = (64 << 20) / P3L_PAGE_SIZE };
 
 static uint64_t pages_to_map(p3l_pager *pager) {
   uint64_t bytes;
   if (pager->page_count > MAPPED_PAGES || pager->file->size(pager->file, &bytes) != 0) return 0;
-  /* What was committed since the last checkpoint may lie behind the end of the file. */
+  /* Pages committed since the last checkpoint may lie beyond the end of the file. */
   uint64_t pages = bytes / P3L_PAGE_SIZE;
   return pages < pager->page_count ? pages : pager->page_count;
 }

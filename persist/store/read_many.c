@@ -4,7 +4,7 @@
 
 #include "images.h"
 
-/* What a call works with; kept between calls, for a ring costs more than a small call. */
+/* The buffers of a call; kept between calls, because a ring costs more than a small call. */
 typedef struct reader {
   p3l_read_engine engine;
   p3l_ring *ring;
@@ -14,7 +14,7 @@ typedef struct reader {
   struct reader *next;
 } reader;
 
-/* Readers at rest. As many as calls were ever under way at a time. */
+/* Idle readers, at most as many as the calls that ever ran at the same time. */
 struct p3l_readers {
   pthread_mutex_t lock;
   reader *idle;
@@ -90,7 +90,8 @@ void p3l_read_many_end(p3l_pager *pager) {
 
 /* ---- a call ---- */
 
-/* In a child of the process that opened the store: what reads many at a time stayed there. */
+/* In a child of the process that opened the store: the ring and the threads remained in the
+ * parent. */
 static p3l_code read_one_by_one(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
                                 p3l_page_visitor visit, void *state, p3l_error *error) {
   p3l_code code = P3L_OK;
@@ -102,7 +103,7 @@ static p3l_code read_one_by_one(p3l_pager *pager, const p3l_page_number *numbers
   return code;
 }
 
-/* A page that is wanted from the file. */
+/* A page to be read from the file. */
 typedef struct wanted {
   uint64_t number;
   size_t index; /* in the caller's list */
@@ -126,8 +127,8 @@ static int by_number(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Which pages come from the file; the others (newer than it, or not there at all) are left to
- * p3l_pager_read(). */
+/* Chooses the pages to be read from the file; the others (newer than the file, or not existing)
+ * are left to p3l_pager_read(). */
 static size_t choose(p3l_pager *pager, const p3l_page_number *numbers, size_t count, wanted *list,
                      bool *sorted) {
   size_t chosen = 0;
@@ -150,7 +151,7 @@ static p3l_code visit_other(const call *call, p3l_page_number number, size_t ind
   return code != P3L_OK ? code : call->visit(call->state, index, &page, call->error);
 }
 
-/* The pages that are not in the list, which is not sorted yet. */
+/* Visits the pages that are not in the list, which is not sorted yet. */
 static p3l_code visit_others(const call *call, const p3l_page_number *numbers, size_t count,
                              const wanted *list, size_t chosen) {
   p3l_code code = P3L_OK;
@@ -177,7 +178,7 @@ static p3l_code deliver(const call *call, const p3l_read_slot *slot, const reque
   return code;
 }
 
-/* Takes the next request from the list: neighbours, and pages that are wanted twice. */
+/* Takes the next request from the list: merges neighbours and pages that are wanted twice. */
 static request gather(const wanted *list, size_t count) {
   size_t many = 1;
   while (many < count && list[many].number - list[many - 1].number <= 1 &&
@@ -197,9 +198,9 @@ static void start(reader *reader, p3l_device *device, p3l_read_slot *slot, const
 }
 
 /*
- * Keeps the queue full; after a failure starts nothing more, and waits for what is under way. Large
- * requests need no long queue, and memory that is touched for the first time costs as much as a page
- * that is read from the kernel's cache: so pages under way are limited, too.
+ * Keeps the queue full; after a failure it starts no request and waits for the running ones. The
+ * number of pages under way is limited too: large requests need no long queue, and memory touched
+ * for the first time costs as much as a page read from the kernel's cache.
  */
 static p3l_code read_all(const call *call, reader *reader, const wanted *list, size_t count,
                          uint64_t *requests) {

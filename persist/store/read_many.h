@@ -1,6 +1,6 @@
 /*
- * Many pages at a time: p3l_pager_read_many() of pager.h, and what it is made of. Inside of the
- * pager only.
+ * Reads many pages at a time: p3l_pager_read_many() of pager.h and its parts. Internal to the pager
+ * only.
  *
  *   numbers ──> newer than the file? ─ yes ──> the pager's images ───────────────┐
  *                  │ no                                                          v
@@ -12,7 +12,7 @@
  *  1. Only p3l_pager_read() reports a failed request (an error, too few bytes, a page that fails its
  *     check): it is called for the page again, because it knows about checkpoints
  *     under way, and says file, page and cause.
- *  2. When a call returns, nothing of it is under way: buffers are never freed under the kernel or
+ *  2. When a call returns, none of its requests is under way: buffers are never freed under the kernel or
  *     a thread.
  */
 #ifndef P3L_READ_MANY_H
@@ -22,7 +22,7 @@
 #include "pager.h"
 #include "read_many_engines.h"
 
-/* How requests are carried out. */
+/* The ways to carry out requests. */
 typedef enum p3l_read_engine {
   P3L_READ_BEST,    /* ring for files where the kernel has it, else threads; plain for devices of
                        tests */
@@ -37,12 +37,12 @@ typedef struct p3l_read_counts {
   p3l_read_engine used; /* never P3L_READ_BEST */
 } p3l_read_counts;
 
-/* p3l_pager_read_many() with a choice, for tests and statistics. `counts` may be NULL. */
+/* p3l_pager_read_many() with a chosen engine, for tests and statistics. `counts` may be NULL. */
 p3l_code p3l_read_many_by(p3l_read_engine engine, p3l_pager *pager, const p3l_page_number *numbers,
                           size_t count, p3l_page_visitor visit, void *state,
                           p3l_read_counts *counts, p3l_error *error);
 
-/* For pager_free(), while the devices are open: ends threads, frees rings. */
+/* Called by pager_free() while the devices are open: ends the threads, frees the rings. */
 void p3l_read_many_end(p3l_pager *pager);
 
 #endif

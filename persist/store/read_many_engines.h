@@ -1,6 +1,6 @@
 /*
  * How requests of p3l_pager_read_many() are carried out: by io_uring (read_many_ring.c), by threads
- * (read_many_threads.c). read_many.h has the invariants. Inside of the pager only.
+ * (read_many_threads.c). read_many.h has the invariants. Internal to the pager.
  *
  *   slot: at rest ── ..._start ──> under way ── ..._finish ──> at rest, `failed` says how it went
  */
@@ -15,7 +15,7 @@
 #define P3L_READ_PAGES 128u      /* pages under way, but for those of the last request */
 #define P3L_READ_MANY_THREADS 16 /* kept until the pager is closed, once they were needed */
 
-/* A request under way. Its slot has room for P3L_READ_MERGED pages. */
+/* A request. Its slot has room for P3L_READ_MERGED pages. */
 typedef struct p3l_read_slot {
   p3l_file_offset at;
   size_t length; /* bytes */
@@ -25,16 +25,17 @@ typedef struct p3l_read_slot {
 } p3l_read_slot;
 
 typedef struct p3l_ring p3l_ring;
-/* NULL: the kernel refuses, or has none. */
+/* Opens a ring; NULL: the kernel refuses, or does not support io_uring. */
 p3l_ring *p3l_ring_open(void);
 void p3l_ring_close(p3l_ring *ring);
-/* There is always room: at most P3L_READ_DEPTH are under way. */
+/* Starts a request. There is always room: at most P3L_READ_DEPTH are under way. */
 void p3l_ring_start(p3l_ring *ring, int descriptor, p3l_read_slot *slot);
-/* Waits for any one; some is under way. */
+/* Waits for any one request; at least one must be under way. */
 p3l_read_slot *p3l_ring_finish(p3l_ring *ring);
 
 typedef struct p3l_crew p3l_crew;
-/* NULL: no memory. Threads are made when they are needed, `threads` at most; 0: the caller reads. */
+/* NULL: no memory. Threads are started when they are needed, at most `threads`; 0: the caller
+ * reads. */
 p3l_crew *p3l_crew_open(int threads);
 void p3l_crew_close(p3l_crew *crew);
 void p3l_crew_start(p3l_crew *crew, p3l_device *device, p3l_read_slot *slot);

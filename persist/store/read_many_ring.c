@@ -1,6 +1,6 @@
 /*
- * Requests by io_uring: the kernel has up to 64 of them at a time; one system call hands over what
- * has gathered.
+ * Carries out requests with io_uring: the kernel has up to 64 of them at a time; one system call
+ * submits all that have gathered.
  */
 #include "read_many_engines.h"
 

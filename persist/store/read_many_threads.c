@@ -1,6 +1,6 @@
 /*
- * Requests by threads that each wait for one read: where the kernel refuses rings. The threads are
- * made one by one while requests wait for one, and end with the crew.
+ * Carries out requests with threads that each wait for one read, where the kernel refuses rings.
+ * Threads are started one by one while requests wait, and end with the crew.
  */
 #include "read_many_engines.h"
 
@@ -87,7 +87,7 @@ void p3l_crew_close(p3l_crew *crew) {
   free(crew);
 }
 
-/* The program's signals are the program's: none is delivered to a thread of the library. */
+/* Signals are for the program's own threads: all are blocked in threads of the library. */
 static void add_thread(p3l_crew *crew) {
   sigset_t all, before;
   sigfillset(&all);

@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* Locks of the open file, not of the process: two threads of one process exclude each other too. */
+/* Locks belong to the open file, not to the process: two threads of one process exclude each
+ * other too. */
 static int set_lock(int descriptor, short type, uint64_t start, uint64_t length) {
   struct flock lock = {
       .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)start, .l_len = (off_t)length};
@@ -14,7 +15,7 @@ static int set_lock(int descriptor, short type, uint64_t start, uint64_t length)
   return errno == EAGAIN || errno == EACCES ? EWOULDBLOCK : errno;
 }
 
-/* A lock of another open file on a byte of [start, end) that excludes one of `type`; end 0: no end.
+/* Finds a lock of another open file on [start, end) that excludes one of `type`; end 0: no end.
  * *found: its first byte. */
 static bool find_lock(int descriptor, short type, uint64_t start, uint64_t end, uint64_t *found) {
   struct flock lock = {.l_type = type,
@@ -46,7 +47,8 @@ void p3l_reader_leave(int descriptor, p3l_lsn base) {
 
 bool p3l_readers_span(int descriptor, p3l_lsn *oldest, p3l_lsn *newest) {
   uint64_t any, first, last;
-  /* The kernel answers with one of the locks, in no order: each look leaves out what is beyond it. */
+  /* The kernel returns any one of the locks, so each call excludes the range beyond the last one
+   * found. */
   if (!find_lock(descriptor, F_WRLCK, P3L_READER_BYTES, 0, &any)) return false;
   first = last = any;
   while (find_lock(descriptor, F_WRLCK, P3L_READER_BYTES, first, &any)) first = any;

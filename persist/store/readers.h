@@ -19,21 +19,23 @@
 
 #include "units.h"
 
-/* Where locks of readers begin; everything below is the writer's. Not a byte of any file. */
+/* The first byte of the readers' locks; all bytes below are the writer's. The file has no bytes
+ * there. */
 #define P3L_READER_BYTES (UINT64_C(1) << 62)
 
-/* As a base: later than any. */
+/* As a base: later than every other. */
 #define P3L_ARRIVING (UINT64_C(1) << 61)
 
-/* The writer's lock. 0, EWOULDBLOCK: another process has it in a way that excludes this one; or errno. */
+/* Takes the writer's lock. 0; EWOULDBLOCK: another process has a lock that excludes it; or
+ * another errno value. */
 int p3l_writer_lock(int descriptor, bool exclusive);
 /* Whether another open file has it exclusively. */
 bool p3l_writer_is_there(int descriptor);
 
-/* 0 or errno. Once for an open file and a base: locks are not counted. */
+/* Returns 0 or an errno value. Call it once per open file and base: locks are not counted. */
 int p3l_reader_register(int descriptor, p3l_lsn base);
 void p3l_reader_leave(int descriptor, p3l_lsn base);
-/* The oldest and the newest base that other open files read; false: there is no reader. */
+/* Finds the oldest and the newest base that other open files read; false: there is no reader. */
 bool p3l_readers_span(int descriptor, p3l_lsn *oldest, p3l_lsn *newest);
 
 #endif

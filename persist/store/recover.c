@@ -1,6 +1,4 @@
-/*
- * Redo: the frames of committed transactions become images.
- */
+/* Redo: turns the frames of committed transactions into images. */
 #include "recover.h"
 
 #include <stdlib.h>
@@ -79,8 +77,8 @@ p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redon
   return code;
 }
 
-/* What the log says of pages is checked when it is read to its end: page 0 has the last word on which
- * there are. */
+/* Pages named by the log are checked after it was read to its end, because page 0 then has the
+ * final page count. */
 static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_error *error) {
   for (size_t at = 0; at < redone->count; at++) {
     p3l_page_number number = {redone->pages[at]};
@@ -93,7 +91,7 @@ static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_erro
                       "%s: the log changes page %llu, which %s; restore store and log from a copy",
                       pager->log_path, (unsigned long long)number.n, fault);
   }
-  /* Behind a count that is too high, new pages would be written far beyond the end of the file. */
+  /* With a count that is too high, new pages would be written far beyond the end of the file. */
   return pager->read_only ? P3L_OK : p3l_pager_check_size(pager, error);
 }
 

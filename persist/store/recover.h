@@ -1,6 +1,4 @@
-/*
- * What the log says since the last checkpoint, carried out in memory. Inside of the pager only.
- */
+/* Carries out in memory what the log records since the last checkpoint. Internal to the pager. */
 #ifndef P3L_RECOVER_H
 #define P3L_RECOVER_H
 
@@ -15,10 +13,10 @@ typedef struct p3l_redone {
 } p3l_redone;
 void p3l_redone_free(p3l_redone *redone);
 
-/* Reads the log's frames behind log.end; their commits become images. */
+/* Reads the log's frames from log.end on and turns their commits into images. */
 p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redone *redone,
                             p3l_log_tail *tail, p3l_error *error);
-/* Page 0, and what the log says of pages: checked when it is read to its end. Sets page_count. */
+/* Checks page 0 and the pages named by the log after it was read to its end. Sets page_count. */
 p3l_code p3l_recover_check(p3l_pager *pager, const p3l_redone *redone, p3l_error *error);
 
 #endif

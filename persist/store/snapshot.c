@@ -36,7 +36,7 @@ static p3l_code register_as(const p3l_pager *pager, p3l_lsn base, p3l_error *err
   return p3l_fail_errno(error, failed, "%s: registering as a reader of it", pager->path);
 }
 
-/* One attempt, with the header in pager->log: *done, or the round ended meanwhile. */
+/* Makes one attempt with the header in pager->log. *done is false if the round ended meanwhile. */
 static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bool *done,
                         p3l_error *error) {
   p3l_pager *pager = taking->pager;
@@ -55,7 +55,7 @@ static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bo
   return p3l_recover_check(pager, &taking->redone, error);
 }
 
-/* A version from the header on; without images when it fails. */
+/* Takes a version, beginning with the header; leaves no images when it fails. */
 static p3l_code take(taking *taking, p3l_error *error) {
   p3l_pager *pager = taking->pager;
   int descriptor = p3l_file_descriptor(pager->file);
@@ -102,7 +102,7 @@ p3l_code p3l_snapshot_open(p3l_pager *pager, const uint8_t store_id[16], p3l_rec
 
 /* ---- the next version ---- */
 
-/* The frames behind the version, if its round is still under way: *done. */
+/* Reads the frames after the version. *done: its round is still under way. */
 static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
   p3l_code code = header_again(taking, done, error);
   if (code != P3L_OK || !*done) return code;
@@ -117,7 +117,7 @@ static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
   return p3l_recover_check(taking->pager, &taking->redone, error);
 }
 
-/* Another round: all anew, and back if that fails. */
+/* Takes a version of another round; restores the old one if that fails. */
 static p3l_code take_another(taking *taking, p3l_error *error) {
   p3l_pager *pager = taking->pager;
   p3l_image *images = pager->images;

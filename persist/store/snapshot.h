@@ -12,14 +12,14 @@
  * Invariants:
  *  1. The lock on base is held from before the frames are read until the reader has another version.
  *  2. If the round is the same before and after the frames were read, nothing was written over them
- *     meanwhile; and a checkpoint that looked for readers before the lock was there had no commit
+ *     meanwhile; and a checkpoint that looked for readers before the lock was taken had no commit
  *     after it in this round: then the images are all that it writes.
  *  3. From the second attempt on the reader is also registered as arriving, and then a checkpoint keeps
  *     every page that it changes. So after a few rounds that ended while their frames were read, the
  *     version may be that of the file without any frame, base itself: the checkpoint that ends its
  *     round began after the reader was registered. It is no older than what the reader saw before.
  *
- * Inside of the pager only.
+ * Internal to the pager.
  */
 #ifndef P3L_SNAPSHOT_H
 #define P3L_SNAPSHOT_H

@@ -1,6 +1,6 @@
 /*
- * Numbers of the store with their units: a page number is no address, an address is no position in
- * the log.
+ * Numbers of the store as types of their own, so that page numbers, addresses and log positions
+ * cannot be confused.
  */
 #ifndef P3L_UNITS_H
 #define P3L_UNITS_H
@@ -15,15 +15,15 @@ typedef struct p3l_page_number {
 } p3l_page_number;
 
 /*
- * A byte of the store: page number x page size + offset. It is what a persistent pointer holds, and
- * it never changes: no address of memory is ever stored, so a store opens wherever the kernel maps
- * it.
+ * A byte of the store: page number x page size + offset. A persistent pointer holds this value,
+ * and it never changes: no memory address is ever stored, so a store works at any address where
+ * the kernel maps it.
  */
 typedef struct p3l_address {
   uint64_t byte;
 } p3l_address;
 
-/* A position in the stream of all bytes ever logged. Grows for the life of the store. */
+/* A position in the stream of all bytes ever logged. It grows as long as the store exists. */
 typedef struct p3l_lsn {
   uint64_t byte;
 } p3l_lsn;

@@ -1,6 +1,4 @@
-/*
- * Every page of a store, read and checked; the free list, followed.
- */
+/* Reads and checks every page of a store and follows the free list. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +16,7 @@ static void tell(listening *to, const char *sentence) {
 }
 
 /*
- * Marks in `on_list` the pages of the free list; a page that is met twice ends it, so that hostile
+ * Marks the pages of the free list in `on_list`; a page met twice ends the walk, so that damaged
  * lists end too.
  */
 static void follow_free_list(p3l_pager *pager, const p3l_header *header, uint8_t *on_list,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads of a test share a device, as threads share a file. One lock for all devices will do. */
+/* Threads of a test share a device, as threads share a file. One lock serves all devices. */
 static pthread_mutex_t everything = PTHREAD_MUTEX_INITIALIZER;
 
 static void must(const void *memory) {
@@ -33,7 +33,7 @@ static void put(uint8_t **bytes, uint64_t *size, uint64_t *capacity, const void 
                 size_t length, uint64_t at) {
   if (at + length > *size) {
     if (at + length > *capacity) {
-      /* Twice as much: a log that grows write by write is not copied with each. */
+      /* Doubled, so that a log that grows write by write is not copied with each write. */
       *capacity = (at + length) * 2;
       *bytes = realloc(*bytes, *capacity);
       must(*bytes);
@@ -109,7 +109,7 @@ static int memory_size(p3l_device *device, uint64_t *bytes) {
   return 0;
 }
 
-/* Tests look at a device after the pager closed it; they free it themselves. */
+/* Tests read a device after the pager closed it; they free it themselves. */
 static void memory_close(p3l_device *device) { (void)device; }
 
 memory_device *memory_device_new(void) {

@@ -1,7 +1,7 @@
 /*
- * A device in memory that remembers what was written since the last sync, so that a test can ask:
- * what if the machine had lost power here? Every such write may then be there, or not, or in part,
- * whatever the order in which they were made.
+ * A device in memory that remembers what was written since the last sync, so that a test can
+ * simulate a power failure at any moment. Every write since the sync may then have reached the
+ * disk, completely, in part or not at all, in any order.
  */
 #ifndef P3L_MEMORY_DEVICE_H
 #define P3L_MEMORY_DEVICE_H
@@ -23,22 +23,23 @@ typedef struct memory_device {
   memory_write *writes; /* since */
   size_t write_count;
   _Atomic uint64_t calls; /* writes and syncs so far */
-  /* The n-th call from now fails with this errno; 0: none. */
+  /* The n-th call from now fails with this errno value; 0: none. */
   _Atomic uint64_t fail_in;
   int fail_with;
   void (*before)(
-      void *state); /* called before every write and sync: a moment to crash at. May be NULL */
+      void *state); /* called before every write and sync, as a moment for a crash; may be NULL */
   void *before_state;
 } memory_device;
 
 memory_device *memory_device_new(void);
-/* A device whose content is `bytes`, all of it stable. */
+/* Makes a device whose content is `bytes`, all of it stable. */
 memory_device *memory_device_of(const uint8_t *bytes, uint64_t size);
 void memory_device_free(memory_device *device);
 
 /*
- * What a crash may leave: the stable bytes plus, for each write since, its 512-byte sectors as
- * `choose` says. choose(state, write, sector) is true for those that reached the disk.
+ * Returns a possible content after a crash: the stable bytes plus, for each write since, the
+ * 512-byte sectors selected by `choose`. choose(state, write, sector) is true for those that
+ * reached the disk.
  */
 uint8_t *memory_device_crash(const memory_device *device,
                              bool (*choose)(void *state, size_t write, size_t sector), void *state,

@@ -1,5 +1,5 @@
 /*
- * A pager over devices in memory, for tests of the pager and of what lies in its pages. Include
+ * A pager over devices in memory, for tests of the pager and of the layers above it. Include
  * after cmocka.h.
  */
 #ifndef P3L_PAGER_FIXTURE_H

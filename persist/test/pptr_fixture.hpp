@@ -1,4 +1,4 @@
-/* What both tests of the C++ door use: a list of nodes, a folder for its store. */
+/* Used by both tests of the C++ interface: a list of nodes, a folder for its store. */
 #ifndef P3L_PPTR_FIXTURE_HPP
 #define P3L_PPTR_FIXTURE_HPP
 
@@ -25,7 +25,7 @@ struct node {
   p3l::pptr<node> next;
 };
 
-/* A folder that is gone at the end of its block, also by an exception. */
+/* A temporary folder that is removed at the end of its block, also after an exception. */
 class folder {
  public:
   folder() {
@@ -57,7 +57,7 @@ enum { NODES = 1000 };
   });
 }
 
-/* The ids in order, by plain pointers taken out of the slots. */
+/* Collects the ids in order through plain pointers taken from the slots. */
 [[maybe_unused]] std::uint64_t walk(p3l::store &store) {
   std::uint64_t count = 0;
   for (node *n = store.root<node>("list"); n; n = n->next) {

@@ -1,6 +1,6 @@
 /*
- * Programs that open a store one after the other, each with types of its own: processes. What is
- * wrong ends the process, and fails the test.
+ * Programs that open a store one after the other, each a process with types of its own. A failed
+ * check ends the process and fails the test.
  */
 #ifndef P3L_PROGRAMS_H
 #define P3L_PROGRAMS_H
@@ -39,7 +39,7 @@ static inline void program_handler(void *state, const p3l_error *error) {
   longjmp(program_fault, 1);
 }
 
-/* The statement tells the fault handler, with these words. */
+/* The statement must call the fault handler with a message that contains these words. */
 #define EXPECT_FAULT(expected, statement, words)            \
   do {                                                      \
     program_error.code = P3L_OK;                            \

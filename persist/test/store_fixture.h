@@ -1,7 +1,7 @@
 /*
- * A store over devices in memory, for tests of the runtime: opened, closed, opened again; its disk
- * can be made full. Each test runs twice: with objects used in place, in their pages, and with
- * objects that are copied into arenas one by one.
+ * A store over devices in memory, for tests of the runtime: opened, closed, opened again; its
+ * disk can be made full. Each test runs twice: with objects used in place in their pages, and
+ * with objects copied one by one into arenas.
  */
 #ifndef P3L_STORE_FIXTURE_H
 #define P3L_STORE_FIXTURE_H
@@ -52,8 +52,8 @@ static inline void fixture_reopen(fixture *f) {
   fixture_open(f);
 }
 
-/* A store that does not fit into half of its memory limit is never used in place. Enough of a limit
- * that nothing is evicted: tests keep pointers. */
+/* A store that does not fit into half of its memory limit is never used in place. The limit is
+ * large enough that nothing is evicted, because tests keep pointers. */
 enum { FIXTURE_LIMIT = 4 << 20 };
 static uint64_t fixture_limit; /* 0: none; objects are used in place */
 
@@ -79,7 +79,7 @@ static inline fixture fixture_new(void) {
   return f;
 }
 
-/* For main(): both ways. */
+/* Runs the tests in both modes; for main(). */
 #define fixture_run(tests)                                      \
   (cmocka_run_group_tests_name("in place", tests, NULL, NULL) + \
    (fixture_limit = FIXTURE_LIMIT, cmocka_run_group_tests_name("copied", tests, NULL, NULL)))
@@ -105,11 +105,11 @@ static inline uint64_t logged(fixture *f) {
 }
 
 #ifndef __clang__
-/* Of locals nothing is changed between setjmp() and longjmp() that is looked at afterwards. */
+/* No local variable that is read afterwards changes between setjmp() and longjmp(). */
 #pragma GCC diagnostic ignored "-Wclobbered"
 #endif
 
-/* A statement that must be told to the fault handler: what was told, or P3L_OK. */
+/* A statement that must call the fault handler; holds the reported code, or P3L_OK. */
 typedef struct told {
   jmp_buf back;
   p3l_error error;

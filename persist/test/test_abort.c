@@ -1,6 +1,6 @@
 /*
- * Abort: memory is as it was before the transaction, whatever the transaction did, and whatever was
- * read meanwhile stays. A commit that fails ends the same way.
+ * Abort: memory is as before the transaction, whatever the transaction did, and objects read
+ * meanwhile stay. A failed commit ends the same way.
  */
 #include <errno.h>
 
@@ -84,7 +84,7 @@ static void what_was_made_is_gone(void **state) {
       made->next = first;
       P3L_SET(first->other, made);
     }
-    late *plain = p3l_new_array(f.store, late, 3000); /* a large one, of a type added just now */
+    late *plain = p3l_new_array(f.store, late, 3000); /* a large object of a type added just now */
     assert_non_null(plain);
     plain[2999].value = 5;
     p3l_set_root(f.store, "plain", plain);
@@ -107,8 +107,8 @@ static void what_was_made_is_gone(void **state) {
   fixture_drop(&f);
 }
 
-/* Objects that are copied into memory one by one come to lie behind those that were changed, in the
- * same cards. */
+/* Objects that are copied into memory one by one are placed behind the changed ones, in the same
+ * cards. */
 static void what_arrived_meanwhile_stays(void **state) {
   (void)state;
   for (int committed = 0; committed < 2; committed++) {
@@ -173,7 +173,7 @@ static void a_full_disk_leaves_memory_as_it_was(void **state) {
     assert_fault(P3L_MISUSE, p3l_extent(made), "no persistent object");
     assert_int_equal(p3l_extent(second), 32);
   }
-  /* And what comes next is committed whole. */
+  /* The next transaction is committed completely. */
   begin(&f);
   item *made = p3l_new_near(f.store, item, first);
   made->next = first;
@@ -188,12 +188,13 @@ static void a_full_disk_leaves_memory_as_it_was(void **state) {
   fixture_drop(&f);
 }
 
-/* What is on the disk is unknown then: nothing more is written, and memory is as the program left it. */
+/* The content of the disk is unknown then: nothing more is written, and memory stays as the
+ * program left it. */
 static void a_failed_sync_ends_the_store(void **state) {
   (void)state;
   fixture f = with_list();
   item *first = p3l_root(f.store, "list");
-  /* The first commit says in the log's header that there is one. */
+  /* The first commit marks in the log's header that there is a commit. */
   begin(&f);
   P3L_SET(first->value, 98);
   commit(&f);

@@ -1,4 +1,4 @@
-/* Room for objects, against a model that is a list of what is where. */
+/* Allocation of objects, compared with a model that lists what is where. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,17 +28,17 @@ static void objects_go_where_the_header_says(void **state) {
   assert_int_equal(take(&f, transaction, 16, 0), 4096 + 80 + 112);
   assert_int_equal(take(&f, transaction, 3900, 0), 2 * 4096 + 80); /* page 1 is listed */
   assert_int_equal(take(&f, transaction, 3000, 0), 4096 + 80 + 128);
-  /* Near: page 2 has room for 80 more, page 3 is filled. */
+  /* Near: page 2 has room for 80 more bytes, page 3 is full. */
   assert_int_equal(take(&f, transaction, 1000, 0), 3 * 4096 + 80);
   assert_int_equal(take(&f, transaction, 64, 2 * 4096 + 90), 2 * 4096 + 80 + 3904);
   assert_int_equal(take(&f, transaction, 64, 2 * 4096 + 90), 3 * 4096 + 80 + 1008);
-  /* 10,000 bytes: three pages side by side; 4,032: one. */
+  /* 10,000 bytes take three adjacent pages; 4,032 take one. */
   assert_int_equal(take(&f, transaction, 10000, 0), 4 * 4096);
   assert_int_equal(take(&f, transaction, 4032, 0), 7 * 4096);
   /* A `near` that leads nowhere, or into a large object, is no harm. */
   assert_int_equal(take(&f, transaction, 16, 5 * 4096), 3 * 4096 + 80 + 1072);
   assert_int_equal(take(&f, transaction, 16, 999 * 4096), 3 * 4096 + 80 + 1088);
-  /* The large one's pages are given back, and taken again side by side. */
+  /* The large object's pages are released and allocated again as adjacent pages. */
   must(&f, p3l_room_give(transaction, (p3l_address){4 * 4096}, &f.error));
   assert_int_equal(take(&f, transaction, 12000, 0), 4 * 4096);
   assert_int_equal(p3l_transaction_page_count(transaction), 8);
@@ -123,7 +123,7 @@ static uint32_t random_below(uint32_t limit) {
   return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* The bytes of an object as the transaction or everybody sees them: compared or written. */
+/* Compares or writes the bytes of an object, as the transaction or as all readers see them. */
 static void fill(fixture *f, p3l_pager_transaction *transaction, const object *o) {
   for (uint64_t at = 0; at < o->bytes;) {
     bool large = o->bytes > P3L_SMALL_BYTES;
@@ -153,7 +153,8 @@ static void compare_object(fixture *f, const object *o) {
   }
 }
 
-/* Invariants of allocate.h and of pages, and that there is nothing which the model does not know. */
+/* Tests the invariants of allocate.h and of pages, and that there is nothing unknown to the
+ * model. */
 static void compare(fixture *f, const model *m) {
   p3l_catalog catalog;
   uint64_t bytes = 0, expected = 0, listed = 0, on_list = 0, previous = 0;
@@ -249,7 +250,7 @@ static void room_does_what_the_model_does(void **state) {
   }
 }
 
-/* What is deleted is filled again: the store does not grow for ever. */
+/* Space of deleted objects is used again, so the store does not grow without limit. */
 static void a_store_in_balance_does_not_grow(void **state) {
   (void)state;
   fixture f = fresh(1 << 18);
@@ -273,7 +274,7 @@ static void a_store_in_balance_does_not_grow(void **state) {
     }
     must(&f, p3l_pager_commit(transaction, &f.error));
   }
-  /* Pages are at least three quarters full, but for a few. */
+  /* Pages are at least three quarters full, with a few exceptions. */
   assert_true(p3l_pager_page_count(f.pager) <= 1 + 17 * 4 / 3 + 2);
   drop(&f);
 }

@@ -1,6 +1,7 @@
 /*
- * The address behind the last element of an array, which programs store as its end: of an array of one,
- * too, it is the array's and not the next object's, in the next run and wherever objects lie then.
+ * The address after the last element of an array, which programs store as its end. It belongs to
+ * the array and not to the next object, also for an array of one element, in the next run and
+ * wherever objects are placed then.
  */
 #include "programs.h"
 
@@ -32,7 +33,8 @@ static void make_spans(void) {
 
 static bool discovery_order;
 
-/* Ends before begins, and from the last to the first: nothing lies side by side by chance. */
+/* Visits ends before begins, and from the last to the first, so that nothing is adjacent by
+ * chance. */
 static void count_spans(void) {
   p3l_store *store;
   p3l_error error;

@@ -1,6 +1,6 @@
 /*
- * Changes that a program forgot to report: a commit that looks there refuses, and says what was changed;
- * what was reported, what was healed and what is new never looks like one.
+ * Changes that a program forgot to report: a commit that audits refuses and names what was
+ * changed; reported, healed and new objects never count as such a change.
  */
 #include "store_fixture.h"
 
@@ -17,7 +17,7 @@ P3L_PLAIN_TYPE(number, number, 1);
 
 enum { ITEMS = 1000, NUMBERS = 4000 };
 
-/* A list, and a large object. Opened anew, so that all of it comes from pages. */
+/* A list and a large object, in a reopened store, so that all of it comes from pages. */
 static fixture items_new(uint32_t audit_places) {
   fixture f = fixture_new();
   begin(&f);
@@ -62,7 +62,7 @@ static void a_forgotten_report_is_found(void **state) {
   item *late = nth(&f, ITEMS - 1);
   begin(&f);
   change_first(&f, 4);
-  commit(&f); /* all slots were healed: nothing is wrong with that */
+  commit(&f); /* all slots were healed, which is allowed */
   late->value = 7;
   expect_refused(&f, "byte 0 of the item at page");
   assert_int_equal(((item *)p3l_root(f.store, "items"))->value, 4); /* taken back */
@@ -93,7 +93,7 @@ static void a_slot_too(void **state) {
   item elsewhere = {0}, *late = nth(&f, ITEMS - 1), *middle = nth(&f, ITEMS / 2);
   late->next = middle;
   expect_refused(&f, "byte 8 of the item at page");
-  late->next = &elsewhere; /* where no commit would look, for the card is not marked */
+  late->next = &elsewhere; /* in a card that is not marked, which no commit would examine */
   expect_refused(&f, "next of the item");
   late->next = NULL;
   begin(&f);
@@ -102,7 +102,8 @@ static void a_slot_too(void **state) {
   fixture_drop(&f);
 }
 
-/* By default a little is looked at in each commit: it takes some, and not for ever. */
+/* By default each commit audits a little, so a change is found after a limited number of
+ * commits. */
 static void it_is_found_in_the_end(void **state) {
   (void)state;
   fixture f = items_new(0);

@@ -1,5 +1,6 @@
 /*
- * p3l stat, verify and backup beside a process that writes, as commands: what they print and leave.
+ * Tests p3l stat, verify and backup beside a process that writes, as commands: their output and
+ * the files they leave.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static void drop_folder(void) {
   assert_int_equal(rmdir(program_folder), 0);
 }
 
-/* Makes items until it is killed, `each` in a transaction, and says when the first is there. */
+/* Makes items until it is killed, `each` per transaction, and reports when the first exists. */
 static pid_t start_writer(unsigned each) {
   int ends[2];
   char ready;
@@ -57,7 +58,7 @@ static pid_t start_writer(unsigned each) {
   return child;
 }
 
-/* The exit status of `p3l WORDS`; `output` has what it printed, errors too. */
+/* Returns the exit status of `p3l WORDS`; `output` is what it printed, including errors. */
 static int run(const char *words, char *output, size_t bytes) {
   char line[4 * PATH_MAX];
   snprintf(line, sizeof(line), "%s %s 2>&1", command, words);
@@ -100,7 +101,7 @@ static void stat_and_verify_beside_a_writer(void **state) {
   drop_folder();
 }
 
-/* A copy holds whole transactions: numbers from the last one down to 0. */
+/* A copy has complete transactions only: the numbers from the last one down to 0. */
 static void look_at_copy(void) {
   char copy[PATH_MAX + 32];
   p3l_store *store;
@@ -117,7 +118,7 @@ static void look_at_copy(void) {
   close_store(store);
 }
 
-/* As look_at_copy(), and it is a store that can be written. */
+/* Like look_at_copy(), and the copy can be written. */
 static void write_to_copy(void) {
   char copy[PATH_MAX + 32];
   p3l_store *store;
@@ -167,7 +168,8 @@ static void backups_of_a_store_that_is_written(void **state) {
   drop_folder();
 }
 
-/* Killed after 1, 2, 4 ... ms: a copy is there whole, or nothing is at its name; the next one is made. */
+/* After a kill at 1, 2, 4 ... ms the copy is complete or does not exist; the next backup
+ * succeeds. */
 static void a_killed_backup_leaves_nothing(void **state) {
   (void)state;
   char output[8192], copy[PATH_MAX + 32];

@@ -1,7 +1,4 @@
-/*
- * Memory for copies of pages: nobody has a buffer that somebody else has, and what was given back is
- * taken again.
- */
+/* Memory for copies of pages: no buffer is given out twice, and released buffers are used again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +11,8 @@
 
 enum { MANY = 1500 }; /* three slabs of 511 */
 
-/* Written to their ends, so that one that overlaps another is seen, and by sanitizers one that is too
- * short. */
+/* Writes all bytes of each buffer, so that overlapping buffers are detected, and too short ones
+ * by the sanitizers. */
 static void take_all(p3l_buffers *buffers, p3l_page *taken[MANY]) {
   for (int i = 0; i < MANY; i++) {
     taken[i] = p3l_buffer_take(buffers);
@@ -35,7 +32,7 @@ static void buffers_do_not_overlap(void **state) {
   p3l_buffers buffers = {0};
   take_all(&buffers, taken);
   for (int i = 0; i < MANY; i++) assert_mine(taken[i], i);
-  /* Every third goes and comes again; the others keep what is in them. */
+  /* Every third buffer is released and taken again; the others keep their content. */
   for (int i = 0; i < MANY; i += 3) p3l_buffer_give(&buffers, taken[i]);
   for (int i = 0; i < MANY; i += 3) {
     taken[i] = p3l_buffer_take(&buffers);
@@ -46,7 +43,7 @@ static void buffers_do_not_overlap(void **state) {
   p3l_buffers_end(&buffers);
 }
 
-/* Commits that take a few and give them back live on one slab. */
+/* Commits that take a few buffers and release them need only one slab. */
 static void given_back_is_taken_again(void **state) {
   (void)state;
   p3l_buffers buffers = {0};
@@ -60,13 +57,13 @@ static void given_back_is_taken_again(void **state) {
   p3l_buffer_give(&buffers, first);
   p3l_buffer_give(&buffers, NULL);
   assert_ptr_equal(p3l_buffer_take(&buffers),
-                   first); /* the slab is still there: the last is kept */
+                   first); /* the slab still exists: the last one is kept */
   p3l_buffer_give(&buffers, first);
   p3l_buffers_end(&buffers);
   assert_null(buffers.with_room);
 }
 
-/* A load has many, once: their slabs go when nothing is in them, and one is kept. */
+/* A load takes many buffers once: empty slabs are freed, except one. */
 static void empty_slabs_go(void **state) {
   (void)state;
   static p3l_page *taken[MANY];

@@ -1,4 +1,5 @@
-/* Types and roots in a store: across a restart, an abort, many pages, and from hostile pages. */
+/* Types and roots in a store: after a restart, after an abort, on many pages, and from malformed
+ * pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +57,8 @@ static void types_outlive_the_process(void **state) {
   drop(&f);
 }
 
-/* FNV-1a with 64 bits, of "a\0", version 1, 8 bytes, no fields; by the definition, in a loop here. */
+/* FNV-1a with 64 bits over "a\0", version 1, 8 bytes, no fields; computed here by its
+ * definition. */
 static void the_hash_is_fnv(void **state) {
   (void)state;
   const uint8_t bytes[] = {'a', 0, 1, 0, 0, 0, 8, 0, 0, 0};
@@ -117,7 +119,7 @@ static void many_types_go_over_many_pages(void **state) {
     snprintf(name, sizeof(name), "type with number %d", i);
     assert_string_equal(table.types[i + 1]->name, name);
   }
-  /* 24 + 16 + 24 bytes a record, 63 in a page of 4056: 16 pages and the header. */
+  /* 24 + 16 + 24 bytes per record, 63 records in a page of 4056: 16 pages and the header. */
   assert_int_equal(p3l_pager_page_count(f.pager), 17);
   p3l_type_table_free(&table);
   drop(&f);
@@ -314,13 +316,13 @@ static void lists_that_go_round_end(void **state) {
   assert_int_equal(p3l_root_find(f.pager, "there", &found, &f.error), P3L_CORRUPT);
   assert_non_null(strstr(f.error.message, "goes round at page 2"));
   assert_int_equal(p3l_root_each(f.pager, count_roots, &seen, &f.error), P3L_CORRUPT);
-  /* What is there is found before. */
+  /* An existing root is found before. */
   must(&f, p3l_root_find(f.pager, "here", &found, &f.error));
   transaction = begin(&f);
   assert_int_equal(p3l_type_add(transaction, &table, &part, &id, &f.error), P3L_CORRUPT);
   assert_int_equal(p3l_root_set(transaction, "there", (p3l_address){4176}, &f.error), P3L_CORRUPT);
   p3l_pager_abort(transaction);
-  /* Beyond the end, and to a page of another use. */
+  /* Beyond the end, and to a page of another kind. */
   change_page(&f, 1, offsetof(p3l_page, next), &far, sizeof(far));
   change_page(&f, 2, offsetof(p3l_page, next), &one, sizeof(one));
   assert_int_equal(p3l_type_table_read(f.pager, &table, &f.error), P3L_CORRUPT);
@@ -350,7 +352,7 @@ static void every_flipped_bit_of_a_table_is_told_or_harmless(void **state) {
       ((uint8_t *)&page)[bit / 8] ^= (uint8_t)(1u << bit % 8);
       const char *fault = p3l_data_page_fault(&page);
       ((uint8_t *)&page)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-      /* A root's name and address say nothing of each other; and the id of the last type may be any
+      /* A root's name and address are not redundant, and the id of the last type may be any
        * higher one. */
       if (number == 2 && bit >= 64 * 8 && bit < 77 * 8) continue;
       if (fault == NULL && number == 1 && bit >= 40 * 8 + 48 * 8 && bit < 40 * 8 + 50 * 8) continue;

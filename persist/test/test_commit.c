@@ -1,4 +1,4 @@
-/* The two halves of a commit, runs of pages, what a transaction sees, what the log carries. */
+/* The two halves of a commit, runs of pages, the transaction's view, the content of the log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static p3l_page *page_of(fixture *f, p3l_pager_transaction *transaction, uint64_
   return page;
 }
 
-/* Pages 1 to `count`, whose first byte is their number; in the file. */
+/* Makes pages 1 to `count`, whose first byte is their number, in the file. */
 static void make_pages(fixture *f, uint64_t count) {
   p3l_pager_transaction *transaction = begin(f);
   p3l_page_number first;
@@ -80,7 +80,7 @@ static void a_run_is_one_read_and_the_newest_pages(void **state) {
                    P3L_MISUSE);
   assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){99}, ~(size_t)0, pages, &f.error),
                    P3L_MISUSE);
-  f.file->bytes[9 * 4096 + 77] ^= 1; /* the pages before it are there */
+  f.file->bytes[9 * 4096 + 77] ^= 1; /* the pages before it are present */
   memset(pages, 0, sizeof(pages));
   assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error),
                    P3L_CORRUPT);
@@ -150,7 +150,7 @@ static void the_log_carries_what_differs(void **state) {
   uint64_t before = p3l_pager_bytes_logged(f.pager);
   set_byte(&f, 1, 101);
   assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 32 + 4096 + 32);
-  /* The whole page is told, and two units of it differ: bytes 32 to 63 and 4095. */
+  /* The whole page is reported, but only two of its units differ: bytes 32 to 63 and 4095. */
   before = p3l_pager_bytes_logged(f.pager);
   p3l_pager_transaction *transaction = begin(&f);
   p3l_page *page = page_of(&f, transaction, 1);
@@ -159,7 +159,7 @@ static void the_log_carries_what_differs(void **state) {
   p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
   must(&f, p3l_pager_commit(transaction, &f.error));
   assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 2 * (32 + 64) + 32);
-  /* What is told and as before is no change: no frame, no commit. */
+  /* A reported unit that did not change makes no frame and no commit. */
   before = p3l_pager_bytes_logged(f.pager);
   uint64_t calls = f.log->calls;
   transaction = begin(&f);
@@ -172,7 +172,8 @@ static void the_log_carries_what_differs(void **state) {
   drop(&f);
 }
 
-/* A page that was only asked for has no image in the log; its next change must bring it. */
+/* A page that was requested but not changed has no image in the log; its next change must log
+ * the image. */
 static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   (void)state;
   fixture f = fresh(0);
@@ -184,7 +185,7 @@ static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   p3l_page_changed(transaction, page, 32, 1);
   must(&f, p3l_pager_commit(transaction, &f.error));
   set_byte(&f, 2, 102);
-  /* The process dies; another one recovers. */
+  /* The process dies and another one recovers. */
   memory_device *file = memory_device_of(f.file->bytes, f.file->size);
   memory_device *log = memory_device_of(f.log->bytes, f.log->size);
   drop(&f);
@@ -195,8 +196,8 @@ static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   drop(&f);
 }
 
-/* A log that was closed in peace is not searched for frames, however long it once was; one that was
- * written to since is. */
+/* A log that was closed in order is not searched for frames, however long it once was; one that
+ * was written since is. */
 static void a_clean_log_is_not_searched(void **state) {
   (void)state;
   fixture f = fresh(0);
@@ -287,7 +288,7 @@ static void a_failed_append_leaves_nothing_a_failed_wait_breaks(void **state) {
 
 static uint64_t log_room(const fixture *f) { return f->log->size; }
 
-/* A long log: not while another transaction is under way, but not for ever. */
+/* The checkpoint of a long log waits for a running transaction, but not without limit. */
 static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
   (void)state;
   fixture f = fresh(0);
@@ -309,7 +310,7 @@ static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
   p3l_page *page = page_of(&f, transaction, 1);
   page->payload[0] = 10;
   p3l_page_changed(transaction, page, 32, 1);
-  must(&f, p3l_pager_commit(transaction, &f.error)); /* nobody is in the way now */
+  must(&f, p3l_pager_commit(transaction, &f.error)); /* no transaction is running now */
   assert_true(f.file->calls > calls);
   assert_int_equal(f.file->bytes[4096 + 32], 10);
   assert_true(log_room(&f) < 30000);

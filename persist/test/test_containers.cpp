@@ -1,6 +1,6 @@
 /*
- * p3l::vector, string and unordered_map: as the standard's do, over the next run and after a transaction
- * that was taken back; what is removed leaves no garbage, and no change is forgotten.
+ * p3l::vector, string and unordered_map behave like the standard's, also in the next run and
+ * after an aborted transaction; removed elements leave no garbage, and every change is reported.
  */
 #include <map>
 #include <random>
@@ -32,7 +32,7 @@ using words = p3l::unordered_map<p3l::string, entry>;
 
 namespace {
 
-/* Each commit compares all of memory: no container forgets to report a change. */
+/* Each commit compares all of memory, so that an unreported change is detected. */
 p3l_options audited() {
   p3l_options options = p3l::create();
   options.audit_places = P3L_AUDIT_ALL;

@@ -1,5 +1,6 @@
 /*
- * p3l_pager_backup(): a copy is a version and a store of its own; one that was killed is in no way.
+ * p3l_pager_backup(): a copy is one version and a store of its own; a killed backup has no
+ * effect on the next.
  */
 #include "version_fixture.h"
 
@@ -53,7 +54,8 @@ static void a_backup_is_a_version_and_a_store(void **state) {
   remove_folder();
 }
 
-/* What a killed backup left is replaced: half a file, and a log that got its name before its store. */
+/* The files of a killed backup are replaced: half a file, and a log that got its name before its
+ * store. */
 static void a_killed_backup_is_replaced(void **state) {
   (void)state;
   p3l_error error;

@@ -19,8 +19,8 @@
 #include "memory_device.h"
 #include "pager.h"
 
-/* Under a sanitizer all takes three times as long: every kind of crash is made there, but fewer of
- * each. */
+/* Under a sanitizer the test takes three times as long: there every kind of crash is tried, but
+ * fewer of each. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRANSACTIONS = 15, LOG_STEP = 5, FILE_STEP = 29 };
 #else
@@ -28,7 +28,7 @@ enum { TRANSACTIONS = 60, LOG_STEP = 1, FILE_STEP = 7 };
 #endif
 enum { PAGES = 6, WORDS = 16, SPREAD = 240 };
 
-/* Word w of a page lies SPREAD bytes behind word w-1: several units of the log, several sectors. */
+/* Word w of a page is SPREAD bytes after word w-1: several units of the log, several sectors. */
 static uint64_t *word(p3l_page *page, int w) { return (uint64_t *)(page->payload + w * SPREAD); }
 
 typedef struct oracle {
@@ -41,7 +41,7 @@ typedef struct world {
   memory_device *file, *log;
   oracle *oracle;
   unsigned random;
-  bool early; /* some pages go to the log before they are whole */
+  bool early; /* some pages are logged before their last change */
   uint64_t crashes;
 } world;
 
@@ -134,7 +134,7 @@ static void crash(void *state) {
 
 /* ---- the workload ---- */
 
-/* A random word of a random page. */
+/* Changes a random word of a random page. */
 static void change_word(world *world, p3l_pager_transaction *transaction, int t) {
   unsigned p = draw(&world->random, PAGES), w = draw(&world->random, WORDS);
   p3l_page *page;
@@ -211,7 +211,7 @@ static void nothing_acknowledged_is_lost(void **state) {
   free(world.oracle);
 }
 
-/* A log whose workload is known, cut and damaged. */
+/* A log with a known workload, which is truncated and damaged. */
 typedef struct recorded {
   uint8_t *file, *log;
   uint64_t file_size, log_size;
@@ -259,7 +259,7 @@ static void recorded_free(recorded *recorded) {
   free(recorded->oracle);
 }
 
-/* Opens what is there; the transaction whose state it has, or -1 with the error. */
+/* Opens the store; returns the transaction whose state it has, or -1 with the error. */
 static int open_and_date(const recorded *recorded, const uint8_t *file, uint64_t file_size,
                          const uint8_t *log, uint64_t log_size, p3l_recovery *recovery,
                          p3l_error *error) {
@@ -312,8 +312,8 @@ static void a_flipped_bit_of_the_log_is_found_or_harmless(void **state) {
     } else if (t == 5) {
       harmless++;
     } else {
-      /* Of what comes after the last proof of durability, damage looks as a torn write does; that
-       * much is said. */
+      /* Damage after the last proof of durability cannot be distinguished from a torn write;
+       * this much is reported. */
       ends++;
       if (!recovery.interrupted || t != 4)
         fail_msg("bit %llu: transaction %d, %s", (unsigned long long)bit, t,

@@ -1,5 +1,6 @@
 /*
- * Deletion: the room comes back, what still points there is told, and nobody else is harmed.
+ * Deletion: the space is used again, dangling pointers are reported, and other objects are
+ * unchanged.
  */
 #include "store_fixture.h"
 
@@ -27,7 +28,7 @@ static void the_deleted_is_gone_and_others_stay(void **state) {
   p3l_delete(f.store, NULL);
   commit(&f);
   assert_fault(P3L_MISUSE, p3l_extent(second), "no persistent object");
-  /* A pointer that dangles keeps nobody from committing. */
+  /* A dangling pointer does not prevent a commit. */
   begin(&f);
   P3L_SET(first->value, 1);
   node *copy = p3l_new(f.store, node);
@@ -61,7 +62,8 @@ static void following_a_dangling_pointer_is_told(void **state) {
   fixture_drop(&f);
 }
 
-/* Before and after another object takes its place, an address that a program kept has nothing of either. */
+/* Before and after another object takes its place, an address kept by the program leads to
+ * neither. */
 static void what_was_deleted_is_not_read(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -78,7 +80,7 @@ static void what_was_deleted_is_not_read(void **state) {
   uint64_t place = (uint64_t)(uintptr_t)p3l_surrogate(kept);
   begin(&f);
   p3l_delete(f.store, kept);
-  assert_int_equal(kept->value, 2); /* not before it is committed */
+  assert_int_equal(kept->value, 2); /* not before the commit */
   p3l_abort(f.store);
   assert_int_equal(kept->value, 2);
   begin(&f);
@@ -152,8 +154,8 @@ static void deletion_and_change_in_one_transaction(void **state) {
 
 static uint64_t pages(fixture *f) { return p3l_pager_page_count(f->store->pager); }
 
-/* Forty rounds of making and deleting leave a store no longer than the third: small objects, and
- * large ones of 25 pages. */
+/* After forty rounds of making and deleting, the store is no longer than after the third: small
+ * objects, and large ones of 25 pages. */
 static void room_comes_back(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -191,7 +193,7 @@ static void room_comes_back(void **state) {
     if (round == 2) after_three = pages(&f);
     if (round % 5 == 0) fixture_reopen(&f);
   }
-  /* Large ones want pages side by side, behind the end: 25 pages a round at most stay free. */
+  /* Large objects need adjacent pages at the end: at most 25 pages stay free per round. */
   assert_in_range(pages(&f), 1, after_three + 40 * 25);
   fixture_drop(&f);
 }

@@ -1,6 +1,6 @@
 /*
- * Two doors, one store: what a C program wrote with the macros, C++ reads and changes by pptr, and
- * the C program (test_doors_c, another process) finds the changes.
+ * Two interfaces, one store: C++ reads and changes by pptr what a C program wrote with the
+ * macros, and the C program (test_doors_c, another process) reads the changes.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +28,7 @@ static void need(bool truth, const char *what) {
   exit(1);
 }
 
-/* Runs the C program beside this one. */
+/* Runs the C program in this program's folder. */
 static void run_c(const char *verb, const std::string &store) {
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 3);
@@ -55,7 +55,7 @@ static void read_and_change(const std::string &path) {
     need(p->from->to[0] == p, "there and back");
   }
   need(p == first, "a ring");
-  /* Every way to a part was followed once: 3 + 1 slots each, and none twice. */
+  /* Every path to a part was followed once: 3 + 1 slots each, and none twice. */
   need(store.statistics().swizzled == 4 * PARTS, "each slot was swizzled once");
 
   store.transact([&] {

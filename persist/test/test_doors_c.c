@@ -1,6 +1,6 @@
 /*
- * The C door, for test_doors.cpp: `test_doors_c write STORE` makes a ring of parts, `read STORE`
- * checks what C++ made of it. Alone it does the first and checks its own.
+ * The C interface, for test_doors.cpp: `test_doors_c write STORE` makes a ring of parts, `read
+ * STORE` checks it after C++ changed it. Without arguments it writes a ring and checks that.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Sweeps: a graph of several types is the same before and after, whatever is evicted and whenever;
- * memory stays near its limit; what dangles traps.
+ * Sweeps: a graph of several types is equal before and after any eviction; memory stays near its
+ * limit; dangling pointers trap.
  */
 #include "test_evict_fixture.h"
 
@@ -40,14 +40,14 @@ typedef struct hub_table {
 } hub_table;
 P3L_TYPE(hub_table, hub_table, 1, P3L_POINTERS(hub_table, hubs));
 
-/* One cell of an array that has so many of them that it is a large object. */
+/* One cell of an array that is a large object because of its many cells. */
 typedef struct cell {
   struct node *node;
   uint64_t id;
 } cell;
 P3L_TYPE(cell, cell, 1, P3L_POINTERS(cell, node));
 
-/* What one thread does says nothing there, and takes minutes. */
+/* Tests with one thread are useless there and take minutes. */
 #ifdef __SANITIZE_THREAD__
 #define SKIP_IF_SLOW() skip()
 #else
@@ -76,7 +76,7 @@ static uint32_t below(world *w, uint32_t limit) {
 
 /* ---- making and changing: the store and the model alike ---- */
 
-/* Where a program begins; valid until something is evicted. */
+/* The entry points of a program; valid until something is evicted. */
 typedef struct view {
   cell *cells;
   hub_table *hubs;
@@ -153,7 +153,7 @@ static void make_world(world *w, uint64_t seed, uint64_t memory_bytes) {
 
 static uint32_t id_of(const node *at) { return at == NULL ? NONE : (uint32_t)at->id; }
 
-/* What is wrong with a node; 0: nothing. */
+/* Returns what is wrong with a node; 0: nothing. */
 static int differs(const world *w, view view, uint32_t n) {
   const model_node *model = &w->nodes[n];
   node *at = node_of(view, n);
@@ -207,7 +207,7 @@ static void undo(world *w, uint32_t n, const model_node *model, const uint32_t *
   w->nodes[n] = *model;
 }
 
-/* Commits, aborts and sweeps in any order; the model is changed along, and back. */
+/* Commits, aborts and sweeps in random order; the model is changed and restored accordingly. */
 static void changes_survive(world *w, int rounds) {
   for (int round = 0; round < rounds; round++) {
     MUST(&w->f, p3l_begin(w->f.store, &w->f.error));
@@ -242,7 +242,7 @@ static void changes_between_sweeps_survive(void **state) {
     make_world(w, 2 + limit, limit);
     changes_survive(w, 150);
     compare(w, 0, 1);
-    fixture_reopen(&w->f, limit); /* and in the file is what was in memory */
+    fixture_reopen(&w->f, limit); /* the file has what memory had */
     compare(w, 0, 1);
     fixture_drop(&w->f);
     free(w);
@@ -267,8 +267,8 @@ static void a_store_larger_than_its_limit_is_walked_whole(void **state) {
       p3l_leave(w->f.store);
       assert_true(fixture_statistics(&w->f).memory_bytes <= LIMIT);
     }
-  /* A scope reads at most 500 x (1 + 3 + 1 + 1 + 30 + 1) objects, most of them again and again; what
-   * it adds to the limit is a part of it. */
+  /* A scope reads at most 500 x (1 + 3 + 1 + 1 + 30 + 1) objects, most of them repeatedly; it
+   * exceeds the limit only by a part of that. */
   assert_true(most < LIMIT + LIMIT / 2);
   assert_true(fixture_statistics(&w->f).memory_peak < LIMIT + LIMIT / 2);
   assert_true(fixture_statistics(&w->f).evictions >= 6);
@@ -287,8 +287,8 @@ static void all_goes_and_all_comes_back(void **state) {
   p3l_statistics empty = fixture_statistics(&w->f);
   assert_true(empty.memory_bytes < 100 << 10);
   assert_true(empty.memory_peak >= full.memory_bytes);
-  /* Every node, every hub, the cells, the notes that are in use: at least two nodes of three have
-   * none or one. */
+  /* Every node, every hub, the cells and the notes in use; at least two of three nodes have no
+   * note or one. */
   assert_true(empty.objects_evicted >= NODES + HUBS + 1);
   MUST(&w->f, p3l_evict(w->f.store, 0, &w->f.error)); /* nothing to do */
   compare(w, 0, 1);
@@ -296,8 +296,8 @@ static void all_goes_and_all_comes_back(void **state) {
   free(w);
 }
 
-/* Slots that were swizzled and whose object was deleted: they dangle before and after a sweep, and
- * do not lead to what comes to lie there. */
+/* Swizzled slots whose object was deleted dangle before and after a sweep, and do not lead to
+ * objects placed there later. */
 static void a_dangling_slot_dangles_after_a_sweep(void **state) {
   (void)state;
   world *w = calloc(1, sizeof(*w));
@@ -325,7 +325,7 @@ static void a_dangling_slot_dangles_after_a_sweep(void **state) {
   free(w);
 }
 
-/* Several readers, each in short scopes, under a limit: they sweep for each other. */
+/* Several readers in short scopes under a limit sweep for each other. */
 typedef struct reader {
   world *w;
   uint64_t random;
@@ -384,10 +384,10 @@ static void a_dangling_use_traps(void **state) {
 #ifdef P3L_DEBUG
   const int variants = 2; /* memory that was evicted is never used again */
 #else
-  const int variants = 1; /* it traps until others come to lie there */
+  const int variants = 1; /* it traps until other objects are placed there */
 #endif
   for (int others_come = 0; others_come < variants; others_come++) {
-    /* Opened by the child: a store does not go along with a fork. */
+    /* Opened by the child, because a store does not survive a fork. */
     fixture_close(&w->f);
     pid_t child = fork();
     if (child == 0) {

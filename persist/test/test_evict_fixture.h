@@ -1,4 +1,4 @@
-/* A store in a directory of its own, for tests of scopes, pins, sweeps and prefetching. */
+/* A store in a folder of its own, for tests of scopes, pins, sweeps and prefetching. */
 #ifndef TEST_EVICT_FIXTURE_H
 #define TEST_EVICT_FIXTURE_H
 
@@ -76,7 +76,7 @@ static inline void catch_fault(void *state, const p3l_error *error) {
   longjmp(caught->back, 1);
 }
 
-/* Expects `statement` to be a fault whose sentence has `text` in it. */
+/* Expects `statement` to cause a fault whose message contains `text`. */
 #define EXPECT_FAULT(expected, text, statement)                                             \
   do {                                                                                      \
     static caught caught_;                                                                  \

@@ -1,7 +1,7 @@
 /*
- * What goes wrong outside of the store: a disk that is really full, files that may not be written, or
- * are none of ours, or were changed behind our back. Each is told with file, page and cause; nothing
- * else is harmed. On real files, in a child process each, so that limits and mounts end with it.
+ * Failures outside of the store: a full disk, files that may not be written, belong to no store,
+ * or were changed meanwhile. Each is reported with file, page and cause and harms nothing else.
+ * Uses real files, in a child process each, so that limits and mounts end with it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static int remove_folder(void **state) {
 
 /* ---- children ---- */
 
-/* NULL: all is well; SKIPPED...: it cannot be tried here. */
+/* NULL: passed; SKIPPED...: not possible on this machine. */
 typedef const char *(*child)(void);
 #define SKIPPED "skipped: "
 
@@ -126,7 +126,7 @@ static p3l_code make_store(p3l_error *error) {
   return code == P3L_OK ? closed : code;
 }
 
-/* The pages are as make_store() left them, but for `except`. */
+/* The pages are as make_store() left them, except `except`. */
 static p3l_code check_pages(p3l_pager *pager, uint64_t except, p3l_error *error) {
   p3l_page page;
   for (uint64_t number = 1; number <= PAGES; number++) {
@@ -148,7 +148,7 @@ static bool change_file(const char *name, off_t at, const void *bytes, size_t le
 
 /* ---- full disks ---- */
 
-/* Fills the store until it is told that there is no space; what was committed before stays. */
+/* Fills the store until a lack of space is reported; earlier commits stay. */
 static const char *fill_up(const char *cause) {
   p3l_error error = {.message = ""};
   p3l_pager *pager;
@@ -164,7 +164,7 @@ static const char *fill_up(const char *cause) {
   CHECK(check_pages(pager, 0, &error) == P3L_OK);
   CHECK(p3l_pager_read(pager, (p3l_page_number){last}, &page, &error) == P3L_OK);
   CHECK(page.payload[0] == 77);
-  /* Closing needs room in the file for what is in the log; if there is none, the log keeps it. */
+  /* Closing needs space in the file for the pages in the log; without it, the log keeps them. */
   code = p3l_pager_close(pager, &error);
   CHECK(code == P3L_OK || (code == P3L_NO_SPACE && says(&error, path, "writing", cause)));
   CHECK(open_store(true, &pager, &error) == P3L_OK);
@@ -182,7 +182,7 @@ static const char *file_size_limit(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   const char *failure = fill_up("File too large");
   if (failure != NULL) return failure;
-  /* The limit is lifted: on it goes. */
+  /* The limit is removed and the store continues. */
   p3l_pager *pager;
   limit.rlim_cur = RLIM_INFINITY;
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -205,7 +205,7 @@ static const char *full_tmpfs(void) {
   CHECK(open_store(false, &pager, &error) == P3L_OK);
   CHECK(write_page(pager, 1000, 78, &error) == P3L_OK);
   CHECK(p3l_pager_close(pager, &error) == P3L_OK);
-  /* A store is not half made either. */
+  /* A new store is not left incomplete either. */
   CHECK(mount("none", folder, "tmpfs", MS_REMOUNT, "size=1m") == 0);
   char name[100];
   snprintf(name, sizeof(name), "%s/filler", folder);
@@ -272,7 +272,7 @@ static void a_read_only_file_system_too(void **state) {
   in_child(read_only_file_system);
 }
 
-/* ---- files that are none of ours ---- */
+/* ---- files that belong to no store ---- */
 
 static const char *foreign_files(void) {
   p3l_error error = {.message = ""};
@@ -383,7 +383,7 @@ static void a_second_writer_is_told_and_harms_nothing(void **state) {
   assert_int_equal(make_store(&error), P3L_OK);
   assert_int_equal(pipe(ends), 0);
   pid_t writer = fork();
-  if (writer == 0) { /* commits, and then sits there until it is killed */
+  if (writer == 0) { /* commits, and then waits until it is killed */
     if (open_store(false, &pager, &error) != P3L_OK || write_page(pager, 5, 55, &error) != P3L_OK ||
         write(ends[1], "!", 1) != 1)
       _exit(1);
@@ -399,7 +399,7 @@ static void a_second_writer_is_told_and_harms_nothing(void **state) {
   in_child(after_the_writer_died);
 }
 
-/* ---- pages that were changed behind our back ---- */
+/* ---- pages that were changed while the store was closed ---- */
 
 static void count_fault(void *state, const char *said) {
   if (strstr(said, "page 7 does not have the checksum") != NULL) (*(int *)state)++;
@@ -419,7 +419,7 @@ static const char *corrupt_page(void) {
   CHECK(check_pages(pager, 7, &error) == P3L_OK);
   CHECK(p3l_pager_verify(pager, count_fault, &told, &verification, &error) == P3L_OK);
   CHECK(told == 1 && verification.faults == 1);
-  /* It cannot be changed, and the others can. */
+  /* The damaged page cannot be changed, the others can. */
   CHECK(write_page(pager, 7, 70, &error) == P3L_CORRUPT);
   CHECK(write_page(pager, 8, 8, &error) == P3L_OK);
   CHECK(write_page(pager, PAGES + 1, 21, &error) == P3L_OK);

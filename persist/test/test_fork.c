@@ -1,6 +1,6 @@
 /*
- * A process forks with a store open: the child has all of it in memory, and the lock, too. It must
- * not write what the parent does not know of, nor read a file that the parent changes.
+ * A process forks with a store open: the child inherits all of it in memory and the lock. It
+ * must not write to the store, nor read a file that the parent changes.
  */
 #include "programs.h"
 
@@ -103,7 +103,7 @@ static void reader(void) {
   close_store(store);
 }
 
-/* Reading only, the child may go on: nobody changes the file. */
+/* A store open for reading stays readable in the child, because the file does not change. */
 static void read_in_child(p3l_store *store) {
   expect_steps(store, 4);
   close_store(store);

@@ -1,4 +1,4 @@
-/* The fuzzer's entry point without the fuzzer: over what is kept, and over mutations of it. */
+/* Runs the fuzzer's entry point without the fuzzer, over the kept inputs and mutations of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int read_corpus(void **state) {
   return 0;
 }
 
-/* The commands say on standard error what is wrong with each store; here that is noise. */
+/* The commands print the faults of each store on standard error, which are of no interest here. */
 static void mute(bool on) {
   static int before = -1;
   if (before < 0) before = dup(STDERR_FILENO);
@@ -65,7 +65,7 @@ static void what_is_kept_is_survived(void **state) {
   mute(false);
 }
 
-/* That the harness reaches the parser at all: its own stores are whole, seen through it. */
+/* Shows that the harness reaches the parser: its own stores are opened without a fault. */
 static void stores_of_the_corpus_open(void **state) {
   (void)state;
   int whole = 0;
@@ -104,7 +104,7 @@ static uint32_t random_below(uint32_t limit) {
   return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* Values that break parsers, at places that hold numbers: the first bytes of pages and frames. */
+/* Writes values that break parsers at places with numbers: the first bytes of pages and frames. */
 static void mutate(input *to) {
   static const uint64_t values[] = {0,
                                     1,

@@ -1,4 +1,4 @@
-/* Stores that earlier versions made, and where each word of the format is. */
+/* Stores made by earlier versions, and the offset of each word of the format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 
 #define GOLDEN P3L_SOURCE "/test/golden/"
 
-/* What the pictures in the headers say. Who changes one of these changes P3L_FORMAT_VERSION. */
+/* The layout of the pictures in the headers. A change of one of these needs a new
+ * P3L_FORMAT_VERSION. */
 _Static_assert(sizeof(p3l_page) == 4096 && offsetof(p3l_page, number) == 8 &&
                    offsetof(p3l_page, next) == 24 && offsetof(p3l_page, payload) == 32,
                "a page");
@@ -93,7 +94,7 @@ static void golden(const char *name) {
   snprintf(log, sizeof(log), GOLDEN "%s-log", name);
   snprintf(dump, sizeof(dump), GOLDEN "%s.dump", name);
   opens_as_it_was(store, dump, true);
-  /* A copy, which recovers: its log goes into the file. */
+  /* Recovers a copy: its log is written to the file. */
   assert_non_null(mkdtemp(folder));
   snprintf(path, sizeof(path), "%s/s", folder);
   snprintf(path_log, sizeof(path_log), "%s/s-log", folder);

@@ -1,6 +1,6 @@
 /*
- * A checkpoint whose last write, of the log's header, fails half way: one copy may be on the disk, and
- * says that the log begins behind what it has.
+ * The last write of a checkpoint, of the log's header, fails half way: one copy may be on the
+ * disk and record a start of the log after its content.
  */
 #include <errno.h>
 #include <setjmp.h>

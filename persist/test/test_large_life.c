@@ -1,5 +1,5 @@
 /*
- * Large objects and the pages they leave behind: pinned and deleted, partly forgotten, followed by
+ * Large objects and the pages they release: pinned and deleted, partly evicted, followed by
  * small objects at the same addresses of the store.
  */
 #include "store_fixture.h"
@@ -42,7 +42,7 @@ static void pages_of_a_deleted_one_are_anybodys(void **state) {
   block *large = p3l_new_array(f.store, block, BLOCKS);
   p3l_set_root(f.store, "large", large);
   commit(&f);
-  begin(&f); /* behind it, so in the last group of its pages */
+  begin(&f); /* after it, so in the last group of its pages */
   pebble *behind = p3l_new(f.store, pebble);
   p3l_set_root(f.store, "behind", behind);
   commit(&f);
@@ -78,8 +78,8 @@ static void pages_of_a_deleted_one_are_anybodys(void **state) {
   fixture_drop(&f);
 }
 
-/* A page whose objects were used in place, freed, taken again: its frame knows nothing of those who
- * are new there. */
+/* A page whose objects were used in place is freed and allocated again: its frame has no data of
+ * the new objects. */
 static void interior_pointers_in_a_page_taken_again(void **state) {
   (void)state;
   fixture f = fixture_new();

@@ -1,4 +1,4 @@
-/* Pages used where the page cache has them: only of a store that nobody writes to, and only sound ones. */
+/* Pages used in the page cache: only of a store without a writer, and only undamaged ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ P3L_TYPE(part, part, 1, P3L_POINTERS(part, to));
 P3L_PLAIN_TYPE(
     ballast, struct { uint8_t byte; }, 1);
 
-enum { PARTS = 10007 }; /* a prime: whoever steps by five comes to each */
+enum { PARTS = 10007 }; /* a prime: steps by five visit each part */
 
 typedef struct fixture {
   char folder[64], path[80], log[96];
@@ -138,7 +138,7 @@ static void who_writes_has_no_mapping(void **state) {
   folder_drop(&f);
 }
 
-/* What a writer that died has in its log is newer than the file. */
+/* The log of a writer that died is newer than the file. */
 static void what_recovery_found_is_not_mapped(void **state) {
   (void)state;
   fixture f = folder_new(), copy = folder_new();
@@ -162,8 +162,8 @@ static void what_recovery_found_is_not_mapped(void **state) {
   folder_drop(&copy);
 }
 
-/* Of pages in the page cache some parts are copied, and then the page is adopted: a store of more than
- * 64 MB, of which all parts are visited. */
+/* Some parts of pages in the page cache are copied, and then the page is adopted: a store of
+ * more than 64 MB, all of whose parts are visited. */
 static void a_large_store_is_the_same_graph(void **state) {
   (void)state;
   fixture f = folder_new();
@@ -182,13 +182,13 @@ static void a_large_store_is_the_same_graph(void **state) {
   }
   p3l_statistics statistics;
   p3l_get_statistics(store, &statistics);
-  /* Each page was looked at once, and none read: 64 MB would be some 100 requests. */
+  /* Each page was used once and none was read; 64 MB would be some 100 requests. */
   assert_int_equal(statistics.reads, 0);
   assert_true(statistics.objects_copied > 0);
   assert_true(statistics.pages_adopted > 0);
   assert_true(statistics.pages_read >= statistics.pages_adopted);
   p3l_leave(store);
-  /* What was dropped comes again. */
+  /* Evicted pages are loaded again. */
   must(&f, p3l_evict(store, UINT64_MAX, &f.error));
   p3l_enter(store);
   at = p3l_root(store, "first");

@@ -1,6 +1,6 @@
 /*
- * A writer's transactions: pages come from the page cache without being read, whatever a checkpoint did
- * to the file meanwhile; and what they changed goes into the log from where it is, in many parts.
+ * A writer's transactions take pages from the page cache without reads, whatever a checkpoint
+ * did to the file meanwhile; their changes are logged from where they are, in many parts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "pager.h"
 
-/* More than half of IOV_MAX: a commit of all has more parts than one call of the kernel takes. */
+/* More than half of IOV_MAX: a commit of all pages has more parts than one system call accepts. */
 enum { PAGES = 1200 };
 
 typedef struct fixture {
@@ -63,7 +63,7 @@ static void add_pages(fixture *f, uint64_t count) {
   must(f, p3l_pager_commit(transaction, &f->error));
 }
 
-/* Pages 1 to PAGES; all of the file is in the page cache. */
+/* Makes pages 1 to PAGES; all of the file is in the page cache. */
 static fixture fresh(void) {
   fixture f = {.folder = "/tmp/p3l-writer.XXXXXX"};
   assert_non_null(mkdtemp(f.folder));
@@ -103,7 +103,8 @@ static void check_all(fixture *f, uint64_t pages, uint64_t factor) {
   }
 }
 
-/* Bytes that this process has read by calls so far; 0: the kernel does not count them. */
+/* The bytes that this process has read by system calls so far; 0: the kernel does not count
+ * them. */
 static uint64_t bytes_read(void) {
   unsigned long long bytes = 0;
   FILE *io = fopen("/proc/self/io", "r");
@@ -118,7 +119,7 @@ static void pages_come_without_being_read(void **state) {
   p3l_pager_transaction *transaction = begin(&f);
   uint64_t before = bytes_read();
   change_all(&f, transaction, PAGES, 1, 3);
-  /* What was read is this count itself: not one page in ten. */
+  /* Only this count itself was read: less than one page in ten. */
   assert_true(bytes_read() - before < PAGES * P3L_PAGE_SIZE / 10);
   p3l_pager_abort(transaction);
   check_all(&f, PAGES, 1);
@@ -135,7 +136,7 @@ static void what_a_checkpoint_wrote_is_what_comes(void **state) {
   transaction = begin(&f);
   change_all(&f, transaction, PAGES, 3, 1);
   must(&f, p3l_pager_commit(transaction, &f.error));
-  /* Behind the mapping; and behind the next one. */
+  /* After the mapping, and after the next one. */
   for (uint64_t more = 1; more <= 2; more++) {
     add_pages(&f, 100);
     must(&f, p3l_pager_checkpoint(f.pager, &f.error));
@@ -165,7 +166,7 @@ static void a_damaged_page_is_named(void **state) {
   drop(&f);
 }
 
-/* The process dies when all are committed: a copy of both files is what it leaves. */
+/* The process dies after all commits: both files are copied as it leaves them. */
 static void a_commit_of_many_parts_is_whole(void **state) {
   (void)state;
   fixture f = fresh(), copy = fresh();

@@ -1,4 +1,4 @@
-/* Pieces of a page, against a model that knows nothing of bits: which granule belongs to whom. */
+/* Pieces of a page, compared with a model that records the owner of each granule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ static void a_page_takes_one_of_4000_bytes_or_223_of_16(void **state) {
   assert_null(p3l_data_page_fault(&page));
 }
 
-/* Four ids are asked at once: each at each place among others, behind anything. */
+/* Four ids are searched at once: each at each place among others, after anything. */
 static void ids_are_told_all_at_once(void **state) {
   (void)state;
   static const p3l_type_id ids[] = {1, 2, 0x100, 0x3ff, 0x400, 0x7fe, P3L_HOLE, P3L_FORWARD};
@@ -187,7 +187,7 @@ static uint32_t random_below(uint32_t limit) {
   return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* What an honest reader of the header comment expects: pieces, holes included, as runs. */
+/* The model follows the header comment: pieces, holes included, as runs. */
 static int model_end(const model *m) {
   int end = FIRST;
   for (int g = FIRST; g < GRANULES; g++)
@@ -210,7 +210,7 @@ static int model_pieces(const model *m, int *holes) {
   return pieces;
 }
 
-/* Where an object of so many granules must go; 0: nowhere. */
+/* The place of an object of this many granules; 0: nowhere. */
 static int model_place(const model *m, int count) {
   int holes, end = model_end(m), best = 0, best_run = GRANULES + 1;
   int pieces = model_pieces(m, &holes);
@@ -293,7 +293,7 @@ static void pieces_do_what_the_model_does(void **state) {
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t adding = 50;
     for (int step = 0; step < STEPS / 20; step++) {
-      if (step % 500 == 0) adding = 20 + random_below(70); /* grows for a while, shrinks for one */
+      if (step % 500 == 0) adding = 20 + random_below(70); /* grows for a while, then shrinks */
       if (random_below(100) < adding)
         add(&m);
       else
@@ -303,7 +303,7 @@ static void pieces_do_what_the_model_does(void **state) {
   }
 }
 
-/* ---- pages that nobody wrote so ---- */
+/* ---- malformed pages ---- */
 
 static p3l_page good(void) {
   p3l_page page = fresh();
@@ -380,7 +380,7 @@ static void pages_of_large_objects_are_checked(void **state) {
   page = large(7, 7, 5000), view->type = P3L_FORWARD, expect_fault(&page, "moved");
 }
 
-/* Whatever is in a page: no walk leaves it, and a page without a fault is walked to its end. */
+/* For any content of a page, no walk leaves it, and a page without a fault is walked to its end. */
 static void noise_is_survived(void **state) {
   (void)state;
   random_state = 42;

@@ -1,13 +1,13 @@
 /*
- * Random transactions, aborts, failures, evictions, reopenings; after each the graph in the store is equal to
- * the model's. P3L_ORACLE_SEEDS=n tries n seeds instead of a few.
+ * Random transactions, aborts, failures, evictions, reopenings; after each the graph in the
+ * store equals the model's. P3L_ORACLE_SEEDS=n tries n seeds instead of a few.
  */
 #include <errno.h>
 
 #include "../tools/torture_model.h"
 #include "store_fixture.h"
 
-/* One thread: ThreadSanitizer has nothing to find here, and takes its time. */
+/* There is one thread, so ThreadSanitizer cannot find anything and costs time. */
 #ifdef __SANITIZE_THREAD__
 enum { SEEDS = 1 };
 #else

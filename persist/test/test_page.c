@@ -1,4 +1,4 @@
-/* Pages and the header page: what is checked, and what is said. */
+/* Pages and the header page: the checks and their messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static void a_header_says_what_it_was_made_by(void **state) {
   p3l_page page = header_page();
   assert_int_equal(p3l_header_check(&page, "store", &error), P3L_OK);
 
-  /* The format, as bytes: a change of it must change the version. */
+  /* The format in bytes: a change of it needs a new version. */
   const uint8_t *bytes = (const uint8_t *)&page;
   assert_memory_equal(bytes + 32, "P3L store\r\n\x1a\n\0\0", 15);
   assert_memory_equal(bytes + 48, "\x02\0\0\0\x04\x03\x02\x01\0\x10\0\0\x08\0\0\0\x01\x02\x03", 19);

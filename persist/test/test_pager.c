@@ -94,7 +94,7 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   assert_int_equal(write_value(&f, one, 2), P3L_OK);
   /* A frame with one unit of 64 bytes, and the commit's frame. */
   assert_int_equal(f.log->size - before, 32 + 64 + 32);
-  /* The first change after a checkpoint logs the page. The log begins anew, in the same bytes of
+  /* The first change after a checkpoint logs the page. The log begins again, in the same bytes of
    * the file. */
   assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   memset(f.log->bytes + 4096, 0xaa, f.log->size - 4096);
@@ -133,7 +133,7 @@ static void a_full_disk_costs_the_transaction_and_nothing_else(void **state) {
   f.log->fail_with = ENOSPC;
   assert_int_equal(write_value(&f, one, 12), P3L_NO_SPACE);
   assert_int_equal(value_of(&f, one), 11);
-  /* Space again: the store goes on. The half that was written is no part of anything. */
+  /* With space again, the store continues. The half that was written is ignored. */
   assert_int_equal(write_value(&f, one, 13), P3L_OK);
   assert_int_equal(p3l_pager_close(f.pager, &f.error), P3L_OK);
   open_again(&f, 0);
@@ -265,7 +265,7 @@ static void what_is_no_store_is_told(void **state) {
   remove_folder(folder);
 }
 
-/* A store that is closed does not keep the log of a load beside it. */
+/* A closed store does not keep the log of a load. */
 static void a_closed_log_is_short(void **state) {
   (void)state;
   char folder[64], path[80];

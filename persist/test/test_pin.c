@@ -1,4 +1,4 @@
-/* Pins: what is pinned stays at its address, whatever is evicted around it. */
+/* Pins: a pinned object stays at its address, whatever is evicted around it. */
 #include "test_evict_fixture.h"
 
 #include "segment.h"
@@ -67,14 +67,14 @@ static void a_pinned_object_stays_where_it_is(void **state) {
   assert_non_null(p3l_segment_of(pinned));
   assert_true(fixture_statistics(&f).memory_bytes < 2 << 20);
   assert_int_equal(fixture_statistics(&f).evictions, 1);
-  /* Its slots do not lead to where something was. The item behind it came just after it, and lies in
+  /* Its slots do not lead to freed memory. The item behind it was made just after it, and is in
    * the same segment, or has been evicted. */
   assert_int_equal(pinned->id, 20000);
   assert_true(p3l_is_surrogate(pinned->other));
   assert_true(p3l_is_surrogate(pinned->next) || pinned->next == next);
   assert_int_equal(P3L_LD(pinned->other)->id, 20000 - 7001);
   assert_int_equal(P3L_LD(pinned->next)->id, 20001);
-  /* There is one of it. */
+  /* The object exists once in memory. */
   assert_ptr_equal(item_of(&f, 20000), pinned);
   assert_int_equal(sum_of_all(&f), UINT64_C(40000) * 39999 / 2);
 

@@ -1,6 +1,6 @@
 /*
- * The C++ door: what a pptr is and does, what is found of a class, how changes are told. Compiled with
- * clang++ as well, where there is one (examples/CMakeLists.txt).
+ * The C++ interface: the operations of a pptr, the detected fields of a class, the reporting of
+ * changes. Compiled with clang++ as well, where there is one (examples/CMakeLists.txt).
  */
 #include <unordered_set>
 #include <vector>
@@ -127,7 +127,7 @@ static void a_pptr_does_what_a_pointer_does(void **) {
   p3l::pptr<dog> d = &rex;
   p3l::pptr<animal> a = d;
   p3l::pptr<void> v = d;
-  assert_true(a.get() == static_cast<animal *>(&rex)); /* a base that lies behind the first */
+  assert_true(a.get() == static_cast<animal *>(&rex)); /* a base that is not at offset 0 */
   assert_true(static_cast<void *>(a.get()) != v.get());
   a = d;
   v = d;
@@ -150,7 +150,7 @@ static void a_slot_is_swizzled_once(void **) {
     p3l::store store(folder / "s", p3l::create());
     make_list(store);
     assert_int_equal(walk(store), NODES);
-    assert_int_equal(store.statistics().swizzled, 0); /* they were addresses all the time */
+    assert_int_equal(store.statistics().swizzled, 0); /* they were addresses before */
   }
   p3l::store store(folder / "s");
   assert_int_equal(walk(store), NODES);
@@ -189,7 +189,7 @@ static void a_surrogate_is_kept_and_followed(void **) {
   p3l::store store(folder / "s");
   node *second = store.root<node>("list")->next;
   p3l::kept<node> third(second->next);
-  assert_int_equal(third.number(), number); /* the same in another life, at another address */
+  assert_int_equal(third.number(), number); /* the same in another run, at another address */
   assert_int_equal((*third).id, 2);
   assert_true(third == p3l::kept<node>(second->next) && third && !p3l::kept<node>());
 
@@ -211,7 +211,7 @@ static void assigning_slot_to_slot_fetches_nothing(void **) {
     store.transact([&] {
       node *head = store.make<node>();
       head->id = 1000;
-      head->next = first->next; /* pushed before what first leads to, which stays where it is */
+      head->next = first->next; /* added before the first node, which stays where it is */
       first->next = head;
       assert_int_equal(store.statistics().swizzled, 0);
     });

@@ -1,6 +1,4 @@
-/*
- * The C++ door: what exceptions leave behind, stores beside each other, eviction, scopes and pins.
- */
+/* The C++ interface: effects of exceptions, several stores, eviction, scopes and pins. */
 #include <fcntl.h>
 
 #include "pptr_fixture.hpp"
@@ -29,7 +27,7 @@ static void failures_are_exceptions_and_leave_the_store_usable(void **) {
   assert_int_equal(code_of([&] { first->next = nullptr; }), P3L_MISUSE); /* no transaction */
   assert_int_equal(walk(store), NODES);
 
-  node elsewhere = {7, nullptr}; /* not in the store: the commit finds it */
+  node elsewhere = {7, nullptr}; /* not in the store: the commit refuses it */
   assert_int_equal(code_of([&] { store.transact([&] { first->next = &elsewhere; }); }), P3L_MISUSE);
   assert_int_equal(walk(store), NODES);
 }
@@ -97,7 +95,7 @@ static void exceptions_end_scopes_and_transactions(void **) {
                      assert_int_equal(second->next->id, 2);
                    }),
                    P3L_DANGLING);
-  store.transact([&] { second->next = nullptr; }); /* would wait for a scope that was not left */
+  store.transact([&] { second->next = nullptr; }); /* would wait for a scope that is still open */
   assert_true(second->next == nullptr);
 }
 

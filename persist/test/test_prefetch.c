@@ -1,5 +1,5 @@
-/* Prefetching: how many objects, on graphs small enough to count by hand; and that what was
- * prefetched is walked without reading a page. */
+/* Prefetching: the number of objects, on graphs small enough to count by hand; prefetched
+ * objects are walked without reading a page. */
 #include "test_evict_fixture.h"
 
 #include <pthread.h>
@@ -133,7 +133,7 @@ static void what_was_prefetched_is_walked_without_reading(void **state) {
     p3l_statistics after = fixture_statistics(&f);
     assert_int_equal(after.pages_read, before.pages_read);
     assert_int_equal(after.reads, before.reads);
-    /* Not even a slow path: the slots are healed. */
+    /* No slow path is taken, because the slots are healed. */
     assert_int_equal(after.swizzled, before.swizzled);
   }
   fixture_drop(&f);
@@ -206,7 +206,7 @@ static void it_ends_at_the_memory_limit(void **state) {
   assert_true(count < count_reachable(17, 30));
   assert_true(fixture_statistics(&f).memory_bytes < LIMIT + (1 << 20));
   uint64_t faults = 0;
-  walk(root, 7, &faults); /* the rest comes as it is wanted */
+  walk(root, 7, &faults); /* the rest is loaded on demand */
   assert_int_equal(faults, 0);
   p3l_leave(f.store);
   fixture_drop(&f);
@@ -299,14 +299,14 @@ static void only_chosen_pointers_are_followed(void **state) {
       chooser chooser = cases[i].chooser;
       assert_int_equal(p3l_prefetch_by(f.store, root, depth, choose, &chooser),
                        cases[i].reached[depth]);
-      assert_int_equal(chooser.asked, depth == 0 ? 0 : 4); /* a node's slots, of no object */
+      assert_int_equal(chooser.asked, depth == 0 ? 0 : 4); /* a node's slots, without an object */
       /* A slot that is not followed is left as it was. */
       assert_int_equal(p3l_is_surrogate(root->to[1]), depth == 0 || !cases[i].second);
     }
   fixture_drop(&f);
 }
 
-/* Objects that are copied are counted one by one: the chain's, and no other. */
+/* Copied objects are counted one by one: the chain's, and no other. */
 static void nothing_else_becomes_resident(void **state) {
   (void)state;
   enum {
@@ -337,7 +337,7 @@ static void nothing_else_becomes_resident(void **state) {
   fixture_drop(&f);
 }
 
-/* Never registered: after the store is opened again, nobody knows it. */
+/* Never registered: unknown after the store is opened again. */
 typedef struct stranger {
   node *left, *right;
 } stranger;

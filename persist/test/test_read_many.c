@@ -1,5 +1,5 @@
-/* Many pages at a time: all of them, once each, by every engine; and what happens when one of them
- * cannot be had. */
+/* Reads of many pages at a time: every engine delivers each page once, and a page that cannot be
+ * read is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,12 +87,12 @@ static void drop(fixture *f) {
   rmdir(f->directory);
 }
 
-/* What a call delivered. */
+/* The pages that a call delivered. */
 typedef struct seen {
   const p3l_page_number *numbers;
-  uint64_t plus;      /* what even pages have more */
+  uint64_t plus;      /* the difference of even pages */
   size_t total;       /* visits */
-  size_t wrong;       /* pages that do not have their value */
+  size_t wrong;       /* pages with a wrong value */
   uint8_t *times;     /* [index] */
   size_t fail_at;     /* the visit that fails; 0: none */
   p3l_read_engine by; /* for messages */
@@ -122,7 +122,7 @@ static void each_page_is_seen_once(void **state) {
   enum { WANTED = 2000 };
   p3l_page_number *numbers = calloc(WANTED, sizeof(*numbers));
   uint32_t random = 7;
-  for (size_t i = 0; i < WANTED; i++) { /* in no order, most of them more than once */
+  for (size_t i = 0; i < WANTED; i++) { /* unordered, most of them more than once */
     random = random * 1664525 + 1013904223;
     numbers[i].n = 1 + (random >> 8) % PAGES;
   }
@@ -369,7 +369,8 @@ typedef struct beside {
   char failure[700];
 } beside;
 
-/* Pages 2k and 2k + 1 .. have whatever some commit gave them: here only that each is whole counts. */
+/* Pages 2k and 2k + 1 .. have values of some commit: only the consistency of each is tested
+ * here. */
 static p3l_code see_number(void *state, size_t index, const p3l_page *page, p3l_error *error) {
   const p3l_page_number *numbers = state;
   if (page->number == numbers[index].n) return P3L_OK;

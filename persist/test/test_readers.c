@@ -1,6 +1,6 @@
 /*
- * Readers beside a writer: each sees one version, the one it opened or refreshed to, whatever the writer
- * commits and checkpoints meanwhile.
+ * Readers beside a writer: each sees one version, the one it opened or refreshed to, whatever
+ * the writer commits and checkpoints meanwhile.
  */
 #include "version_fixture.h"
 
@@ -141,8 +141,8 @@ static int disturbed_read(p3l_device *device, void *bytes, size_t length, p3l_fi
   return real_read(device, bytes, length, at);
 }
 
-/* At each read of the log, at each second, ... of a refresh the writer commits, and begins a new round of
- * the log: what the reader comes to is one version, as late as the one before. */
+/* At each read of the log, at each second one, ... of a refresh, the writer commits and begins a
+ * new round of the log: the reader arrives at one version, at least as late as the one before. */
 static void a_writer_that_is_quicker_than_its_reader(void **state) {
   (void)state;
   p3l_error error;

@@ -1,6 +1,6 @@
 /*
- * Readers and writers that die: a writer in each write of a checkpoint, a reader with a version that it
- * alone needed.
+ * Readers and writers that die: a writer in each write of a checkpoint, a reader with a version
+ * that only it needed.
  */
 #include "version_fixture.h"
 
@@ -59,7 +59,7 @@ static void a_writer_that_dies_at_each_write_of_a_checkpoint(void **state) {
       died = dies_at(3, write_number, of_log == 1);
       check_version(old, 1);
       check_version(reader, 2);
-      /* The child changed its own copy of the oracle: the same choices here. */
+      /* The child changed its own copy of the oracle; the parent repeats the same choices. */
       random_state = before;
       memcpy(changed[3], changed[2], sizeof(changed[3]));
       for (unsigned n = 1; n <= PAGES; n++)
@@ -86,7 +86,7 @@ static void a_writer_that_dies_at_each_write_of_a_checkpoint(void **state) {
   }
 }
 
-/* A killed reader is one that is gone. */
+/* The versions of a killed reader are no longer kept. */
 static void a_killed_reader_keeps_nothing(void **state) {
   (void)state;
   p3l_error error;

@@ -1,7 +1,7 @@
 /*
- * p3l_refresh(): a reader of a store that another opening writes to goes from version to version, and
- * every slot leads to what it leads to in the version; with objects used in place, copied in the order
- * of discovery, and evicted.
+ * p3l_refresh(): a reader of a store with a writer goes from version to version, and every slot
+ * leads to the object of that version; with objects used in place, copied in the order of
+ * discovery, and evicted.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static void commit(void) { must(p3l_commit(writer, &failure)); }
 static void checkpoint(void) { must(p3l_pager_checkpoint(writer->pager, &failure)); }
 static void refresh(void) { must(p3l_refresh(reader, &failure)); }
 
-/* A list of items from the root on: 0, 1, 2 .. plus `more`. */
+/* Makes a list of items from the root on: 0, 1, 2 .. plus `more`. */
 static void make_items(void) {
   begin();
   item *last = NULL;
@@ -134,7 +134,7 @@ static void what_did_not_change_stays(void **state) {
   assert_ptr_equal(p3l_root(reader, "items"), first);
   assert_int_equal(sum_of(reader), SUM + 77);
   p3l_get_statistics(reader, &after);
-  /* Of the page that changed its slots are swizzled again; of others none. */
+  /* Only slots of the changed page are swizzled again. */
   assert_true(after.swizzled - before.swizzled <= 4096 / sizeof(item) + 2);
   assert_true(after.pages_read - before.pages_read <= 1);
   p3l_unpin(first);

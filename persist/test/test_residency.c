@@ -1,6 +1,6 @@
 /*
- * Where objects come to lie: in place, or copied in the order of discovery; that both are the same
- * graph to the program; what eviction and transactions tell residency.
+ * Placement of objects: in place, or copied in the order of discovery; the program sees the same
+ * graph in both; effects of eviction and transactions on it.
  */
 #include <pthread.h>
 
@@ -28,8 +28,8 @@ P3L_PLAIN_TYPE(
 /* Without a limit, a store of this size is no small one. */
 #define BEYOND_SMALL (P3L_SMALL_STORE_PAGES * P3L_PAGE_SIZE)
 
-/* `count` parts, number i leads to i + steps[0], i + steps[1] ...; closed. The store is larger by
- * `ballast_bytes`. */
+/* `count` parts, number i leads to i + steps[0], i + steps[1] ...; closed. The store is
+ * `ballast_bytes` larger. */
 static const uint32_t steps[4] = {5, 2, 7777, 4};
 
 static fixture parts(uint32_t count, uint64_t ballast_bytes) {
@@ -62,7 +62,7 @@ static void a_small_store_is_used_in_place(void **state) {
   part *first = p3l_root(f.store, "first"), *other = P3L_LD(first->to[1]);
   assert_int_equal(other->id, 2);
   assert_int_equal(address_of(first).byte % P3L_PAGE_SIZE, (uintptr_t)first % P3L_PAGE_SIZE);
-  /* As far apart as in the store. */
+  /* The same distance as in the store. */
   assert_int_equal((uintptr_t)other - (uintptr_t)first,
                    address_of(other).byte - address_of(first).byte);
   assert_int_equal(f.store->statistics.objects_copied, 0);
@@ -114,14 +114,14 @@ static void a_small_store_is_copied_if_that_is_asked_for(void **state) {
   assert_ptr_equal(four, zero + 1);
   assert_ptr_equal(two, zero + 2);
   assert_ptr_equal(nine, zero + 3);
-  /* More of the page than would have it adopted. */
+  /* More of the page than the limit for its adoption. */
   for (uint32_t i = 0; i < 60; i++) {
     part *at = p3l_swizzle(NULL, (uint8_t *)p3l_surrogate(zero) + i * 64);
     assert_int_equal(at->id, i);
   }
   assert_int_equal(f.store->statistics.objects_copied, 60);
   assert_int_equal(f.store->statistics.pages_adopted, 0);
-  /* They are the store's objects, wherever they lie. */
+  /* They are objects of the store in either place. */
   begin(&f);
   P3L_SET(nine->rest[0], 77);
   commit(&f);
@@ -135,7 +135,8 @@ static void a_small_store_is_copied_if_that_is_asked_for(void **state) {
   fixture_drop(&f);
 }
 
-/* A large store without a limit: its pages are copied from, until a third of one is known. */
+/* In a large store without a limit, objects are copied from pages until a third of a page is
+ * known. */
 static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   (void)state;
   fixture f = parts(1000, BEYOND_SMALL);
@@ -154,7 +155,7 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   assert_int_equal(twentieth->id, 19);
   assert_ptr_equal(twentieth,
                    (uint8_t *)page->frame + address_of(zero).byte % P3L_PAGE_SIZE + 19 * 64);
-  /* What was copied stays where it is; the rest is in place. */
+  /* Copied objects stay where they are; the rest is in place. */
   for (uint32_t i = 0; i < 60; i++) {
     part *at = p3l_swizzle(NULL, surrogate + i * 64);
     assert_int_equal(at->id, i);
@@ -167,13 +168,13 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   }
   assert_int_equal(f.store->statistics.objects_copied, 19);
   assert_int_equal(f.store->statistics.pages_adopted, 1);
-  /* The dead copies in the frame are no objects. */
+  /* The dead copies in the frame do not count as objects. */
   p3l_place place;
   assert_false(p3l_place_of(twentieth - 1, &place));
   fixture_drop(&f);
 }
 
-/* Which pointer to follow next, 0 to 3: in no pattern, so that the walk comes everywhere. */
+/* The next pointer to follow, 0 to 3: random, so that the walk reaches all parts. */
 static uint32_t choice(uint32_t *random) {
   *random = *random * 1664525 + 1013904223;
   return *random >> 30;
@@ -231,7 +232,7 @@ static void *walk_as_reader(void *argument) {
   p3l_enter(reader->store);
   reader->mixed = walk(reader->store, 20000);
   part *first = p3l_root(reader->store, "first");
-  for (int i = 0; i < 1000; i++) { /* asked while others fill the arena */
+  for (int i = 0; i < 1000; i++) { /* searched while other threads fill the arena */
     reader->wrong |= p3l_extent(first) != sizeof(part);
     first = P3L_LD(first->to[i % 4]);
   }

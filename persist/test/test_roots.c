@@ -88,7 +88,7 @@ static void names_have_55_bytes(void **state) {
   begin(&f);
   assert_int_equal(p3l_set_root(f.store, name, make(&f, 2)), P3L_MISUSE);
   assert_non_null(strstr(p3l_failure(f.store)->message, "55"));
-  assert_int_equal(p3l_commit(f.store, &f.error), P3L_MISUSE); /* it was not set: told twice */
+  assert_int_equal(p3l_commit(f.store, &f.error), P3L_MISUSE); /* it was not set: reported again */
   assert_null(p3l_root(f.store, name));
   fixture_drop(&f);
 }

@@ -1,5 +1,4 @@
-/* Scopes: who may be within with whom, how they nest, and that the last one to leave is a safe
- * point. */
+/* Scopes: exclusion, nesting, and the last one to leave as a safe point. */
 #include "test_evict_fixture.h"
 
 #include <pthread.h>
@@ -20,7 +19,8 @@ typedef struct block {
 } block;
 P3L_TYPE(block, block, 1, P3L_POINTERS(block, next));
 
-/* A store closed within a scope is left: the next one may lie where it was. */
+/* A store that is closed within a scope leaves the scope: the next store may be mapped at the
+ * same address. */
 static void a_closed_store_has_nobody_in_it(void **state) {
   (void)state;
   fixture f;
@@ -94,7 +94,7 @@ static void misuse_is_told(void **state) {
   EXPECT_FAULT(P3L_MISUSE, "within this thread's transaction", p3l_enter(f.store));
   assert_int_equal(p3l_begin(f.store, &f.error), P3L_MISUSE);
   assert_int_equal(p3l_evict(f.store, 0, &f.error), P3L_MISUSE);
-  MUST(&f, p3l_commit(f.store, &f.error)); /* none of it harmed the transaction */
+  MUST(&f, p3l_commit(f.store, &f.error)); /* the transaction is unaffected */
   p3l_enter(f.store);
   p3l_leave(f.store);
   fixture_drop(&f);

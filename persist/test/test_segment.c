@@ -1,6 +1,6 @@
 /*
- * The range of memory for objects: what lies where, asked by address. Arenas are filled by hand, so
- * that every address can be told beforehand.
+ * The address range for objects: look-up by address. Arenas are filled by hand, so that every
+ * address is known.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ static void the_range_is_aligned_and_its_cards_are_clear(void **state) {
   int local;
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   assert_true(p3l_persistent_memory.base + p3l_persistent_memory.bytes <= UINT64_C(1) << 46);
-  assert_true(((uintptr_t)&local >> 46 & 1) == 1); /* what the plugin counts on */
+  assert_true(((uintptr_t)&local >> 46 & 1) == 1); /* relied on by the plugin */
 #endif
   assert_false(p3l_is_persistent(&local));
   assert_null(p3l_segment_of(&local));
@@ -86,7 +86,8 @@ static void thousands_of_objects_keep_their_ranks(void **state) {
     assert_int_equal(place.address.byte, 0x10000 + (uint64_t)i * 256);
     assert_int_equal(place.bytes, bytes);
   }
-  /* 1 MB holds 11910 of them: 1191 times ten are 1048080 bytes, then 16 + 32 + .. + 480 fit not. */
+  /* 1 MB holds 11910 objects: 1191 times ten are 1048080 bytes; then 16 + 32 + .. + 480 do not
+   * fit. */
   assert_ptr_equal(p3l_segment_of(memory[0]), p3l_segment_of(memory[11909]));
   assert_ptr_not_equal(p3l_segment_of(memory[0]), p3l_segment_of(memory[14999]));
   fixture_drop(&f);
@@ -122,7 +123,7 @@ static void a_range_has_the_objects_that_overlap_it(void **state) {
   seen.count = 0;
   p3l_places_in(a.segment, c.memory + 64, c.memory + 1024, see, &seen, &error);
   assert_int_equal(seen.count, 0);
-  /* A dead one is no object, but a slot that points there still has an address. */
+  /* A dead object is not found, but a slot that points to it still has an address. */
   b.resident->flags |= P3L_RESIDENT_DEAD;
   p3l_places_in(a.segment, a.memory, a.memory + 1024, see, &seen, &error);
   assert_int_equal(seen.count, 2);
@@ -159,7 +160,7 @@ static void segments_side_by_side_are_one_object(void **state) {
   assert_null(p3l_segment_of(memory));
   assert_null(arena->older);
   assert_int_equal(f.store->statistics.memory_bytes, before - sizeof(p3l_segment));
-  /* It is taken again from the front, and zero. */
+  /* It is reused from the front, and zeroed. */
   assert_int_equal(p3l_segment_take(f.store, P3L_LARGE, 3, &large, &error), P3L_OK);
 #ifndef P3L_DEBUG
   assert_ptr_equal(large->memory, memory);
@@ -207,8 +208,8 @@ static void with_too_few_addresses(void) {
   EXPECT(p3l_persistent_memory.bytes == 0);
 }
 
-/* The first test: nothing is reserved yet. Sanitizers have addresses of their own, which no limit
- * of this kind leaves them. */
+/* Runs first, before anything is reserved. Sanitizers use address ranges of their own that such
+ * a limit would not leave. */
 static void less_is_reserved_where_addresses_are_rationed(void **state) {
   (void)state;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -1,4 +1,4 @@
-/* Hints: which pages are wanted soon, for which pointers, and when that is given up. */
+/* Hints: the pages announced as wanted soon, for which pointers, and when hints stop. */
 #include "test_evict_fixture.h"
 
 #include "pool_frames.h"
@@ -7,12 +7,12 @@
 typedef struct node {
   uint64_t id;
   struct node *to[6];
-  struct node *other; /* beside them, but no neighbour: a field of its own */
+  struct node *other; /* next to them but a field of its own */
   uint8_t filler[3900];
 } node; /* one on a page */
 P3L_TYPE(node, node, 1, P3L_POINTERS(node, to), P3L_POINTERS(node, other));
 
-/* More than a small store has, which is read otherwise. */
+/* More than a small store has, which is read in another way. */
 enum { NODES = 18013, ROOT = 0 }; /* a prime: a walk by equal steps comes to each */
 
 static uint64_t target_of(uint64_t id, uint64_t which) {
@@ -63,7 +63,7 @@ static struct p3l_soon_type sum(const p3l_soon *soon) {
   return all;
 }
 
-/* As a disk would make it. */
+/* Simulates the delay of a disk. */
 static void pretend_slow(fixture *f) { f->store->pool->cluster.nanoseconds = 1000000; }
 
 static void neighbours_in_the_array_are_hinted_at(void **state) {
@@ -75,17 +75,17 @@ static void neighbours_in_the_array_are_hinted_at(void **state) {
   for (int k = 0; k < 6; k++) pages[k] = page_in(&root->to[k]);
   pretend_slow(&f);
   assert_int_equal(P3L_LD(root->to[0])->id, target_of(ROOT, 0));
-  assert_int_equal(sum(soon).given, 4); /* so many ahead */
+  assert_int_equal(sum(soon).given, 4); /* the look-ahead */
   assert_int_equal(sum(soon).used, 0);
   for (int k = 0; k < 6; k++)
     assert_int_equal(soon->pages[pages[k] % P3L_SOON_PAGES].page == pages[k], k >= 1 && k <= 4);
   assert_int_not_equal(soon->pages[other % P3L_SOON_PAGES].page, other);
-  /* Used once each; a page that was hinted at gives no hints, for nobody waits for it. */
+  /* Each is used once; a hinted page gives no hints, because no thread waits for it. */
   for (int k = 1; k <= 4; k++)
     assert_int_equal(P3L_LD(root->to[k])->id, target_of(ROOT, (uint64_t)k));
   assert_int_equal(sum(soon).given, 4);
   assert_int_equal(sum(soon).used, 4);
-  /* A field of its own has no neighbours, and what is resident is not fetched. */
+  /* A separate field has no neighbours, and resident objects are not fetched. */
   pretend_slow(&f);
   assert_int_equal(P3L_LD(root->other)->id, 1);
   assert_int_equal(sum(soon).given, 4);
@@ -105,7 +105,8 @@ static void the_page_cache_needs_none(void **state) {
   leave_and_drop(&f);
 }
 
-/* Who takes one pointer of each array gets hints for a while only, and again after a rest. */
+/* A program that takes one pointer of each array gets hints for a while only, and again after a
+ * pause. */
 static void hints_in_vain_are_given_up(void **state) {
   (void)state;
   fixture f;

@@ -1,6 +1,6 @@
 /*
- * p3l_swizzle(): what a surrogate becomes, and what happens to the slot. The store is small: its
- * objects are used in place.
+ * p3l_swizzle(): its result for a surrogate, and the change of the slot. The store is small, so
+ * its objects are used in place.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void *surrogate_of(uint64_t page, uint64_t offset) {
   return (void *)(uintptr_t)(P3L_SURROGATE_BIT | (page * P3L_PAGE_SIZE + offset));
 }
 
-/* Two parts that are closed and opened again: "a" leads to "b". */
+/* Two parts, closed and reopened: "a" leads to "b". */
 static fixture two_parts(void) {
   fixture f = fixture_new();
   begin(&f);
@@ -237,7 +237,7 @@ static p3l_address address_of(const void *object) {
   return (p3l_address){(uint64_t)(uintptr_t)p3l_surrogate(object) & ~P3L_SURROGATE_BIT};
 }
 
-/* Moves "b" of two_parts() to a new place, under the runtime's feet. */
+/* Moves "b" of two_parts() to a new place without the runtime's knowledge. */
 static p3l_address forward(fixture *f, p3l_address from, p3l_address to) {
   p3l_pager_transaction *transaction;
   p3l_page *source, *target;

@@ -1,6 +1,6 @@
 /*
- * A page of which much is used: its slots become addresses without being read, and only those that
- * would have become the same addresses when read.
+ * A page with many uses: its slots become addresses without being read, but only those that
+ * would become the same addresses when read.
  */
 #include "store_fixture.h"
 
@@ -39,7 +39,7 @@ static fixture parts(void) {
   return f;
 }
 
-/* Follows to[0] so many times. */
+/* Follows to[0] `count` times. */
 static part *walk(part *at, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = at->id;
@@ -64,7 +64,7 @@ static void slots_that_are_followed_are_healed_together(void **state) {
   walk(first, 10); /* a sixth */
   for (uint32_t i = 0; i + 1 < A_PAGE; i++) assert_ptr_equal(raw(&first[i].to[0]), &first[i + 1]);
   assert_true(p3l_is_surrogate(raw(&first[A_PAGE - 1].to[0]))); /* to a page that is not yet used */
-  assert_int_equal(addresses(first, 1), 0); /* nobody has followed one of them */
+  assert_int_equal(addresses(first, 1), 0);                     /* none of them was followed */
   assert_int_equal(addresses(first, 2), A_PAGE);
   for (uint32_t i = 0; i < A_PAGE; i++) assert_null(raw(&first[i].to[2]));
   assert_int_equal(f.store->statistics.swizzled, A_PAGE - 1); /* each once */
@@ -81,7 +81,8 @@ static void nothing_is_read_for_it(void **state) {
   uint64_t reads = f.store->statistics.reads;
   walk(first, 10);
   assert_int_equal(f.store->statistics.reads, reads);
-  /* The last page has 1000 - 16 * 60 = 40 parts: those are in place, and what leads there is healed. */
+  /* The last page has 1000 - 16 * 60 = 40 parts: those are in place, and slots that lead to them
+   * are healed. */
   for (uint32_t i = 0; i < 40; i++) assert_int_equal(raw(&first[i].to[3])->id, COUNT - 1 - i);
   assert_int_equal(addresses(first, 3), 40);
   fixture_drop(&f);
@@ -123,7 +124,7 @@ static void not_within_a_transaction(void **state) {
   fixture_drop(&f);
 }
 
-/* Once sixteen pages were used, what is read beside others is in place, too. */
+/* After sixteen pages were used, pages read together with them are used in place, too. */
 static void neighbours_are_in_place_once_much_is_used(void **state) {
   (void)state;
   enum { MANY = 40 * A_PAGE };
@@ -144,7 +145,8 @@ static void neighbours_are_in_place_once_much_is_used(void **state) {
   for (uint32_t i = 1; i < 20; i++) at = P3L_LD(at->to[0]);
   assert_int_equal(at->id, 19 * A_PAGE);
   assert_int_equal(f.store->statistics.pages_adopted, 20); /* each was asked for */
-  /* The first parts are on page 2: the 31st of these pages is page 32, and comes with all others. */
+  /* The first parts are on page 2: the 31st of these pages is page 32, and is loaded with all
+   * others. */
   for (uint32_t i = 20; i < 31; i++) at = P3L_LD(at->to[0]);
   assert_int_equal(at->id, 30 * A_PAGE);
   assert_int_equal(f.store->statistics.pages_adopted, 40);

@@ -1,6 +1,6 @@
 /*
- * Threads: what readers see in a scope is of one commit, and several writers that wait for the disk
- * at the same time lose nothing. To be run under -fsanitize=thread, too.
+ * Threads: a reader's scope sees one commit, and several writers that wait for the disk at the
+ * same time lose nothing. Also run under -fsanitize=thread.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -70,7 +70,7 @@ static account *nth(p3l_store *store, unsigned n) {
   return at;
 }
 
-/* Moves money; now and then replaces an account by a new one; aborts one time in four. */
+/* Moves money; sometimes replaces an account by a new one; aborts one time in four. */
 static void transfer(p3l_store *store, unsigned *random) {
   p3l_error error;
   unsigned draw = *random = *random * 1664525u + 1013904223u;
@@ -98,7 +98,7 @@ static void every_scope_sees_one_commit(void **state) {
   pthread_t readers[3];
   for (int i = 0; i < 3; i++) pthread_create(&readers[i], NULL, read_sums, &bank);
   unsigned random = 1;
-  /* Until both have had their turns. */
+  /* Until both threads have run. */
   for (int i = 0; i < 300 || atomic_load(&bank.scopes) < 100; i++) {
     begin(&bank.f);
     transfer(bank.f.store, &random);

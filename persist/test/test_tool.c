@@ -1,4 +1,4 @@
-/* verify, stat, dump and gc: what they print of stores that are whole, and of such as are not. */
+/* verify, stat, dump and gc: their output for undamaged and damaged stores. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 /*
  * A graph as a program would make it. Types: 1 node {id, to, to}, 2 blob (no pointers).
  *
- *   root "first" -> a -> b -> c      d -> e (nobody leads to d)      blob 9,000 bytes <- c
+ *   root "first" -> a -> b -> c      d -> e (no slot leads to d)      blob 9,000 bytes <- c
  *                        ^____|                                      hub: 1,000 nodes in a row <- b
  */
 typedef struct node {
@@ -117,7 +117,7 @@ static int run_dry(graph *g, FILE *to) {
 }
 static int run_gc(graph *g, FILE *to) { return p3l_gc_store(g->pager, &(p3l_gc_options){0}, to); }
 
-/* What it prints; the caller frees it. */
+/* Returns the output; the caller frees it. */
 static char *output_of(graph *g, command command, int expected_status) {
   char *text = NULL;
   size_t length;
@@ -211,7 +211,7 @@ static void gc_takes_what_no_root_leads_to(void **state) {
   expect(&g, run_gc, 0, row);
   expect(&g, run_verify, 0, " 3 objects, 2 large ones, 0 moved ones, 6 pointers");
   expect(&g, run_dry, 0, all(0, 0));
-  /* Without its root all of it goes, the cycle too. */
+  /* Without its root all of it is collected, including the cycle. */
   p3l_pager_transaction *t = begin(&g);
   must(&g, p3l_root_set(t, "first", (p3l_address){0}, &g.error));
   must(&g, p3l_pager_commit(t, &g.error));
@@ -234,7 +234,7 @@ static void an_object_that_moved_is_followed(void **state) {
   must(&g, p3l_pager_commit(t, &g.error));
   expect(&g, run_verify, 0, "5 objects, 2 large ones, 2 moved ones");
   expect(&g, run_dump, 0, "2:208  (moved), 32 bytes\n  +0 -> 2:288\n");
-  /* The blob has nobody now; d goes, and the forward at e, but not what it leads to. */
+  /* Nothing leads to the blob now; d is collected, and the forward at e, but not its target. */
   expect(&g, run_gc, 0, all(3, 9064));
   expect(&g, run_verify, 0, "4 objects, 1 large ones, 1 moved ones");
   drop(&g);

@@ -1,6 +1,6 @@
 /*
- * Commit: what was changed is there when the store is opened again, all of it and nothing else; what
- * must not be committed is refused with the field's name.
+ * Commit: changes are present when the store is opened again, all of them and no others; a
+ * forbidden pointer is refused with the field's name.
  */
 #include <pthread.h>
 
@@ -37,7 +37,7 @@ static void new_objects_are_there_after_opening_again(void **state) {
   a->to[2] = a;
   b->to[1] = a;
   assert_int_equal(p3l_set_root(f.store, "a", a), P3L_OK);
-  assert_ptr_equal(p3l_root(f.store, "a"), a); /* within the transaction, too */
+  assert_ptr_equal(p3l_root(f.store, "a"), a); /* also within the transaction */
   commit(&f);
   assert_ptr_equal(p3l_root(f.store, "a"), a);
   fixture_reopen(&f);
@@ -164,7 +164,7 @@ static void a_pointer_to_other_memory_is_refused_by_name(void **state) {
   assert_int_equal(p3l_commit(f.store, &f.error), P3L_MISUSE);
   assert_null(a->to[0]);
 
-  begin(&f); /* the store is none the worse */
+  begin(&f); /* the store is unchanged */
   P3L_SET(a->x, 3);
   commit(&f);
   fixture_reopen(&f);
@@ -192,14 +192,14 @@ static void changes_need_a_transaction_of_the_thread(void **state) {
   assert_null(p3l_new(f.store, part));
   assert_int_equal(p3l_failure(f.store)->code, P3L_MISUSE);
   assert_int_equal(p3l_commit(f.store, &f.error), P3L_MISUSE);
-  p3l_abort(f.store); /* of nothing: nothing */
+  p3l_abort(f.store); /* without a transaction: no effect */
   begin(&f);
   assert_int_equal(p3l_begin(f.store, &f.error), P3L_MISUSE);
   pthread_t thread;
   pthread_create(&thread, NULL, write_from_another_thread, a);
   pthread_join(thread, NULL);
   part local = {0};
-  P3L_SET(local.x, 4); /* memory that is not persistent costs and means nothing */
+  P3L_SET(local.x, 4); /* reporting memory outside of the store has no effect */
   assert_fault(P3L_MISUSE, p3l_dirty(a, (size_t)1 << 30), "beyond the object");
   commit(&f);
   assert_fault(P3L_MISUSE, p3l_surrogate(&local), "no persistent object");
@@ -212,7 +212,7 @@ static void changes_need_a_transaction_of_the_thread(void **state) {
   fixture_drop(&f);
 }
 
-/* 40 rows of 1024 bytes, behind a part: each lies across two cards. */
+/* 40 rows of 1024 bytes, after a part: each spans two cards. */
 static void objects_across_cards_are_whole(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -280,8 +280,8 @@ static void large_objects_are_changed_where_they_are_changed(void **state) {
   for (uint32_t i = 0; i < COUNT; i += 11)
     assert_ptr_equal(P3L_LD(all[i].to[1]), &all[i * 7919 % COUNT]);
   begin(&f);
-  /* Elements across the ends of pages' parts of 4032 bytes: 126 parts each, so none; those at both
-   * sides of an end, and across cards. */
+  /* Elements at the ends of pages' parts of 4032 bytes: 126 parts each, so none spans two; those
+   * on both sides of an end, and across cards. */
   for (uint32_t i = 125; i + 1 < COUNT; i += 126) {
     P3L_SET(all[i].x, i);
     P3L_SET(all[i + 1].to[0], &all[i]);
@@ -296,7 +296,7 @@ static void large_objects_are_changed_where_they_are_changed(void **state) {
     assert_int_equal(all[i].x, i % 126 == 125 && i + 1 < COUNT ? i : 0);
     assert_ptr_equal(P3L_LD(all[i].to[0]), i % 126 == 0 && i > 0 ? &all[i - 1] : NULL);
   }
-  /* One word: one page's image at most, and the frame that says so. */
+  /* One word: at most one page's image and its commit frame. */
   begin(&f);
   P3L_SET(all[5000].x, 1);
   commit(&f);

@@ -1,6 +1,7 @@
 /*
- * Objects that were upgraded in memory are written whole by the transaction that changes them, and
- * move if they have grown: also if that transaction fails first, if they are large, or are deleted.
+ * Objects upgraded in memory are written completely by the transaction that changes them, and
+ * move if they have grown, also after that transaction failed once, if they are large, or are
+ * deleted.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -80,7 +81,7 @@ static void expect_list(p3l_store *store, bool changed, uint64_t first_number) {
   EXPECT(at == NULL);
 }
 
-/* The log may not grow: no space on the disk. */
+/* Limits the size of files, so that the log gets no space. */
 static void limit_files(p3l_store *store, bool limited) {
   (void)store;
   struct rlimit limit;
@@ -107,7 +108,7 @@ static void change_as_version_2(void) {
     expect_list(store, false, 0);
   }
   leaf2 *third = nth(store, 3), *large = p3l_root(store, "large");
-  /* Into what an upgrade added, an address of the store is not decided yet: told, not guessed. */
+  /* A slot that an upgrade added must not get an address of the store: the commit reports it. */
   begin_in(store);
   P3L_SET(third->other, &large[LARGE - 1]);
   EXPECT(p3l_commit(store, &error) == P3L_MISUSE);

@@ -1,6 +1,6 @@
 /*
- * Two stores that two threads use at the same time, and statistics that a third one reads: they share
- * the range of memory, the table of segments and the cards. For ThreadSanitizer above all.
+ * Two stores that two threads use at the same time, and statistics that a third one reads: they
+ * share the address range, the table of segments and the cards. Intended for ThreadSanitizer.
  */
 #include <pthread.h>
 
@@ -17,7 +17,7 @@ typedef struct ring {
 P3L_TYPE(ring, ring, 1, P3L_POINTERS(ring, next));
 enum { ROUNDS = 300, LENGTH = 500, SWEEPS = 200 };
 
-/* Large objects come and go, so segments change hands between the stores. */
+/* Large objects are made and deleted, so segments change owners between the stores. */
 static void *come_and_go(void *state) {
   fixture *f = state;
   p3l_begin(f->store, &f->error);
@@ -37,7 +37,7 @@ static void *come_and_go(void *state) {
     } else {
       p3l_abort(f->store);
     }
-    /* What was there before is changed twice, which the marks of cards tell, and put back. */
+    /* The earlier value is changed twice, which marks the cards, and restored. */
     p3l_use(f->store);
     kept = p3l_swizzle(NULL, surrogate);
     p3l_begin(f->store, &f->error);

@@ -1,6 +1,6 @@
 /*
- * The program's types and the store's: what may be registered, what may be opened. Programs with
- * other types are processes of their own.
+ * The program's types and the store's: which types may be registered, and which stores opened.
+ * Programs with other types are processes of their own.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ static void read_shapes(void) {
 }
 
 static void read_without_the_type(void) {
-  p3l_store *store = open_store(true); /* a tool, say: it may look */
+  p3l_store *store = open_store(true); /* for example a tool: reading is allowed */
   shape *read = p3l_root(store, "shape");
   EXPECT(read->corners == 3);
   p3l_place place;

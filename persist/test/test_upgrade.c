@@ -1,7 +1,7 @@
 /*
- * Schema evolution: version 1 of a program writes, version 2 has another layout, and an upgrade
- * function. Objects are upgraded one by one, when they are first loaded; in the store they stay as
- * they were until they are changed.
+ * Schema evolution: version 1 of a program writes, version 2 has another layout and an upgrade
+ * function. Objects are upgraded one by one when they are first loaded; in the store they stay
+ * unchanged until the program changes them.
  */
 #include "programs.h"
 
@@ -14,7 +14,7 @@ typedef struct item1 {
 static const p3l_field item1_fields[] = {P3L_POINTERS(item1, next), {NULL, 0, 0}};
 static const p3l_type item1_type = {"item", 1, sizeof(item1), item1_fields, NULL};
 
-/* Grown beyond its piece of 16 bytes: it moves when it is changed. */
+/* Larger than its piece of 16 bytes: it moves when it is changed. */
 typedef struct item2 {
   uint64_t number, doubled;
   struct item2 *previous, *next;
@@ -34,7 +34,7 @@ static bool upgrade_to_2(const void *old_object, size_t old_bytes, uint32_t old_
 }
 static const p3l_type item2_type = {"item", 2, sizeof(item2), item2_fields, upgrade_to_2};
 
-/* Shrunk: no pointer any more. */
+/* Smaller: the pointer is removed. */
 typedef struct item3 {
   uint32_t number;
 } item3;
@@ -113,8 +113,8 @@ static void read_only_as_version_2(void) {
   item2 *array = p3l_root(store, "array"), *large = p3l_root(store, "large");
   for (uint64_t i = 0; i < 10; i++) {
     EXPECT(array[i].number == 1000 + i && array[i].doubled == 2000 + 2 * i);
-    /* A pointer into an array of the old layout keeps its distance in bytes, which means another
-     * element now: 16 bytes on is half an element. Only the first is where it was. */
+    /* A pointer into an array of the old layout keeps its distance in bytes, which is another
+     * element now: 16 bytes on is half an element. Only a pointer to the first is unchanged. */
   }
   EXPECT(P3L_LD(array[9].next) == array);
   EXPECT(p3l_extent(large) >= 5000 * sizeof(item2));

@@ -1,6 +1,6 @@
 /*
- * Upgraded objects are longer in memory than their pieces in the store: what lies behind them there
- * is still its own, in whatever state the page is.
+ * Upgraded objects are longer in memory than their pieces in the store: the bytes behind a piece
+ * belong to the next object, in every state of the page.
  */
 #include "programs.h"
 
@@ -67,7 +67,7 @@ static void write_version_1(void) {
   commit_and_close(store);
 }
 
-/* Cells of a page lie side by side, the later made behind: behind the 20th is the 19th. */
+/* Cells of a page are adjacent, later ones behind: the 19th follows the 20th. */
 static void read_behind_an_upgraded_one(void) {
   p3l_error error;
   p3l_register_type(&cell2_type);
@@ -75,7 +75,7 @@ static void read_behind_an_upgraded_one(void) {
   p3l_store *store = open_store(false);
   cell2 *twentieth = p3l_root(store, "twentieth");
   EXPECT(twentieth->number == 20);
-  /* A change in the same page: the pool's frame of it is dropped. */
+  /* A change in the same page drops the pool's frame of it. */
   begin_in(store);
   cell2 *thirtieth = p3l_root(store, "thirtieth");
   P3L_SET(thirtieth->added[0], 1);
@@ -115,7 +115,7 @@ static void arrays_keep_their_end(void **state) {
 
 /* ---- many that move into one page, out of which one moves ---- */
 
-/* Version 1: the page filled last has the row array and room; the cells are in full pages. */
+/* Version 1: the page filled last has the row array and free space; the cells are in full pages. */
 static void write_for_moves(void) {
   p3l_register_type(&cell1_type);
   p3l_register_type(&row1_type);
@@ -146,7 +146,7 @@ static void move_them(void) {
   cell2 *at = p3l_root(store, "first");
   for (int i = 0; i < 30; i++, at = P3L_LD(at->next)) P3L_SET(at->added[5], at->number);
   EXPECT(p3l_commit(store, &error) == P3L_OK);
-  /* In the store they have other addresses now; in memory they are where they were. */
+  /* In the store their addresses changed; in memory they are where they were. */
   at = p3l_root(store, "first");
   for (uint64_t i = 0; i < CELLS; i++, at = P3L_LD(at->next)) {
     EXPECT(at->number == i);

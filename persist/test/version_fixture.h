@@ -1,6 +1,7 @@
 /*
- * A store whose every version is known: page n of version v is filled with a word that follows from the
- * last version, up to v, in which page n was changed. For tests of readers, by whatever way they read.
+ * A store whose every version is known: page n of version v is filled with a word that follows
+ * from the last version, up to v, in which page n was changed. For tests of readers by every
+ * interface.
  */
 #ifndef P3L_VERSION_FIXTURE_H
 #define P3L_VERSION_FIXTURE_H
@@ -35,7 +36,7 @@ static inline void make_folder(void) {
   snprintf(path, sizeof(path), "%s/s", folder);
 }
 
-/* Of files whose names go on from the store's with `what`. Removes them if asked. */
+/* Counts the files whose names are the store's followed by `what`; removes them if asked. */
 static inline int files(const char *what, bool remove_them) {
   int count = 0;
   DIR *opened = opendir(folder);
@@ -93,7 +94,7 @@ static inline void change_page(p3l_pager_transaction *transaction, unsigned numb
   p3l_page_changed(transaction, page, 32, WORDS * 8);
 }
 
-/* Version v: page 1 says so. Every page is the version's word from its beginning to its end. */
+/* Commits version v: page 1 has v. Every page is filled with the version's word. */
 static inline void commit_version(p3l_pager *pager, unsigned version) {
   p3l_pager_transaction *transaction;
   p3l_error error;

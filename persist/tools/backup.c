@@ -1,4 +1,4 @@
-/* backup: a copy of a store, also while a process writes to it. */
+/* backup: copies a store, also while a process writes to it. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
-/* Objects, lists and pointers, as p3l verify checks them. */
+/* Checks objects, lists and pointers like p3l verify. */
 static p3l_code check_objects(void *state, p3l_pager *copy, p3l_error *error) {
   p3l_object_verification *objects = state;
   p3l_survey survey = {0};

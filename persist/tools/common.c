@@ -1,4 +1,4 @@
-/* What the subcommands share: arguments, errors, progress, names. */
+/* Arguments, errors, progress and names: shared by the subcommands. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,8 @@ static char *next_text(void) {
   return texts[next++ % TEXTS];
 }
 
-/* Length of the UTF-8 sequence at `at`; 0: none. By the C library, which knows all rules. */
+/* Returns the length of the UTF-8 sequence at `at`, 0 if it is invalid. The C library decides,
+ * because it knows all rules. */
 static size_t sequence(const char *at) {
   static locale_t utf8;
   wchar_t character;

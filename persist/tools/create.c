@@ -1,4 +1,4 @@
-/* create: an empty store. */
+/* create: makes an empty store. */
 #include "tool.h"
 
 static error_t parse(int key, char *value, struct argp_state *state) {

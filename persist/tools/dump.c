@@ -1,4 +1,4 @@
-/* dump: objects and their pointers, as text or as JSON. */
+/* dump: prints objects and their pointers as text or as JSON. */
 #include <cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static p3l_code no_memory(p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "no memory for an object as JSON");
 }
 
-/* Prints and frees it; cJSON says "no memory" by NULL. */
+/* Prints and frees the value; cJSON reports a lack of memory by NULL. */
 static p3l_code print_json(cJSON *json, bool whole, FILE *to, p3l_error *error) {
   char *line = json == NULL || !whole ? NULL : cJSON_PrintUnformatted(json);
   if (line != NULL) fprintf(to, "%s\n", line);
@@ -123,7 +123,8 @@ static p3l_code dump_root(void *state, const p3l_root_entry *entry, p3l_error *e
 int p3l_dump_store(p3l_pager *pager, const p3l_dump_options *options, FILE *to) {
   p3l_survey survey;
   p3l_error error;
-  /* What can be believed of a damaged store is dumped, too: that is when one wants it. */
+  /* The readable part of a damaged store is dumped, too: that is the case in which a dump is
+   * needed. */
   int status = p3l_survey_sound(&survey, pager);
   dumping dumping = {.survey = &survey, .options = options, .to = to};
   p3l_code code = P3L_OK;

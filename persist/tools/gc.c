@@ -1,11 +1,11 @@
-/* gc: objects that no root leads to. */
+/* gc: deletes objects that cannot be reached from a root. */
 #include <stdlib.h>
 
 #include "allocate.h"
 #include "tool.h"
 
-/* Deletions of one transaction. Each leaves a whole store, and what is garbage stays it: one for all
- * would need memory for all pages. */
+/* The number of deletions per transaction. After each the store is consistent and the remaining
+ * garbage is still garbage; a single transaction would need memory for all pages. */
 enum { BATCH = 65536 };
 
 typedef struct collecting {

@@ -1,4 +1,4 @@
-/* stat: what a store is, and what is in it. */
+/* stat: prints the properties and the content of a store. */
 #include <stdlib.h>
 
 #include "tool.h"

@@ -39,7 +39,7 @@ typedef struct torture {
   p3l_torture_readers *readers; /* NULL: none */
 } torture;
 
-/* A checkpoint every few transactions: they must be killed in the middle too. */
+/* A checkpoint every few transactions, so that checkpoints are interrupted too. */
 static const p3l_options writing = {.checkpoint_bytes = 256 << 10};
 
 /* ---- the child ---- */
@@ -69,7 +69,7 @@ __attribute__((noreturn)) static void child(const torture *torture, int acknowle
 
 /* ---- the parent ---- */
 
-/* The number of the last transaction that was acknowledged before the child died. */
+/* Returns the number of the last transaction that was acknowledged before the child died. */
 static uint64_t acknowledged(int from, uint64_t last) {
   uint64_t t;
   ssize_t got;
@@ -84,7 +84,7 @@ static int complain(const torture *torture, unsigned long kill_number, const cha
   return 1;
 }
 
-/* A pointer of the store that cannot be followed. */
+/* Reports a pointer of the store that cannot be followed. */
 static void complain_of_fault(void *state, const p3l_error *error) {
   const torture *torture = state;
   complain(torture, torture->kill_number, error->message);
@@ -96,7 +96,8 @@ static void print_fault(void *state, const char *sentence) {
   printf("%s\n", sentence);
 }
 
-/* Pages, lists, objects, pointers, before anything of them is believed. `objects`: how many. */
+/* Verifies pages, lists, objects and pointers before the contents are compared. `objects`: the
+ * number of objects. */
 static int verify(torture *torture, unsigned long kill_number, uint64_t *objects) {
   p3l_pager *pager;
   p3l_error error;
@@ -153,7 +154,7 @@ static int check(torture *torture, uint64_t at_least, unsigned long kill_number)
   return status;
 }
 
-/* Without a reader, a writer leaves no history files. */
+/* Without a reader, a writer must leave no history files. */
 static int check_history_files(const torture *torture) {
   p3l_store *store;
   p3l_error error;

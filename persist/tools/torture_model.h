@@ -171,7 +171,7 @@ static inline void model_set_link(model *model, const model_graph *graph, unsign
   P3L_SET(*slot, to == NULL ? NULL : to + link->element * sizeof(model_element));
 }
 
-/* False: the store could not. */
+/* Returns false if the store could not make the object. */
 static inline bool model_make(model *model, const model_graph *graph) {
   unsigned index = model_draw(model, MODEL_OBJECTS);
   while (model->objects[index].kind != MODEL_NONE) index = (index + 1) % MODEL_OBJECTS;
@@ -252,8 +252,8 @@ static inline bool model_step(model *model, const model_graph *graph) {
   return true;
 }
 
-/* The whole of transaction `number`, but for p3l_begin() and p3l_commit(). `graph` NULL: of the model
- * alone. False: the store could not; p3l_failure() says why. */
+/* Carries out transaction `number`, without p3l_begin() and p3l_commit(). `graph` NULL: on the
+ * model only. False: the store failed; p3l_failure() has the reason. */
 static inline bool model_transaction(model *model, p3l_store *store, uint64_t number) {
   model_graph graph = {store, NULL}, *changed = NULL;
   model->transaction = number;
@@ -270,7 +270,7 @@ static inline bool model_transaction(model *model, p3l_store *store, uint64_t nu
   return true;
 }
 
-/* An empty graph: transaction 0. Within a transaction. */
+/* Makes an empty graph, transaction 0. Must be called within a transaction. */
 static inline bool model_begin(p3l_store *store) {
   model_state *state = p3l_new(store, model_state);
   if (state == NULL) return false;
@@ -287,13 +287,13 @@ static inline model *model_new(uint64_t seed) {
 
 /* ---- the comparison ---- */
 
-/* The transaction that the store says it ends with. */
+/* Returns the number of the last transaction recorded in the store. */
 static inline uint64_t model_last_of(p3l_store *store) {
   const model_state *state = p3l_root(store, "model");
   return state == NULL ? 0 : state->transaction;
 }
 
-/* Whether the store is as the model; otherwise the first difference. */
+/* Whether the store equals the model; otherwise the first difference. */
 static inline bool model_equals(const model *model, p3l_store *store, char *sentence,
                                 size_t bytes) {
   model_state *state = p3l_root(store, "model");
@@ -313,7 +313,7 @@ static inline bool model_equals(const model *model, p3l_store *store, char *sent
       return false;
     }
     if (memory == NULL) continue;
-    /* By name: each file that includes this has descriptors of its own. */
+    /* By name: each file that includes this header has type descriptors of its own. */
     const p3l_type *type = p3l_type_of(memory);
     if (p3l_extent(memory) != model_extent(object) || type == NULL ||
         strcmp(type->name, model_type(object)->name) != 0) {

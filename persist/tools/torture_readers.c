@@ -1,4 +1,4 @@
-/* Readers and backups beside a writer that is killed. torture_readers.h says what they do. */
+/* Readers and backups that run beside a writer which is killed; see torture_readers.h. */
 #include "torture_readers.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "tool.h"
 
-/* What the processes count together. */
+/* Counters shared by the processes. */
 typedef struct counts {
   uint64_t versions, refreshes, opens;
 } counts;
@@ -38,7 +38,7 @@ static void give_up_on_fault(void *state, const p3l_error *error) {
   give_up(state, error->message);
 }
 
-/* The model goes on to the version that the store is in, and is compared with it. */
+/* Advances the model to the version of the store and compares the two. */
 static void compare(model *model, p3l_store *store, const char *who) {
   char sentence[256];
   uint64_t last = model_last_of(store);
@@ -51,7 +51,8 @@ static void compare(model *model, p3l_store *store, const char *who) {
   if (!model_equals(model, store, sentence, sizeof(sentence))) give_up(who, sentence);
 }
 
-/* Until it is killed. Objects in place, copied in the order of discovery, and evicted. */
+/* Runs until it is killed. Reads objects in place, copied in the order of discovery, and
+ * evicted. */
 static __attribute__((noreturn)) void read_on(const p3l_torture_readers *readers, const model *from,
                                               uint64_t choice) {
   static char who[] = "a reader";
@@ -69,7 +70,7 @@ static __attribute__((noreturn)) void read_on(const p3l_torture_readers *readers
     for (int refreshes = 0; refreshes < 20; refreshes++) {
       compare(model, store, who);
       add(&readers->counts->versions);
-      /* Once more, with slots that were healed. */
+      /* Compares again, with slots that were healed. */
       if (refreshes % 4 == 0) compare(model, store, who);
       if (p3l_refresh(store, &error) != P3L_OK) give_up(who, error.message);
       add(&readers->counts->refreshes);
@@ -87,7 +88,7 @@ static pid_t start_reader(const p3l_torture_readers *readers, const model *model
 
 /* ---- a backup ---- */
 
-/* A copy of one version: it verifies, and is as the model. */
+/* Copies one version, verifies the copy and compares it with the model. */
 static __attribute__((noreturn)) void copy_and_compare(const p3l_torture_readers *readers,
                                                        const model *from) {
   static char who[] = "a backup";

@@ -1,4 +1,4 @@
-/* verify: pages, lists, objects, pointers. */
+/* verify: checks pages, lists, objects and pointers. */
 #include "tool.h"
 
 typedef struct told {

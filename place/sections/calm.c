@@ -9,7 +9,8 @@
 
 enum { LOOKS = 3, CACHES_MAX = 16, NAME_MAX_BYTES = 256 };
 
-/* What the kernel calls the processors of this one's L2, or only itself where it says nothing. */
+/* The kernel's name of the L2 cache of this processor; the processor's own number if the kernel
+ * has none. */
 static void name_of_cache(uint32_t cpu, char *name) {
   char path[128], level[8] = "";
   snprintf(name, NAME_MAX_BYTES, "%u", (unsigned)cpu);
@@ -63,7 +64,7 @@ struct section_calm section_calm(const struct split_probe *probe) {
   const uint32_t count = one_of_each_cache(cpus);
   struct section_calm calm = {0};
   for (uint32_t which = 0; which < count; which++) {
-    /* The one that is looked at comes first, the others behind it. */
+    /* The measured processor comes first, then the others. */
     const uint32_t looked_at = cpus[which];
     cpus[which] = cpus[0];
     cpus[0] = looked_at;

@@ -19,13 +19,14 @@ bool section_shape_of(const char *name, enum section_shape *shape) {
   return false;
 }
 
-/* A permutation of 0 .. 2^bits - 1: each step can be undone (a shift by at least half the bits, a product with an odd number). */
+/* A permutation of 0 .. 2^bits - 1: each step is invertible (a shift by at least half the bits,
+ * a product with an odd number). */
 struct permutation {
   uint64_t mask, multiplier, start;
   unsigned shift;
 };
 
-/* Of the most lines that are a power of two. */
+/* A permutation of the largest power of two of lines that fits. */
 static struct permutation permutation_of(uint64_t lines, uint64_t seed) {
   unsigned bits = 0;
   while (lines >> bits > 1) bits++;
@@ -45,12 +46,12 @@ static inline uint64_t permuted(const struct permutation *permutation, uint64_t 
   return x ^ x >> permutation->shift;
 }
 
-/* Volatile: each line is really loaded, by a load of its own. */
+/* Volatile, so that each line is loaded by a load of its own. */
 static inline uint64_t load(const char *memory, uint64_t line) {
   return *(const volatile uint64_t *)(memory + line * SECTION_LINE);
 }
 
-/* In pieces of powers of two, the largest first: no number of the permutation has to be passed over by a branch that nobody predicts.
+/* In pieces of powers of two, the largest first: no number of the permutation has to be skipped by an unpredictable branch.
  * Inlined for each value of `chase`: else gathering would be computed as a chase that adds 0, and wait like one. */
 static inline __attribute__((always_inline)) uint64_t pass_in_random_order(const char *memory,
                                                                            uint64_t lines,
@@ -61,7 +62,8 @@ static inline __attribute__((always_inline)) uint64_t pass_in_random_order(const
     const struct permutation permutation = permutation_of(lines, seed);
     for (uint64_t i = 0; i <= permutation.mask; i++) {
       const uint64_t line = permuted(&permutation, i);
-      /* `sum` is 0: the address of a chase's load is known only once all loads before are done. */
+      /* `sum` is 0, but the address of a chase's load is known only when all loads before are
+       * done. */
       if (chase)
         sum += load(memory + sum, line);
       else

@@ -25,15 +25,17 @@ enum section_shape {
 };
 #define SECTION_SHAPES 4
 
-/* "chase", "gather", "stream", "write"; NULL if there is no such shape. */
+/* Returns "chase", "gather", "stream" or "write"; NULL if there is no such shape. */
 const char *section_shape_name(enum section_shape shape);
 bool section_shape_of(const char *name, enum section_shape *shape);
 
-/* One pass over `bytes` of `memory`. The memory's first word of each line must be 0 and stays so: it is added to addresses, so that
- * they depend on it. Returns a sum that is 0, which no compiler knows. */
+/* Makes one pass over `bytes` of `memory`. The first word of each line must be 0 and stays so:
+ * it is added to addresses to make them depend on it. Returns a sum that is always 0, which the
+ * compiler cannot know. */
 uint64_t section_pass(enum section_shape shape, void *memory, size_t bytes, uint64_t seed);
 
-/* Memory for passes: zeroed, touched, in 4 KB pages if the kernel lets us choose (as the heaps of most servers are). */
+/* Memory for passes: zeroed, touched, in 4 KB pages if the kernel allows the choice (as the
+ * heaps of most servers are). */
 struct section_arena {
   char *memory;
   size_t bytes;
@@ -41,11 +43,11 @@ struct section_arena {
 };
 bool section_arena_open(struct section_arena *arena, size_t bytes);
 void section_arena_close(struct section_arena *arena);
-/* The next `bytes` of the arena, from the front again once it is used up: data that a cache smaller than the arena has long lost.
- * NULL: the arena is smaller than that. */
+/* Returns the next `bytes` of the arena, from the front again after its end: data that a cache
+ * smaller than the arena no longer holds. NULL: the arena is smaller than that. */
 void *section_arena_fresh(struct section_arena *arena, size_t bytes);
 
-/* A shape with memory of its own, which stays hot if it fits. NULL: no memory. */
+/* A shape with memory of its own, which stays in the cache if it fits. NULL: no memory. */
 struct section_kernel;
 struct section_kernel *section_kernel_open(enum section_shape shape, size_t bytes, uint64_t seed);
 uint64_t section_kernel_run(const struct section_kernel *kernel, unsigned passes);

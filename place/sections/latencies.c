@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Values below 2^10 ns share the first buckets of 32 ns; then each power of two has 32 buckets. */
+/* Values below 2^10 ns share the first buckets of 32 ns; above, each power of two has 32
+ * buckets. */
 enum { FIRST_BITS = 10, PART_BITS = 5 };
 
 static unsigned bucket_of(uint64_t ns) {

@@ -1,4 +1,5 @@
-/* How long requests took: counts in buckets of at most 1/32 of their value. Plain data; not for several threads. */
+/* A histogram of request times: counts in buckets of at most 1/32 of their value. Plain data;
+ * not thread-safe. */
 #ifndef SECTION_LATENCIES_H
 #define SECTION_LATENCIES_H
 
@@ -14,7 +15,8 @@ struct latencies {
 
 void latencies_add(struct latencies *latencies, uint64_t ns);
 void latencies_merge(struct latencies *into, const struct latencies *from);
-/* The smallest value that `share` (0 to 1) of the requests did not exceed, rounded up to its bucket's end; 0: there are none. */
+/* Returns the smallest value that `share` (0 to 1) of the requests did not exceed, rounded up to
+ * its bucket's end; 0: there are no requests. */
 uint64_t latencies_quantile(const struct latencies *latencies, double share);
 
 #endif

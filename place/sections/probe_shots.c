@@ -18,7 +18,7 @@
 enum {
   SIZES_MOST = 16,
   TRIES = 6,
-  CHASE_MOST = 2048 /* KB: larger chases take so long that none is left alone on a busy machine */
+  CHASE_MOST = 2048 /* KB: larger chases are always interrupted on a busy machine */
 };
 
 static double seconds_since(uint64_t start_ns) {

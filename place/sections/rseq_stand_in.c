@@ -1,11 +1,10 @@
 /*
- * For programs inside Valgrind, by LD_PRELOAD: what the kernel does for rseq(2), which Valgrind does not know. Without it a section of libsplit
- * takes another way than in earnest, and more than twice the instructions.
+ * Replaces the kernel's rseq(2) for programs inside Valgrind, which does not support it; loaded by LD_PRELOAD. Without it a section of
+ * libsplit uses its fallback, which executes more than twice the instructions.
  *
- * It says that every thread is on processor 0, and takes back what a thread has announced when that thread sleeps or polls: then the kernel
- * would have taken the processor from it. Who waits by other calls (for a lock, in read) keeps its announcement here, and not in earnest.
- *
- * What it is not for: programs outside of Valgrind, which have the real thing.
+ * It reports that every thread is on processor 0, and clears a thread's critical section when that thread sleeps or polls, because the
+ * kernel would then have switched threads. A thread that waits in other calls (for a lock, in read) keeps its critical section here, which
+ * the kernel would have cleared. Not for programs outside of Valgrind.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -13,7 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* As <linux/rseq.h> has it. */
+/* The layout of <linux/rseq.h>. */
 struct area {
   uint32_t cpu_id_start, cpu_id;
   uint64_t announced;
@@ -21,7 +20,7 @@ struct area {
 } __attribute__((aligned(32)));
 static _Thread_local struct area area __attribute__((tls_model("initial-exec")));
 
-/* glibc's, by which others find the area: an offset from the thread pointer. */
+/* glibc's symbols, with which other code finds the area: an offset from the thread pointer. */
 ptrdiff_t __rseq_offset;
 unsigned __rseq_size = sizeof(struct area);
 

@@ -42,7 +42,7 @@ struct server {
   _Atomic uint64_t next, done;
   _Atomic bool ending;
   uint64_t started_ns; /* of the first request */
-  /* Rest: workers begin no request. */
+  /* While set, workers begin no request. */
   _Atomic bool resting;
   pthread_mutex_t rest;
   pthread_cond_t rested;
@@ -73,7 +73,7 @@ static bool put(struct server *server, struct request *request, uint64_t arrived
   return split_queue_put(server->queue, key, strlen(key), request);
 }
 
-/* Open loop: a request counts from when it should have come, whether or not we were late. */
+/* Open loop: the time of a request starts when it was due, even if it was queued late. */
 static void *arrivals(void *of) {
   struct server *server = of;
   const struct server_options *options = server->options;
@@ -92,7 +92,7 @@ static void *arrivals(void *of) {
  *
  *   worker: working = true; resting? then wait             main: resting = true; until no worker is working
  *
- * In this order on both sides: either the worker sees that there is rest, or main sees that it works.
+ * With this order on both sides, either the worker sees `resting` or main sees `working`.
  */
 
 static void begin_work(struct worker *worker) {
@@ -105,7 +105,7 @@ static void begin_work(struct worker *worker) {
   }
 }
 
-/* What is seen while all workers rest. */
+/* Measures the caches while all workers rest. */
 static struct section_calm look_at_rest(struct server *server, struct worker *workers) {
   const struct server_options *options = server->options;
   if (options->look == NULL) return (struct section_calm){0};
@@ -167,7 +167,7 @@ static void *work(void *of) {
     const int cpu = sched_getcpu();
     if (stage >= 0 && stage == server->stage) {
       count(worker, stage, request, cpu_at_end - cpu_at_start, clock_ns(CLOCK_MONOTONIC));
-      /* From the end of the last one: taking, waiting, putting. */
+      /* The interval from the end of the last request: taking, waiting, putting. */
       if (stage == before)
         worker->stage[stage].cpu_ns += cpu_at_end - cpu_before_last;
       else
@@ -274,8 +274,8 @@ static int by_value(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* What a request of each kind takes when it has a core for itself: in a tenth of its passes at most. The rest may have been disturbed, by a
- * stranger on the core's other thread; that can only make them longer. */
+/* The time of a request of each kind alone on a core: the lowest tenth of its passes. The others may have been disturbed by another program
+ * on the core's other thread, which can only make them longer. */
 static void balance(struct server *server) {
   double took[BALANCE_PASSES], alone[MIX_KINDS];
   for (unsigned kind = 0; kind < MIX_KINDS; kind++) {

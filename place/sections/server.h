@@ -17,18 +17,19 @@ enum { STAGES_MAX = 1024 };
 
 struct server_options {
   struct mix mix;
-  bool balance; /* the shares of a balanced mix are measured anew */
+  bool balance; /* measure the shares of a balanced mix again */
   unsigned workers;
-  unsigned outstanding; /* closed loop: so many requests wait or are worked on at any time */
-  double rate;          /* > 0: open loop, so many requests arrive each second, at random times */
+  unsigned
+      outstanding; /* closed loop: the number of requests that wait or are served at any time */
+  double rate; /* > 0: open loop, the number of requests that arrive each second, at random times */
   uint64_t seed;
   unsigned stages;
-  const char
-      *placing; /* one character for each stage: '1' placement as the analyzer wants, '0' none */
+  const char *placing; /* one character for each stage: '1' placement by the analyzer, '0' none */
   double stage_seconds, settle_seconds;
-  uint64_t requests; /* > 0: one stage, which ends when so many are done */
-  bool bare;         /* no sections are begun: what does the library itself cost? */
-  /* Not NULL: called before the first stage and after each, while all workers rest. Closed loop only. */
+  uint64_t requests; /* > 0: one stage, which ends after this number of requests */
+  bool bare;         /* no sections are begun, to measure the library's own cost */
+  /* If not NULL, called before the first stage and after each, while all workers rest. Closed
+   * loop only. */
   struct section_calm (*look)(void);
 };
 
@@ -42,7 +43,7 @@ struct server_stage_result {
   bool placing;
   double seconds;
   uint64_t requests;
-  uint64_t worker_cpu_ns;          /* of the workers, with all that they do between requests */
+  uint64_t worker_cpu_ns;          /* of the workers, including their work between requests */
   struct split_queue_counts queue; /* the differences over the stage, what settles included */
   uint64_t affinity_moves;         /* as libsplit counts them */
   struct section_calm calm; /* the larger shares of what was seen before and after it; else 0 */
@@ -50,7 +51,7 @@ struct server_stage_result {
   struct server_kind_result kind[MIX_KINDS];
 };
 
-/* Runs all stages. NULL, or why it could not. `affinity_moves` tells libsplit's count so far. */
+/* Runs all stages. Returns NULL, or the reason of the failure. `affinity_moves` returns libsplit's count so far. */
 const char *server_run(const struct server_options *options, uint64_t (*affinity_moves)(void),
                        struct server_stage_result *results);
 

@@ -1,6 +1,6 @@
 /*
- * split-migration: what sched_setaffinity costs, and access to data after a migration: table 10 and figure 5 of the paper
- * (papers/split-2010). Prints JSON.
+ * split-migration: measures the cost of sched_setaffinity and of access to data after a migration:
+ * table 10 and figure 5 of the paper (papers/split-2010). Prints JSON.
  *
  *   split-migration [--calls 1000000] [--repeats 1000] [--rounds 9] [--largest KB]
  *
@@ -46,7 +46,7 @@ static void print_rounds(const char *name, double *values, int rounds) {
          values[0], values[rounds - 1], rounds);
 }
 
-/* Table 10: nothing but calls. Seconds for a million. */
+/* Table 10: calls without any access to data. Returns seconds per million calls. */
 static double calls(int way, long count) {
   go_to(processor[0]);
   const double started = seconds();
@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
   for (int access = 0; access < ACCESSES; access++)
     for (long kilobytes = 1; kilobytes <= largest; kilobytes *= 2) {
       if (access > 0 || kilobytes > 1) printf(",");
-      /* Large data needs fewer repeats for the same precision: 64 MB of accesses at least. */
+      /* Large data needs fewer repeats for the same precision: at least 64 MB of accesses. */
       long enough = 65536 / kilobytes;
       if (enough < 10) enough = 10;
       figure5((enum access)access, (size_t)kilobytes, enough < repeats ? enough : repeats,

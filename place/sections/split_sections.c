@@ -1,4 +1,5 @@
-/* split-sections: a server of synthetic sections, on which placement is proven. See server.h. */
+/* split-sections: a server of synthetic sections that measures the effect of placement; see
+ * server.h. */
 #include "server.h"
 
 #include "probe.h"
@@ -57,14 +58,14 @@ static uint64_t affinity_moves(void) {
   return header == NULL ? 0 : atomic_load_explicit(&header->moves, memory_order_relaxed);
 }
 
-/* Where the segments are. */
+/* The folder of the segments. */
 static const char *directory(void) {
   if (settings.directory != NULL) return settings.directory;
   const char *named = getenv("SPLIT_DIRECTORY");
   return named != NULL ? named : "/run/hardmeter-split";
 }
 
-/* The first page of our own segment; without it, moves are 0. */
+/* Maps the first page of this process's own segment; without it, the count of moves is 0. */
 static void map_header(void) {
   char path[4096];
   const int length =
@@ -79,7 +80,7 @@ static void map_header(void) {
     header = mapped;
 }
 
-/* By the latest sets that were published; random lines tell nothing of 200 us. */
+/* Uses the sets that were published last; random lines would measure nothing in 200 us. */
 static struct section_calm look_for_calm(void) {
   struct section_calm calm = {1, 1};
   struct split_probe *probe = split_probe_open(directory(), NULL);

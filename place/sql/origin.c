@@ -24,7 +24,7 @@ size_t sql_origin(const char *text, size_t length, const char **origin) {
   while (end > first && (is_space(text[end - 1]) || text[end - 1] == ';')) end--;
   if (end < first + key_length + 5 || text[end - 1] != '/' || text[end - 2] != '*') return 0;
   end -= 2;
-  /* Backwards to the comment's beginning: the key is in this comment or nowhere. */
+  /* Search backwards for the comment's beginning: the key is in this comment or missing. */
   for (size_t at = end - 1; at > first; at--) {
     if (text[at] == '*' && text[at - 1] == '/') return 0;
     if (text[at] != '=' || at < first + key_length - 2) continue;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DEPTH 32 /* parentheses within parentheses in which FROM is believed */
+#define DEPTH 32 /* parentheses within parentheses in which FROM is recognised */
 
 enum token { TOKEN_END, TOKEN_WORD, TOKEN_QUOTED, TOKEN_OTHER };
 
@@ -70,7 +70,7 @@ static bool is_other(const struct scan *scan, char byte) {
   return scan->token == TOKEN_OTHER && *scan->text == byte;
 }
 
-/* What may stand between the word that announces a name and the name. */
+/* The words allowed between the keyword that announces a name and the name. */
 static const char *const before_name[] = {
     "into",    "table", "ignore", "low_priority", "high_priority", "delayed", "quick",
     "only",    "if",    "not",    "exists",       "temporary",     "or",      "replace",
@@ -82,12 +82,13 @@ static const char *const behind_name[] = {
     "union",     "natural", "for",           "lock",      "value",  "use",       "force",
     "partition", "ignore",  "window",        "procedure", "values", "select",    "into",
     "fetch",     "from",    "straight_join", "returning", "except", "intersect", NULL};
-/* First words behind which a name comes, at once or behind a `table`. */
+/* First words that a name follows, at once or after `table`. */
 static const char *const first_words[] = {"update", "insert", "replace", "truncate", NULL};
 static const char *const of_tables[] = {"create", "alter", "drop",    "optimize", "repair",
                                         "check",  "load",  "analyze", "truncate", NULL};
 
-/* A name, of several parts maybe; the scan is behind it then. False: a variable, or nothing between quotes. */
+/* Reads a name, possibly of several parts, and moves the scan past it. False: a variable, or
+ * nothing between the quotes. */
 static bool read_name(struct scan *scan, struct sql_table *table) {
   *table = (struct sql_table){.name = scan->text, .name_length = scan->length};
   next(scan);
@@ -103,7 +104,7 @@ static bool read_name(struct scan *scan, struct sql_table *table) {
   return table->name_length > 0 && table->name[0] != '@';
 }
 
-/* Behind a name: whether another one comes. */
+/* Called after a name: whether another one follows. */
 static bool goes_on(struct scan *scan) {
   if (is_word(scan, "as")) next(scan);
   if (scan->token == TOKEN_QUOTED || (scan->token == TOKEN_WORD && !is_one_of(scan, behind_name)))

@@ -1,6 +1,6 @@
 /*
- * The benchmark on structures that lead to each other: index, operations, load and insert, written
- * once. A template: a mode defines, before it includes this,
+ * The benchmark on structures linked by pointers: index, operations, load and insert, for all such
+ * modes. A template: a mode defines, before it includes this,
  *
  *   OO1_REF(T)                a slot that leads to a struct T
  *   OO1_PTR(T)                what leads to one in a local variable
@@ -73,7 +73,7 @@ static void oo1_enter(uint32_t id, OO1_PTR(oo1_part) part) {
 
 /* ---- changes ---- */
 
-/* The part and its connections, side by side, leading nowhere yet. */
+/* The part and its connections, adjacent, without targets yet. */
 static void oo1_add_part(const oo1_graph_part *from) {
   OO1_PTR(oo1_part) part = OO1_NEW(oo1_part, NULL, oo1_part);
   OO1_AT(oo1_part, part)->build = from->build;
@@ -96,7 +96,7 @@ static void oo1_add_part(const oo1_graph_part *from) {
   OO1_DROP(part);
 }
 
-/* Where its connections lead; the parts are all there. */
+/* Sets the targets of its connections; all parts exist. */
 static void oo1_link_part(const oo1_graph_part *from) {
   OO1_PTR(oo1_part) part = oo1_find(from->id);
 #ifdef OO1_PAPER
@@ -120,10 +120,10 @@ static void oo1_link_part(const oo1_graph_part *from) {
   OO1_DROP(part);
 }
 
-/* Parts of one transaction of the load: large enough that its commits do not count. */
+/* Parts per transaction of the load; with this number the cost of commits is negligible. */
 #define OO1_BATCH 100000u
 
-/* The whole load but for opening and closing. Not used by modes that load another's file. */
+/* The whole load except opening and closing. Unused in modes that load another's file. */
 __attribute__((unused)) static void oo1_fill(const oo1_graph *graph) {
   OO1_BEGIN();
   OO1_PTR(oo1_root) root = OO1_NEW(oo1_root, NULL, oo1_root);

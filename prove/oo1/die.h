@@ -1,4 +1,4 @@
-/* The programs run one measurement each: what goes wrong ends them, with a sentence. */
+/* The programs run one measurement each: an error ends them with a message. */
 #ifndef OO1_DIE_H
 #define OO1_DIE_H
 
@@ -11,7 +11,7 @@ extern "C" {
 #define OO1_NOT_HERE 77 /* exit status: this machine cannot run the mode */
 
 __attribute__((noreturn, format(printf, 1, 2))) void oo1_die(const char *format, ...);
-/* The same with what errno says behind it. */
+/* The same followed by the text of errno. */
 __attribute__((noreturn, format(printf, 1, 2))) void oo1_die_errno(const char *format, ...);
 __attribute__((noreturn, format(printf, 1, 2))) void oo1_not_here(const char *format, ...);
 

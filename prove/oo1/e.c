@@ -25,7 +25,7 @@ typedef struct entry {
 static entry *table;
 static unsigned table_bits;
 
-/* Objects of the table, made in blocks: they never move. */
+/* Objects of the table, allocated in blocks: they never move. */
 #define BLOCK 4096u
 static e_object *block;
 static uint32_t block_used;

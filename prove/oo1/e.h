@@ -1,7 +1,8 @@
 /*
- * E's software scheme (White and DeWitt, VLDB 1992: EPVM), over an image: pages are read into frames
- * and stay as they are; each dereference is a call that finds the object by its id in a hash table
- * and pins it, another call unpins it. Nothing is ever swizzled. Knows nothing of OO1.
+ * E's software scheme (White and DeWitt, VLDB 1992: EPVM), over an image: pages are read into
+ * frames and not changed; each dereference calls a function that finds the object by its id in a
+ * hash table and pins it, and another that unpins it. Pointers are never swizzled. Independent
+ * of OO1.
  */
 #ifndef OO1_E_H
 #define OO1_E_H
@@ -11,7 +12,7 @@
 
 #include "image.h"
 
-/* What a program holds while it uses an object. */
+/* A program's handle of an object in use. */
 typedef struct e_object {
   uint64_t id; /* offset in the image */
   void *address;
@@ -24,7 +25,7 @@ void e_close(void);
 e_object *e_pin(uint64_t id);
 void e_unpin(e_object *object);
 e_object *e_root(void); /* pinned */
-/* A new object, zeroed, pinned; beside the one made before. */
+/* A new object, zeroed, pinned; adjacent to the previous one. */
 e_object *e_new(uint32_t bytes, const image_field *fields);
 /* Before `bytes` of it are changed. */
 void e_dirty(e_object *object, uint32_t bytes);

@@ -1,4 +1,4 @@
-/* Which words of the benchmark's structures are slots, for image.h. After schema.h. */
+/* The slots in the benchmark's structures, for image.h. Include after schema.h. */
 #include <stddef.h>
 
 #include "image.h"

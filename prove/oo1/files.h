@@ -1,4 +1,4 @@
-/* Files, for modes that keep their own. */
+/* File operations for modes with files of their own. */
 #ifndef OO1_FILES_H
 #define OO1_FILES_H
 

@@ -74,7 +74,7 @@ oo1_description oo1_description_of(const char *folder) {
 
 typedef void (*file_visitor)(const char *path, const char *name, void *state);
 
-/* Regular files; stores have no folders within. */
+/* Calls for each regular file; stores have no subfolders. */
 static void each_file(const char *folder, file_visitor visit, void *state) {
   DIR *directory = opendir(folder);
   if (directory == NULL) oo1_die_errno("folder %s cannot be read", folder);
@@ -99,7 +99,7 @@ static uint64_t size_of(int descriptor, const char *path) {
   return (uint64_t)status.st_size;
 }
 
-/* What it has on the disk: files of LMDB and libpmemobj are mostly holes. */
+/* Adds its disk usage: files of LMDB and libpmemobj are mostly holes. */
 static void add_bytes(const char *path, const char *name, void *state) {
   struct stat status;
   if (strcmp(name, OO1_DESCRIPTION) == 0) return;
@@ -113,7 +113,7 @@ uint64_t oo1_folder_bytes(const char *folder) {
   return bytes;
 }
 
-/* Data only: holes stay holes. */
+/* Copies data only: holes stay holes. */
 static void copy_file(const char *path, const char *name, void *state) {
   char *target = oo1_format("%s/%s", (const char *)state, name);
   int from = open_or_die(path, O_RDONLY), to = open_or_die(target, O_WRONLY | O_CREAT | O_EXCL);
@@ -181,7 +181,7 @@ static void warm_file(const char *path, const char *name, void *state) {
   int descriptor = open_or_die(path, O_RDONLY);
   char *buffer = oo1_allocate(1 << 20);
   off_t at = 0;
-  while ((at = lseek(descriptor, at, SEEK_DATA)) >= 0) { /* holes have nothing to read */
+  while ((at = lseek(descriptor, at, SEEK_DATA)) >= 0) { /* skip holes */
     ssize_t bytes = pread(descriptor, buffer, 1 << 20, at);
     if (bytes <= 0) break;
     at += bytes;

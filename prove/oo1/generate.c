@@ -1,4 +1,4 @@
-/* oo1-generate: makes the graph that all modes load. */
+/* oo1-generate: generates the graph that all modes load. */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>

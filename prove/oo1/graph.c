@@ -14,7 +14,7 @@
 
 static const char magic[16] = "OO1 graph 1";
 
-/* 1980-01-01 and ten years, as good as any. */
+/* From 1980-01-01, ten years; arbitrary. */
 #define BUILD_FROM INT64_C(315532800)
 #define BUILD_SECONDS (INT64_C(3652) * 86400)
 

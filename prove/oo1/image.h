@@ -1,6 +1,6 @@
 /*
- * The file that the modes texas, e and offset keep: pages with objects in them, and in front of each
- * page which of its words are slots. Knows nothing of OO1.
+ * The file of the modes texas, e and offset: pages with objects, each preceded by a bit map of its
+ * slots. Independent of OO1.
  *
  *   page 0                      page 1 ...
  *   +-------+--------+------+   +-------+--------+--------+-----+------+
@@ -21,7 +21,7 @@
 #define IMAGE_PAGE 4096u
 #define IMAGE_OBJECTS 64u /* where they begin in a page */
 
-/* Which words of a structure are slots: a list that ends with a count of 0. */
+/* The slots of a structure: a list that ends with a count of 0. */
 typedef struct image_field {
   uint32_t offset, count;
 } image_field;
@@ -29,7 +29,7 @@ typedef struct image_field {
 typedef struct image_header {
   uint64_t slots[8]; /* none */
   char magic[16];
-  uint64_t end;  /* offset of what is allocated next */
+  uint64_t end;  /* offset of the next allocation */
   uint64_t root; /* an object */
 } image_header;
 
@@ -39,7 +39,7 @@ typedef struct image_page {
 } image_page;
 static_assert(sizeof(image_page) == IMAGE_PAGE, "a page");
 
-/* Where an object of `bytes` goes, 8-byte aligned; advances *end. */
+/* The place of an object of `bytes`, 8-byte aligned; advances *end. */
 static inline uint64_t image_place(uint64_t *end, uint64_t bytes) {
   uint64_t offset = (*end + 7) / 8 * 8;
   if (offset % IMAGE_PAGE == 0) offset += IMAGE_OBJECTS;
@@ -58,7 +58,7 @@ static inline void image_note(image_page *page, uint64_t offset, const image_fie
   }
 }
 
-/* Opens a file, replays what its log has, checks its magic; *bytes is its length, whole pages. */
+/* Opens a file, replays its log, checks its magic; *bytes is its length, whole pages. */
 int image_open(const char *path, uint64_t *bytes);
 /* A new file with a header. */
 int image_create(const char *path);

@@ -1,4 +1,4 @@
-/* Loads an image: what mode offset does, linked into the modes that keep the same file. */
+/* Loads an image: the loader of mode offset, linked into the modes with the same file. */
 #ifndef OO1_LOADER_H
 #define OO1_LOADER_H
 

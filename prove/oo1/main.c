@@ -1,4 +1,4 @@
-/* oo1-MODE: loads a graph into a store of its mode, runs a measure on it. */
+/* oo1-MODE: loads a graph into a store of its mode, and runs a measure on it. */
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>

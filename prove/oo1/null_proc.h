@@ -1,6 +1,6 @@
 /*
- * What a visit does. In a translation unit of its own, so that no compiler can see that the timed
- * one does nothing.
+ * The operation of a visit. In a separate translation unit, so that compilers cannot see that
+ * the timed one is empty.
  */
 #ifndef OO1_NULL_PROC_H
 #define OO1_NULL_PROC_H
@@ -14,7 +14,7 @@ extern "C" {
 /* Of the timed pass. `type` has ten bytes. */
 void oo1_null_proc(uint32_t x, uint32_t y, const char *type);
 
-/* Of the pass that looks: adds to the tally. */
+/* Of the checking pass: adds to the tally. */
 void oo1_look(uint32_t id, uint32_t x, uint32_t y, const char *type);
 
 typedef struct oo1_tally {

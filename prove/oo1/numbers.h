@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A whole number, nothing behind it; ends the program otherwise. */
+/* A whole number without trailing text; ends the program otherwise. */
 static inline uint64_t oo1_number(struct argp_state *state, const char *option, const char *text) {
   char *end;
   errno = 0;

@@ -1,8 +1,8 @@
 /*
- * What is measured, written once: included twice by database.h, with
+ * The measured operations: included twice by database.h, with
  *
  *   OO1_PASS(name)      the name of a function in this pass
- *   OO1_VISIT(part)     what is done with a part
+ *   OO1_VISIT(part)     the operation on a part
  *
  * and otherwise in the terms of database.h. No guard: it is a template.
  */
@@ -23,11 +23,11 @@ __attribute__((always_inline)) static inline void OO1_PASS(follow)(OO1_PTR(oo1_p
 }
 
 /*
- * One call for each visit, and three calls and no loop, in every mode. Left alone, gcc 12 inlines the
- * recursion into itself, once or thirty times or not at all, and unrolls the loop or does not, by how
- * large the function is: a check decides that, and two modes then differ by 1.7 for a reason that is
- * neither's. (And with `GCC unroll 3` on the loop it does not come to an end.) Mode plain-inline is
- * plain left alone.
+ * One call per visit, three calls and no loop, in every mode. Otherwise gcc 12 inlines the
+ * recursion into itself, once, thirty times or not at all, and may unroll the loop, depending on
+ * the function's size: a check then changes that, and two modes differ by a factor of 1.7 for an
+ * unrelated reason. (With `GCC unroll 3` on the loop it does not terminate.) Mode plain-inline
+ * is plain without this.
  */
 OO1_ONE_CALL static void OO1_PASS(forward)(OO1_PTR(oo1_part) part, unsigned hops) {
   OO1_VISIT(part);

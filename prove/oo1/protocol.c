@@ -67,12 +67,12 @@ static void hot(const oo1_sizes *sizes, oo1_plan *plan) {
     for (uint32_t i = 0; i < units; i++) add(plan, 0, i, 1);
 }
 
-/* Nine of ten units are of a small set; the rest never come again. */
+/* Nine of ten units are from a small set; the others occur only once. */
 static void hot_set(const oo1_sizes *sizes, oo1_plan *plan) {
   plan->phases[0] = "mixed";
   uint32_t size = or_else(sizes->hot_set, 60);
   uint32_t *number = oo1_allocate(
-      size * sizeof *number); /* that a member of the set has as a pattern, once drawn */
+      size * sizeof *number); /* the pattern number of a member of the set, once drawn */
   memset(number, 0xff, size * sizeof *number);
   oo1_random random = oo1_stream(sizes->seed, 2);
   for (uint32_t i = 0; i < or_else(sizes->units, 600); i++) {

@@ -1,7 +1,4 @@
-/*
- * The order in which a run does its units. A protocol is a list of steps; nothing else decides what
- * is done.
- */
+/* The order in which a run executes its units. A protocol is a list of steps. */
 #ifndef OO1_PROTOCOL_H
 #define OO1_PROTOCOL_H
 
@@ -10,10 +7,10 @@
 #include <stdint.h>
 
 typedef struct oo1_step {
-  int phase; /* index of its name; OO1_UNTIMED: for the caches only */
+  int phase; /* index of its name; OO1_UNTIMED: only fills the caches */
   uint32_t pattern;
-  uint32_t repeats; /* the same unit as often, timed as one */
-  bool fresh;       /* the pattern was not there before */
+  uint32_t repeats; /* number of executions of the unit, timed together */
+  bool fresh;       /* the pattern is new */
 } oo1_step;
 #define OO1_UNTIMED (-1)
 #define OO1_PHASES 3
@@ -32,7 +29,7 @@ typedef struct oo1_sizes {
   uint64_t seed;
 } oo1_sizes;
 
-/* False: there is no such protocol. */
+/* Returns false if there is no such protocol. */
 bool oo1_plan_make(const char *protocol, const oo1_sizes *sizes, oo1_plan *plan);
 void oo1_plan_free(oo1_plan *plan);
 /* "texas, oo1, ...": for messages. */

@@ -1,6 +1,6 @@
 /*
- * The one source of chance in this benchmark: splitmix64 (Steele, Lea, Flood 2014), because it is
- * five lines long and the same on every machine.
+ * The random numbers of this benchmark: splitmix64 (Steele, Lea, Flood 2014), because it is five
+ * lines long and equal on every machine.
  */
 #ifndef OO1_RANDOM_H
 #define OO1_RANDOM_H
@@ -18,12 +18,12 @@ static inline uint64_t oo1_next(oo1_random *random) {
   return z ^ (z >> 31);
 }
 
-/* Uniform in 0 .. limit - 1; the bias of limit / 2^64 shows in no test that one could run. */
+/* Uniform in 0 .. limit - 1; the bias of limit / 2^64 is not detectable. */
 static inline uint64_t oo1_below(oo1_random *random, uint64_t limit) {
   return (uint64_t)(((unsigned __int128)oo1_next(random) * limit) >> 64);
 }
 
-/* A stream of its own for each purpose, so that one does not shift the other. */
+/* A separate stream for each purpose, so that they are independent. */
 static inline oo1_random oo1_stream(uint64_t seed, uint64_t purpose) {
   oo1_random random = {seed * UINT64_C(0xd1342543de82ef95) + purpose};
   oo1_next(&random);

@@ -23,7 +23,7 @@ static void OO1_PASS(backward)(uint32_t id, unsigned hops, uint64_t *left) {
   mode_fetch(id, &part, false);
   OO1_VISIT(&part);
   if (hops == 0) return;
-  /* All of them before the next hop: the statement or cursor is needed again there. */
+  /* Read all of them before the next hop, which uses the statement or cursor again. */
   uint32_t few[16], *from = few;
   uint32_t count = mode_from(id, &from, 16);
   for (uint32_t i = 0; i < count; i++) OO1_PASS(backward)(from[i], hops - 1, left);

@@ -1,6 +1,6 @@
 /*
- * The benchmark on stores that hand out records by key: a part with its connections is one record,
- * and what leads to a part is asked of an index. A template, as database.h is; a mode defines
+ * The benchmark on key-value stores: a part with its connections is one record, and an index has
+ * the incoming connections. A template, as database.h; a mode defines
  *
  *   OO1_SYMBOL
  *

@@ -27,7 +27,7 @@ struct redo {
   char *path, *log_path;
   int file, log;
   uint64_t end; /* of the log */
-  char *buffer; /* a commit under way, its head included */
+  char *buffer; /* a commit in progress, header included */
   uint64_t used, capacity;
   uint64_t logged;
 };

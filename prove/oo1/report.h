@@ -1,10 +1,10 @@
-/* What the programs print: one JSON object, as README.md has it. */
+/* The programs' output: one JSON object, documented in README.md. */
 #ifndef OO1_REPORT_H
 #define OO1_REPORT_H
 
 #include "run.h"
 
-typedef struct oo1_report oo1_report; /* a run's, while its statistics come together */
+typedef struct oo1_report oo1_report; /* the report of a run in progress */
 
 oo1_report *oo1_report_new(void);
 /* An oo1_add. */

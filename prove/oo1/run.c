@@ -11,17 +11,17 @@
 
 const char *const oo1_measures[4] = {"traversal", "reverse", "lookup", "insert"};
 
-/* What a pattern draws. */
+/* Random streams of a pattern. */
 enum { STREAM_ROOTS = 1, STREAM_HOT_SET = 2, STREAM_LOOKUPS = 3, STREAM_INSERTS = 4 };
 
 typedef struct session {
   const oo1_mode *mode;
   const oo1_description *description;
   const oo1_request *request;
-  const char *folder; /* of the store that is open: the copy, if it is an insert */
+  const char *folder; /* folder of the open store: the copy, for an insert */
   oo1_result *result;
   uint32_t *roots;    /* [pattern] */
-  uint32_t *ids;      /* [OO1_LOOKUPS] of the pattern at hand */
+  uint32_t *ids;      /* [OO1_LOOKUPS] of the current pattern */
   oo1_random inserts; /* draws the new parts */
   uint32_t parts;     /* with the inserted */
   oo1_graph_part *fresh;
@@ -31,7 +31,7 @@ typedef struct session {
 
 static bool is_insert(const session *run) { return run->request->measure == OO1_INSERT; }
 
-/* What is drawn before a unit, so that drawing is not timed. */
+/* Draws the inputs of a unit before it is timed. */
 static void prepare(session *run, uint32_t pattern) {
   if (run->request->measure == OO1_LOOKUP) {
     oo1_random random =
@@ -68,7 +68,7 @@ static void raw_begin(session *run, size_t units) {
   char *path = oo1_format("%s.raw", run->folder);
   run->raw_file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (run->raw_file < 0) oo1_die_errno("%s cannot be made", path);
-  unlink(path); /* gone with the process */
+  unlink(path); /* exists until the process ends */
   free(path);
   run->result->raw = oo1_allocate_zeroed(units * sizeof *run->result->raw);
 }
@@ -91,7 +91,7 @@ static void raw_append(session *run, uint64_t bytes) {
 static volatile sig_atomic_t asked_to_stop;
 static void on_stop(int signal_number) { asked_to_stop = signal_number; }
 
-/* Between units: a copy that was made is not left behind. */
+/* Between units: stops on request, removing a copy. */
 static void stop_if_asked(const session *run) {
   if (!asked_to_stop) return;
   if (is_insert(run)) oo1_folder_remove(run->folder);
@@ -177,7 +177,7 @@ static void look_at_inserted(session *run) {
     note_visited(run, seen);
   }
   if (run->mode->looking.reverse == NULL) return;
-  /* The old parts with the highest ids: with locality, it is to them that new ones lead. */
+  /* The old parts with the highest ids: with locality, new parts lead to these. */
   for (uint32_t i = 0; i < looks; i++) {
     uint64_t seen = oo1_seen.visited;
     run->mode->looking.reverse(before - i, 2, OO1_REVERSE_LIMIT);
@@ -229,7 +229,7 @@ void oo1_run(const oo1_mode *mode, const char *folder, const oo1_description *de
   if (mode->statistics != NULL) mode->statistics(add, state);
 
   if (is_insert(&run)) {
-    if (mode->keeps) { /* what counts is what another process would find */
+    if (mode->keeps) { /* check what another process would read */
       mode->close();
       open_store(&run);
     }

@@ -1,4 +1,4 @@
-/* One run: the plan's steps, timed; then the same once more, looking. */
+/* One run: the plan's steps, timed; then the same again with the checking pass. */
 #ifndef OO1_RUN_H
 #define OO1_RUN_H
 
@@ -40,7 +40,7 @@ typedef struct oo1_result {
   uint64_t *visited; /* [patterns_seen] */
   size_t patterns_seen;
   uint64_t checksum, capped;
-  uint64_t *raw; /* wall; [count of units] of insert */
+  uint64_t *raw; /* wall time; [count of units] of insert */
   size_t raw_count;
   uint64_t raw_bytes; /* of one append */
 } oo1_result;

@@ -1,6 +1,6 @@
 /*
- * The database's structures, for all modes that follow pointers: OO1_REF(T) is the slot that leads
- * to a T. Layouts: the whole benchmark, or (OO1_PAPER) the part of the paper.
+ * The database's structures, for all modes with pointers: OO1_REF(T) is a slot with a pointer to a
+ * T. Layouts: the complete benchmark, or (OO1_PAPER) the part of the paper.
  *
  *   root ──> branch ──> leaf ──> part ══3══> connection ──> part
  *            256 x 256 ids       │  ^            │ ^ next
@@ -11,7 +11,7 @@
 
 #include "graph.h"
 
-/* A program has both layouts in it: their types have names of their own, in stores and for linkers. */
+/* A program contains both layouts: their types have different names, in stores and for linkers. */
 #ifdef OO1_PAPER
 #define oo1_part oo1_paper_part
 #define oo1_leaf oo1_paper_leaf
@@ -20,7 +20,7 @@
 #endif
 
 #define OO1_FAN 256u
-#define OO1_BRANCHES 128u /* 8,388,608 ids: OO1_PARTS_MAX and what is inserted */
+#define OO1_BRANCHES 128u /* 8,388,608 ids: OO1_PARTS_MAX and inserts */
 
 struct oo1_connection;
 
@@ -32,7 +32,7 @@ struct oo1_part {
   OO1_REF(oo1_part) to[OO1_OUT];
 #else
   OO1_REF(oo1_connection) to[OO1_OUT];
-  OO1_REF(oo1_connection) from; /* the youngest of those that lead here */
+  OO1_REF(oo1_connection) from; /* the youngest incoming connection */
 #endif
 };
 
@@ -40,7 +40,7 @@ struct oo1_part {
 struct oo1_connection {
   OO1_REF(oo1_part) from;
   OO1_REF(oo1_part) to;
-  OO1_REF(oo1_connection) next; /* the next older that leads to the same part */
+  OO1_REF(oo1_connection) next; /* the next older connection to the same part */
   uint32_t length;
   char type[OO1_TYPE_BYTES];
 };

@@ -33,7 +33,7 @@ static uint64_t *dirty_pages;
 static size_t dirty_count, dirty_capacity;
 static redo *log_of_file;
 static texas_figures figures;
-/* mprotect: mappings that the reservation is cut into, and how many the kernel allows. */
+/* mprotect: number of mappings of the reservation, and the kernel's limit. */
 static uint64_t cuts, cuts_allowed;
 static struct sigaction former;
 
@@ -63,8 +63,8 @@ static void protect(uint64_t first, uint64_t count, int access) {
     oo1_die_errno("access to page %lu of %s cannot be changed (%lu mappings)", first, path, cuts);
 }
 
-/* How many pages a fault reads. A mapping that is cut at every second page is soon more mappings
- * than vm.max_map_count allows; from half of that on, neighbours are read along. */
+/* Pages read per fault. Access to every second page would soon exceed vm.max_map_count mappings;
+ * from half of that on, neighbours are read, too. */
 static uint64_t pages_of_fault(void) {
   if (cuts < cuts_allowed / 2) return 1;
   return cuts < cuts_allowed / 4 * 3 ? 16 : 256;
@@ -138,8 +138,8 @@ static void note_dirty(uint64_t page) {
   state[page] = DIRTY;
 }
 
-/* Runs in the program's own context, wherever it touched the page: that is no place from which
- * malloc or stdio could be interrupted, for they do not touch persistent objects. */
+/* Runs in the program's own context, at its access to the page: malloc and stdio cannot be
+ * interrupted there, since they do not access persistent objects. */
 static void on_fault(int signal_number, siginfo_t *what, void *context) {
   (void)context;
   uint64_t offset = (uint64_t)((char *)what->si_addr - base), page = offset / IMAGE_PAGE;
@@ -150,7 +150,7 @@ static void on_fault(int signal_number, siginfo_t *what, void *context) {
     figures.faults++;
     allow_writing(page, true);
     note_dirty(page);
-  } else { /* a fault of the program's own: let it have it */
+  } else { /* a fault of the program itself: restore the default action */
     sigaction(signal_number, &former, NULL);
   }
 }
@@ -170,8 +170,8 @@ static uint64_t mappings_allowed(void) {
 static void begin_mprotect(void) {
   cuts_allowed = mappings_allowed();
   cuts = 1;
-  /* Touched while it is one mapping, so that all its pieces have one anon_vma: pieces with access of
-   * one kind can then be one mapping again. */
+  /* Accessed while it is one mapping, so that all its pieces have the same anon_vma: adjacent
+   * pieces with equal access can then be merged. */
   base[RESERVED - 1] = 0;
   protect(0, PAGES, PROT_NONE);
 }
@@ -205,7 +205,7 @@ void texas_open(const char *name, texas_means means, bool writable) {
   base = mmap(NULL, RESERVED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
               -1, 0);
   if (base == MAP_FAILED) oo1_die_errno("%lu bytes of addresses cannot be reserved", RESERVED);
-  /* A huge page would come whole with the first fault within it. */
+  /* A huge page would be read completely at the first fault in it. */
   madvise(base, RESERVED, MADV_NOHUGEPAGE);
   state =
       mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

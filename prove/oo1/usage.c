@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* The number behind `name` in a file of lines "name: number"; 0: there is none. */
+/* The number after `name` in a file of lines "name: number"; 0 if missing. */
 static uint64_t figure(const char *path, const char *name) {
   uint64_t value = 0;
   char line[256];

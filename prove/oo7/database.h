@@ -1,6 +1,6 @@
 /*
- * The database, drawn and made: the one generator of both modes. A template: a mode defines, before
- * it includes this,
+ * The generator of the database, for both modes. A template: a mode defines, before it includes
+ * this,
  *
  *   OO7_REF(T)              a slot that leads to a struct T (before schema.h)
  *   OO7_GET(slot)           the struct's address
@@ -18,7 +18,7 @@
 #include "random.h"
 #include "schema.h"
 
-/* What is under construction: plain addresses, for nothing is evicted meanwhile. */
+/* Objects under construction: plain addresses, since nothing is evicted meanwhile. */
 static struct {
   oo1_random random;
   struct oo7_module *module;
@@ -73,7 +73,7 @@ static void make_composite(uint32_t id) {
     OO7_SET(composite->part[i], part);
   }
   OO7_SET(composite->root, parts[0]);
-  /* The first connection of each makes a ring, so that all can be reached from any. */
+  /* The first connections form a ring, so that all parts can be reached from any. */
   for (uint32_t i = 0; i < OO7_ATOMIC; i++) {
     connect(parts[i], 0, parts[(i + 1) % OO7_ATOMIC]);
     for (unsigned k = 1; k < OO7_OUT; k++) connect(parts[i], k, parts[draw(OO7_ATOMIC)]);

@@ -1,4 +1,4 @@
-/* oo7-MODE: makes OO7's small database in a store of its mode, runs a traversal on it. */
+/* oo7-MODE: creates OO7's small database in a store of its mode, and runs a traversal on it. */
 #include <argp.h>
 #include <cJSON.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 static const char *const names[OO7_TRAVERSALS] = {"T1", "T2a", "T6"};
 
-/* Of the database, whatever its seed: 20 atomic parts in 500 composite parts. */
+/* Independent of the seed: 20 atomic parts in 500 composite parts. */
 enum { ATOMIC_PARTS = 10000, MOST_HOT = 100000 };
 
 typedef struct request {
@@ -197,7 +197,7 @@ static void run(int count, char **arguments) {
   cJSON_AddStringToObject(object, "traversal", names[asked.traversal]);
   add_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
 
-  /* What changes the database does it to a copy. */
+  /* Traversals that change the database use a copy. */
   bool changes = asked.traversal == OO7_T2A;
   char *copy = changes ? oo1_format("%s.copy.%d", asked.store, (int)getpid()) : NULL;
   const char *folder = changes ? copy : asked.store;
@@ -220,7 +220,7 @@ static void run(int count, char **arguments) {
   add_phase(phases, "hot", &taken, 1, taken.count);
   add_usage(object, &usage);
 
-  if (changes) { /* what counts is what another process would find */
+  if (changes) { /* check what another process would read */
     oo7_this_mode.close();
     oo7_this_mode.open(folder, false);
   }

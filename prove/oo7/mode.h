@@ -1,6 +1,6 @@
 /*
- * A way to keep the database, as the driver sees it. A process has one store open at most. Whatever
- * fails ends the program (../oo1/die.h).
+ * A mode: the driver's interface to a way of storing the database. A process has at most one
+ * open store. Any error ends the program (../oo1/die.h).
  */
 #ifndef OO7_MODE_H
 #define OO7_MODE_H
@@ -24,9 +24,10 @@ typedef struct oo7_mode {
   void (*load)(const char *folder, uint64_t seed);
   void (*open)(const char *folder, bool writable);
   void (*close)(void);
-  /* What is timed, the commit of T2a with it. Returns the atomic parts that it visited. */
+  /* The timed operation, including the commit of T2a. Returns the number of visited atomic
+   * parts. */
   uint64_t (*run)(oo7_traversal traversal, bool prefetch);
-  /* The same but for changes, which it makes none: every visit goes into oo7_seen. */
+  /* The same without changes: every visit is added to oo7_seen. */
   void (*look)(oo7_traversal traversal);
   uint64_t (*faults_handled)(void); /* since open() */
   uint64_t (*bytes_logged)(void);
@@ -35,7 +36,7 @@ typedef struct oo7_mode {
 
 extern const oo7_mode oo7_this_mode;
 
-/* ---- what a visit does; in a translation unit of its own, so that no compiler sees through it ---- */
+/* ---- operation of a visit; in a separate translation unit, invisible to the optimiser ---- */
 
 /* Of what is timed. */
 void oo7_null_proc(uint32_t x, uint32_t y, const char *type);

@@ -1,5 +1,5 @@
 /*
- * T1, T2a and T6, written once: included twice by database.h, with
+ * T1, T2a and T6: included twice by database.h, with
  *
  *   OO7_PASS(name)      the name of a function in this pass
  *   OO7_VISIT(part)     what is done with an atomic part
@@ -10,12 +10,12 @@
  * root's x and y are exchanged. T6: of each composite part the root alone. No guard: it is a template.
  */
 
-/* Bit i of `seen`: atomic part i of the composite part was visited. Returned, not pointed to: it stays
- * in a register, whatever is called meanwhile. */
+/* Bit i of `seen`: atomic part i of the composite part was visited. Returned by value, so that
+ * it stays in a register over calls. */
 static uint32_t OO7_PASS(graph)(struct oo7_atomic *part, uint32_t seen) {
   OO7_VISIT(part);
   seen |= UINT32_C(1) << part->id % OO7_ATOMIC;
-  /* gcc unrolls the loop by itself where no check is in it, and not where one is: said aloud. */
+  /* gcc unrolls the loop automatically without a check in it, and not with one: request it. */
   _Pragma("GCC unroll 3") for (unsigned k = 0; k < OO7_OUT; k++) {
     struct oo7_connection *connection = OO7_GET(part->to[k]);
     struct oo7_atomic *next = OO7_GET(connection->to);

@@ -8,7 +8,7 @@
  *            20 atomic parts <────────────────────────────────────────────────────────────┘
  *            atomic part ══3══> connection ──> atomic part of the same composite
  *
- * And back: every reference above has its opposite, as OO7 asks; lists go by `next`.
+ * Every reference above has its inverse, as OO7 requires; lists are linked by `next`.
  */
 #ifndef OO7_SCHEMA_H
 #define OO7_SCHEMA_H
@@ -40,14 +40,14 @@ struct oo7_atomic {
   uint32_t document; /* id */
   char type[OO7_TYPE_BYTES];
   OO7_REF(oo7_connection) to[OO7_OUT];
-  OO7_REF(oo7_connection) from; /* the youngest of those that lead here */
+  OO7_REF(oo7_connection) from; /* the youngest incoming connection */
   OO7_REF(oo7_composite) part_of;
 };
 
 struct oo7_connection {
   OO7_REF(oo7_atomic) from;
   OO7_REF(oo7_atomic) to;
-  OO7_REF(oo7_connection) next; /* the next older that leads to the same part */
+  OO7_REF(oo7_connection) next; /* the next older connection to the same part */
   uint32_t length;
   char type[OO7_TYPE_BYTES];
 };

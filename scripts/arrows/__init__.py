@@ -1,1 +1,1 @@
-"""Who uses whom: the arrows between the files of this repository, and the rules that they keep."""
+"""The arrows (uses) between the files of this repository, and the rules for them."""

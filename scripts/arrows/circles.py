@@ -1,4 +1,4 @@
-"""Circles: files each of which leads to every other along arrows."""
+"""Circles: sets of files that reach each other along arrows."""
 
 from __future__ import annotations
 

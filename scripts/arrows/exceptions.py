@@ -26,7 +26,7 @@ CIRCLE = re.compile(r"circle: (\S+), (\d+) files$")
 
 @dataclass(frozen=True)
 class Exceptions:
-    """What the table lists, and the rows that it cannot be read from."""
+    """The table's contents, and rows that cannot be parsed."""
 
     arrows: tuple[tuple[str, str], ...]
     circles: tuple[tuple[str, int], ...]
@@ -61,7 +61,7 @@ def _covers(place: str, path: str) -> bool:
 
 
 def judge(listed: Exceptions, broken: list[Violation], circles: list[Circle]) -> list[str]:
-    """What is wrong: arrows and circles without an exception, exceptions without a case."""
+    """Findings: arrows and circles without an exception, exceptions without a case."""
     findings = list(listed.faults)
     met: set[tuple[str, str]] = set()
     for violation in broken:

@@ -28,14 +28,14 @@ WORD = re.compile(r"(?<![^\s()<>:\"])[\w-]+(?![^\s()<>\"])")
 
 @dataclass
 class Crates:
-    """What cargo says of the workspace: the arrows between folders, and the targets' root files."""
+    """cargo's description of the workspace: the arrows between folders, and the targets' root files."""
 
     arrows: Arrows
     roots: list[Path]
 
 
 def read_crates(tree: Tree, cargo: list[str]) -> Crates:
-    """Asks cargo for the workspace. A tree without Cargo.toml has no crates."""
+    """Reads the workspace from cargo. A tree without Cargo.toml has no crates."""
     arrows = Arrows()
     roots: list[Path] = []
     if "Cargo.toml" not in tree.files:
@@ -91,7 +91,7 @@ def find_arrows(tree: Tree) -> Arrows:
 
 
 def _inside(path: str, way: str, known: set[str]) -> str | None:
-    """Where a relative path leads, if to something of this tree."""
+    """The file of this tree that a relative path leads to, or None."""
     parts = list(PurePosixPath(path).parts[:-1])
     for step in PurePosixPath(way).parts:
         if step == "..":

@@ -59,7 +59,7 @@ NO_NAMES = {
 }
 
 
-# A name that a declaration declares: of a function, or of a variable of elsewhere.
+# A declared name: of a function, or of an external variable.
 DECLARED = re.compile(r"(\w+)(?:\[[^\]]*\])*[ \t\n]*(?:\(|;)")
 
 
@@ -75,7 +75,7 @@ def find_rooms(paths: list[str]) -> dict[str, str]:
 
 
 def declared_by(path: str, plain: str) -> set[str]:
-    """What a header declares; of other files nothing."""
+    """The names that a header declares; of other files none."""
     if not path.endswith((".h", ".hpp")):
         return set()
     names: set[str] = set()
@@ -90,13 +90,13 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def scope(path: str) -> str:
-    """Where a name has to be unique: the part; where a part has several programs, the folder in it."""
+    """The scope in which a name must be unique: the part, or the folder if a part has several programs."""
     parts = PurePosixPath(path).parts
     return parts[0] if parts[0] in ("plan", "persist") else "/".join(parts[:2])
 
 
 class Includes:
-    """Finds the file that an include means."""
+    """Finds the included file."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = set(paths)
@@ -105,7 +105,7 @@ class Includes:
             self.by_name[PurePosixPath(path).name].append(path)
 
     def find(self, user: str, name: str) -> str | None:
-        """The nearest file whose path ends so: beside the user, else the one with most in common."""
+        """The nearest file with this suffix of its path: beside the user, else the one with most in common."""
         wanted = PurePosixPath(name)
         ends = [part for part in wanted.parts if part not in ("..", ".")]
         found = [
@@ -130,7 +130,7 @@ class Includes:
 
 
 def find_arrows(tree: Tree) -> Arrows:
-    """The arrows between all C and C++ files of the tree; tests use, and are used by none."""
+    """The arrows between all C and C++ files of the tree; tests use files, and are not used."""
     arrows = Arrows()
     paths = tree.with_suffix(*SUFFIXES)
     rooms = find_rooms(paths)
@@ -177,7 +177,7 @@ def _is_host(
     included: dict[str, set[str]],
     declared: dict[str, set[str]],
 ) -> bool:
-    """Whether the definer implements a function that a header of the user's folder asks for."""
+    """Whether the definer implements a function that a header of the user's folder declares."""
     home = PurePosixPath(user).parent
     return PurePosixPath(definer).parent != home and any(
         PurePosixPath(header).parent == home and name in declared[header]
@@ -187,7 +187,7 @@ def _is_host(
 
 
 def _definer(user: str, definers: set[str]) -> str | None:
-    """The one source that may be meant: the only one in the user's folder, else in its part."""
+    """The only possible source: in the user's folder, else in its part."""
     near = [path for path in definers if PurePosixPath(path).parent == PurePosixPath(user).parent]
     wide = [path for path in definers if scope(path) == scope(user)]
     for found in (near, wide):

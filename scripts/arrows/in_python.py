@@ -1,4 +1,4 @@
-"""Arrows between Python files: what they import of this repository."""
+"""Arrows between Python files: their imports within this repository."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Arrows between the modules of a Rust crate: what they import, and the paths in their code.
 
 An import is followed through re-exports (`pub use`) to the file that defines the name; a re-export
-is no use of its own. Code under `#[cfg(test)]` is left out.
+does not count as a use. Code under `#[cfg(test)]` is left out.
 
 Limits: methods are not seen (their types are, where they are named), nor are names that a macro
 builds; a module that is written inside another's file counts as that file.
@@ -35,14 +35,14 @@ Steps = tuple[str, ...]
 
 @dataclass
 class Module:
-    """A module's file: what it defines, declares and imports."""
+    """A module's file: its definitions, declarations and imports."""
 
     path: str
     steps: Steps
     body: str
     defined: set[str]
     children: set[str]
-    # What a `use` calls a thing -> the path to it; globs and re-exports apart.
+    # Imported name -> its path; globs and re-exports separately.
     imports: dict[str, Steps] = field(default_factory=dict)
     reexports: dict[str, Steps] = field(default_factory=dict)
     globs: list[Steps] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Crate:
                     self._read(file, steps + (child,), folder / child)
 
     def absolute(self, module: Module, way: Steps) -> Steps | None:
-        """A path as seen from the crate's root; None for one that leads to another crate."""
+        """A path relative to the crate's root; None if it leads to another crate."""
         first, rest = way[0], way[1:]
         if first == "crate":
             return rest
@@ -180,7 +180,7 @@ class Crate:
         return module.path, name
 
     def names(self, way: Steps) -> set[str]:
-        """What a module offers to one that imports all of it."""
+        """The names that a module offers to a glob import."""
         module = self.modules.get(way)
         if module is None:
             return set()
@@ -189,7 +189,7 @@ class Crate:
     def find_arrows(self, arrows: Arrows) -> None:
         """Adds the arrows between the files of this target."""
         for module in self.modules.values():
-            # The declaration of a module is no use of a function of its name.
+            # The declaration of a module does not count as a use of a function with its name.
             words = set(re.findall(r"\w+", MODULE.sub(" ", module.body)))
             used: list[Steps] = list(module.imports.values())
             used += [way for name, way in module.reexports.items() if name in words]

@@ -1,4 +1,4 @@
-"""The order of the parts: which arrows between folders are allowed."""
+"""The order of the parts: the allowed arrows between folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from arrows.tree import Arrows, is_test
 
-# From top to bottom. Folders of one row never see each other.
+# From top to bottom. Folders of one row must not use each other.
 FLOORS = (
     ("cli",),
     ("advise",),
@@ -15,9 +15,9 @@ FLOORS = (
     ("evidence",),
     ("ground",),
 )
-# What sees everything, and what nothing but itself sees.
+# Folders that may use everything, and are used only within themselves.
 ABOVE = ("tests", "bench", "papers", "fuzz", "docs", "scripts")
-# Inside measure/, from top to bottom; `simulate` sees none of them and none of them sees it.
+# Inside measure/, from top to bottom; `simulate` uses none of them and is used by none.
 MEASURE = (("html",), ("views",), ("answers",), ("record", "symbols", "objects"))
 ALONE_IN_MEASURE = "simulate"
 

@@ -20,13 +20,13 @@ class Tree:
     _texts: dict[str, str] = field(default_factory=dict)
 
     def text(self, path: str) -> str:
-        """What stands in a file; bytes that are no UTF-8 are replaced."""
+        """The contents of a file; invalid UTF-8 is replaced."""
         if path not in self._texts:
             self._texts[path] = (self.root / path).read_text(encoding="utf-8", errors="replace")
         return self._texts[path]
 
     def with_suffix(self, *suffixes: str) -> list[str]:
-        """The files whose names end so."""
+        """The files with this suffix."""
         return [path for path in self.files if path.endswith(suffixes)]
 
 
@@ -45,7 +45,7 @@ def is_test(path: str) -> bool:
 
 @dataclass
 class Arrows:
-    """The arrows that were found: from a file to a file, with the names that the first uses."""
+    """The found arrows: from a file to a file, with the names that the first uses."""
 
     ties: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -55,6 +55,6 @@ class Arrows:
             self.ties[(user, used)].add(name)
 
     def merge(self, other: Arrows) -> None:
-        """Takes over the arrows of another."""
+        """Adds the arrows of another."""
         for (user, used), names in other.ties.items():
             self.ties[(user, used)] |= names

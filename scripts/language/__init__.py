@@ -1,1 +1,1 @@
-"""The words of Markdown pages, help and messages: which texts are read (texts.py), what is found (words.py)."""
+"""The words of Markdown pages, help and messages: the texts (texts.py), the search (words.py)."""

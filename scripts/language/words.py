@@ -25,14 +25,15 @@ class Exemptions:
         self._used: set[tuple[str, str]] = set()
 
     def covers(self, path: str, text: str) -> bool:
-        """True if an entry exempts this text."""
+        """True if an entry exempts this text. The path of a comment has `comments:` before it."""
         found = [entry for entry in self._entries if fnmatch.fnmatch(path, entry[0]) and entry[1] in text]
         self._used.update(found)
         return bool(found)
 
     def unused(self) -> list[str]:
-        """Entries that no text needed."""
-        return [f"{path}\t{part}" for path, part in self._entries if (path, part) not in self._used]
+        """Entries that no text needed. Those of whole folders remain until they are taken out."""
+        entries = [entry for entry in self._entries if entry[1]]
+        return [f"{path}\t{part}" for path, part in entries if (path, part) not in self._used]
 
 
 def _lines(path: pathlib.Path) -> Iterator[list[str]]:

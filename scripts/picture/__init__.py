@@ -1,1 +1,1 @@
-"""Pictures of the documentation: what they are made of (canvas.py), what they show (drawings.py)."""
+"""Pictures of the documentation: drawing (canvas.py), contents (drawings.py)."""

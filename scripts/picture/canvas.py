@@ -1,4 +1,4 @@
-"""Boxes and arrows as SVG: enough for block diagrams, and checked where it can be checked.
+"""Boxes and arrows as SVG for block diagrams, with checks.
 
 A drawing refuses a text that is wider than its box and boxes that overlap, so that a changed description cannot produce
 an unreadable picture.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from xml.sax.saxutils import escape
 
-# Mean widths of a character of the sans-serif fonts that browsers use, as a share of the font's size: the wider ones.
+# Mean widths of a character in browsers' sans-serif fonts, as a share of the font's size: the widest ones.
 BOLD, CHARACTER = 0.62, 0.54
 TITLE, TEXT, LABEL = 14, 12, 12
 LINE = 17
@@ -82,7 +82,7 @@ class Arrow:
 
 
 class Drawing:
-    """A picture in the making."""
+    """A picture under construction."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
@@ -113,14 +113,14 @@ class Drawing:
         anchor: str = "middle",
         dashed: bool = False,
     ) -> None:
-        """Adds an arrow through these points; its label stands at `at`, else above the middle of its first piece."""
+        """Adds an arrow through these points; its label is at `at`, else above the middle of its first piece."""
         if label and at is None:
             (x0, y0), (x1, y1) = points[0], points[1]
             at = ((x0 + x1) / 2, (y0 + y1) / 2 - 5)
         self.arrows.append(Arrow(points, label, at, anchor, dashed))
 
     def svg(self) -> str:
-        """The picture as text."""
+        """The picture as SVG text."""
         width, height = number(self.width), number(self.height)
         out = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'

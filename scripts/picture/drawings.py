@@ -1,4 +1,4 @@
-"""What the pictures show. A description is data: boxes by place, arrows by the sides that they join."""
+"""The contents of the pictures as data: boxes by place, arrows by the sides that they join."""
 
 from __future__ import annotations
 

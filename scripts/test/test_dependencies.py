@@ -18,7 +18,7 @@ def is_allowed(expression: str, allowed: set[str]) -> bool:
 
 
 class Dependencies(unittest.TestCase):
-    """What `cargo deny check licenses sources` would find, without cargo-deny."""
+    """The checks of `cargo deny check licenses sources`, without cargo-deny."""
 
     def setUp(self) -> None:
         self.rules = tomllib.loads((ROOT / "deny.toml").read_text())

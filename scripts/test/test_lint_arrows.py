@@ -21,7 +21,7 @@ SIDEWAYS = {"plan/src/a.c": '#include "store.h"\n', "persist/include/store.h": "
 
 
 class LintArrows(unittest.TestCase):
-    """Each test plants a small tree and reads what the script finds in it."""
+    """Each test creates a small tree and reads the script's findings."""
 
     def lint(self, files: dict[str, str], *arguments: str) -> tuple[int, str]:
         """Exit status and output of the script in a tree of these files."""
@@ -37,20 +37,20 @@ class LintArrows(unittest.TestCase):
             return done.returncode, done.stdout
 
     def finds(self, files: dict[str, str], *expected: str) -> None:
-        """The script fails, and prints one finding that holds all of this."""
+        """The script fails, and prints one finding that contains all of this."""
         status, output = self.lint(files)
         self.assertEqual(status, 1, output)
         for text in expected:
             self.assertIn(text, output)
 
     def passes(self, files: dict[str, str]) -> None:
-        """The script finds nothing."""
+        """The script has no findings."""
         self.assertEqual(self.lint(files), (0, ""))
 
     # Arrows between parts.
 
     def crates(self, user: str, used: str) -> dict[str, str]:
-        """Two crates, the first of which needs the second."""
+        """Two crates; the first depends on the second."""
         up = "../" * len(pathlib.PurePosixPath(user).parts)
         name = pathlib.PurePosixPath(used).name
         return {
@@ -148,7 +148,7 @@ class LintArrows(unittest.TestCase):
             body = f'#include "all.h"\n\nvoid work_{n}(void) {{\n  work_{(n + 1) % 4}();\n}}\n'
             files[f"plan/src/f{n}.c"] = body
         self.finds(files, "circle of 4 files", "plan/src/f0 -> plan/src/f1: work_1")
-        # A static function of that name is another function; a comment and a member use nothing.
+        # A static function of that name is another function; comments and members use nothing.
         files["plan/src/f0.c"] = (
             "static void work_1(void) {}\nvoid work_0(void) {\n  work_1();\n}\n"
         )
@@ -187,7 +187,7 @@ class LintArrows(unittest.TestCase):
             body = f"void turn_{n}(void) {{\n  turn_{n - 1}();\n}}\n"
             files[f"measure/simulate/tool/turn{n}.c"] = body
         self.passes(files)
-        # A function that no header of the user's folder declares is used, not asked for.
+        # A function that no header of the user's folder declares is used, not requested.
         files["measure/simulate/tool/host.h"] = files.pop("measure/simulate/sim/host.h")
         self.finds(files, "circle of 5 files", "simulate/tool/host: host.h, host_wait")
 
@@ -231,7 +231,7 @@ class LintArrows(unittest.TestCase):
         files = self.rust(bodies)
         files["prove/a/src/lib.rs"] += "".join(f"pub use m{n}::T{n};\n" for n in range(4))
         self.finds(files, "circle of 4 files", "m0.rs -> prove/a/src/m1.rs: T1")
-        # A face that hands names on ties nothing by itself.
+        # Re-exporting names alone creates no arrow.
         bodies = {f"m{n}": f"pub struct T{n};\n" for n in range(4)}
         bodies["m0"] = "use crate::T1;\npub struct T0(T1);\n"
         files = self.rust(bodies)

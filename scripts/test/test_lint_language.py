@@ -1,4 +1,4 @@
-"""scripts/lint-language: it finds words in Markdown, messages and help, and leaves code and tests alone."""
+"""scripts/lint-language: it finds words in Markdown, messages, help and comments, and ignores code."""
 
 import pathlib
 import subprocess
@@ -23,7 +23,7 @@ class LintLanguage(unittest.TestCase):
             return done.returncode, done.stdout
 
     def finds(self, path: str, text: str, expected: str) -> None:
-        """One finding that begins so."""
+        """One finding with this beginning."""
         status, output = self.lint({path: text})
         self.assertEqual(status, 1, output)
         self.assertTrue(output.startswith(expected), output)
@@ -53,15 +53,29 @@ class LintLanguage(unittest.TestCase):
         self.finds("plan/src/a.rs", rust, 'plan/src/a.rs:1: "somebody"')
         self.finds("plan/src/a.c", 'f("Mend the disk");\n', 'plan/src/a.c:1: "Mend": write fixes')
 
-    def test_placeholders_comments_and_tests_are_left_alone(self) -> None:
-        self.passes("plan/src/a.rs", 'f("{told} checks"); // nobody\n')
+    def test_comments(self) -> None:
+        self.finds("evidence/src/a.rs", "f(); // as nobody knows\n", 'evidence/src/a.rs:1: "nobody"')
+        self.finds("evidence/tests/a.rs", "/// What is looked at.\n", 'evidence/tests/a.rs:1: "looked at": write examined')
+        self.finds("plan/test/a.c", "/* One,\n * anew. */\nint two;\n", 'plan/test/a.c:2: "anew": write again')
+        self.finds("bench/a.py", '"""It tells.\n"""\n', 'bench/a.py:1: "tells"')
+        self.finds("bench/a.py", "f(1)  # told\n", 'bench/a.py:1: "told"')
+
+    def test_code_beside_comments_is_left_alone(self) -> None:
+        self.passes("evidence/tests/a.rs", 'f("https://nobody"); // the account `nobody`\n')
+        self.passes("plan/test/a.c", "/* One. */ int told;\n")
+        self.passes("bench/a.py", 'f(\n    "a",\n    "told",\n)\n')
+
+    def test_comments_of_exempt_folders_are_left_alone(self) -> None:
+        self.passes("plan/src/a.c", "/* Read anew. */\n")
+
+    def test_placeholders_and_tests_are_left_alone(self) -> None:
+        self.passes("plan/src/a.rs", 'f("{told} checks");\n')
         self.passes("plan/src/a.rs", '#[cfg(test)]\nmod tests {\n  fn f() { g("nobody"); }\n}\n')
         self.passes("plan/tests/a.rs", 'f("nobody");\n')
 
     def test_help_of_options(self) -> None:
         text = "/// End after so many seconds.\n"
         self.finds("cli/src/commands/a.rs", text, 'cli/src/commands/a.rs:1: "so many"')
-        self.passes("measure/views/src/a.rs", text)
 
     def test_exemptions_are_of_a_path_and_a_text(self) -> None:
         self.passes("ground/servers/src/a.rs", 'f("nobody");\n')

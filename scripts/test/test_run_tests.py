@@ -1,4 +1,4 @@
-"""scripts/run-tests: what it reads from logs, and that one part's failure hides nothing."""
+"""scripts/run-tests: its parsing of logs, and that one part's failure does not hide others."""
 
 import importlib.machinery
 import importlib.util

@@ -1,4 +1,4 @@
-"""The account, the folder and the service of `hardmeter split analyze`, as systemd's own tools read them."""
+"""The account, the folder and the service of `hardmeter split analyze`, checked with systemd's own tools."""
 
 import shutil
 import subprocess
@@ -7,12 +7,12 @@ import unittest
 from pathlib import Path
 
 SYSTEM = Path(__file__).resolve().parents[2] / "place/system"
-# Of systemd's scale from 0 (safe) to 10 (unsafe), in tenths.
+# On systemd's scale from 0 (safe) to 10 (unsafe), in tenths.
 MOST_EXPOSED = 15
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """What a program prints, and how it ends."""
+    """The output of a program, and its status."""
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -23,7 +23,7 @@ def needs(program: str) -> None:
 
 
 class SystemFiles(unittest.TestCase):
-    """Each file does what SECURITY.md says of it."""
+    """Each file agrees with SECURITY.md."""
 
     def test_the_account_and_its_group_are_made(self) -> None:
         needs("systemd-sysusers")
@@ -63,7 +63,7 @@ class SystemFiles(unittest.TestCase):
 
     @staticmethod
     def lines(name: str) -> list[str]:
-        """A file's lines that are no comments."""
+        """A file's lines without comments."""
         text = (SYSTEM / name).read_text().splitlines()
         return [line for line in text if line and not line.startswith("#")]
 

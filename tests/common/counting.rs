@@ -17,7 +17,7 @@ pub fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests")
 }
 
-/// Whether simulated tests can run here; says why not.
+/// Whether simulated tests can run here; prints why not.
 pub fn valgrind_is_there() -> bool {
     let there = Command::new("valgrind").arg("--version").output().is_ok();
     if !there {
@@ -26,15 +26,15 @@ pub fn valgrind_is_there() -> bool {
     there
 }
 
-/// The folder of the software PMU's tool, as `make build` leaves it.
-#[allow(dead_code)] // not every test that shares this file asks
+/// The folder of the software PMU's tool after `make build`.
+#[allow(dead_code)] // not every test that includes this file uses it
 pub fn tool_folder() -> PathBuf {
     let built = tests_folder().join("../build/softpmu/valgrind");
     let folder = std::env::var_os("HARDMETER_SOFTPMU").map_or(built, PathBuf::from);
     folder.canonicalize().expect("the software PMU is built (make build-simulate)")
 }
 
-/// Compiles `tests/microkernels/SOURCE`; the program's path.
+/// Compiles `tests/microkernels/SOURCE`; returns the program's path.
 pub fn compile(source: &str, options: &[&str]) -> PathBuf {
     let stem = source.split('.').next().expect("a stem");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -65,7 +65,7 @@ pub fn count(machine: &str, command: &[&str]) -> Counts {
         .expect("hardmeter runs");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "hardmeter stat -- {command:?}: {complaint}");
-    // The command's own output comes first, whatever it is; the report is the last object.
+    // The command's own output comes first; the report is the last object.
     let begin = output.stdout.windows(9).rposition(|text| text == b"{\n  \"comm").expect("stat prints JSON");
     let report: Value = serde_json::from_slice(&output.stdout[begin..]).expect("stat prints JSON");
     let events = report["events"].as_array().expect("an array of events");

@@ -12,12 +12,12 @@ use std::process::Command;
 /// The server, which ends with the test.
 pub struct ThrowawayMariadb {
     folder: ServerFolder,
-    /// `None`: somebody else's.
+    /// `None`: another owner's.
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl ThrowawayMariadb {
-    /// A server with these settings. `None`, said so, where MariaDB is not installed.
+    /// A server with these settings. `None`, with a message, if MariaDB is not installed.
     pub fn new(settings: &[&str]) -> Option<ThrowawayMariadb> {
         let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
             Ok(programs) => programs,
@@ -37,7 +37,7 @@ impl ThrowawayMariadb {
         Some(ThrowawayMariadb { folder, _temporary: Some(temporary) })
     }
 
-    /// A server that the command made; it ends with the test, too.
+    /// A server that the command created; it is stopped at the end of the test, too.
     pub fn found(folder: &ServerFolder) -> ThrowawayMariadb {
         ThrowawayMariadb { folder: folder.clone(), _temporary: None }
     }
@@ -54,7 +54,7 @@ impl ThrowawayMariadb {
         Target::socket(&self.cluster().socket(), "root", database)
     }
 
-    /// What a statement says: rows a line each, columns with tabulators between.
+    /// The result of a statement: one row per line, tab-separated columns.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         self.ask(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
@@ -76,11 +76,11 @@ impl ThrowawayMariadb {
         }
     }
 
-    /// Ends it as a power failure would, as far as the process goes.
+    /// Kills its process, as in a power failure.
     pub fn kill(&self) {
         let cluster = self.cluster();
         for pid in cluster.processes() {
-            // SAFETY: a process of ours, known by its start time.
+            // SAFETY: a process that the test started, identified by its start time.
             assert_eq!(unsafe { libc::kill(pid.0, libc::SIGKILL) }, 0);
         }
         super::common::wait_until("the end of the server", || !cluster.is_running());

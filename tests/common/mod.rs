@@ -1,5 +1,4 @@
-//! Simulated recordings for end-to-end tests: made with the command as a user would, read with perf and with our own
-//! reader.
+//! Simulated recordings for end-to-end tests: made with the command, read with perf and with Hardmeter's reader.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -43,7 +42,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether these programs are installed; says which is not.
+/// Whether these programs are installed; prints which is missing.
 pub fn have(programs: &[&str]) -> bool {
     let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     match programs.iter().find(missing) {
@@ -86,8 +85,8 @@ pub fn compile(folder: &Path, name: &str, options: &[&str], c: &str, assembly: O
     program
 }
 
-/// `hardmeter record --source simulated` into `capture`, with what is still to be said; on the machine of the paper,
-/// unless another is named.
+/// `hardmeter record --source simulated` into `capture`, with further arguments; on the paper's machine, unless
+/// another one is given.
 pub fn recorder(capture: &Path, arguments: &[&str]) -> Command {
     let mut command = hardmeter();
     command.args(["record", "--source", "simulated", "-o"]).arg(capture).args(arguments);
@@ -102,7 +101,7 @@ pub fn record<Word: AsRef<OsStr>>(capture: &Path, arguments: &[&str], command: &
     succeeded(run(recorder(capture, arguments).arg("--").args(command)))
 }
 
-/// How many samples of `event` the recorder says it has.
+/// The number of samples of `event` in the recorder's output.
 pub fn recorded(output: &Output, event: &str) -> u64 {
     let text = stderr(output);
     let line = text.lines().find(|line| line.contains(" processes in ")).unwrap_or_else(|| panic!("{text}"));
@@ -140,7 +139,7 @@ pub fn samples(report: &Value) -> u64 {
     tables.iter().map(|table| table["samples"].as_u64().expect("a number")).sum()
 }
 
-/// What perf prints on a capture. It may not have anything to complain of.
+/// perf's output for a capture. perf must not complain.
 pub fn perf(arguments: &[&str], capture: &Path) -> String {
     let output = run(Command::new("perf").args(arguments).arg("-i").arg(capture).stdin(Stdio::null()));
     assert!(output.status.success(), "perf {arguments:?}: {}", stderr(&output));
@@ -160,14 +159,14 @@ pub fn hexadecimal(text: &str) -> u64 {
     u64::from_str_radix(digits, 16).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What a program printed as `NAME=NUMBER`.
+/// The number in a program's output `NAME=NUMBER`.
 pub fn printed(output: &Output, name: &str) -> Vec<u64> {
     let text = stdout(output);
     let values = text.split_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     values.map(|value| value.parse().unwrap_or_else(|_| hexadecimal(value))).collect()
 }
 
-/// Waits for what must come; only a machine that hangs makes it fail.
+/// Waits for an event that must occur; it fails only if the machine hangs.
 pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !happened() {

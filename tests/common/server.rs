@@ -17,8 +17,8 @@ pub struct ThrowawayServer {
 }
 
 impl ThrowawayServer {
-    /// A server with these settings and pgbench's tables. `None`, said so, where it cannot be made, or where one of the
-    /// programs that the test needs besides is not installed.
+    /// A server with these settings and pgbench's tables. `None`, with a message, if it cannot be created, or if
+    /// one of the needed programs is not installed.
     pub fn new(needed: &[&str], settings: &[&str], scale: u32) -> Option<ThrowawayServer> {
         if !have(needed) {
             return None;
@@ -66,13 +66,13 @@ impl Drop for ThrowawayServer {
     }
 }
 
-/// A server whose buffers hold the whole database, so that none is ever reused, and how it is recorded.
+/// A server whose buffers hold the whole database, so that none is reused, and its recording.
 pub struct ObservedServer(ThrowawayServer);
 
 impl ObservedServer {
-    /// `None`, said so, where it cannot be made.
+    /// `None`, with a message, if it cannot be created.
     pub fn new(scale: u32) -> Option<ObservedServer> {
-        // Vacuum goes round in a few buffers and uses them again.
+        // Vacuum cycles through a few buffers and reuses them.
         let settings = ["shared_buffers=256MB", "autovacuum=off"];
         ThrowawayServer::new(&["valgrind", "pgbench", "psql"], &settings, scale).map(ObservedServer)
     }

@@ -1,4 +1,4 @@
-//! What every kernel counts, with a PMU or without: software events, recorded and read back by perf.
+//! Software events, which every kernel counts, recorded and read by perf.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -7,7 +7,7 @@ use crate::common::{self, hardmeter, run, stdout, succeeded};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Says why a test is left out, so that a log shows it.
+/// Prints why a test is skipped.
 macro_rules! skip {
     ($($reason:tt)*) => {{
         println!("skipped: {}", format!($($reason)*));
@@ -16,7 +16,7 @@ macro_rules! skip {
 }
 pub(crate) use skip;
 
-/// Whether the kernel lets us count at all; containers often forbid the system call.
+/// Whether the kernel allows counting; containers often forbid the system call.
 pub fn kernel_counts() -> bool {
     let output = run(hardmeter().args(["stat", "-q", "-e", "page-faults:u", "--", "true"]));
     output.status.success()
@@ -26,7 +26,7 @@ pub fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The samples of a capture as perf sees them, one line each.
+/// The samples of a capture as perf prints them, one line each.
 pub fn perf_script(capture: &Path, fields: &str) -> Vec<String> {
     let output = succeeded(run(Command::new("perf")
         .args(["script", "-F", fields, "-i"])
@@ -40,7 +40,7 @@ pub fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
     common::compile(folder, name, &["-no-pie"], source, None)
 }
 
-/// Touches as many fresh pages as its argument says, in an area whose address it prints.
+/// Accesses as many fresh pages as its argument says, in an area whose address it prints.
 pub const TOUCH: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>

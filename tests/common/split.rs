@@ -1,4 +1,5 @@
-//! Segments of applications, for tests of modules in servers: what was measured, and an analyzer that says what the test wants.
+//! Segments of applications, for tests of server modules: their measurements, and an analyzer with scripted
+//! decisions.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What `make build-place` leaves for servers; `None`, said so, if it is not there.
+/// The output of `make build-place` for servers; `None`, with a message, if it is missing.
 pub fn built(object: &str) -> Option<PathBuf> {
     let default = || tests_folder().join("../build/place");
     let path = std::env::var_os("HARDMETER_PLACEMENT").map_or_else(default, PathBuf::from).join(object);
@@ -28,8 +29,8 @@ pub fn built(object: &str) -> Option<PathBuf> {
     }
 }
 
-/// The version of PostgreSQL that is installed (the newest of several), and its extension as `make build-place` left it;
-/// `None`, said so, if one of the two is not there.
+/// The installed version of PostgreSQL (the newest of several), and its extension from `make build-place`; `None`,
+/// with a message, if one of them is missing.
 pub fn built_for_postgres() -> Option<(String, PathBuf)> {
     let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let numbers = installed.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -48,7 +49,7 @@ pub fn segment_folder(below: &Path) -> PathBuf {
     folder
 }
 
-/// Opens an application's segment, as soon as there is one.
+/// Opens an application's segment, as soon as it exists.
 pub fn application(folder: &Path, app: AppId) -> Application {
     let path = folder.join(format!("app-{app}.segment"));
     wait_until("the segment", || path.exists());
@@ -64,7 +65,7 @@ pub struct Kind {
     pub related: Option<KindRef>,
 }
 
-/// All kinds that were ever executed, by label.
+/// All executed kinds, by label.
 pub fn kinds(application: &mut Application) -> BTreeMap<String, Kind> {
     let snapshot = application.snapshot().unwrap().snapshot;
     let of = |kind: &hardmeter_split::model::KindSnapshot| {
@@ -75,12 +76,12 @@ pub fn kinds(application: &mut Application) -> BTreeMap<String, Kind> {
     snapshot.kinds.iter().map(of).filter(|(_, kind)| kind.count > 0).collect()
 }
 
-/// How often statements of this label were executed.
+/// Number of executions of statements with this label.
 pub fn count(application: &mut Application, label: &str) -> u64 {
     kinds(application).get(label).map_or(0, |kind| kind.count)
 }
 
-/// An analyzer that lives until it is dropped: beats, and has decided one thing.
+/// An analyzer that beats and has one decision until it is dropped.
 pub struct Analyzer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -123,7 +124,7 @@ impl Analyzer {
         Analyzer { stop, thread: Some(thread) }
     }
 
-    /// As if it was killed: it says nothing more, and takes nothing back.
+    /// As if it was killed: it stops beating, without reverting its decisions.
     pub fn die(mut self) {
         self.end();
     }
@@ -142,7 +143,7 @@ impl Drop for Analyzer {
     }
 }
 
-/// A thread's time slice in nanoseconds, as the kernel has it; 0: it has none (before Linux 6.12), or there is no such thread.
+/// A thread's time slice in nanoseconds from the kernel; 0: none (before Linux 6.12), or no such thread.
 pub fn time_slice(thread: i32) -> u64 {
     let mut attributes = [0_u64; 6]; // struct sched_attr in its first size; the fourth word is sched_runtime
     let address = attributes.as_mut_ptr();

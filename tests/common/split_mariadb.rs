@@ -23,13 +23,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the plugin and these settings, and tables `items` and `users` of three rows. `None`, said so, where something is
-    /// missing.
+    /// A server with the plugin and these settings, and tables `items` and `users` of three rows. `None`, with a
+    /// message, if anything is missing.
     pub fn new(settings: &[&str]) -> Option<Server> {
         Server::inside(split::built("mariadb/split.so")?, settings, None)
     }
 
-    /// The same with this module, inside of something else.
+    /// The same with this module, inside a wrapper.
     pub fn inside(module: PathBuf, settings: &[&str], wrapper: Option<Wrapper>) -> Option<Server> {
         let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
             Ok(programs) => programs,

@@ -22,14 +22,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the extension and these settings, and tables `items` and `users` of 1000 rows. `None`, said so, where something
-    /// is missing.
+    /// A server with the extension and these settings, and tables `items` and `users` of 1000 rows. `None`, with a
+    /// message, if anything is missing.
     pub fn new(settings: &[&str]) -> Option<Server> {
         let (version, module) = split::built_for_postgres()?;
         Server::inside(&version, module, settings, None)
     }
 
-    /// The same with this version and module, inside of something else.
+    /// The same with this version and module, inside a wrapper.
     pub fn inside(
         version: &str,
         module: PathBuf,
@@ -71,7 +71,7 @@ impl Server {
                  INSERT INTO users SELECT i, 'user' FROM generate_series(1, 1000) i",
             )
             .unwrap();
-        // As CREATE EXTENSION does, whose files are where packages are installed.
+        // As CREATE EXTENSION, whose files are where packages are installed.
         let script = include_str!("../../place/modules/postgres/sql/split--0.1.sql");
         let script = script.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n");
         server.connect().batch_execute(&script.replace("MODULE_PATHNAME", "split")).unwrap();

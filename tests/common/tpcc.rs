@@ -1,4 +1,4 @@
-//! A throwaway PostgreSQL for runs of TPC-C: the command on it, SQL in its database, its processes.
+//! A throwaway PostgreSQL for runs of TPC-C: the command, SQL in its database, its processes.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -10,18 +10,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A server, and the database `tpcc` in it once something made it.
+/// A server, with the database `tpcc` once a command has created it.
 pub struct Tpcc {
     pub server: ThrowawayServer,
 }
 
 impl Tpcc {
-    /// `None`, said so, where it cannot be made.
+    /// `None`, with a message, if it cannot be created.
     pub fn new() -> Option<Tpcc> {
         ThrowawayServer::new(&["psql"], &["fsync=off", "autovacuum=off"], 1).map(|server| Tpcc { server })
     }
 
-    /// With so many warehouses.
+    /// Loaded with this number of warehouses.
     pub fn loaded(warehouses: u32) -> Option<Tpcc> {
         let tpcc = Tpcc::new()?;
         let warehouses = warehouses.to_string();
@@ -39,7 +39,7 @@ impl Tpcc {
         command
     }
 
-    /// The same by a connection string, as a user.
+    /// The same by a connection string, as `user`.
     pub fn command_as(&self, user: &str, name: &str, arguments: &[&str]) -> Command {
         let mut command = hardmeter();
         command.args(["tpcc", "run", "--connection", &self.connection(user)]);
@@ -59,7 +59,7 @@ impl Tpcc {
         run(&mut self.command(name, arguments))
     }
 
-    /// Begins a run and goes on.
+    /// Starts a run in the background.
     pub fn spawn(&self, name: &str, arguments: &[&str]) -> Child {
         self.command(name, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -73,7 +73,7 @@ impl Tpcc {
         self.server.path(name)
     }
 
-    /// What a statement says in the database of TPC-C.
+    /// The result of a statement in the database of TPC-C.
     pub fn sql(&self, sql: &str) -> String {
         stdout(&succeeded(self.psql("tpcc", sql))).trim().to_owned()
     }
@@ -86,7 +86,7 @@ impl Tpcc {
         run(&mut psql)
     }
 
-    /// Whether there is at least one row for which a condition holds; false while the database or a table is not there.
+    /// Whether a row satisfies a condition; false if the database or a table does not exist.
     pub fn there_is(&self, from_where: &str) -> bool {
         let output = self.psql("tpcc", &format!("SELECT EXISTS (SELECT FROM {from_where})"));
         output.status.success() && stdout(&output).trim() == "t"
@@ -97,15 +97,15 @@ impl Tpcc {
         self.sql("SELECT sum(d_next_o_id - 3001) FROM district").parse().unwrap()
     }
 
-    /// Whether transactions run: there are orders that no load made.
+    /// Whether transactions have run: there are orders besides the load's.
     pub fn is_under_way(&self) -> bool {
         self.there_is("district WHERE d_next_o_id > 3005")
     }
 }
 
-/// Asks a program to end as Ctrl-C does.
+/// Sends a program SIGINT, as Ctrl-C does.
 pub fn interrupt(child: &Child) {
-    // SAFETY: kill takes plain numbers; the child has not been waited for, so that the number is its own.
+    // SAFETY: kill takes plain numbers; the child has not been reaped, so its number is its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
 }
 
@@ -114,7 +114,7 @@ pub fn ended(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// It failed, said this, and did not panic.
+/// Asserts that it failed with this message, without a panic.
 #[track_caller]
 pub fn failed_saying(output: &Output, words: &[&str]) {
     let text = stderr(output);

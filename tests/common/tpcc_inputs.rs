@@ -1,11 +1,11 @@
-//! Inputs of transactions as terminals would enter them, from a seed; more of the rare kinds than TPC-C's mix has.
+//! Inputs of transactions as from terminals, from a seed; more of the rare kinds than in TPC-C's mix.
 
 use hardmeter_tpcc::random::{Part, Stream};
 use hardmeter_tpcc::work::{
     Customer, Delivery, Input, NewOrder, OrderLine, OrderStatus, Payment, StockLevel, MAX_LINES,
 };
 
-/// So many of them, for so many warehouses.
+/// `count` inputs for `warehouses` warehouses.
 pub fn inputs(seed: u64, warehouses: u32, count: usize) -> Vec<Input> {
     let mut stream = Stream::of(seed, Part::Customer, 0);
     (0..count).map(|_| input(&mut stream, warehouses)).collect()
@@ -19,7 +19,7 @@ fn input(stream: &mut Stream, warehouses: u32) -> Input {
             let line_count = stream.uniform(5..=15) as u8;
             let mut all_lines = [OrderLine::default(); MAX_LINES];
             for line in &mut all_lines[..usize::from(line_count)] {
-                // Few items, so that an order has the same one twice now and then.
+                // Few items, so that some orders contain an item twice.
                 line.item = stream.uniform(1..=60);
                 let remote = stream.uniform(1..=20) == 1;
                 line.supply = if remote { stream.uniform(1..=warehouses) } else { warehouse };

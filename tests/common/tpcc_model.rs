@@ -1,4 +1,5 @@
-//! What transactions of TPC-C should leave, worked out row by row in plain data, from the clauses and not from our SQL.
+//! A model of TPC-C's transactions, row by row in plain data, derived from the clauses and not from Hardmeter's
+//! SQL.
 
 use hardmeter_tpcc::text::last_name;
 use hardmeter_tpcc::work::{Customer, Delivery, Input, NewOrder, Outcome, Payment};
@@ -68,7 +69,7 @@ pub struct Model {
     orders: BTreeMap<Key, OrderRow>,
     new_orders: BTreeMap<District, Vec<u32>>,
     lines: BTreeMap<(u32, u32, u32, u32), LineRow>,
-    /// Rows of HISTORY without H_DATE, sorted: it has no key.
+    /// Rows of HISTORY without H_DATE, sorted: the table has no key.
     history: Vec<String>,
 }
 
@@ -98,7 +99,7 @@ impl Row {
 }
 
 impl Model {
-    /// What is there.
+    /// Reads the database.
     pub fn read(query: Query<'_>) -> Model {
         let rows = |sql: &str| query(sql).into_iter().map(|row| Row(row.into_iter()));
         let mut new_orders: BTreeMap<District, Vec<u32>> = BTreeMap::new();
@@ -180,7 +181,7 @@ impl Model {
         }
     }
 
-    /// Does what a transaction should do, and says how it should end.
+    /// Applies a transaction, and returns its expected outcome.
     pub fn apply(&mut self, input: &Input) -> Outcome {
         match input {
             Input::NewOrder(order) => self.order(order),
@@ -203,7 +204,7 @@ impl Model {
         for (at, line) in (1..).zip(order.lines()) {
             let quantity = i64::from(line.quantity);
             let stock = self.stock.get_mut(&(line.supply, line.item)).unwrap();
-            // Ten must be left, or else 91 come in.
+            // At least ten must be left; otherwise 91 are added.
             stock.quantity -= quantity;
             if stock.quantity < 10 {
                 stock.quantity += 91;
@@ -317,7 +318,7 @@ impl Model {
         same(&kept(&left.new_orders), &kept(&self.new_orders), what, "NEW-ORDER");
         let pairs: BTreeMap<usize, &String> = left.history.iter().enumerate().collect();
         same(&pairs, &self.history.iter().enumerate().collect(), what, "HISTORY");
-        // S_DIST_xx of the order's district, of the supplying warehouse: too many columns to carry along.
+        // S_DIST_xx of the order's district, of the supplying warehouse: computed, since the columns are many.
         let district = (1..=10).map(|d| format!("WHEN {d} THEN s_dist_{d:02} ")).collect::<String>();
         let wrong = query(&format!(
             "SELECT count(*), count(*) FILTER (WHERE ol_dist_info IS DISTINCT FROM CASE ol_d_id {district} END)
@@ -337,7 +338,7 @@ fn history(query: Query<'_>) -> Vec<String> {
     rows
 }
 
-/// Compares and names the first row that differs: a whole table is too much to read.
+/// Compares, and names the first row that differs: a whole table would be too much to read.
 fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     left: &BTreeMap<K, V>,
     model: &BTreeMap<K, V>,

@@ -1,4 +1,4 @@
-//! The transactions of TPC-C in the plainest SQL, and the same with a fault each: they test the tests of clause 3.
+//! The transactions of TPC-C in plain SQL, and each with a fault: they test the tests of clause 3.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -8,12 +8,12 @@ use hardmeter_tpcc::acid::{LastOrder, Ways};
 use hardmeter_tpcc::work::{Customer, Delivery, Kind, NewOrder, OrderStatus, Payment};
 use hardmeter_tpcc::TpccError;
 
-/// What is wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// New-Order reads D_NEXT_O_ID, and takes its lock later.
     ReadsNextOrderWithoutLock,
-    /// New-Order reads each price when it comes to its line.
+    /// New-Order reads each price at its line.
     ReadsPricesOneByOne,
     /// Payment reads C_BALANCE, reckons, and writes what it reckoned.
     ReckonsBalanceItself,
@@ -21,9 +21,9 @@ pub enum Fault {
     ForgetsHistory,
     /// Delivery has nothing that a New-Order would wait for.
     DeliversWithoutLock,
-    /// Order-Status reads what is committed by now, each time anew.
+    /// Each statement of Order-Status reads its own snapshot.
     LooksWithoutSnapshot,
-    /// What a transaction does first is committed before the rest.
+    /// The first change of a transaction is committed before the rest.
     CommitsHalfway,
 }
 

@@ -1,4 +1,4 @@
-//! A throwaway Apache with mod_split, PHP with its extensions where wanted, and a client that asks it.
+//! A throwaway Apache with mod_split, optional PHP with its extensions, and an HTTP client.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -27,14 +27,14 @@ pub struct Web {
     server: Option<WebServer>,
 }
 
-/// Where `make build-place` leaves what servers load.
+/// The modules' path after `make build-place`.
 fn built(object: &str) -> PathBuf {
     let default = || tests_folder().join("../build/place");
     std::env::var_os("HARDMETER_PLACEMENT").map_or_else(default, PathBuf::from).join(object)
 }
 
 impl Web {
-    /// `None`, said so, where something is not there.
+    /// `None`, with a message, if anything is missing.
     pub fn new(pages: &[(&str, &str)]) -> Option<Web> {
         if let Some(object) = ["apache/mod_split.so"].iter().find(|object| !built(object).exists()) {
             eprintln!("skipped: {} is not there; make build-place builds it", built(object).display());
@@ -64,7 +64,7 @@ impl Web {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     }
 
-    /// Starts it, with directives of the test's own. `false`, said so, where Apache or PHP is not installed.
+    /// Starts it, with the test's directives. `false`, with a message, if Apache or PHP is not installed.
     pub fn start(&mut self, mpm: Mpm, php: Php, account: Option<Account>, directives: &[&str]) -> bool {
         let Some(setup) = self.setup(mpm, php, account, directives) else { return false };
         self.server = Some(WebServer::start(&self.folder(), &setup, &|_| {}).unwrap());
@@ -105,7 +105,7 @@ impl Web {
         Some(setup)
     }
 
-    /// A copy that the server's account can reach, wherever the build folder lies.
+    /// A copy that the server's account can read, wherever the build folder is.
     pub fn object(&self, object: &str) -> PathBuf {
         let to = self.objects().join(Path::new(object).file_name().unwrap());
         fs::copy(built(object), &to)
@@ -114,7 +114,7 @@ impl Web {
         to
     }
 
-    /// Starts it, learns by that how it is configured, and ends it.
+    /// Starts it to check its configuration, and stops it.
     pub fn configure(&mut self, mpm: Mpm, php: Php, directives: &[&str]) -> bool {
         let started = self.start(mpm, php, None, directives);
         if started {
@@ -157,7 +157,7 @@ impl Web {
         ServerFolder::new(self.temporary.path().join("web"))
     }
 
-    /// The application's segment, as the analyzer opens it.
+    /// The application's segment, opened as the analyzer does.
     pub fn application(&self, app: AppId) -> Application {
         let path = self.segments().join(format!("app-{app}.segment"));
         Application::open(&path, app)
@@ -168,7 +168,7 @@ impl Web {
         self.application(app).snapshot().unwrap().snapshot
     }
 
-    /// How many requests of each kind were counted; files without the folder's name.
+    /// Number of counted requests of each kind; files without the folder's name.
     pub fn counts(&self, app: AppId) -> BTreeMap<String, u64> {
         let folder = format!("{}/", self.documents().display());
         let name = |kind: &KindSnapshot| kind.label.strip_prefix(&folder).unwrap_or(&kind.label).to_owned();
@@ -178,7 +178,7 @@ impl Web {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Waits until that is what was counted: the last request may just be ending. Then it must stay so.
+    /// Waits until these are the counts, since the last request may just be ending. Then they must not change.
     pub fn expect_counts(&self, app: AppId, expected: &[(&str, u64)]) {
         let expected: BTreeMap<String, u64> =
             expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
@@ -191,7 +191,7 @@ impl Web {
         assert_eq!(self.counts(app), expected, "{}", self.server().log_tail());
     }
 
-    /// One request on a connection of its own: status and body.
+    /// One request on a separate connection: status and body.
     pub fn get(&self, path: &str) -> (u16, String) {
         let answer = Connection::new(self.address()).get(path);
         (answer.status, answer.text())
@@ -210,7 +210,7 @@ fn open(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A connection that is kept.
+/// A kept connection.
 pub struct Connection {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
@@ -261,7 +261,7 @@ impl Connection {
         self.stream.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads so much of whatever comes.
+    /// Reads this number of bytes.
     pub fn read(&mut self, bytes: usize) {
         let mut buffer = vec![0; bytes];
         self.stream.read_exact(&mut buffer).unwrap();

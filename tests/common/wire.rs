@@ -1,4 +1,4 @@
-//! A throwaway PostgreSQL, transactions of a few lines, and who drives them: for tests of the driver's own protocol.
+//! A throwaway PostgreSQL, scripted transactions, and a driver of them: for tests of the driver's own protocol.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that has to happen.
+/// Time limit for events that must occur.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The server, which ends with the test.
@@ -26,7 +26,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `None`, said so, where it cannot be made.
+    /// `None`, with a message, if it cannot be created.
     pub fn new() -> Option<Server> {
         let programs = match Programs::find(Engine::Postgres, &ProgramsWanted::default()) {
             Ok(programs) => programs,
@@ -68,19 +68,19 @@ impl Server {
         self.cluster.state().socket_folder.clone()
     }
 
-    /// A target by a connection string; the host and the database are given.
+    /// A target by a connection string; the host and the database are set.
     pub fn target_of(&self, more: &str) -> Target {
         let folder = self.socket_folder();
         Target::parse(&format!("host={} dbname=postgres {more}", folder.display())).unwrap()
     }
 
-    /// Puts lines before all others of pg_hba.conf.
+    /// Inserts lines at the start of pg_hba.conf.
     pub fn let_in(&self, lines: &str) {
         let path = self.cluster.folder().data().join("pg_hba.conf");
         let others = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{lines}\n{others}")).unwrap();
         self.sql("SELECT pg_reload_conf()");
-        // The postmaster reads it when it comes to it; its own view says what it would read.
+        // The postmaster reads it with a delay; its view shows the file's present contents.
         poll("the new pg_hba.conf", || {
             let first = lines.split_whitespace().nth(2).unwrap_or_default();
             self.sql("SELECT user_name[1] FROM pg_hba_file_rules ORDER BY line_number LIMIT 1") == first
@@ -94,7 +94,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn poll(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -107,7 +107,7 @@ type Begin = fn(&Input, &mut Requests<'_>);
 type Reply = fn(usize, &Input, &Replies<'_>, &mut Requests<'_>) -> Result<Step, Unexpected>;
 type Refused = fn(&Refusal) -> Option<Outcome>;
 
-/// Scripts of a test: `reply` is told which round trip was answered, from 1.
+/// Scripts of a test: `reply` gets the number of the answered round trip, from 1.
 #[derive(Clone)]
 pub struct Plan {
     pub statements: Vec<StatementText>,
@@ -123,7 +123,7 @@ impl Plan {
         Plan { statements, settings: "", begin, reply, refused: |_| None }
     }
 
-    /// Open, on so many connections.
+    /// Opens it with this number of connections.
     pub fn open(self, target: Target, connections: u32) -> Driven {
         let clock = Clock::start();
         let backend = PostgresBackends::new(target, self).open(connections, clock);
@@ -176,7 +176,7 @@ impl Script for Going {
     }
 }
 
-/// Work that carries a number: the warehouse.
+/// Work identified by a number: the warehouse.
 pub fn work(number: u32) -> Work {
     let input = Input::StockLevel(StockLevel { warehouse: number, district: 1, threshold: 10 });
     Work { terminal: TerminalId(number), input, due: Micros::ZERO, entered: Micros::ZERO }
@@ -193,7 +193,7 @@ impl Driven {
         self.backend.submit(ConnectionId(connection), work(number), self.clock.now());
     }
 
-    /// Waits until so many are done.
+    /// Waits until `count` are done.
     pub fn wait_for(&mut self, count: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! A capture of Arm SPE, as `perf record -e arm_spe//` writes it, in every view that memory samples have.
+//! A capture of Arm SPE from `perf record -e arm_spe//`, in every view of memory samples.
 
 #[path = "../../ground/samples/tests/common/spe.rs"]
 mod spe;
@@ -8,14 +8,14 @@ use super::{counts, json, pairs, text};
 use spe::{load, trace, Operation, SpeCapture, EVENT, PERIOD, TICK};
 use std::path::Path;
 
-/// What the capture's trace holds, on two CPUs, in the thread "worker" of the process "server":
+/// The contents of the capture's trace, on two CPUs, in the thread "worker" of the process "server":
 ///
 /// ```text
 ///               loads  served by   latency   line of data
 ///  hot_routine    6    DRAM          300     six lines
 ///  hot_routine    1    L1              4     one line
 ///  cold_routine   2    L2             14     one line
-///  cold_routine   1    store           9     the same line; who served it, no Neoverse tells
+///  cold_routine   1    store           9     the same line; no Neoverse records the source
 ///  main           3    branches        1     none
 /// ```
 fn made(bench: &Bench) -> Option<String> {
@@ -60,7 +60,7 @@ fn arm_spe_is_reported_as_other_memory_samples_are() {
         counts(&by_routine, "routine"),
         pairs(&[("hot_routine", 7), ("cold_routine", 3), ("main", 3)])
     );
-    // Each sample stands for as many operations as lie between two.
+    // Each sample stands for the operations between two samples.
     assert_eq!(by_routine["tables"][0]["rows"][0]["events"].as_u64(), Some(7 * PERIOD));
     let by_level = report("level");
     assert_eq!(

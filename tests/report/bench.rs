@@ -31,7 +31,7 @@ pub fn hardmeter(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hardmeter")).args(arguments).output().unwrap()
 }
 
-/// A recorded capture of the research; `None`, said so, where it is not at hand.
+/// A recorded capture of the fixtures; `None`, with a message, if it is missing.
 pub fn fixture(name: &str) -> Option<String> {
     let shared = std::env::var_os("HARDMETER_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"));
@@ -58,11 +58,11 @@ int main(void) {
 }
 ";
 
-/// Compiles the program; `None`, said so, where there is no C compiler.
+/// Compiles the program; `None`, with a message, without a C compiler.
 pub fn compiled(bench: &Bench) -> Option<String> {
     let (source, program) = (bench.path("program.c"), bench.path("program"));
     std::fs::write(&source, PROGRAM).unwrap();
-    // No position-independent code: addresses in the file are those of the process, easy to follow by hand.
+    // No position-independent code: addresses in the file equal those of the process.
     let options = ["-O1", "-g", "-fno-omit-frame-pointer", "-no-pie", "-fno-pie", "-o", &program, &source];
     match Command::new("cc").args(options).status() {
         Ok(status) => {
@@ -76,7 +76,7 @@ pub fn compiled(bench: &Bench) -> Option<String> {
     }
 }
 
-/// What [`made_capture`] holds.
+/// The contents of [`made_capture`].
 pub struct Made {
     pub events: [&'static str; 2],
     pub period: u64,
@@ -133,7 +133,7 @@ pub fn made_capture(bench: &Bench) -> Option<String> {
     Some(path)
 }
 
-/// A capture that nobody's misses went into.
+/// A capture without samples.
 pub fn capture_without_samples(bench: &Bench) -> String {
     let path = bench.path("none.data");
     let events = MADE.events.map(|name| event(name, if name == "l1d-miss" { 1 } else { 2 }));
@@ -203,8 +203,8 @@ pub fn symbol(program: &str, name: &str) -> Option<u64> {
     Some(u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap())
 }
 
-/// Records the program with perf's timer. Gives the capture, perf's own first row (symbol, percent) and its number of
-/// samples; `None`, said so, where perf cannot record.
+/// Records the program with perf's timer. Returns the capture, perf's first row (symbol, percent) and its number of
+/// samples; `None`, with a message, if perf cannot record.
 pub fn recorded_capture(bench: &Bench) -> Option<(String, (String, String), u64)> {
     let (program, capture) = (compiled(bench)?, bench.path("live.data"));
     let record = ["record", "-q", "-e", "cpu-clock", "-F", "999", "-g", "-o", &capture, &program];
@@ -236,7 +236,7 @@ pub fn folded_total(folded: &str) -> u64 {
     folded.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// `go tool pprof -top`; `None`, said so, where Go is not installed.
+/// `go tool pprof -top`; `None`, with a message, if Go is not installed.
 pub fn pprof_top(profile: &str, sample_index: &str) -> Option<String> {
     let option = format!("-sample_index={sample_index}");
     match Command::new("go").args(["tool", "pprof", "-top", &option, profile]).output() {

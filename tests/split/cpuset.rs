@@ -1,11 +1,11 @@
-//! A cpuset of a test's own: a cgroup (version 1 or 2) beneath the one in which the test runs.
+//! A cpuset for a test: a cgroup (version 1 or 2) below the test's own.
 
 use hardmeter_split::model::CpuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// It is taken away when the test ends; whoever is in it has ended by then.
+/// It is removed when the test ends; its processes have ended by then.
 pub struct Cpuset {
     folder: PathBuf,
     parent: PathBuf,
@@ -13,7 +13,7 @@ pub struct Cpuset {
 }
 
 impl Cpuset {
-    /// One of these processors, or what stands in the way.
+    /// One with these processors, or the reason why not.
     pub fn new(cpus: &CpuSet) -> Result<Cpuset, String> {
         let (parent, second) = parent().ok_or("no cgroup with the cpuset controller is mounted")?;
         let folder = parent.join(format!("hardmeter-split-{}", std::process::id()));
@@ -48,7 +48,7 @@ impl Drop for Cpuset {
         if self.delegated {
             let _ = fs::write(self.parent.join("cgroup.subtree_control"), "-cpuset");
         }
-        // A moment passes until the kernel is done with those that were within.
+        // The kernel may need a moment after the last process.
         for _ in 0..400 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -58,7 +58,7 @@ impl Drop for Cpuset {
     }
 }
 
-/// The cgroup in which this process is, of the hierarchy that has the controller; and whether that is of version 2.
+/// The cgroup of this process in the hierarchy with the controller; and whether that is of version 2.
 fn parent() -> Option<(PathBuf, bool)> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let (mount, second) = mounts.lines().find_map(|line| {

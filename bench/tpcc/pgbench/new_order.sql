@@ -1,4 +1,5 @@
--- Ten lines, items in ascending order and from home, so that locks are taken in the order that the procedure wants.
+-- Ten lines, items in ascending order and from the home warehouse, so that locks are taken in the procedure's
+-- order.
 \set warehouse random(1, :warehouses)
 \set district random(1, 10)
 \set customer random(1, 3000)

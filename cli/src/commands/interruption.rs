@@ -31,7 +31,7 @@ pub(super) fn watch(stop: impl Fn() + Send + 'static) {
 /// Whether a signal is ignored, as after nohup; then it stays ignored.
 fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: with a null pointer for the new action sigaction only tells the present one.
+    // SAFETY: with a null pointer for the new action sigaction only reads the present one.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init().sa_sigaction == libc::SIG_IGN

@@ -316,7 +316,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
     }
     if let Some(complaint) = recorded.status.and_then(command_complaint) {
         eprintln!("hardmeter: the command {complaint}");
-        // If the recorder stopped it, it did not fail by itself.
+        // If the recorder stopped it, its exit status is not a failure of the command.
         if recorded.ending == Ending::Command {
             outcome = Outcome::Partial;
         }

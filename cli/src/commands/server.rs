@@ -146,7 +146,7 @@ fn run_start(start: &Start, spinner: &Spinner) -> Result<Outcome, CommandError> 
     let progress = |what: &str| spinner.say(what);
     let find = || Programs::find(engine, &wanted);
     let mut cluster = Cluster::open_or_create(&folder, find, &progress)?;
-    // Select programs anew only on request; otherwise a server keeps those that created it.
+    // Select programs again only on request; otherwise a server keeps those that created it.
     let asked = wanted.version.is_some() || wanted.debug || wanted.folder.is_some();
     let options = StartOptions {
         patience: Some(Duration::from_secs(start.timeout)),

@@ -121,7 +121,7 @@ pub struct Machine {
 /// Why a machine description cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The text is no TOML of the right form.
+    /// The text is not valid TOML, or not a machine model.
     #[error("{origin}: {detail}\n  remedy: the form is documented in docs/measure.md, \"Machine models\"")]
     Syntax {
         /// File or name.

@@ -145,7 +145,7 @@ impl Capture {
         self.reader.sidecar()?.latency
     }
 
-    /// By what its views rank, unless they are asked otherwise: by time where it is known what each sample cost.
+    /// The default order of its views: by time if the cost of each sample is known.
     pub(crate) fn ranks_by(&self) -> SortBy {
         match self.latency_kind() {
             Some(LatencyKind::Exposed) => SortBy::TotalLatency,

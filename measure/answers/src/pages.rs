@@ -78,7 +78,7 @@ pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
 ///
 /// # Errors
 ///
-/// [`RelationError`] if there is no relation of that name, or several of that name in different schemas.
+/// [`RelationError`] if no relation has that name, or several in different schemas have it.
 pub fn find_relation<'r>(wanted: &str, relations: &'r [Relation]) -> Result<&'r Relation, RelationError> {
     const SHOWN: usize = 10;
     let listed = |found: &[&Relation]| {

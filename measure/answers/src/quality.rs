@@ -98,7 +98,7 @@ impl AddressGrades {
         Share { count: self.agree, total: self.agree + self.disagree }
     }
 
-    /// All that were looked at.
+    /// The number of samples examined.
     pub fn total(&self) -> u64 {
         self.agree + self.overwritten + self.disagree + self.not_computable.values().sum::<u64>()
     }

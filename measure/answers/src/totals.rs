@@ -117,7 +117,7 @@ pub struct NamedShare {
     pub named: u64,
     /// User-mode samples in a routine without a name ("static function in postgres").
     pub nameless: u64,
-    /// All user-mode samples looked at.
+    /// All user-mode samples examined.
     pub user_samples: u64,
 }
 

@@ -30,7 +30,7 @@
  *
  * Compromises: a copy out of date leaves its set as the oldest line does, where a
  * processor fills an invalid way first; code is not watched; of 131,072 contended
- * lines the oldest is forgotten, and is then noticed anew.
+ * lines the oldest is forgotten, and is then detected again.
  */
 #ifndef HM_COHERENCE_H
 #define HM_COHERENCE_H

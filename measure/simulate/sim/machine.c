@@ -5,7 +5,7 @@
  *
  *   init_state   raw ── become_ready ──> by a pid ── lay_out ──> ready, or impossible
  *                                          │ the pid is gone
- *                                          └──> by another pid, which begins anew
+ *                                          └──> by another pid, which starts empty
  *
  * Invariants:
  *  1. One process lays the machine out; the others wait, and check that it is alive.

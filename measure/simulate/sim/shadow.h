@@ -45,7 +45,7 @@ static inline uint32_t *hm_shadow_bucket(const struct hm_shadow *shadow, uint32_
 }
 
 /* Records an access; returns 1 if the fully associative cache held the line. `real` is the
- * shadowed cache, which is asked for its recently used lines. */
+ * shadowed cache, which supplies its recently used lines. */
 int hm_shadow_access(struct hm_shadow *shadow, const struct hm_cache *real, uint32_t line);
 
 #endif

@@ -18,8 +18,8 @@
  * The sum over all misses is the time the core stood still.
  *
  *   load         the reorder window; waits for the load that its address came from (below)
- *   store        waits in the store buffer: the window is as many instructions as bring so many
- *                stores, at this program's rate
+ *   store        waits in the store buffer: the window is the number of instructions that
+ *                execute as many stores, at this program's rate
  *   locked       waits for all before it, and all behind it wait for it: no window
  *   fetch        nothing is begun meanwhile: no window
  *

@@ -4,7 +4,7 @@
  *
  * A rule names addresses of the server's first process.  Here they may be
  * anything: not mapped in this process, or, before the server has set itself up,
- * full of garbage.  So every address is asked for before it is read, lengths are
+ * full of garbage.  So every address is tested before it is read, lengths are
  * bounded, and what cannot be read is silently left out.
  */
 #include "state.h"

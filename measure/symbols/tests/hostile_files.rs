@@ -1,4 +1,4 @@
-//! Malformed files: bytes of a small program are changed pseudo-randomly, and every question is asked. Answers may
+//! Malformed files: bytes of a small program are changed pseudo-randomly, and every query is made. Answers may
 //! be incomplete; a panic or an endless loop fails the test.
 
 mod common;

@@ -32,7 +32,7 @@ const SAMPLES: [(u32, u64, u64, u64, u8); 8] = [
     (10, 0x4000, 15, 8, 1),
     // After the last look: not sure.
     (11, 0x2048, 50, 0, 1),
-    // Of another program: no fact is told of it.
+    // A sample of another program, about which no fact is recorded.
     (99, 0x0048, 15, 0, 1),
 ];
 

@@ -9,13 +9,12 @@
  *   struct part persistent *first = p3l_root(store, "first");
  *   first->to[0]->id = 7;                             // checked when read, marked before written
  *
- * A pointer to a persistent type is checked where it is loaded, from any memory, and what
- * is written by way of it is marked. Other pointers are as ever: so a persistent pointer has to be
- * cast to become a plain one, and clang tells where. The functions of p3l.h are taken by macros of
- * their names that do this.
+ * A pointer to a persistent type is checked where it is loaded, from any memory, and writes through
+ * it are marked. Other pointers are unchanged: so a persistent pointer must be cast to become a
+ * plain one, and clang reports where. Macros with the names of p3l.h's functions do this.
  *
  * For C. C++ has no methods, constructors or references on other address spaces: use p3l.hpp, or
- * p3l-clang++ --p3l=orthogonal, with which `persistent` means nothing.
+ * p3l-clang++ --p3l=orthogonal, with which `persistent` has no effect.
  */
 #ifndef P3L_QUALIFIER_H
 #define P3L_QUALIFIER_H
@@ -33,8 +32,8 @@
 
 /*
  * Describes T to the library under the name `identifier` (P3L_TYPE, p3l.h): the plugin finds the
- * pointers automatically, in nested structs and arrays, too. A union that has a persistent pointer may
- * have nothing else; the compiler says so.
+ * pointers automatically, in nested structs and arrays, too. A union with a persistent pointer
+ * may contain nothing else; the compiler reports others.
  */
 #define P3L_PERSISTENT(identifier, T, version) P3L_PERSISTENT_UPGRADED(identifier, T, version, NULL)
 
@@ -50,18 +49,18 @@
   __attribute__((constructor)) static void p3l_register_##identifier(void) {                    \
     p3l_register_type(&p3l_type_of_##identifier);                                               \
   }                                                                                             \
-  _Static_assert(sizeof(T) > 0, "a type has a size") /* takes the semicolon */
+  _Static_assert(sizeof(T) > 0, "a type has a size") /* consumes the semicolon */
 /* clang-format on */
 
 /* Read by the plugin, never called. */
 int p3l_describe_member(const char *format, ...);
 
-/* A function that moves surrogates about as they are: one that upgrades objects (p3l_upgrade), one
- * that compares slots. Nothing is checked or marked in it. */
+/* A function that copies surrogates unchanged: one that upgrades objects (p3l_upgrade), one that
+ * compares slots. Nothing is checked or marked in it. */
 #define P3L_UNCHECKED __attribute__((annotate("p3l.unchecked"), noinline))
 
 #if !defined(P3L_ORTHOGONAL) && !defined(__cplusplus)
-/* p3l.h for pointers with the qualifier. The casts are what the qualifier asks for everywhere. */
+/* p3l.h for qualified pointers, with the casts that the qualifier requires. */
 #define p3l_root(store, name) ((void persistent *)p3l_root((store), (name)))
 #define p3l_set_root(store, name, object) p3l_set_root((store), (name), (void *)(object))
 #define p3l_allocate(store, type, count, near) \

@@ -1,5 +1,6 @@
 #!/bin/sh
-# ir.sh OPT FILECHECK PLUGIN FILE: runs the passes that FILE's RUN line names, compares with its CHECKs.
+# ir.sh OPT FILECHECK PLUGIN FILE: runs the passes named in FILE's RUN line and compares the output with its
+# CHECK lines.
 set -eu
 opt=$1 filecheck=$2 plugin=$3 file=$4
 run=$(sed -n 's/^; RUN: //p' "$file")

@@ -12,7 +12,7 @@ int64_t PROBE(loop)(link part, long n) {
   return sum;
 }
 
-/* Loads of pointers side by side: one vector load, to a vectoriser. */
+/* Adjacent loads of pointers: a vectoriser makes them one vector load. */
 int64_t PROBE(gather)(link part, long n) {
   link persistent *row = part->to;
   int64_t sum = 0;
@@ -21,7 +21,7 @@ int64_t PROBE(gather)(link part, long n) {
   return sum;
 }
 
-/* Two loads and two stores side by side: what the SLP vectoriser looks for. */
+/* Two adjacent loads and two adjacent stores: the pattern of the SLP vectoriser. */
 int64_t PROBE(pairs)(link part, long n) {
   link left = part->pair.left, right = part->pair.right;
   part->pair.left = right;
@@ -126,7 +126,7 @@ int64_t PROBE(selects)(link part, long n) {
   return chosen->x + (*slot)->x;
 }
 
-/* Surrogates may lie anywhere, as long as they are checked when they are loaded. */
+/* Surrogates may be stored anywhere, provided that they are checked when they are loaded. */
 int64_t PROBE(copies)(link part, long n) {
   link links[3];
   memcpy(links, (const void *)part->to, sizeof links);

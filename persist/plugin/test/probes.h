@@ -1,4 +1,4 @@
-/* A graph of 64 parts, and functions that read and change it in ways that compilers like to transform. */
+/* A graph of 64 parts, and functions that read and change it in ways that compilers transform. */
 #ifndef PROBES_H
 #define PROBES_H
 
@@ -37,7 +37,8 @@ struct part {
 
 #define PARTS 64
 
-/* Each takes a part and a small number, and returns something that depends on what it has seen. */
+/* Each function takes a part and a small number and returns a value that depends on everything
+ * it read. */
 /* clang-format off */
 #define EACH_PROBE(X)                                                                             \
   X(loop) X(gather) X(pairs) X(unions) X(atomics) X(exchanges) X(struct_copy) X(struct_argument)  \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# probes.sh P3L_CLANG FOLDER MODE [FLAG ...]: compiles the probes with the plugin and without, runs both.
-# MODE missed: the plugin is left out where the program counts on it, and the program must trap.
+# probes.sh P3L_CLANG FOLDER MODE [FLAG ...]: compiles the probes with the plugin and without, runs both. MODE
+# missed: the program is compiled without the plugin and must trap.
 set -eu
 clang=$1 folder=$2 mode=$3
 shift 3

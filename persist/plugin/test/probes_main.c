@@ -1,10 +1,11 @@
 /*
- * Runs each probe as the plugin compiled it on a graph in which every slot holds a surrogate, and as a
- * plain compiler did on one in which every slot holds an address. Both must return the same and leave
- * the same graph. The library is replaced by one that counts and takes notes:
+ * Runs each probe as the plugin compiled it on a graph in which every slot holds a surrogate, and
+ * as a plain compiler did on one in which every slot holds an address. Both must return the same
+ * and leave the same graph. The runtime is replaced by a library that counts the calls and records
+ * the marks. It detects:
  *
- *  - a check that is missing: the surrogate is used as an address, which traps;
- *  - a mark that is missing: a card has changed that was not marked.
+ *  - a missing check: the surrogate is used as an address, which traps;
+ *  - a missing mark: a card changed that was not marked.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -113,7 +114,7 @@ static void run(const char *name, probe checked, probe plain, unsigned from, lon
   take(after);
   if (found != told) fail(name, n, "returns, instead of", found, told);
   if (memcmp(after, expected, REGION_BYTES) != 0) fail(name, n, "leaves another graph", 0, 0);
-  /* Of one round, a loop uses only what it was given. */
+  /* A loop must use only pointers that were checked in the same round. */
   if (swizzled == swizzled_before && n > 1) fail(name, n, "checked nothing", 0, 0);
   for (uint64_t at = 0; at < REGION_BYTES; at++)
     if (before[at] != after[at] && !cards[at >> P3L_CARD_SHIFT]) {

@@ -1,6 +1,6 @@
 /*
- * The library itself below a program that the plugin compiled: a ring of 5000 parts, written, read
- * after opening again, changed, aborted, changed, by nothing but pointers and assignments.
+ * Tests the runtime with a compiled program: a ring of 5000 parts is written, read after
+ * reopening, changed, aborted and changed again, with pointers and assignments only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void create(p3l_store *store) {
   must(p3l_commit(store, &error));
 }
 
-/* Around once: of each part its number, and that of the one across. */
+/* Walks the ring once and sums each part's number and the number of the part across. */
 static int64_t sum(p3l_store *store) {
   link first = p3l_root(store, "first"), part = first;
   int64_t result = 0;
@@ -107,7 +107,8 @@ int main(int count, char **arguments) {
   const char *path = arguments[1];
   p3l_store *store = open_store(path);
   create(store);
-  /* Numbers 0 to 4999; the parts across are all even ones twice: both sum up alike but for that. */
+  /* The numbers are 0 to 4999. The parts across have each even number twice, so the two sums
+   * differ by 2500. */
   int64_t numbers = (int64_t)PARTS * (PARTS - 1) / 2;
   int64_t even = 2 * (numbers - PARTS / 2) / 2;
   expect("as created", sum(store), 3 * numbers + even);
@@ -128,7 +129,7 @@ int main(int count, char **arguments) {
   change(store, 1);
   must(p3l_commit(store, &error));
   int64_t changed = sum(store);
-  /* 7, 70..79, 700..799: their names have a 7 behind "part ". */
+  /* 7, 70..79, 700..799: the names that have a 7 after "part ". */
   expect("committed, names", crossed(store), 111);
   must(p3l_close(store, &error));
 

@@ -1,4 +1,5 @@
-/* What P3L_PERSISTENT finds out; types.sh compares what this prints with what stands below. */
+/* Prints the types that P3L_PERSISTENT describes; types.sh compares the output with the comment
+ * at the end. */
 #include <stdio.h>
 
 #include "p3l_qualifier.h"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# types.sh P3L_CLANG FOLDER: types that P3L_PERSISTENT describes, and those that it refuses.
+# types.sh P3L_CLANG FOLDER: tests the types that P3L_PERSISTENT describes and those that it refuses.
 set -eu
 clang=$1 folder=$2
 here=$(dirname "$(readlink -f "$0")")
@@ -37,7 +37,7 @@ refused UNKNOWN_LENGTH 'rest is an array of pointers without a length'
 compile -DPLAIN_POINTER -c -o types.o 2>messages
 grep -q 'struct part::plain is a plain pointer' messages || { cat messages >&2; exit 1; }
 
-# Without the plugin: says so, and does not link.
+# Without the plugin the compiler prints a message and the program does not link.
 if compile --p3l=off -c -o types.o 2>messages; then echo 'the header works without the plugin' >&2; exit 1; fi
 grep -q 'compile with p3l-clang' messages
 if compile --p3l=off -DP3L_QUALIFIED -o types 2>messages; then echo 'it links without the plugin' >&2; exit 1; fi

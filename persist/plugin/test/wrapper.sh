@@ -1,5 +1,5 @@
 #!/bin/sh
-# wrapper.sh P3L_CLANG FOLDER: what p3l-clang passes on, and what it says.
+# wrapper.sh P3L_CLANG FOLDER: tests the arguments that p3l-clang passes on and its messages.
 set -eu
 clang=$1 folder=$2
 here=$(dirname "$(readlink -f "$0")")
@@ -13,7 +13,7 @@ test -e "$("$clang" --p3l-plugin)" || fail '--p3l-plugin'
 if "$clang" --p3l=most x.c 2>messages; then fail 'takes any mode'; fi
 grep -q 'remedy: --p3l=qualified' messages || fail 'no remedy'
 
-# Arguments with blanks and quotes arrive as they are; no words of ours are left over at any stage.
+# Arguments with blanks and quotes are passed unchanged; p3l-clang's own options are removed at every stage.
 cat >'a file.c' <<'END'
 #include <stdio.h>
 int main(void) { return puts(TEXT) < 0; }

@@ -84,7 +84,7 @@ static void decide_all(char *segment, const struct wanted *wanted, int wanteds,
   atomic_store(&header->heartbeat_ns, now_ns());
 }
 
-/* NULL: not there yet, or not one of ours. */
+/* NULL: it does not exist yet, or is not a segment of libsplit. */
 static char *map_segment(const char *directory, unsigned app) {
   char path[4096];
   struct stat status;

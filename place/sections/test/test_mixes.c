@@ -50,7 +50,7 @@ static void another_cache_has_other_sizes(void **state) {
   mix_balance(&f, alone); /* is not balanced */
   assert_true(f.first_share == 0.15);
   struct mix c = mix_for(mix_of("C"), MIX_L2_KILOBYTES);
-  mix_balance(&c, alone); /* one of the first takes as long as three of the second */
+  mix_balance(&c, alone); /* one request of the first kind takes as long as three of the second */
   assert_true(c.first_share == 0.25);
 }
 
@@ -67,7 +67,7 @@ static void quantiles_are_right_to_a_thirtysecond(void **state) {
     const uint64_t found = latencies_quantile(&latencies, expected[i].share);
     assert_in_range(found, expected[i].ns, expected[i].ns + expected[i].ns / 32 + 32);
   }
-  /* As many again that took no time, and one that took an hour. */
+  /* Adds 1000 requests of no time, and one of an hour. */
   for (int i = 0; i < 1000; i++) latencies_add(&more, 0);
   latencies_merge(&more, &latencies);
   assert_int_equal(more.count, 2000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
  *
- * The comment at the end, and nothing else, tells the origin.
+ * Tests that only a comment at the end sets the origin.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "origin.h"
 
-/* What is found, as text; "": nothing. */
+/* The origin found, as text; "": none. */
 static const char *found(const char *text) {
   static char copy[SQL_ORIGIN_LENGTH + 1];
   const char *origin = NULL;
@@ -57,7 +57,7 @@ static void nothing_else_is(void **state) {
   };
   (void)state;
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_string_equal(found(none[i]), "");
-  /* A comment so long that its beginning is not looked at. */
+  /* A comment so long that its beginning is not read. */
   char text[2000];
   memset(text, 'x', sizeof text);
   memcpy(text, "/*split_id='1.2',y='", 20);

@@ -94,7 +94,7 @@ static void no_more_than_asked_for(void **state) {
   assert_int_equal(sql_tables(many, sizeof many - 1, tables, 0), 0);
 }
 
-/* Whatever the bytes are, names lie within them. */
+/* For arbitrary bytes, all names lie within the text. */
 static void any_bytes(void **state) {
   static const char *const words[] = {"from", "select", "(", ")",      ",",     ".",
                                       "`",    "update", "t", "insert", "into",  "?",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random queries over random tables: the same rows with ccopt as without.
+"""Compares the rows of random queries over random tables with and without ccopt.
 
     plan/test/differential/run [--seed N] [--seconds N | --rounds N] [--round N] [...]
 
@@ -8,8 +8,9 @@ where ccopt plans as its costs say; `force`, with ccopt.force and random setting
 snapshot, while another session updates, deletes and vacuums. Answers are compared as multisets of what is printed, as
 lists where the query has an order. `--seed N --round R` repeats one round exactly.
 
-A difference is shrunk by leaving out parts of the query, and printed with its seed, settings, plan and rows. The share of
-queries with each of our nodes in the plan is printed, and must be above a floor: else this would prove nothing.
+A difference is shrunk by leaving out parts of the query, and printed with its seed, settings, plan and rows. The
+share of queries with each of ccopt's nodes in the plan is printed, and must be above a minimum, without which the
+test would prove nothing.
 """
 
 import argparse
@@ -24,8 +25,8 @@ import queries
 import tables
 from libpq import Connection, ConnectionLost, SqlError
 
-# Share of the `force` queries whose plan has the node, at least. Below, the test has lost its subject. Over many seeds it is
-# 92, 84, 26, 45, 26 and 3 per cent.
+# The minimum share of the `force` queries whose plan has the node. Below it the test no longer exercises the node.
+# Over many seeds the shares are 92, 84, 26, 45, 26 and 3 per cent.
 FLOORS = {"any": 0.8, "BatchScan": 0.7, "BatchAgg": 0.15, "BatchHashJoin": 0.25, "Buffer": 0.1, "AdaptiveJoin": 0.005}
 QUERIES_PER_ROUND = 60
 FINDINGS_AT_MOST = 5
@@ -42,7 +43,7 @@ class Finding:
 
 
 class Sessions:
-    """The three sessions, and how a query is asked of one."""
+    """The three sessions, and the way to run a query in one of them."""
 
     def __init__(self, conninfo: str, schema: str, timeout: int):
         self.conninfo, self.schema, self.timeout = conninfo, schema, timeout
@@ -75,7 +76,7 @@ class Sessions:
         self.by_name = {}
 
     def hold_snapshot(self, level: str):
-        """All three see the database as it is now, until they are opened again."""
+        """All three see the current state of the database until they are opened again."""
         self.snapshot = level
         stock = self.by_name["stock"]
         stock.run(f"BEGIN ISOLATION LEVEL {level}")
@@ -86,7 +87,7 @@ class Sessions:
     def ask(self, name: str, sql: str, settings: list, mode: str, rng_seed: int):
         connection = self.by_name[name]
         connection.run("".join(f"SET {setting};" for setting in settings) + ("SAVEPOINT q" if self.snapshot else "SELECT 1"))
-        # The last of its own message: the server counts from the next one.
+        # The timeout must be the last statement of its own message, because the server measures from the next one.
         connection.run(f"SET statement_timeout = {self.timeout if name == 'stock' else 60000}")
         try:
             result = self.ask_in_mode(connection, sql, mode, rng_seed)
@@ -103,7 +104,8 @@ class Sessions:
 
     @staticmethod
     def run_in_time(connection, sql: str):
-        """The time given to the question still holds: a machine that stands still for so long has its undoing cancelled too."""
+        """The statement's timeout still holds: on a machine that stalls for that long, the rollback is cancelled too.
+        """
         for _ in range(10):
             result = connection.try_run(sql)
             if result.sqlstate != TIMEOUT:
@@ -124,7 +126,7 @@ class Sessions:
             prepared = connection.try_run(f"PREPARE p{arguments} AS {text}")
             if prepared.sqlstate:
                 return prepared
-            if types:  # other constants first: what stays from them would show
+            if types:  # other constants first, so that remains of them would show
                 nulls = ", ".join("NULL" for _ in types)
                 first = connection.try_run(f"EXECUTE p({nulls})")
                 if first.sqlstate:
@@ -173,8 +175,8 @@ def planner_settings(rng: Random) -> list:
     return settings
 
 
-# For rounds of look-ups: nested loops over index scans, which may become joins by hash while they run.
-# Without an index to use such loops take for ever, which is nobody's fault.
+# For rounds of look-ups: nested loops over index scans, which may become hash joins while they run. Without an index
+# such loops run without end, which is not a defect.
 LOOK_UPS = [*(f"enable_{name} = off" for name in ("hashjoin", "mergejoin", "bitmapscan", "indexonlyscan", "memoize")),
             "ccopt.enable_batch_join = off", "statement_timeout = 1500"]
 
@@ -315,7 +317,7 @@ class Round:
             query = generator.select(top=True)
             self.asked = None
             seed = rng.randrange(1000)
-            # All chances are drawn before the first answer: a timeout must not change the queries that follow.
+            # All random choices are made before the first answer: a timeout must not change the queries that follow.
             asked = []
             for name, settings in (("costs", planner_settings(rng)), ("force", force_settings(rng))):
                 mode = rng.choices(("plain", "prepared", "cursor"), (6, 3, 1))[0]

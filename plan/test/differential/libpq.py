@@ -1,5 +1,6 @@
-"""Just enough of libpq, by ctypes: no package is needed beyond the server's own, and values arrive as the server prints
-them, so that equal means equal digits."""
+"""A minimal libpq by ctypes: it needs no package beyond the server's own, and values arrive as the server prints
+them, so that equal values have equal digits.
+"""
 
 import ctypes
 import ctypes.util
@@ -32,7 +33,7 @@ _SQLSTATE, _MESSAGE = ord("C"), ord("M")
 
 
 class ConnectionLost(Exception):
-    """The server is gone, or threw this session out."""
+    """The server is gone, or ended this session."""
 
 
 class SqlError(Exception):
@@ -41,7 +42,7 @@ class SqlError(Exception):
 
 @dataclass
 class Result:
-    """What a statement gave: rows of texts (None is NULL), or an error."""
+    """The result of a statement: rows of texts (None is NULL), or an error."""
 
     rows: list = field(default_factory=list)
     sqlstate: str = ""
@@ -55,7 +56,7 @@ class Connection:
         self._handle = _libpq.PQconnectdb(conninfo.encode())
         if _libpq.PQstatus(self._handle) != 0:
             raise ConnectionLost(_libpq.PQerrorMessage(self._handle).decode(errors="replace"))
-        # Kept in the object: libpq holds a bare pointer to it.
+        # Kept in the object, because libpq keeps only a pointer to it.
         self._processor = _NOTICE(lambda _, text: self.notices.append(text.decode(errors="replace").strip()))
         _libpq.PQsetNoticeProcessor(self._handle, self._processor, None)
         self.pid = _libpq.PQbackendPID(self._handle)

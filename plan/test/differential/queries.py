@@ -1,4 +1,4 @@
-"""Random queries whose answer does not depend on the plan.
+"""Makes random queries whose answer does not depend on the plan.
 
 What a correct plan may change is kept out of the answers: an ORDER BY before a LIMIT has every column; sums of floats are
 of values that add up exactly; and where one of several equal values is chosen (grouping, DISTINCT, min) those that print
@@ -16,7 +16,7 @@ _CONSTANT = re.compile("\x01([^\x02]*)\x02([^\x03]*)\x03")
 
 
 def constant(type_name: str, literal: str) -> str:
-    """A constant of a query: rendered in place, or as a parameter of a prepared statement."""
+    """A constant of a query: printed in place, or a parameter of a prepared statement."""
     return f"\x01{type_name}\x02{literal}\x03"
 
 
@@ -26,7 +26,7 @@ def with_literals(sql: str) -> str:
 
 def with_parameters(sql: str) -> tuple:
     """The statement with $1, $2 ..., and the types and literals of those."""
-    found = {}  # equal constants are one parameter: GROUP BY has to recognise the expression of the target list
+    found = {}  # equal constants are one parameter, because GROUP BY must recognise the expression of the target list
     text = _CONSTANT.sub(lambda match: f"${found.setdefault((match[1], match[2]), len(found) + 1)}", sql)
     return text, [key[0] for key in found], [key[1] for key in found]
 
@@ -96,7 +96,9 @@ class Select:
         return " ".join(parts)
 
     def smaller(self):
-        """Queries with one part less, the largest parts first. Some are wrong SQL: their error tells."""
+        """Yields queries with one part less, the largest parts first. Some are not valid SQL, which their error
+        shows.
+        """
         for name in ("union", "limit", "order", "grouping", "distinct", "group"):
             if getattr(self, name):
                 yield replace(self, **{name: type(self.__dict__[name])() if name not in ("union", "group") else None})
@@ -170,7 +172,7 @@ class Generator:
             expr.family, expr.type)
 
     def number(self, scope: list, depth: int = 2) -> Expr:
-        """An expression of numbers."""
+        """Returns a numeric expression."""
         rng = self.rng
         column = self.pick(scope, "int", "numeric") or Expr(constant("int4", "'7'"), "int", "int4")
         if column.type == "oid":  # it has no operators with other numbers
@@ -207,7 +209,7 @@ class Generator:
     # ---- predicates ----
 
     def compared(self, scope: list, column: Expr) -> str:
-        """Something a column can be compared with, of the same scope."""
+        """Returns what a column can be compared with, of the same scope."""
         same = [other for other in scope if other.family == column.family and other.sql != column.sql
                 and other.collation == column.collation and (column.family != "opaque" or other.type == column.type)
                 and "oid" not in (other.type, column.type)]
@@ -280,7 +282,7 @@ class Generator:
     # ---- sources ----
 
     def use(self, table) -> tuple:
-        """An alias of a table, and its columns."""
+        """Returns an alias of a table, and its columns."""
         self.aliases += 1
         alias = f"t{self.aliases}"
         scope = [Expr(f"{alias}.{column.name}", column.family, column.type.split("(")[0], column.forms, column.collation,

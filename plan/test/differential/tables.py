@@ -1,4 +1,6 @@
-"""Random tables with a history: types, NULLs, toasted values, dropped and added columns, updates in place, dead rows."""
+"""Makes random tables with a history: types, NULLs, toasted values, dropped and added columns, updates in place, dead
+rows.
+"""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -11,7 +13,7 @@ class Column:
     name: str
     type: str  # as SQL spells it, with modifier
     family: str  # int, numeric, float, date, timestamp, text, bpchar, bool, opaque
-    pool: list  # literals (quoted), what rows draw from
+    pool: list  # literals (quoted) from which rows draw
     null_share: float
     collation: str = ""
     forms: str = ""  # MANY_FORMS or nothing
@@ -149,7 +151,7 @@ def _insert(rng: Random, table: Table, count: int) -> str:
 
 
 def create(rng: Random, name: str) -> tuple:
-    """A table and the statements that make it, each to be run by itself (VACUUM is among them)."""
+    """Returns a table and the statements that make it; each must be sent alone, because VACUUM is among them."""
     table = Table(name, rng.choices(("plain", "unlogged", "partitioned", "inherited"), (12, 1, 3, 2))[0])
     table.rows = rng.choices((0, 1, 40, 1100, 2500, 5000), (1, 1, 3, 5, 4, 1))[0]
     key = Column("k", rng.choice(("int4", "int4", "int8", "int2")), "int",
@@ -190,7 +192,7 @@ def create(rng: Random, name: str) -> tuple:
 
 
 def index(rng: Random, table: Table) -> str:
-    """An index for look-ups by the key: of all rows, or of some."""
+    """Makes an index for look-ups by the key: of all rows, or of some."""
     column = rng.choice(table.columns).name
     second = f", {column}" if rng.random() < 0.1 else ""
     condition = rng.choice(("", "", f" WHERE {column} IS NOT NULL", f" WHERE k >= {rng.randrange(50)}"))
@@ -203,7 +205,7 @@ def _some_rows(rng: Random, table: Table) -> str:
 
 
 def _history(rng: Random, table: Table) -> list:
-    """Something that happens to a table."""
+    """Applies a random change to a table."""
     name = table.name
     kind = rng.randrange(13)
     other = [column for column in table.columns if column.name != "k"]
@@ -221,7 +223,7 @@ def _history(rng: Random, table: Table) -> list:
     if kind == 6 and len(other) > 2:
         table.columns.remove(column)
         return [f"ALTER TABLE {name} DROP COLUMN {column.name}"]
-    if kind <= 8:  # rows from before lack it: a missing value, or NULL
+    if kind <= 8:  # earlier rows lack it: a missing value, or NULL
         added = random_column(rng, f"{column.name}x" if len(column.name) < 12 else f"n{rng.randrange(10**6)}")
         if any(present.name == added.name for present in table.columns):
             return []
@@ -243,7 +245,7 @@ def _history(rng: Random, table: Table) -> list:
 
 
 def disturb(rng: Random, table: Table) -> list:
-    """What another session does to a table while snapshots are held: no change of its columns."""
+    """Applies another session's change to a table while snapshots are held; its columns stay."""
     column = rng.choice(table.columns)
     value = column.literal(rng) if column.name != "k" else "k"
     return rng.choice((

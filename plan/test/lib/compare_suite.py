@@ -23,7 +23,7 @@ _COUNT = re.compile(r"^\(\d+ rows?\)$")
 
 
 def blocks(text: str) -> list:
-    """(statement, output) pairs: everything before a table of results belongs to its statement."""
+    """Returns (statement, output) pairs: all text before a result table belongs to its statement."""
     found, statement, lines = [], [], text.split("\n")
     number = 0
     while number < len(lines):
@@ -48,7 +48,7 @@ def blocks(text: str) -> list:
 
 
 def last_statement(text: str) -> str:
-    """The statement that gave the output, of all the text before it."""
+    """Returns the statement that gave the output, from all the text before it."""
     lines = [line for line in text.split("\n") if not line.strip().startswith("--")]
     parts = [part for part in re.split(r";[ \t]*(?:--.*)?(?:\n|$)", "\n".join(lines)) if part.strip()]
     return parts[-1].strip() if parts else text.strip()
@@ -63,8 +63,10 @@ def judged(statement: str, output: list) -> list:
 
 
 def differences(expected: str, got: str):
-    """(statement, expected output, output) where they differ. Statements are what both have in common; the first place
-    where even those differ (an error's context, rows instead of an error) ends the comparison of a file."""
+    """Yields (statement, expected output, output) where they differ. Statements are the lines that both files have in
+    common; the first place where even those differ (an error's context, rows instead of an error) ends the
+    comparison of a file.
+    """
     for (text, before), (other_text, after) in zip(blocks(expected), blocks(got)):
         statement = last_statement(text)
         if text != other_text:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A throwaway PostgreSQL with the extension installed into it, and nothing installed into the system. To be sourced.
+# Makes a throwaway PostgreSQL with the extension installed into it, without installing anything into the
+# system. To be sourced.
 #
 # How that goes without touching /usr: a server finds its shared files by where its own binary lies, relative to what was
 # compiled in (make_relative_path() in core's src/port/path.c). So `make install DESTDIR=` puts the extension below an
@@ -21,7 +22,7 @@ die() {
   exit 2
 }
 
-# A server refuses to run as root; Debian's package brings the account `postgres`.
+# A server refuses to run as root; Debian's package creates the account `postgres`.
 run_as() {
   if ((EUID == 0)); then
     setpriv --reuid=postgres --regid=postgres --init-groups --inh-caps=-all -- env HOME="$work" "$@"
@@ -37,7 +38,7 @@ link_all() { # FROM TO: links what is in FROM and not in TO
   done
 }
 
-# Of the newest server that has headers here; as plan/Makefile chooses.
+# The newest server with headers on this machine; plan/Makefile chooses the same.
 newest_pg_config() {
   local found
   found=$(printf '%s\n' /usr/lib/postgresql/*/bin/pg_config | sort -V | tail -n 1)
@@ -55,7 +56,7 @@ server_init() {
   library=$("$pg_config" --pkglibdir)
   [[ -x $real/postgres ]] || die "there is no server in $real" "apt-get install postgresql-$major"
 
-  # Not below the working tree: that may lie where the account postgres may not enter, and the path of a socket is
+  # Outside of the working tree, which the account postgres may not be able to enter; a socket's path is
   # limited to 107 bytes.
   work=$(mktemp -d -p "${TMPDIR:-/var/tmp}" ccopt-test-XXXXXX)
   trap server_clean EXIT
@@ -80,7 +81,7 @@ server_init() {
   chmod 0700 "$work/data"
 }
 
-# Lets server_start run the server, each of its processes, under memcheck; what it finds, server_log_is_clean tells.
+# Lets server_start run all processes of the server under memcheck; server_log_is_clean reports its findings.
 server_use_valgrind() { # PG_CONFIG
   local suppressions
   suppressions=$("$1" --sharedir)/valgrind.supp
@@ -130,7 +131,8 @@ server_clean() {
   return "$status"
 }
 
-# What a server of C code must never have said, whatever the tests said: crashes, failed assertions, leaks of resources.
+# Fails on messages that a server must never log, whatever the tests' results: crashes, failed assertions,
+# leaks of resources.
 server_log_is_clean() {
   local bad
   if [[ -d $work/valgrind ]] && grep -qh MEMCHECK-BEGIN "$work"/valgrind/*.log; then

@@ -28,7 +28,7 @@ fetch_source() {
       -o Dir::State::Lists="$pool/lists" -o Dir::Cache="$pool/cache" -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update >"$folder/fetch.log" 2>&1 ||
       { cat "$folder/fetch.log" >&2; die 'no lists of source packages' 'is there a network?'; }
-    # Newest first; a mirror may list a version whose files it lacks.
+    # Newest first; a mirror may list a version whose files are missing.
     while read -r version; do
       if (cd "$folder" && apt-get "${options[@]}" source --download-only "postgresql-$major=$version") \
         >>"$folder/fetch.log" 2>&1; then

@@ -1,6 +1,7 @@
 <?php
-// What all pages share: the database, what was asked, the frame of a page. A page prints nothing before it knows that it can be
-// shown, so that its status is true: 200 shown or done, 400 asked wrongly, 404 no such thing, 422 refused (a bid too low), 500 broken.
+// Shared by all pages: the database, parameters, the frame of a page. A page prints nothing before it knows
+// its status: 200 shown or done, 400 malformed request, 404 not found, 422 refused (a bid too low), 500
+// error.
 declare(strict_types=1);
 
 const PAGE_ROWS = 20;
@@ -10,21 +11,22 @@ set_exception_handler(function (Throwable $error): void {
     stop(500, 'The page could not be made.');
 });
 
-// The database of this site. Connections are kept by PHP from page to page.
+// The database of this site. PHP keeps connections between pages.
 function database(): mysqli
 {
     static $database = null;
     if ($database === null) {
         mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
         $database = mysqli_init();
-        // In the greeting, not by a statement of its own.
+        // In the handshake, not by a separate statement.
         $database->options(MYSQLI_SET_CHARSET_NAME, 'utf8mb4');
         $database->real_connect('p:localhost', 'auction', '', 'auction', 0, get_cfg_var('auction.socket'));
     }
     return $database;
 }
 
-// Runs a statement; each ? becomes the next value: numbers as they are, texts escaped and quoted. Statements have no other ?.
+// Runs a statement; each ? is replaced by the next value: numbers unchanged, texts escaped and quoted.
+// Statements contain no other ?.
 function query(string $sql, int|string ...$values): mysqli_result|bool
 {
     $parts = explode('?', $sql);
@@ -52,7 +54,7 @@ function nickname(int $user): string
     return row('SELECT nickname FROM users WHERE id = ?', $user)['nickname'] ?? 'somebody who left';
 }
 
-// What was asked: a number of at least `least`, or 400.
+// A number parameter of at least `least`, or 400.
 function number(string $name, int $least = 1, ?int $default = null): int
 {
     $text = $_POST[$name] ?? $_GET[$name] ?? null;
@@ -66,7 +68,7 @@ function number(string $name, int $least = 1, ?int $default = null): int
     return $number;
 }
 
-// What was asked: a text of at most so many characters, or 400.
+// A text parameter of at most `longest` characters, or 400.
 function text(string $name, int $longest): string
 {
     $text = $_POST[$name] ?? $_GET[$name] ?? null;
@@ -76,13 +78,14 @@ function text(string $name, int $longest): string
     return $text;
 }
 
-// Money is entered and kept in cents, and shown with a point.
+// Money is entered and stored in cents, and shown with a decimal point.
 function money(int|string $cents): string
 {
     return number_format(((int) $cents) / 100, 2, '.', '');
 }
 
-// Who asks, by name and password; or 422. The digest is no protection worth its name: it keeps a benchmark's CPU for statements.
+// The member by name and password; or 422. The digest is not secure: it leaves the benchmark's CPU to
+// statements.
 function member(): array
 {
     $name = text('nickname', 20);
@@ -94,7 +97,7 @@ function member(): array
     return ['id' => (int) $member['id'], 'nickname' => $member['nickname']];
 }
 
-// An item that can be bid for, bought or looked at, or 404. `lock`: nobody else changes it until the transaction ends.
+// An item on sale, or 404. `lock`: locks its row until the transaction ends.
 function item(int $id, bool $lock = false): array
 {
     $columns = 'id, name, description, initial_price, quantity, reserve_price, buy_now, nb_of_bids, max_bid, start_date, end_date, seller, category';
@@ -111,7 +114,7 @@ function item(int $id, bool $lock = false): array
     return $item;
 }
 
-// What the next bid has to reach: a unit more than the highest, or the price it began with.
+// The minimum of the next bid: a unit above the highest, or the initial price.
 function least_bid(array $item): int
 {
     return $item['nb_of_bids'] > 0 ? $item['max_bid'] + 100 : $item['initial_price'];
@@ -152,7 +155,7 @@ function stop(int $status, string $why): never
     done();
 }
 
-// A table of items, each with a link; and links to the pages before and after.
+// A table of items, each with a link; and links to the previous and next pages.
 function item_table(array $items, string $link, int $page): void
 {
     echo '<table class="items"><tr><th>Item</th><th>Price</th><th>Bids</th><th>Ends</th></tr>';

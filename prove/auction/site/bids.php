@@ -1,5 +1,5 @@
 <?php
-// Who bid for an item. A statement for each bidder's name, as the site has always done it.
+// The bids for an item. One statement for each bidder's name, as in the original site.
 require '_site.php';
 $item = item(number('item'));
 $bids = rows('SELECT user_id, bid, qty, date FROM bids WHERE item_id = ? ORDER BY bid DESC LIMIT 50', $item['id']);

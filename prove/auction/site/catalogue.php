@@ -1,6 +1,6 @@
 <?php
-// The whole of a category, to be printed: for each item three small statements (its seller, its bids, what is said of the seller), as
-// pages are that grew. Thousands of statements a page: the volume scenario.
+// A complete category for printing: three small statements per item (its seller, its bids, comments on the
+// seller), as in pages that grew over time. Thousands of statements per page: the volume scenario.
 require '_site.php';
 $category = number('category');
 $items = rows('SELECT id, name, initial_price, seller, start_date, end_date FROM items WHERE category = ?', $category);

@@ -1,5 +1,5 @@
 <?php
-// All categories: of the whole site, of one region, or to sell in.
+// All categories: of the whole site, of one region, or for selling.
 require '_site.php';
 $region = number('region', 1, 0);
 $place = $region > 0 ? row('SELECT name FROM regions WHERE id = ?', $region) : null;

@@ -1,5 +1,5 @@
 <?php
-// Open auctions of a category, a page of them. One statement: an index range, cut off after a page.
+// Open auctions of a category, one page. One statement: an index range with a limit.
 require '_site.php';
 $category = number('category');
 $page = number('page', 0, 0);

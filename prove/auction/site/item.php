@@ -1,5 +1,5 @@
 <?php
-// One item: its price, its seller, and what one may do about it.
+// One item: its price, its seller, and the possible actions.
 require '_site.php';
 $item = item(number('item'));
 $best = row('SELECT MAX(bid) AS bid, COUNT(*) AS number FROM bids WHERE item_id = ?', $item['id']);

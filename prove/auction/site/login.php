@@ -1,5 +1,5 @@
 <?php
-// Name and password before something that only members do. No statement.
+// Name and password before an action of members. No statement.
 require '_site.php';
 $next = text('next', 20);
 if (!in_array($next, ['put_bid', 'buy_now', 'put_comment'], true)) {

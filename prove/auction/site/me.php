@@ -1,5 +1,5 @@
 <?php
-// A member's own page: bids, purchases, sales, what was said. A statement for each item that is named.
+// A member's own page: bids, purchases, sales, comments. One statement for each listed item.
 require '_site.php';
 $member = member();
 $id = $member['id'];

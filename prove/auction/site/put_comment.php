@@ -1,5 +1,5 @@
 <?php
-// The form to say something about a member.
+// The form for a comment on a member.
 require '_site.php';
 $member = member();
 $item = item(number('item'));

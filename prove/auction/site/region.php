@@ -1,5 +1,6 @@
 <?php
-// Open auctions of a category whose sellers live in a region. One statement, a join over the whole category: the heavy kind.
+// Open auctions of a category whose sellers live in a region. One statement, a join over the whole category:
+// the heavy kind.
 require '_site.php';
 $category = number('category');
 $region = number('region');

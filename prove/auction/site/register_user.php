@@ -20,7 +20,7 @@ try {
         $first, $last, $name, $digest, $email, (int) $region['id']
     );
 } catch (mysqli_sql_exception $error) {
-    // Somebody else took it after we looked.
+    // Another member took the name after the check.
     if ($error->getCode() === DUPLICATE_KEY) {
         stop(422, 'The name is taken.');
     }

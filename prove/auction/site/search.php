@@ -1,5 +1,5 @@
 <?php
-// Open auctions by a word of their names, those that end first coming first. One statement that reads all items.
+// Open auctions by a word of their names, ordered by end time. One statement that reads all items.
 require '_site.php';
 $words = text('words', 40);
 $page = number('page', 0, 0);

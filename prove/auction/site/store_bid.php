@@ -1,5 +1,6 @@
 <?php
-// Takes a bid, if it is high enough: the item's row is locked meanwhile, so that of two equal bids one is accepted.
+// Accepts a bid if it is high enough: the item's row is locked, so that only one of two equal bids is
+// accepted.
 require '_site.php';
 $member = member();
 $id = number('item');

@@ -1,5 +1,5 @@
 <?php
-// Buys: as many as are left, and the auction ends with the last.
+// Buys an item: up to the remaining quantity; the auction ends with the last.
 require '_site.php';
 $member = member();
 $id = number('item');

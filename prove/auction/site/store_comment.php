@@ -1,5 +1,5 @@
 <?php
-// Keeps what was said, and changes the rating of whom it is about.
+// Stores a comment, and updates the rating of the member.
 require '_site.php';
 $member = member();
 $id = number('item');

@@ -1,5 +1,5 @@
 <?php
-// One member, and what others say.
+// One member, with comments by others.
 require '_site.php';
 $id = number('user');
 $user = row('SELECT nickname, creation_date, rating, region FROM users WHERE id = ?', $id);

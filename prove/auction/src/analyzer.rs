@@ -1,4 +1,4 @@
-//! The analyzer beside a run: a process of its own, `hardmeter split analyze`, that ends with it.
+//! The analyzer of a run: a separate process, `hardmeter split analyze`, that ends with it.
 
 use crate::error::AuctionError;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long it may take to give affinities back when it is asked to end.
+/// Time limit for restoring affinities after a request to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running analyzer. Dropped, it ends.

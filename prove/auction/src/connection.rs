@@ -1,4 +1,4 @@
-//! One connection to the site: made without waiting, kept from request to request.
+//! One connection to the site: nonblocking, kept between requests.
 
 use crate::http::Answer;
 use crate::record::Fault;
@@ -8,20 +8,21 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
-/// Raises the limit of connections of this process, as far as its rights allow; beyond it, opening one fails with an error.
+/// Raises this process's limit of open files as far as its rights allow; beyond it, opening a connection fails with
+/// an error.
 pub fn allow_connections(count: usize) {
     use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-    // What a program has open beside.
+    // For the program's other files.
     let wanted = count as u64 + 100;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
-        // Refused: the first connection too many tells.
+        // If refused, the first connection beyond the limit reports it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
     }
 }
 
-/// All that may happen, once each: a connection is added once and never changed. It leaves the set when it is closed.
+/// All events, edge-triggered: a connection is added once and never changed. Closing it removes it from the set.
 const EVENTS: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
@@ -32,20 +33,21 @@ pub(crate) struct Connection {
     connecting: bool,
     /// Whether it has carried an answer already: the server may close it at any time between two.
     kept: bool,
-    /// The request, and how much of it went out.
+    /// The request, and the number of bytes sent.
     request: Vec<u8>,
     sent: usize,
-    /// What has come back.
+    /// The received answer.
     pub answer: Answer,
 }
 
-/// How far the answer is.
+/// The state of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Waiting,
     Complete,
-    /// The server closed a kept connection while the request was on its way, and said nothing: short of workers, Apache's
-    /// event MPM closes idle ones. As browsers do, and RFC 9110 (9.2.2) allows where a request only reads, it is to be sent again.
+    /// The server closed a kept connection without an answer while the request was sent: when Apache's event MPM
+    /// runs out of workers, it closes idle connections. The request is to be sent again, as browsers do and RFC
+    /// 9110 (9.2.2) allows for requests that only read.
     Closed,
     Failed(Fault),
 }
@@ -79,7 +81,7 @@ impl Connection {
         net::sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            // Connection refused: reported like all connection errors, by the next event.
+            // Connection refused: reported by the next event, as all connection errors.
             Err(Errno::CONNREFUSED) => {}
             Err(error) => return Err(error),
         }
@@ -100,7 +102,7 @@ impl Connection {
         }
     }
 
-    /// Something happened.
+    /// Processes an event.
     pub fn happened(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Progress {
         let Some(socket) = &self.socket else { return Progress::Waiting };
         if self.connecting {
@@ -123,8 +125,8 @@ impl Connection {
             return Progress::Waiting;
         }
         let progress = self.receive(buffer);
-        // Closed with the answer: no event is left to tell of it when the next request is on its way, and while Apache
-        // lingers it takes that request without a word.
+        // Closed together with the answer: no later event reports this, and while Apache lingers it accepts the
+        // next request without answering.
         if progress == Progress::Complete && flags.intersects(over) {
             self.close();
         }
@@ -144,7 +146,7 @@ impl Connection {
         Progress::Waiting
     }
 
-    /// Edges, not levels: reads until there is no more. A read that does not fill the buffer has taken all there was.
+    /// Edge-triggered: read until the socket is empty. A short read has emptied it.
     fn receive(&mut self, buffer: &mut [u8]) -> Progress {
         loop {
             let Some(socket) = &self.socket else { return Progress::Failed(Fault::CutOff) };

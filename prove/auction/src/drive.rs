@@ -1,8 +1,9 @@
 //! The load generator: one thread, one epoll set.
 //!
-//! *Open loop*: requests are due at times that do not depend on answers. One that finds no connection free waits in the driver's queue, and its
-//! time begins when it was due: a server that stalls is seen by all requests that come meanwhile, not by the few that were
-//! under way (no coordinated omission). *Closed loop*: a fixed number of clients; each sends its next request when it has the answer.
+//! *Open loop*: requests are due at times that do not depend on answers. A request without a free connection waits
+//! in the driver's queue, and its time begins when it was due: a stall of the server affects all requests that fall
+//! due meanwhile, not only the outstanding ones (no coordinated omission). *Closed loop*: a fixed number of
+//! clients; each sends its next request after its answer.
 
 use crate::connection::{Connection, Progress};
 use crate::error::AuctionError;
@@ -21,11 +22,11 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// When requests of an open loop come.
+/// Arrival times of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// As from many people who know nothing of each other: exponential gaps.
+    /// Independent arrivals: exponential intervals.
     Poisson,
     /// At equal distances.
     Fixed,
@@ -35,28 +36,28 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Mode {
-    /// Requests a second, and connections; visitors take turns in the order of their last request.
+    /// Requests per second, and connections; visitors take turns in the order of their last request.
     Open { rate: f64, arrivals: Arrivals, connections: usize, visitors: usize, seed: u64 },
     /// Number of clients, a connection each.
     Closed { clients: usize },
 }
 
-/// What to drive.
+/// Parameters of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// The site.
     pub address: SocketAddr,
     /// Open or closed loop.
     pub mode: Mode,
-    /// How long requests come before they count.
+    /// Duration of the requests before the measurement.
     pub warmup: Duration,
-    /// How long requests come that count; `None`: until the visitors have no more.
+    /// Duration of the measurement; `None`: until the visitors have no more requests.
     pub duration: Option<Duration>,
-    /// How long an answer may take, and how long the run waits for the last ones.
+    /// Time limit of an answer, and of the wait for the last ones.
     pub patience: Duration,
 }
 
-/// Who looks on.
+/// Receives the progress of a run.
 pub trait Watcher {
     /// Called when requests begin to count.
     ///
@@ -78,7 +79,7 @@ pub trait Watcher {
     fn ends(&mut self) -> Result<(), AuctionError>;
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
     /// Times and faults of what counted.
@@ -87,7 +88,7 @@ pub struct Driven {
     pub lasted: Duration,
     /// CPU time of the generator meanwhile.
     pub own_cpu: Duration,
-    /// Answers that came while requests counted, whichever request they were to: what CPU times are divided by.
+    /// Answers received during the measurement, to any request: the divisor of CPU times.
     pub answers: u64,
     /// The most requests that waited in the generator for a connection.
     pub longest_queue: usize,
@@ -135,7 +136,7 @@ struct Driver<'a> {
     idle: VecDeque<usize>,
     /// When requests were due that found none.
     queue: VecDeque<Instant>,
-    /// Visitors who wait for their turn.
+    /// Waiting visitors.
     visitors: VecDeque<usize>,
     visitors_made: usize,
     /// Clients that try again at a time.
@@ -272,7 +273,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Has a visitor ask for what he wants next. One who wants nothing more leaves.
+    /// Sends a visitor's next request. A visitor without one leaves.
     fn ask(&mut self, connection: usize, visitor: usize, due: Instant) -> Result<(), AuctionError> {
         let request = self.connections[connection].request();
         let Some(interaction) = self.visits.next(visitor, request) else {
@@ -286,7 +287,7 @@ impl<'a> Driver<'a> {
         if progress == Progress::Closed {
             progress = self.send_again(connection)?;
         }
-        // A failure is settled as one that comes later: the event of the broken connection is still to come or never comes.
+        // Process the failure later: the event of the broken connection may still come or never.
         if let Progress::Failed(fault) = progress {
             self.end_job(connection, Instant::now(), Some(fault));
             self.connections[connection].close();
@@ -301,7 +302,7 @@ impl<'a> Driver<'a> {
             .map_err(system("open a connection"))
     }
 
-    /// The same request on a new connection, which is not kept yet, so that this happens once.
+    /// Sends the same request on a new connection, which is not a kept one, so that this happens once.
     fn send_again(&mut self, connection: usize) -> Result<Progress, AuctionError> {
         self.connections[connection].close();
         self.send(connection)
@@ -337,7 +338,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Writes a request down as ended; gives its visitor.
+    /// Records the end of a request; returns its visitor.
     fn end_job(&mut self, connection: usize, now: Instant, fault: Option<Fault>) -> Option<usize> {
         let job = self.jobs[connection].take()?;
         self.under_way -= 1;
@@ -354,7 +355,7 @@ impl<'a> Driver<'a> {
         Some(job.visitor)
     }
 
-    /// A connection is free, and its visitor waits for his turn; in a closed loop he tries again in a moment.
+    /// A connection is free, and its visitor waits for his turn; in a closed loop he continues after a pause.
     fn rest(&mut self, connection: usize, visitor: usize) {
         match self.plan.mode {
             Mode::Open { .. } => {
@@ -377,21 +378,21 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The end: what has no answer yet has waited this long, and is counted so.
+    /// The end: requests without an answer are counted with their time so far.
     fn give_up_on_all(&mut self, now: Instant) {
         for connection in 0..self.jobs.len() {
             self.end_job(connection, now, Some(Fault::TimedOut));
         }
         let from = self.counts_from.unwrap_or(now);
         for due in self.queue.drain(..).filter(|due| *due >= from) {
-            // It was never sent: which page it would have been depends on answers that never came.
+            // It was never sent: its page depends on answers that never came.
             let waited = now - due;
             self.driven.record.ended(Interaction::Home, waited, waited, 0, Some(Fault::TimedOut));
         }
     }
 
-    /// Waits until something happens, but no longer than until `wake`. The timer is exact to microseconds, which epoll_wait's own
-    /// limit is not.
+    /// Waits for an event, at most until `wake`. The timer is exact to microseconds, unlike epoll_wait's time
+    /// limit.
     fn sleep_until(&mut self, wake: Instant, events: &mut Vec<Event>) -> Result<(), AuctionError> {
         events.clear();
         let left = wake.saturating_duration_since(Instant::now());
@@ -417,7 +418,7 @@ struct Schedule {
     gap: f64,
     arrivals: Arrivals,
     stream: Stream,
-    /// Seconds from the start to the next one; summed up, so that no rounding adds up.
+    /// Seconds from the start to the next arrival; not rounded, so that errors do not accumulate.
     at: f64,
     due: Instant,
 }

@@ -1,11 +1,11 @@
-//! Why the auction site could not be made, filled or visited: the cause and the remedy.
+//! Errors of the auction site: cause and remedy.
 
 use hardmeter_servers::ServerError;
 use std::path::PathBuf;
 
 /// Why the auction site could not be made, filled or visited. [`AuctionError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum AuctionError {
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -36,7 +36,7 @@ fn quoted(log: &str) -> String {
 }
 
 impl AuctionError {
-    /// The remedy; may be empty where the cause contains it.
+    /// The remedy; may be empty if the cause contains it.
     pub fn remedy(&self) -> String {
         match self {
             AuctionError::Server(error) => error.remedy(),

@@ -1,14 +1,14 @@
-//! HTTP/1.1 as the load generator needs it: requests are bytes, answers are read as they come. One request at a time on a connection,
-//! which is kept; that, and no more, so that the client costs little on the machine it shares with the servers.
+//! The subset of HTTP/1.1 that the load generator needs: one request at a time on a kept connection; requests are
+//! bytes, answers are parsed as they arrive. It is small so that the client costs little on the servers' machine.
 
 use memchr::{memchr, memmem};
 
-/// How much of a body is kept: what links are looked for in. All of it is counted.
+/// Number of bytes of a body that are kept for the search for links. All bytes are counted.
 const KEPT: usize = 64 << 10;
-/// Limit of an answer's head: no head of this site is longer.
+/// Maximum length of an answer's head; the site's heads are shorter.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Why an answer cannot be read.
+/// Why an answer cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadAnswer {
@@ -23,7 +23,7 @@ pub enum BadAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Head,
-    /// Bytes of the body that are still to come.
+    /// Remaining bytes of the body.
     Body(u64),
     /// The body ends with the connection.
     UntilClosed,
@@ -34,11 +34,11 @@ enum State {
     Done,
 }
 
-/// An answer, as it comes in.
+/// An answer in progress.
 #[derive(Debug)]
 pub struct Answer {
     state: State,
-    /// The head, or the line of a chunk, as far as it is there.
+    /// The received part of the head, or of a chunk's line.
     line: Vec<u8>,
     status: u16,
     body: Vec<u8>,
@@ -53,7 +53,7 @@ impl Default for Answer {
 }
 
 impl Answer {
-    /// Ready for the next one; memory stays.
+    /// Resets it for the next answer; keeps its memory.
     pub fn clear(&mut self) {
         self.state = State::Head;
         self.line.clear();
@@ -61,12 +61,12 @@ impl Answer {
         (self.status, self.bytes, self.closes) = (0, 0, false);
     }
 
-    /// Whether anything of it has come.
+    /// Whether any byte has arrived.
     pub fn begun(&self) -> bool {
         !matches!(self.state, State::Head) || self.status != 0 || !self.line.is_empty()
     }
 
-    /// Its status; 0 before it is known.
+    /// Its status; 0 if unknown.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -76,7 +76,7 @@ impl Answer {
         &self.body
     }
 
-    /// How long its body is, so far.
+    /// Length of its body so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -86,7 +86,7 @@ impl Answer {
         self.closes
     }
 
-    /// Takes bytes as they came; tells whether the answer is complete.
+    /// Adds received bytes; returns whether the answer is complete.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool, BadAnswer> {
         while !bytes.is_empty() {
             bytes = match self.state {
@@ -109,7 +109,7 @@ impl Answer {
         Ok(self.state == State::Done)
     }
 
-    /// The connection has ended: whether the answer is complete by that.
+    /// The connection has ended: returns whether that completes the answer.
     pub fn ended(&self) -> bool {
         matches!(self.state, State::UntilClosed | State::Done)
     }
@@ -126,7 +126,7 @@ impl Answer {
     fn take_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], BadAnswer> {
         let before = self.line.len();
         self.line.extend_from_slice(&bytes[..bytes.len().min(LONGEST_HEAD)]);
-        // The end may lie across two reads.
+        // The end may span two reads.
         let from = before.saturating_sub(3);
         let Some(at) = memmem::find(&self.line[from..], b"\r\n\r\n") else {
             return if self.line.len() >= LONGEST_HEAD { Err(BadAnswer::NoHttp) } else { Ok(&[]) };
@@ -201,7 +201,7 @@ pub fn get(path: &str, to: &mut Vec<u8>) {
     }
 }
 
-/// Appends a form that is sent; `form` has its values encoded.
+/// Appends a form; the values in `form` are encoded.
 pub fn post(path: &str, form: &str, to: &mut Vec<u8>) {
     let head = format!(
         "POST /{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",

@@ -1,10 +1,10 @@
-//! What a visitor can do: each is one page, or one file.
+//! A visitor's interactions: each is one page or one file.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! interactions {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $writes:literal;)*) => {
-        /// What a visitor can do. Most are those of RUBiS, under names of our own.
+        /// An interaction. Most are those of RUBiS, under other names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Interaction { $($(#[$doc])* $name),* }
@@ -13,7 +13,7 @@ macro_rules! interactions {
             /// All of them.
             pub const ALL: &[Interaction] = &[$(Interaction::$name),*];
 
-            /// Its name, as results have it.
+            /// Its name in results.
             pub fn name(self) -> &'static str {
                 match self { $(Interaction::$name => $text),* }
             }
@@ -27,9 +27,9 @@ macro_rules! interactions {
 }
 
 interactions! {
-    /// The first page; a file.
+    /// The start page; a file.
     Home = "home", false;
-    /// By category or by region; a file.
+    /// Choice of category or region; a file.
     Browse = "browse", false;
     /// All categories.
     Categories = "categories", false;
@@ -45,31 +45,31 @@ interactions! {
     Item = "item", false;
     /// One member.
     User = "user", false;
-    /// Who bid for an item.
+    /// The bids for an item.
     BidHistory = "bid_history", false;
-    /// Who are you, before buying.
+    /// Name and password before buying.
     BuyNowLogin = "buy_now_login", false;
     /// The form to buy.
     BuyNow = "buy_now", false;
     /// Buys.
     StoreBuyNow = "store_buy_now", true;
-    /// Who are you, before bidding.
+    /// Name and password before bidding.
     BidLogin = "bid_login", false;
     /// The form for a bid.
     PutBid = "put_bid", false;
     /// Bids.
     StoreBid = "store_bid", true;
-    /// Who are you, before saying something about a seller.
+    /// Name and password before a comment on a seller.
     CommentLogin = "comment_login", false;
-    /// The form to say it.
+    /// The form of the comment.
     PutComment = "put_comment", false;
-    /// Says it.
+    /// Stores the comment.
     StoreComment = "store_comment", true;
-    /// The form to join; a file.
+    /// The form for new members; a file.
     Register = "register", false;
     /// Joins.
     RegisterUser = "register_user", true;
-    /// Who are you, before selling; a file.
+    /// Name and password before selling; a file.
     Sell = "sell", false;
     /// In which category.
     SellCategories = "sell_categories", false;
@@ -77,14 +77,14 @@ interactions! {
     SellItem = "sell_item", false;
     /// Offers it.
     RegisterItem = "register_item", true;
-    /// Who are you, before one's own page; a file.
+    /// Name and password before one's own page; a file.
     MyLogin = "my_login", false;
     /// One's own page.
     Me = "me", false;
-    /// Open auctions by a word; reads all items. In no mix: the scenario of many accesses.
+    /// Open auctions by a word; reads all items. In no mix; for the scenario of many accesses.
     SearchWords = "search_words", false;
-    /// A whole category with thousands of statements. In no mix: the scenario of much data.
+    /// A complete category with thousands of statements. In no mix; for the scenario of much data.
     Catalogue = "catalogue", false;
-    /// A picture; a file. In no mix: the scenarios.
+    /// A picture; a file. In no mix; for the scenarios.
     Picture = "picture", false;
 }

@@ -1,8 +1,8 @@
-//! Where a page leads: the numbers in its links.
+//! The numbers in a page's links.
 
 use memchr::memchr_iter;
 
-/// What a page leads to. Numbers are in the order of the page, each once in a row.
+/// The links of a page. Numbers are in the order of the page, without repetitions in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     /// Items.
@@ -18,7 +18,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Finds them anew; memory stays. A link is `name.php?key=number&amp;key=number`; a question mark elsewhere leads nowhere.
+    /// Finds the links of a page; keeps its memory. A link is `name.php?key=number&amp;key=number`; other question
+    /// marks are ignored.
     pub fn find(&mut self, body: &[u8]) {
         for list in [&mut self.items, &mut self.users, &mut self.categories, &mut self.regions] {
             list.clear();
@@ -48,7 +49,7 @@ fn push(list: &mut Vec<u32>, number: u32) {
     }
 }
 
-/// `key=value`, and what follows; the value is 0 where it is no number.
+/// `key=value`, and the rest; the value is 0 if it is not a number.
 fn pair(text: &[u8]) -> Option<(&[u8], u32, &[u8])> {
     let equals = text.iter().take(16).position(|&byte| byte == b'=')?;
     let value = &text[equals + 1..];

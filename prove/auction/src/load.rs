@@ -1,4 +1,4 @@
-//! Filling a database with a site's rows: `LOAD DATA LOCAL`, a table at a time.
+//! Fills a database with a site's rows: `LOAD DATA LOCAL`, one table at a time.
 
 use crate::error::AuctionError;
 use crate::population::Population;
@@ -8,7 +8,7 @@ use mysql::{Conn, LocalInfileHandler, OptsBuilder};
 use std::io::Write;
 use std::path::Path;
 
-/// How many bytes go to the server at a time.
+/// Bytes sent to the server at a time.
 const CHUNK: usize = 1 << 17;
 
 /// A connection to a throwaway MariaDB, as its superuser.
@@ -40,7 +40,7 @@ pub fn load(socket: &Path, population: &Population, progress: &dyn Fn(&str)) -> 
         format!("USE {DATABASE}"),
         format!("CREATE USER IF NOT EXISTS {ACCOUNT}@localhost"),
         format!("GRANT SELECT, INSERT, UPDATE ON {DATABASE}.* TO {ACCOUNT}@localhost"),
-        // FROM_UNIXTIME and the pages' NOW() then mean the same.
+        // So that FROM_UNIXTIME and the pages' NOW() use the same time zone.
         "SET GLOBAL time_zone = '+00:00'".into(),
         "SET time_zone = '+00:00', unique_checks = 0, foreign_key_checks = 0".into(),
     ] {

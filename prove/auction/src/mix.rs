@@ -1,23 +1,24 @@
-//! Which page follows which: two mixes, as weights. They were written for Hardmeter; RUBiS's own tables have no clear licence.
+//! Transitions between pages: two mixes, as weights. They were written for Hardmeter; RUBiS's own tables have no
+//! clear licence.
 //!
-//! A visit begins at home and ends by chance; then another visitor begins. A step that cannot be taken (no item on the page to go to) is
-//! drawn again. The share of pages that write follows from the weights: none in browsing, about 15 % in bidding, as in RUBiS's mixes
-//! (`stationary`, and its test).
+//! A visit begins at the start page and ends at random; then another visitor begins. An impossible step (no item on
+//! the page) is drawn again. The share of pages that write follows from the weights: none in browsing, about 15 %
+//! in bidding, as in RUBiS's mixes (`stationary`, and its test).
 
 use crate::interaction::Interaction::{self, *};
 use serde::{Deserialize, Serialize};
 
-/// How visitors behave.
+/// Behaviour of the visitors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mix {
-    /// They look.
+    /// They only read.
     Browsing,
-    /// They bid, buy, sell and comment, too.
+    /// They also bid, buy, sell and comment.
     Bidding,
 }
 
-/// What follows, with its weight; `None`: the visit ends.
+/// The next interaction, with its weight; `None`: the visit ends.
 pub type Weights = &'static [(Option<Interaction>, u32)];
 
 const fn to(interaction: Interaction, weight: u32) -> (Option<Interaction>, u32) {
@@ -29,7 +30,7 @@ const fn end(weight: u32) -> (Option<Interaction>, u32) {
 }
 
 impl Mix {
-    /// What may follow an interaction. Weights of a row are parts of their sum.
+    /// The possible next interactions. Weights of a row are parts of their sum.
     pub fn after(self, interaction: Interaction) -> Weights {
         match self {
             Mix::Browsing => browsing(interaction),
@@ -99,15 +100,15 @@ fn bidding(interaction: Interaction) -> Weights {
     }
 }
 
-/// The share of each page in the long run, if every step that is drawn can be taken; a visit that ends is followed by one that
-/// begins at home.
+/// The stationary share of each page if every drawn step is possible; a visit that ends is followed by one that
+/// begins at the start page.
 pub fn stationary(mix: Mix) -> Vec<(Interaction, f64)> {
     let number = |interaction: Interaction| {
         Interaction::ALL.iter().position(|&other| other == interaction).expect("ALL has all")
     };
     let mut shares = vec![0.0; Interaction::ALL.len()];
     shares[number(Home)] = 1.0;
-    // Half of each step stays where it is: chains that come back in step would not settle otherwise.
+    // A lazy chain (half of each step stays) converges even if the chain is periodic.
     for _ in 0..5000 {
         let mut next: Vec<f64> = shares.iter().map(|share| share / 2.0).collect();
         for &from in Interaction::ALL {

@@ -1,5 +1,5 @@
-//! Random numbers of the data and of the visitors: each part has a stream of its own, named by the seed and the part, so that the same
-//! seed gives the same rows in any order of requests.
+//! Random numbers of the data and of the visitors: each part has its own stream, named by the seed and the part, so
+//! that the same seed gives the same rows in any order of requests.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // tables, and what a run draws
 pub enum Part {
@@ -26,13 +26,13 @@ pub enum Part {
 impl Stream {
     /// The stream of a part.
     pub fn of(seed: u64, part: Part) -> Stream {
-        // seed_from_u64 spreads by SplitMix64, so that neighbours have nothing in common.
+        // seed_from_u64 mixes by SplitMix64, so that neighbouring seeds give independent streams.
         Stream(Xoshiro256PlusPlus::seed_from_u64(
             seed.rotate_left(8) ^ (part as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         ))
     }
 
-    /// A number below `bound`, each as likely as the others; 0 if there is none below.
+    /// A uniform number below `bound`; 0 if there is none.
     pub fn below(&mut self, bound: u32) -> u32 {
         (((self.0.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
@@ -57,7 +57,7 @@ impl Stream {
         -self.share().ln()
     }
 
-    /// The stream of one of a part: an item's bids, a visitor. It depends on nothing but these three.
+    /// The stream of one element of a part: an item's bids, a visitor. It depends only on these three values.
     pub fn of_one(seed: u64, part: Part, number: u32) -> Stream {
         let mut whole = Stream::of(seed, part);
         let named = whole.0.next_u64() ^ (u64::from(number) + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);

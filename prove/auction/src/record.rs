@@ -1,11 +1,11 @@
-//! What is kept of a run: how long answers took, by interaction, from when they were due; what went wrong, by kind; bytes.
+//! The recordings of a run: durations by interaction, from when requests were due; errors by kind; bytes.
 
 use crate::interaction::Interaction;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Times, counted in microseconds, with three digits that count; it grows as it needs and clips nothing.
+/// A histogram of times in microseconds with three significant digits; it grows as needed and never clips.
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u32>);
 
@@ -18,23 +18,23 @@ impl Default for Times {
 }
 
 impl Times {
-    /// One more; below a microsecond it counts as one.
+    /// Adds a time; below a microsecond it counts as one.
     pub fn record(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX >> 1).max(1);
         self.0.record(micros).expect("a histogram that grows takes everything");
     }
 
-    /// How many.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that this share of all do not exceed, in microseconds; 0 if there are none.
+    /// The quantile at `share` in microseconds; 0 if there are none.
     pub fn quantile(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
 
-    /// Their mean in microseconds; 0 if there are none.
+    /// The mean in microseconds; 0 if there are none.
     pub fn mean(&self) -> f64 {
         self.0.mean()
     }
@@ -48,17 +48,17 @@ impl Times {
         }
     }
 
-    /// All, as (the longest time of a bucket in microseconds, how many).
+    /// All buckets: (longest time in microseconds, count).
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let recorded = self.0.iter_recorded();
         recorded.map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration())).collect()
     }
 }
 
-/// How a request went wrong.
+/// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// A page of the site that says no (422): outbid meanwhile, sold out. No error of the site.
+    /// A page that refuses (422): outbid meanwhile, sold out. Not an error of the site.
     Refused,
     /// Another status than 200.
     Status(u16),
@@ -66,14 +66,14 @@ pub enum Fault {
     Connect,
     /// The connection ended before the answer did.
     CutOff,
-    /// What came is no HTTP.
+    /// The answer is not HTTP.
     BadAnswer,
     /// No answer within the patience.
     TimedOut,
 }
 
 impl Fault {
-    /// Its name, as results have it.
+    /// Its name in results.
     pub fn name(self) -> String {
         match self {
             Fault::Refused => "refused".into(),
@@ -86,32 +86,32 @@ impl Fault {
     }
 }
 
-/// What is kept of one interaction.
+/// The recordings of one interaction.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// From when it was due to its last byte; those that went wrong too, with the time until that was known.
+    /// From when it was due to its last byte; for failed ones, to the failure.
     pub times: Times,
-    /// Of them, went wrong.
+    /// Number of these that failed.
     pub faults: u64,
     /// Bytes of bodies.
     pub bytes: u64,
 }
 
-/// What is kept of a run.
+/// The recordings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// By interaction.
     pub interactions: BTreeMap<Interaction, Kept>,
-    /// What went wrong, by kind.
+    /// Failures by kind.
     pub faults: BTreeMap<Fault, u64>,
     /// All times.
     pub times: Times,
-    /// From when requests were sent, not from when they were due: what a closed loop would tell. For comparison.
+    /// From when requests were sent instead of due: what a closed loop would report. For comparison.
     pub from_sending: Times,
 }
 
 impl Record {
-    /// A request came to its end.
+    /// Records the end of a request.
     pub fn ended(
         &mut self,
         interaction: Interaction,
@@ -131,12 +131,12 @@ impl Record {
         }
     }
 
-    /// Requests that came to their end, in one way or another.
+    /// Requests that ended in any way.
     pub fn requests(&self) -> u64 {
         self.times.count()
     }
 
-    /// Requests that went wrong; refusals are not counted.
+    /// Failed requests, without refusals.
     pub fn errors(&self) -> u64 {
         self.faults.iter().filter(|(fault, _)| **fault != Fault::Refused).map(|(_, count)| count).sum()
     }

@@ -1,4 +1,4 @@
-//! A result in words, for a terminal.
+//! A result as text for a terminal.
 
 use crate::result::{RunResult, Visited};
 use crate::scenario::Totals;

@@ -1,4 +1,4 @@
-//! What a run gave, as a file: all that reports and comparisons are made of.
+//! The result of a run as a file: the input of reports and comparisons.
 
 use crate::drive::{Arrivals, Driven, Mode};
 use crate::mix::Mix;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub const FORMAT: &str = "hardmeter-auction";
 const VERSION: u32 = 1;
 
-/// What was asked of the site.
+/// The load of the site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -52,7 +52,7 @@ pub struct InteractionResult {
 /// Processor time of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Of each part of the site, in seconds.
+    /// By part of the site, in seconds.
     pub seconds: CpuSeconds,
     /// Of the load generator, in seconds.
     pub generator_seconds: f64,
@@ -64,32 +64,32 @@ pub struct Cpu {
     pub fpm_us_per_request: f64,
     /// Of MariaDB.
     pub mariadb_us_per_request: f64,
-    /// Of the analyzer beside them.
+    /// Of the analyzer.
     pub analyzer_us_per_request: f64,
     /// Of the load generator.
     pub generator_us_per_request: f64,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// [`FORMAT`].
     pub format: String,
     /// Its version.
     pub version: u32,
-    /// What was asked.
+    /// The load.
     pub visited: Visited,
-    /// Who was asked.
+    /// The site.
     pub site: SiteState,
-    /// What decided over visitors and arrivals.
+    /// Seed of visitors and arrivals.
     pub seed: u64,
-    /// From the first request that counts to the last answer. Of a scenario: the paper's response time.
+    /// From the first measured request to the last answer. For a scenario: the paper's response time.
     pub seconds: f64,
     /// Requests that count.
     pub requests: u64,
-    /// Failed ones; refusals (a late bid) are not counted.
+    /// Failed requests; refusals (a late bid) are not counted.
     pub errors: u64,
-    /// What went wrong or was refused, by kind.
+    /// Failures and refusals by kind.
     pub faults: BTreeMap<String, u64>,
     /// Times from when a request was due to its last byte.
     pub latency_ms: Latency,
@@ -97,7 +97,7 @@ pub struct RunResult {
     pub from_sending_ms: Latency,
     /// By interaction, in the order of their definition.
     pub interactions: Vec<InteractionResult>,
-    /// What went through, as in the paper's table 6.
+    /// Totals, as in the paper's table 6.
     pub totals: Totals,
     /// Statements that changed rows.
     pub writes: u64,
@@ -109,12 +109,12 @@ pub struct RunResult {
     pub cpu: Cpu,
     /// The most requests that waited in the generator for a connection.
     pub longest_queue: usize,
-    /// All times: the longest of a bucket in microseconds, and how many.
+    /// All times: the longest of a bucket in microseconds, and the count.
     pub histogram_us: Vec<(u64, u64)>,
 }
 
 impl RunResult {
-    /// Puts together what a run gave.
+    /// Combines the results of a run.
     pub fn new(
         visited: Visited,
         site: &SiteState,
@@ -188,7 +188,7 @@ fn interaction(name: &str, kept: &Kept) -> InteractionResult {
 }
 
 impl Latency {
-    /// Of some times.
+    /// The latencies of a histogram.
     pub fn of(times: &Times) -> Latency {
         let at = |share| times.quantile(share) as f64 / 1e3;
         Latency {

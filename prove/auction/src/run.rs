@@ -1,4 +1,4 @@
-//! One run: visitors on a site, with what the servers used meanwhile.
+//! One run: visitors on a site, with the servers' resource use.
 
 use crate::drive::{drive, Mode, Plan, Watcher};
 use crate::error::AuctionError;
@@ -10,22 +10,22 @@ use crate::visit::{Visitors, Visits};
 use mysql::Conn;
 use std::time::Duration;
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// What is asked of the site.
+    /// The load.
     pub visited: Visited,
-    /// What decides over visitors and arrivals.
+    /// Seed of visitors and arrivals.
     pub seed: u64,
-    /// How long requests of a mix come before they count.
+    /// Duration of a mix before the measurement.
     pub warmup: Duration,
-    /// How long requests of a mix come that count.
+    /// Measured duration of a mix.
     pub duration: Duration,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub patience: Duration,
 }
 
-/// Receives the progress of a run: answers so far, of how many if that is known, and for how long. An error ends the run.
+/// Receives the progress of a run: answers so far, their total if known, and the time. An error ends the run.
 pub type Told<'a> = &'a mut dyn FnMut(u64, Option<u64>, Duration) -> Result<(), AuctionError>;
 
 /// Runs the load on a site.

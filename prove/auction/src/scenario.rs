@@ -1,9 +1,9 @@
-//! The two scenarios of the paper (section 4.4, table 6): a fixed number of clients, each with a fixed list of requests, one after the
-//! other, all clients at once; what is measured is the time until the last answer has come.
+//! The two scenarios of the paper (section 4.4, table 6): a fixed number of clients, each with a fixed list of
+//! requests, one after the other, all clients in parallel; the measured time ends with the last answer.
 //!
-//! The paper tells totals, not pages. We reproduce clients, files, statements, rows and bytes with pages of our site: many accesses by
-//! searches that read all items in one statement, much data by catalogues with thousands of small statements, and pictures for
-//! the files that ask the database nothing.
+//! The paper has totals, not pages. The scenarios reproduce clients, files, statements, rows and bytes with pages
+//! of this site: many accesses by searches that read all items in one statement, much data by catalogues with
+//! thousands of small statements, and pictures for the files that ask the database nothing.
 
 use crate::http::get;
 use crate::interaction::Interaction::{self, Catalogue, Picture, SearchRegion, SearchWords};
@@ -27,7 +27,7 @@ pub enum Scenario {
 pub struct Totals {
     /// Clients.
     pub clients: u64,
-    /// Files that were asked for: pages and pictures.
+    /// Requested files: pages and pictures.
     pub files: u64,
     /// SQL statements.
     pub statements: u64,
@@ -77,7 +77,7 @@ impl Scenario {
         }
     }
 
-    /// What each client asks for, in order.
+    /// The requests of each client, in order.
     pub fn script(self) -> &'static [Interaction] {
         match self {
             // 14 files, 10 statements; 5 of them read all items.
@@ -105,7 +105,7 @@ impl Scenario {
         }
     }
 
-    /// Bytes of a picture: what makes the scenario's bytes those of the paper, at scale 1.
+    /// Size of a picture in bytes, chosen so that the scenario's bytes are those of the paper, at scale 1.
     pub fn picture_bytes(self) -> usize {
         match self {
             Scenario::Accesses => 45_900,
@@ -159,7 +159,7 @@ impl Visits for Clients {
     }
 }
 
-/// How many pictures there are.
+/// Number of pictures.
 pub const PICTURES: u32 = 16;
 
 /// The name of a picture, without `.svg`.
@@ -167,7 +167,7 @@ pub fn picture_name(number: u32) -> String {
     format!("picture{number}")
 }
 
-/// A drawing of this size: strokes of a pen, by the seed.
+/// A generated picture of this size.
 pub fn picture(seed: u64, number: u32, bytes: usize) -> String {
     const END: &str = "\"/></svg>\n";
     let mut stream = Stream::of_one(seed, Part::Pictures, number);

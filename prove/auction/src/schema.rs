@@ -1,14 +1,14 @@
 //! The tables, as SQL for MariaDB.
 //!
-//! The paper speaks of seven: `users`, `items`, `bids`, `comments`, `buy_now`, `categories` and `regions`. RUBiS later moved auctions that
-//! are over out of `items` into `old_items`, so that what is browsed stays small; we have that eighth too. RUBiS counts numbers in a ninth
-//! (`ids`), which AUTO_INCREMENT makes unnecessary. Indexes are those of RUBiS: primary keys, `nickname`, and those on what other
-//! tables are found by. Money is in cents.
+//! The paper names seven: `users`, `items`, `bids`, `comments`, `buy_now`, `categories` and `regions`. RUBiS later
+//! moved ended auctions from `items` into an eighth table, `old_items`, to keep the browsed one small; so does this
+//! site. RUBiS counts numbers in a ninth (`ids`), which AUTO_INCREMENT makes unnecessary. Indexes are those of
+//! RUBiS: primary keys, `nickname`, and the columns by which other tables are looked up. Money is in cents.
 
 /// The database.
 pub const DATABASE: &str = "auction";
 
-/// The account of the pages: it can read and write rows, and nothing else.
+/// The account of the pages: it can only read and write rows.
 pub const ACCOUNT: &str = "auction";
 
 const ITEM_COLUMNS: &str = "\
@@ -134,8 +134,8 @@ impl Table {
         )
     }
 
-    /// The statement that fills it from lines of text, columns between tabulators. Times come as seconds since 1970, a member's
-    /// password as it is typed.
+    /// The statement that fills it from lines of text with tab-separated columns. Times are seconds since 1970, a
+    /// member's password is in plain text.
     pub fn load(self) -> String {
         let (columns, set) = match self {
             Table::Categories | Table::Regions => ("id, name", ""),

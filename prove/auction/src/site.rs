@@ -1,4 +1,5 @@
-//! The site's servers: MariaDB and Apache with PHP, all as one account, in one folder; with placement's modules where they are wanted.
+//! The site's servers: MariaDB and Apache with PHP, all as one account, in one folder; with placement's modules on
+//! request.
 //!
 //! ```text
 //! DIR/site.json   what is there                      DIR/pages/     what is served
@@ -25,14 +26,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a site shall be.
+/// The parameters of a site.
 #[derive(Clone, Debug)]
 pub struct SiteSetup {
-    /// How PHP is run.
+    /// How PHP is executed.
     pub php: Php,
-    /// How Apache divides its work; `None`: as fits PHP.
+    /// Apache's MPM; `None`: the one that suits PHP.
     pub mpm: Option<Mpm>,
-    /// How many requests are worked on at once.
+    /// Number of requests served concurrently.
     pub workers: u32,
     /// Rows of the database.
     pub population: Population,
@@ -40,21 +41,21 @@ pub struct SiteSetup {
     pub picture_bytes: usize,
     /// Placement.
     pub split: Split,
-    /// Where placement's modules are, where it is on.
+    /// Placement's modules, if it is on.
     pub modules: Option<SplitModules>,
-    /// More settings of MariaDB.
+    /// Additional settings of MariaDB.
     pub database_settings: Vec<Setting>,
 }
 
-/// What is kept of a site, so that another command finds it.
+/// The recorded state of a site, for other commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteState {
     format: u32,
-    /// How PHP is run.
+    /// How PHP is executed.
     pub php: Php,
-    /// How Apache divides its work.
+    /// Apache's MPM.
     pub mpm: Mpm,
-    /// How many requests are worked on at once.
+    /// Number of requests served concurrently.
     pub workers: u32,
     /// Rows of the database as it was loaded.
     pub population: Population,
@@ -63,7 +64,7 @@ pub struct SiteState {
 }
 
 const FORMAT: u32 = 1;
-/// Apache's, PHP's and MariaDB's application ids: small ones, so that comments in statements are short.
+/// Apache's, PHP's and MariaDB's application ids: small, so that comments in statements are short.
 pub(crate) const APP_IDS: [u32; 3] = [1, 2, 3];
 
 /// A running site. Dropped, it stops, unless it is to [stay](Site::stay).
@@ -106,7 +107,7 @@ impl Site {
         let mpm = setup.mpm.unwrap_or(usual_mpm(setup.php));
         let mut web_setup = WebSetup::of(folder.join("pages"), setup.php);
         (web_setup.mpm, web_setup.workers) = (mpm, setup.workers);
-        // MariaDB's socket is closed to all but its own account.
+        // Only its own account can use MariaDB's socket.
         web_setup.account = Some(database.account().clone());
         let socket = database.socket();
         web_setup.ini.push(setting("auction.socket", &socket.to_string_lossy()));
@@ -160,7 +161,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Opens the site that runs in a folder; it keeps running when this value is dropped.
+    /// Opens the site that runs in a folder; it continues to run when this value is dropped.
     ///
     /// # Errors
     ///
@@ -178,8 +179,7 @@ impl Site {
         Ok(Site { folder, state, database, web, analyzer: None, stays: true })
     }
 
-    /// Runs `hardmeter split analyze` beside the site until this value is dropped; does nothing where placement
-    /// is off.
+    /// Runs `hardmeter split analyze` until this value is dropped; no effect if placement is off.
     ///
     /// # Errors
     ///
@@ -191,17 +191,17 @@ impl Site {
         Ok(())
     }
 
-    /// It shall run on when this is dropped.
+    /// Keeps the site running when this value is dropped.
     pub fn stay(&mut self) {
         self.stays = true;
     }
 
-    /// What it is.
+    /// Its state.
     pub fn state(&self) -> &SiteState {
         &self.state
     }
 
-    /// Where Apache listens.
+    /// Apache's listening address.
     pub fn address(&self) -> SocketAddr {
         self.web.address()
     }
@@ -225,7 +225,7 @@ impl Site {
         connect(&self.database.socket())
     }
 
-    /// Where the segments are, where placement is on.
+    /// The segments' folder, if placement is on.
     pub fn segments(&self) -> Option<PathBuf> {
         self.state.split.is_on().then(|| segments(&self.folder))
     }
@@ -260,13 +260,13 @@ impl Site {
         }
     }
 
-    /// Stops all servers; the folder stays.
+    /// Stops all servers; the folder is kept.
     ///
     /// # Errors
     ///
     /// [`AuctionError`] if a server does not stop.
     pub fn stop(&mut self) -> Result<(), AuctionError> {
-        // The analyzer first: it gives affinities back while the servers live.
+        // The analyzer first: it restores affinities while the servers exist.
         self.analyzer = None;
         let web = self.web.stop(&|_| {});
         self.database.stop(&|_| {})?;
@@ -289,7 +289,7 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.analyzer = None;
         if !self.stays {
-            // Errors cannot be reported here; what does not stop is found by its folder.
+            // Errors cannot be reported here; remaining servers can be found by their folder.
             let _ = self.stop();
         }
     }
@@ -311,8 +311,8 @@ pub(crate) fn setting(name: &str, value: &str) -> Setting {
     Setting { name: name.to_owned(), value: value.to_owned() }
 }
 
-/// MariaDB as for a site of this size: all data in memory, a commit written but not waited for. What is measured is processor time;
-/// waiting for a disk would only be noise in it.
+/// MariaDB for a site of this size: all data in memory, commits are written but not awaited. CPU time is measured;
+/// waiting for a disk would only add noise.
 fn database_settings(workers: u32) -> Vec<Setting> {
     [
         ("innodb_buffer_pool_size", "512M"),
@@ -322,7 +322,7 @@ fn database_settings(workers: u32) -> Vec<Setting> {
         ("skip_name_resolve", "1"),
         ("thread_cache_size", &workers.to_string()),
         ("max_connections", &(workers + 50).to_string()),
-        // Otherwise rows of a statement that MariaDB answers from a cache would not be read.
+        // The query cache would hide the rows of cached statements.
         ("query_cache_type", "0"),
     ]
     .map(|(name, value)| setting(name, value))

@@ -1,4 +1,4 @@
-//! Placement on the site: whether, by which policy, and by which modules.
+//! Placement on the site: whether, which policy, and which modules.
 
 use crate::error::AuctionError;
 use crate::site::{setting, APP_IDS};
@@ -13,10 +13,10 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// Stock servers: no module is loaded.
+    /// Stock servers without modules.
     #[default]
     Off,
-    /// The modules measure; the analyzer looks on (its policy `observe`) and moves nothing.
+    /// The modules measure; the analyzer observes (policy `observe`) and moves nothing.
     Collect,
     /// The analyzer places by a policy of this name.
     Policy(String),
@@ -28,7 +28,7 @@ impl Split {
         *self != Split::Off
     }
 
-    /// The analyzer's policy; `None` where it does not run.
+    /// The analyzer's policy; `None` if it does not run.
     pub fn policy(&self) -> Option<&str> {
         match self {
             Split::Off => None,
@@ -63,7 +63,7 @@ impl fmt::Display for Split {
     }
 }
 
-/// Where placement's modules are.
+/// The folder of placement's modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitModules {
     /// `mod_split.so`.
@@ -75,7 +75,7 @@ pub struct SplitModules {
 }
 
 impl SplitModules {
-    /// The modules in a folder that `make build-place` filled.
+    /// The modules in the output folder of `make build-place`.
     ///
     /// # Errors
     ///
@@ -99,12 +99,12 @@ impl SplitModules {
         })
     }
 
-    /// What the web server loads.
+    /// The modules that the web server loads.
     pub(crate) fn web_files(&self, _php: Php) -> Vec<&Path> {
         vec![&self.apache, &self.php[0], &self.php[1]]
     }
 
-    /// MariaDB's settings; `plugin` is where its account can read the plugin.
+    /// MariaDB's settings; `plugin` is a path at which its account can read the plugin.
     pub(crate) fn database_settings(&self, segments: &Path, plugin: &Path) -> Vec<Setting> {
         let folder = plugin.parent().unwrap_or(Path::new("/"));
         [

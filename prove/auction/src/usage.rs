@@ -1,4 +1,4 @@
-//! What the servers used: the CPU time of their processes, and what the database counted.
+//! Resource use of the servers: CPU time of their processes, and the database's counters.
 
 use crate::error::AuctionError;
 use crate::load::database;
@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// CPU time of a process with all its threads, those that ended too; `None` if it is gone. In nanoseconds' resolution: /proc counts in
-/// ticks of 10 ms, which is coarse where half a percent is looked for.
+/// CPU time of a process with all its threads, including ended ones; `None` if it has ended. In nanoseconds: the
+/// ticks of 10 ms in /proc are too coarse for effects of half a percent.
 pub fn process_cpu(pid: i32) -> Option<Duration> {
     // A clock's number holds 29 bits of a process id, which suffices.
     if !(1..1 << 26).contains(&pid) {
@@ -29,17 +29,17 @@ pub fn process_cpu(pid: i32) -> Option<Duration> {
     Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// CPU time of some processes; those that are gone count for nothing.
+/// CPU time of processes; ended ones count as 0.
 pub fn cpu_of(pids: impl IntoIterator<Item = i32>) -> Duration {
     pids.into_iter().filter_map(process_cpu).sum()
 }
 
-/// What MariaDB counted since it started.
+/// MariaDB's counters since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Statements: those that read, write, or set; not those by which we ask.
+    /// Statements that read, write, or set, except those of the observer.
     pub statements: u64,
-    /// Of them, those that change rows.
+    /// Statements that change rows.
     pub writes: u64,
     /// Rows that were read, of tables that are not temporary.
     pub rows: u64,
@@ -64,7 +64,7 @@ impl Counted {
         Ok(Counted { statements: sum(&READING) + writes, writes, rows: sum(&["Rows_read"]) })
     }
 
-    /// What came since.
+    /// The difference to earlier counters.
     pub fn since(self, before: Counted) -> Counted {
         Counted {
             statements: self.statements.saturating_sub(before.statements),
@@ -83,17 +83,17 @@ pub struct CpuSeconds {
     pub fpm: f64,
     /// MariaDB.
     pub mariadb: f64,
-    /// The analyzer beside them, where there is one.
+    /// The analyzer, if there is one.
     pub analyzer: f64,
 }
 
 impl CpuSeconds {
-    /// Of the servers, without the analyzer.
+    /// The servers, without the analyzer.
     pub fn servers(&self) -> f64 {
         self.apache + self.fpm + self.mariadb
     }
 
-    /// What came since.
+    /// The difference to earlier times.
     pub fn since(&self, before: &CpuSeconds) -> CpuSeconds {
         CpuSeconds {
             apache: self.apache - before.apache,

@@ -1,4 +1,4 @@
-//! Who asks, and for what: visitors of a mix. What they ask next depends on what the pages showed them.
+//! Visitors of a mix: sources of requests. The next request depends on the pages seen.
 
 use crate::http::{get, post};
 use crate::interaction::Interaction::{self, *};
@@ -12,32 +12,32 @@ use memchr::memmem;
 pub trait Visits {
     /// Appends the next request of a visitor. `None`: he has none any more, or (of a mix) never.
     fn next(&mut self, visitor: usize, request: &mut Vec<u8>) -> Option<Interaction>;
-    /// What came back: a page of status 200.
+    /// Processes a page of status 200.
     fn shown(&mut self, visitor: usize, interaction: Interaction, body: &[u8]);
-    /// What came back was no such page; he thinks of something else.
+    /// The request failed; the visitor will choose another one.
     fn failed(&mut self, visitor: usize);
-    /// How many requests there will be, if that is known.
+    /// Total number of requests, if known.
     fn total(&self) -> Option<u64> {
         None
     }
 }
 
-/// Visitors of a mix. They are made as they are asked for; one whose visit ended begins another as another member.
+/// Visitors of a mix, created on demand; a visitor whose visit ended begins another one as another member.
 pub struct Visitors {
     mix: Mix,
     population: Population,
     seed: u64,
     visitors: Vec<Visitor>,
     links: Links,
-    /// Members that joined in this run: unused names.
+    /// Number of members that joined in this run, for unused names.
     joined: u32,
 }
 
 struct Visitor {
     stream: Stream,
-    /// The page that he looks at; `None`: a visit begins.
+    /// The current page; `None`: a visit begins.
     at: Option<Interaction>,
-    /// Who he is: `user7`.
+    /// The member: `user7`.
     member: u32,
     item: Option<u32>,
     seller: Option<u32>,
@@ -79,7 +79,7 @@ impl Visitor {
         }
     }
 
-    /// Another visit: what was seen in the last one is forgotten.
+    /// Begins another visit without the state of the last one.
     fn begin_again(&mut self, population: &Population) {
         self.member = self.stream.within(1, population.users);
         self.at = None;
@@ -108,7 +108,7 @@ impl Visitor {
         }
     }
 
-    /// What follows by the weights; `None`: the visit ends.
+    /// The next interaction by the weights; `None`: the visit ends.
     fn choose(&mut self, mix: Mix) -> Option<Interaction> {
         let Some(at) = self.at else { return Some(Home) };
         let possible = |visitor: &Visitor, to: Option<Interaction>| to.is_none_or(|to| visitor.can(to));
@@ -121,7 +121,7 @@ impl Visitor {
             }
             left -= weight;
         }
-        // Nothing that follows is possible: back to where everything is.
+        // No next interaction is possible: return to the start page.
         Some(Home)
     }
 }
@@ -235,7 +235,7 @@ fn write(visitor: &mut Visitor, interaction: Interaction, joined: (u64, u32), to
             get(&format!("categories.php?region={}", visitor.region.unwrap_or(0)), to);
         }
         SearchCategory | SearchRegion => {
-            // The next page of the list that he is in; from elsewhere a list from its beginning.
+            // The next page of the current list; from elsewhere a list from its beginning.
             let stays = visitor.at == Some(interaction);
             match visitor.more.filter(|_| stays) {
                 Some(page) => visitor.page = page,
@@ -284,7 +284,7 @@ fn write(visitor: &mut Visitor, interaction: Interaction, joined: (u64, u32), to
             post("store_comment.php", &form, to);
         }
         RegisterUser => {
-            // The seed is in the name: a second run on the same data meets no member of the first.
+            // The name contains the seed: a second run on the same data uses other names than the first.
             let name = format!("new{:x}n{}", joined.0 & 0xff_ffff, joined.1);
             let region = visitor.stream.within(1, crate::words::REGIONS);
             let form = format!(
@@ -326,7 +326,7 @@ mod tests {
         String::from_utf8_lossy(request).lines().next().unwrap().to_owned()
     }
 
-    /// Walks with pages as the site makes them, and gives what was asked.
+    /// Simulates pages as the site makes them, and returns the requests.
     fn walk(visitors: &mut Visitors, steps: usize) -> Vec<(Interaction, String)> {
         let mut asked = Vec::new();
         for _ in 0..steps {

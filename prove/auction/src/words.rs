@@ -2,7 +2,8 @@
 
 use crate::random::Stream;
 
-/// What is sold. The search scenario looks for the adjectives, each of which is in one name of some thirty.
+/// The items on sale. The search scenario searches for the adjectives, each of which occurs in about one name of
+/// thirty.
 pub const THINGS: [&str; 40] = [
     "lamp",
     "bicycle",
@@ -46,7 +47,7 @@ pub const THINGS: [&str; 40] = [
     "puzzle",
 ];
 
-/// How it is.
+/// Adjectives.
 pub const KINDS: [&str; 32] = [
     "old", "green", "folding", "brass", "wooden", "large", "tiny", "blue", "repaired", "painted", "rare",
     "sturdy", "silent", "Dutch", "portable", "heavy", "striped", "polished", "crooked", "modern", "copper",
@@ -105,7 +106,7 @@ pub const CATEGORIES: [&str; 20] = [
     "Toys",
 ];
 
-/// How many regions there are, as in RUBiS.
+/// Number of regions, as in RUBiS.
 pub const REGIONS: u32 = 62;
 
 const BEGINNINGS: [&str; 8] = ["North", "South", "East", "West", "Upper", "Lower", "New", "Old"];
@@ -117,7 +118,7 @@ pub fn region(number: u32) -> String {
     format!("{}{}", BEGINNINGS[at / 8 % 8], PLACES[at % 8])
 }
 
-/// A text of `least` to `most` bytes, of whole sentences but for the last.
+/// A text of `least` to `most` bytes, of complete sentences except for the last.
 pub fn description(stream: &mut Stream, least: u32, most: u32, text: &mut String) {
     let length = text.len() + stream.within(least, most) as usize;
     while text.len() < length {

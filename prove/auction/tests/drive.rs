@@ -1,4 +1,4 @@
-//! The load generator against a server that does what the test wants: stalls, refuses, breaks off.
+//! The load generator with a scripted server: stalls, refuses, breaks off.
 
 use hardmeter_auction::{
     drive, Arrivals, AuctionError, Driven, Fault, Interaction, Mode, Plan, Times, Visits, Watcher,
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Answers each request by what `answer` makes of its number; `None`: closes.
+/// Answers each request with the result of `answer` for its number; `None`: closes.
 fn serve(answer: impl Fn(usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,7 +43,7 @@ fn talk(mut stream: TcpStream, answer: &dyn Fn(usize) -> Option<Vec<u8>>, count:
     }
 }
 
-/// Each visitor asks for so many pages.
+/// Each visitor requests this number of pages.
 struct Counting {
     each: usize,
     asked: Vec<usize>,
@@ -77,7 +77,7 @@ impl Visits for Counting {
 #[derive(Default)]
 struct Looking {
     calls: Vec<&'static str>,
-    /// Ends the run by an error at the first look after so many answers.
+    /// Ends the run with an error at the first progress call after this number of answers.
     until: Option<u64>,
 }
 
@@ -124,8 +124,9 @@ fn longer_than(times: &Times, time: Duration) -> u64 {
     times.buckets().iter().filter(|(value, _)| *value >= micros).map(|(_, count)| count).sum()
 }
 
-/// 250 requests a second are due, 4 ms apart, and once the server does nothing for 400 ms: some 100 requests fall due meanwhile, of which
-/// 75 wait longer than 100 ms. A closed loop, or times from sending, would see two: those that were under way.
+/// 250 requests per second are due, 4 ms apart, and the server stalls once for 400 ms: about 100 requests fall due
+/// meanwhile, of which 75 wait longer than 100 ms. A closed loop, or times from sending, would report two: the
+/// outstanding ones.
 #[test]
 fn who_was_due_while_the_server_stalled_has_waited() {
     let gate = Mutex::new(());
@@ -157,7 +158,7 @@ fn a_closed_loop_ends_with_its_visitors() {
     assert_eq!(visits.asked[..8], [6, 6, 6, 6, 6, 6, 6, 0]);
 }
 
-/// A server may close a kept connection at any time; what it had not begun to answer is asked again, once.
+/// A server may close a kept connection at any time; a request that it had not begun to answer is sent again, once.
 #[test]
 fn a_kept_connection_that_the_server_closes_is_no_fault() {
     let address = serve(|number| (number % 3 != 1).then(|| PAGE.to_vec()));
@@ -167,8 +168,8 @@ fn a_kept_connection_that_the_server_closes_is_no_fault() {
     assert_eq!((driven.record.requests(), driven.record.errors(), visits.shown), (5, 0, 5));
 }
 
-/// The end of a connection comes in one packet with an answer, and the server goes on reading, as Apache does when it is short of
-/// workers: whoever asks there again waits for ever.
+/// The end of a connection arrives in one packet with an answer, and the server continues to read, as Apache does
+/// without free workers: another request there would wait without end.
 #[test]
 fn a_connection_that_ends_with_an_answer_is_not_asked_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -200,7 +201,7 @@ fn what_goes_wrong_is_counted_by_kind() {
         3 => Some(b"SMTP ready\r\n\r\n".to_vec()),
         _ => None,
     });
-    // One connection: the order of requests is that of their numbers.
+    // One connection: requests are in the order of their numbers.
     let driven = driven(&open(address, 100.0, 1, 0.5), &mut visitors(usize::MAX));
     let record = &driven.record;
     assert_eq!(record.requests(), 50);

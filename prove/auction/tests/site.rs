@@ -1,4 +1,4 @@
-//! A small site on real servers: every page against what the database says, waiting that counts, a server that is gone.
+//! A small site on real servers: every page compared with the database, waits counted, a server that is missing.
 
 use hardmeter_auction::{
     run as visit, Arrivals, AuctionError, Mix, Order, Population, Site, SiteSetup, Split, Table, Visited,
@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Whether the site's servers are installed; says which is not.
+/// Whether the site's servers are installed; prints which is missing.
 fn can(php: Php) -> bool {
     match Site::require(php, None) {
         Ok(()) => true,
@@ -47,7 +47,7 @@ fn small_site(folder: &Path, seed: u64) -> Site {
     Site::start(&folder.join("site"), &setup, &|_| {}).unwrap()
 }
 
-/// A page: its status and its text.
+/// Requests a page; returns status and text.
 fn ask(site: &Site, method: &str, path: &str, form: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(site.address()).unwrap();
     let head = format!(
@@ -91,7 +91,7 @@ fn one(site: &Site, statement: &str) -> i64 {
     sql(site, statement).parse().unwrap_or_else(|_| panic!("{statement}: {}", sql(site, statement)))
 }
 
-/// What stands between two marks.
+/// The text between two marks.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let from = text.find(before).unwrap_or_else(|| panic!("no {before} in {text}")) + before.len();
     text[from..].split(after).next().unwrap()
@@ -175,7 +175,7 @@ fn pages_that_write(site: &Site) {
     refused(site, "store_bid.php", &format!("{WHO}&item={item}&bid={}&max_bid={least}&qty=1", least - 1));
     let bid = format!("{WHO}&item={item}&bid={least}&max_bid={}&qty=1", least + 500);
     post(site, "store_bid.php", &bid);
-    refused(site, "store_bid.php", &bid); // a second time it is too low
+    refused(site, "store_bid.php", &bid); // the second time it is too low
     let stored = sql(
         site,
         &format!("SELECT user_id, bid, qty FROM bids WHERE item_id = {item} ORDER BY id DESC LIMIT 1"),
@@ -203,7 +203,7 @@ fn pages_that_write(site: &Site) {
 
     let rating = one(site, "SELECT rating FROM users WHERE id = 11");
     assert!(post(site, "put_comment.php", &format!("{WHO}&item=1&to=11")).contains("store_comment.php"));
-    // What is said may be anything; it is kept as it is, and shown as text.
+    // A comment may contain anything; it is stored unchanged, and shown as text.
     let hostile = "%3Cscript%3E%27)%3B+DROP+TABLE+users%3B+--+%22%3F%5C";
     post(site, "store_comment.php", &format!("{WHO}&item=1&to=11&rating=5&comment={hostile}"));
     assert_eq!(one(site, "SELECT rating FROM users WHERE id = 11"), rating + 5);
@@ -239,7 +239,7 @@ fn pages_that_write(site: &Site) {
     assert!(post(site, "me.php", "nickname=o%27neill&password=x").contains(&format!("item.php?item={id}\"")));
 }
 
-/// Two want the same name: the page of the second has looked, and found it free, when the first one's row is not committed yet.
+/// Two request the same name: the second page found it free before the first one's row was committed.
 fn a_name_is_given_once(site: &Site) {
     let mut first = site.connect().unwrap();
     first.query_drop("USE auction").unwrap();
@@ -310,7 +310,7 @@ fn every_page_says_what_the_database_says_and_keeps_what_it_is_told() {
         let (found, text) = ask(&site, "GET", path, "");
         assert_eq!(found, status, "{path}: {text}");
     }
-    // Without the database a page says that it cannot be made.
+    // Without the database a page reports an error.
     let database = hardmeter_servers::Cluster::open(site.database().folder());
     database.unwrap().stop(&|_| {}).unwrap();
     let (status, text) = ask(&site, "GET", "regions.php", "");
@@ -335,11 +335,12 @@ fn open_order(seconds: u64) -> Order {
 }
 
 fn signal(pid: i32, signal: libc::c_int) {
-    // SAFETY: a server of ours, which lives as long as the test holds it.
+    // SAFETY: a server that the test started, which runs as long as the test holds it.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-/// MariaDB stands still for at least 0.6 s; 200 requests a second fall due meanwhile, and all but those for files wait for it.
+/// MariaDB stalls for at least 0.6 s; 200 requests per second fall due meanwhile, and all except those for files
+/// wait for it.
 #[test]
 fn waiting_counts_and_a_server_that_is_gone_ends_the_run() {
     if !can(Php::Module) {

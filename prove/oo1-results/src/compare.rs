@@ -1,8 +1,8 @@
-//! Runs what is ordered: every contestant in turn, in rounds.
+//! Runs an order: every contestant in turn, in rounds.
 //!
-//! A **round** has its own patterns. In it every contestant runs twice, the second time in mirrored order (A B B A), one
-//! run right after the other: a machine that drifts does so for all alike. From round to round another one begins.
-//! A mode that fails is left out of later rounds and reported; the others are still measured.
+//! A **round** has its own patterns. In it every contestant runs twice, the second time in mirrored order (A B B
+//! A), one run right after the other: drift of the machine affects all equally. The first contestant changes from
+//! round to round. A mode that fails is left out of later rounds and reported; the others are still measured.
 
 use crate::error::Oo1Error;
 use crate::memory::MemoryGroup;
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What P3L may take of the memory of its control group: the rest is for code, page tables and the page cache.
+/// The share of its control group's memory that P3L may use: the rest is for code, page tables and the page cache.
 const SHARE_OF_GROUP: f64 = 0.75;
 
 /// Receives the progress of a comparison.
@@ -55,7 +55,7 @@ pub fn compare(
     Ok(Report { format: FORMAT.into(), version: VERSION, machine, rounds, seed, cells })
 }
 
-/// What a program says that it can.
+/// The abilities that a program reports.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Abilities {
     #[serde(default)]
@@ -128,7 +128,7 @@ impl Comparison<'_> {
         Ok(report)
     }
 
-    /// The store of a contestant; or why it takes no part.
+    /// The store of a contestant; or why it does not take part.
     fn prepare(
         &mut self,
         cell: &Cell,
@@ -214,7 +214,7 @@ fn arguments(order: &Order, cell: &Cell, contestant: &Contestant, store: &Path, 
     words
 }
 
-/// What an error says of the contestant that met it; errors that end the whole comparison are handed on.
+/// Converts an error to the contestant's outcome; errors that end the whole comparison are returned.
 fn outcome_of(error: Oo1Error) -> Result<Outcome, Oo1Error> {
     match error {
         Oo1Error::Interrupted { .. } => Err(error),
@@ -223,7 +223,7 @@ fn outcome_of(error: Oo1Error) -> Result<Outcome, Oo1Error> {
     }
 }
 
-/// The order in which contestants run in a round: from another one on in each, then mirrored.
+/// The order of contestants in a round: rotated by one from round to round, then mirrored.
 fn turns(contestants: usize, round: usize) -> Vec<usize> {
     let forth = (0..contestants).map(|at| (at + round) % contestants);
     forth.clone().chain(forth.rev()).collect()

@@ -1,11 +1,11 @@
-//! Why something of OO1 could not be done: the cause and the remedy.
+//! Errors of OO1: cause and remedy.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of OO1 could not be done. [`Oo1Error::remedy`] is the remedy.
+/// Errors of OO1. [`Oo1Error::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum Oo1Error {
     #[error("the programs of OO1 are not built: there is no oo1-generate in {}", listed(searched))]
     NoPrograms { searched: Vec<PathBuf> },

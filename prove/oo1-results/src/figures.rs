@@ -1,4 +1,4 @@
-//! The three figures of Suzuki, Kitsuregawa and Takagi (1994), drawn of what was measured here.
+//! The three figures of Suzuki, Kitsuregawa and Takagi (1994), drawn from this machine's measurements.
 //!
 //! | figure | graph | horizontal | vertical |
 //! |---|---|---|---|
@@ -43,9 +43,9 @@ pub struct Line {
 pub struct Figure {
     /// 1, 2 or 3.
     pub number: u8,
-    /// What is written above it.
+    /// Its title.
     pub title: String,
-    /// What the horizontal axis is.
+    /// The horizontal axis.
     pub horizontal: &'static str,
     /// One a contestant.
     pub lines: Vec<Line>,
@@ -141,7 +141,7 @@ impl Figure {
         Ok(svg)
     }
 
-    /// Names at the right, the slowest on top, as the lines lie.
+    /// Names at the right, the slowest on top, in the order of the lines.
     fn legend<DB: DrawingBackend>(
         &self,
         root: &DrawingArea<DB, plotters::coord::Shift>,
@@ -164,7 +164,7 @@ impl Figure {
     }
 }
 
-/// The median over all runs, unit by unit; of one of the repetitions.
+/// The median over all runs, by unit; for repetitions, per repetition.
 fn points(entry: &Entry, phase: &str) -> Vec<f64> {
     let phases: Vec<_> = entry.runs.iter().filter_map(|run| run.run.phase(phase)).collect();
     let units = phases.iter().map(|phase| phase.wall_ns.len()).min().unwrap_or(0);
@@ -176,7 +176,7 @@ fn points(entry: &Entry, phase: &str) -> Vec<f64> {
     (0..units).filter_map(point).collect()
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn milliseconds(value: f64) -> String {
     let digits = (2 - value.max(1e-9).log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{value:.digits$}");

@@ -1,4 +1,5 @@
-//! Compares OO1's programs: makes graphs and stores, runs the programs of `prove/oo1` in turn, compares their results.
+//! Compares OO1's programs: creates graphs and stores, runs the programs of `prove/oo1` in turn, compares their
+//! results.
 //!
 //! ```text
 //! programs  which modes are built here, and why others are not               ([`programs`], [`modes`])
@@ -11,14 +12,14 @@
 //!
 //! # Design constraints
 //!
-//! * *A run is a process.* No mode's memory is left when the next begins; the contract with the programs is their command
-//!   line and one JSON object (prove/oo1/README.md, [`run`]).
+//! * *A run is a process*, so that no mode affects the memory of the next; the interface of the programs is their
+//!   command line and one JSON object (prove/oo1/README.md, [`run`]).
 //! * *Compared within rounds.* In a round every mode runs twice, the second half in mirrored order, all on the same
 //!   patterns; ratios are of what ran within a round (`hardmeter_evidence`).
-//! * *Answers are part of the measurement.* All modes must have visited the same parts, in the same order, with the same
-//!   contents. One whose checksum differs is named, and excluded from all ratios.
-//! * *The best form of each rival*: where a rival has several (Texas by `mprotect` or by `userfaultfd`), ratios use the one
-//!   that was faster in this run.
+//! * *Answers are part of the measurement.* All modes must have visited the same parts, in the same order, with the
+//!   same contents. A mode with a different checksum is reported, and excluded from all ratios.
+//! * *The best form of each competitor*: if one has several (Texas by `mprotect` or by `userfaultfd`), ratios use
+//!   the one that was faster in this run.
 //!
 //! ```
 //! use hardmeter_oo1::programs::Programs;

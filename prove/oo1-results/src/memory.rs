@@ -1,13 +1,13 @@
 //! A limit on the memory of one program, its page cache included: a control group of its own.
 //!
-//! Version 1 (a hierarchy `memory` of its own) and version 2 (one hierarchy, the controller handed down) are both
-//! known. The group lies in the one that this process is in, or beside it: version 2 has no processes in inner groups.
+//! Supports version 1 (a separate hierarchy `memory`) and version 2 (one hierarchy with a delegated controller).
+//! The group is created in this process's group, or beside it: version 2 has no processes in inner groups.
 
 use crate::error::Oo1Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A control group; gone when dropped.
+/// A control group; removed on drop.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     folder: PathBuf,
@@ -41,7 +41,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // What was killed in it may take a moment to be gone.
+        // Killed processes may take a moment to disappear.
         for _ in 0..100 {
             match fs::remove_dir(&self.folder) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
@@ -53,7 +53,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// A group that could contain the new one, and the files that set its limits there: memory, and memory with swap.
+/// A possible parent group, and the names of its limit files: memory, and memory with swap.
 #[derive(Debug, PartialEq)]
 struct Candidate {
     parent: PathBuf,
@@ -71,7 +71,7 @@ impl Candidate {
         };
         fs::create_dir(&group.folder)?;
         fs::write(group.folder.join(self.limit), bytes.to_string())?;
-        // Without swap in the kernel there is no such file, and nothing to limit.
+        // Without swap in the kernel the file is missing, and no limit is needed.
         let swap = if self.swap == "memory.swap.max" { 0 } else { bytes };
         let _ = fs::write(group.folder.join(self.swap), swap.to_string());
         Ok(group)
@@ -91,7 +91,7 @@ fn candidates(mounts: &str, own: &str) -> Vec<Candidate> {
             _ => continue,
         };
         let path = own.lines().find_map(|line| line.split_once(mark).map(|(_, path)| path)).unwrap_or("/");
-        // A container may see the mount but not the path: then the group lies at the root that it sees.
+        // A container may see the mount but not the path: then the group is created at the visible root.
         let inside = Path::new(root).join(path.trim_start_matches('/'));
         let mut parents = vec![inside.clone()];
         if kind == "cgroup2" {

@@ -1,4 +1,4 @@
-//! What runs amount to: one number a run for each kind of unit, medians of rounds, ratios within rounds.
+//! Metrics of runs: one number per run for each kind of unit, medians of rounds, ratios within rounds.
 //!
 //! ```text
 //! first / cold   the first unit, wall ms            (first: with a hot page cache; cold: without)
@@ -27,9 +27,9 @@ pub struct Metric {
     pub median: Median,
     /// The mean of the two runs of each round.
     pub rounds: Vec<f64>,
-    /// Its ratio to plain pointers by the same compiler, if they took part.
+    /// Its ratio to plain pointers by the same compiler, if measured.
     pub to_plain: Option<Ratio>,
-    /// Its ratio to the faster form of Texas, if one took part.
+    /// Its ratio to the faster form of Texas, if measured.
     pub to_texas: Option<Ratio>,
 }
 
@@ -57,7 +57,7 @@ pub fn names(cell: &CellReport) -> Vec<(&'static str, &'static str)> {
     names
 }
 
-/// The numbers of an entry; none if it is not sound.
+/// The metrics of an entry; empty if it is not sound.
 pub fn of_entry(cell: &CellReport, entry: &Entry) -> Vec<Metric> {
     if !entry.is_sound() {
         return Vec::new();
@@ -96,8 +96,8 @@ pub fn best<'a>(cell: &'a CellReport, family: Family, name: &str) -> Option<&'a 
     with_value.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(entry, _)| entry)
 }
 
-/// Plain pointers by the compiler of an entry; by the other where there are only those. `plain`, which makes one call a
-/// visit as all modes do, comes before `plain-inline`.
+/// Plain pointers by an entry's compiler, else by the other one. `plain`, which makes one call per visit as all
+/// modes do, is preferred to `plain-inline`.
 fn plain_for<'a>(cell: &'a CellReport, entry: &Entry) -> Option<&'a Entry> {
     let clang =
         |entry: &Entry| entry.first_run().is_some_and(|run| run.compiler.to_lowercase().contains("clang"));
@@ -105,7 +105,7 @@ fn plain_for<'a>(cell: &'a CellReport, entry: &Entry) -> Option<&'a Entry> {
     plain().find(|other| clang(other) == clang(entry)).or_else(|| plain().next())
 }
 
-/// Round by round: the mean of the runs of each.
+/// By round: the mean of its runs.
 fn rounds(cell: &CellReport, entry: &Entry, name: &str) -> Vec<f64> {
     let last = entry.runs.iter().map(|run| run.round).max().map_or(0, |last| last + 1);
     let of_round = |round: usize| {
@@ -150,7 +150,7 @@ fn of_run(cell: &CellReport, run: &Run) -> Vec<(&'static str, &'static str, f64)
     if let Some(mean) = wall("mixed").as_deref().and_then(mean) {
         numbers.push(("mixed", "ms", mean));
     }
-    // What is not durable has no commit to compare.
+    // Inserts that are not durable have no comparable commit.
     if cell.cell.measure == Measure::Insert && run.durable != Some(false) {
         let commits: Vec<f64> = run.phases.iter().flat_map(|phase| phase.wall_ns.iter().copied()).collect();
         let ratios: Vec<f64> = commits.iter().zip(&run.raw_wall_ns).map(|(ours, raw)| ours / raw).collect();

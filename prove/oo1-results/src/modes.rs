@@ -1,9 +1,9 @@
-//! The modes of OO1: which there are, what each is, what a program of it needs to be built.
+//! The modes of OO1: names, descriptions, requirements.
 
 /// Which of the three the ratios are to, or none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// C pointers in memory: the limit.
+    /// C pointers in memory: the lower limit.
     Plain,
     /// Page-fault-time swizzling.
     Texas,
@@ -26,11 +26,11 @@ pub enum Family {
 pub struct Mode {
     /// Its name: the program is `oo1-NAME`.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub title: &'static str,
-    /// What it counts as.
+    /// Its family.
     pub family: Family,
-    /// What its program needs that may not be there.
+    /// Its program's requirements that may be missing.
     pub needs: &'static str,
 }
 
@@ -89,7 +89,7 @@ pub fn find(name: &str) -> Option<&'static Mode> {
     MODES.iter().find(|mode| mode.name == name)
 }
 
-/// What a mode counts as, by its name; variants of a mode (`texas-clang`) count as it does.
+/// The family of a mode, by its name; variants of a mode (`texas-clang`) belong to its family.
 pub fn family(name: &str) -> Family {
     find(name).map_or(Family::Other, |mode| mode.family)
 }

@@ -1,4 +1,4 @@
-//! What to run: which graphs, which modes, what is measured, by which protocol.
+//! The order of a comparison: graphs, modes, measures, protocols.
 
 use crate::error::Oo1Error;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A graph, as the generator makes it.
+/// The parameters of a generated graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Graph {
-    /// How many parts.
+    /// Number of parts.
     pub parts: u64,
     /// Whether connections lead to parts nearby, nine times in ten.
     pub locality: bool,
-    /// What it is drawn from.
+    /// Its seed.
     #[serde(rename = "graph_seed")]
     pub seed: u64,
 }
@@ -50,16 +50,16 @@ macro_rules! named {
 }
 
 named! {
-    /// How parts and connections are laid out.
+    /// Layout of parts and connections.
     Layout, "layout",
-    /// The benchmark whole: connections are objects, both directions can be walked.
+    /// The complete benchmark: connections are objects, both directions can be walked.
     Oo1 = "oo1",
-    /// The part of the P3L paper: three pointers to parts.
+    /// The part in the P3L paper: three pointers to parts.
     Paper = "paper",
 }
 
 named! {
-    /// What one unit does.
+    /// The operation of a unit.
     Measure, "measure",
     /// Seven hops along the connections.
     Traversal = "traversal",
@@ -91,7 +91,7 @@ named! {
 }
 
 named! {
-    /// What the kernel has of the store's files before a run.
+    /// State of the store's files in the page cache before a run.
     PageCache, "state of the page cache",
     /// Nothing.
     Dropped = "dropped",
@@ -99,7 +99,7 @@ named! {
     Hot = "hot",
 }
 
-/// A mode as it takes part: `texas`, or `p3l-plugin+prefetch`.
+/// A contestant: `texas`, or `p3l-plugin+prefetch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contestant {
     /// The mode.
@@ -143,7 +143,7 @@ pub struct Cell {
     pub measure: Measure,
     pub protocol: Protocol,
     pub page_cache: PageCache,
-    /// What the process and its page cache may take, in a control group.
+    /// Memory limit of the process and its page cache, by a control group.
     pub memory_bytes: Option<u64>,
 }
 
@@ -178,25 +178,25 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// What to run.
+/// The order of a comparison.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The tables.
     pub cells: Vec<Cell>,
-    /// Who takes part in each.
+    /// The contestants in each.
     pub contestants: Vec<Contestant>,
-    /// How many rounds: in each, every mode runs twice.
+    /// Number of rounds: in each, every mode runs twice.
     pub rounds: usize,
     /// The first number of the protocol, where it shall be another.
     pub units: Option<u64>,
-    /// What the patterns of the first round are drawn from; each round has others.
+    /// Seed of the first round's patterns; each round has others.
     pub seed: u64,
-    /// How long a program may run.
+    /// Time limit of a program.
     pub timeout: Duration,
 }
 
 impl Order {
-    /// How many runs of programs that takes, at most.
+    /// Maximum number of program runs.
     pub fn steps(&self) -> usize {
         self.cells.len() * self.contestants.len() * 2 * self.rounds
     }

@@ -1,4 +1,4 @@
-//! Runs one program of OO1 to its end: its JSON, or the reason for none.
+//! Runs one OO1 program to its end: returns its JSON, or the reason for none.
 
 use crate::error::Oo1Error;
 use crate::memory::MemoryGroup;
@@ -11,12 +11,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The exit status of a program that this machine cannot run, as automake's tests have it.
+/// The exit status of a program that this machine cannot run, as in automake's tests.
 const SKIPPED: i32 = 77;
-/// How much of a program's complaint is handed on.
+/// Maximum length of a program's error output that is reported.
 const COMPLAINT_BYTES: usize = 4000;
 
-/// How programs are run.
+/// Parameters for running programs.
 #[derive(Clone)]
 pub(crate) struct Runner {
     pub(crate) stop: Stop,
@@ -24,7 +24,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// What a program printed on standard output. `what` names the run in messages.
+    /// A program's standard output. `what` names the run in messages.
     pub(crate) fn run(
         &self,
         program: &Path,
@@ -54,7 +54,7 @@ impl Runner {
                 shell
             }
         };
-        // A process group of its own: Ctrl-C is for us to handle.
+        // In its own process group: Ctrl-C is handled by this program.
         let child = command
             .args(arguments)
             .stdin(Stdio::null())
@@ -75,7 +75,7 @@ impl Runner {
             .map_err(|error| Oo1Error::BadOutput { what: what.to_owned(), reason: error.to_string() })
     }
 
-    /// Waits for a program and takes what it prints; `None` if it took too long.
+    /// Waits for a program and reads its output; `None` if it exceeded the time limit.
     fn wait(&self, mut child: Child) -> Option<(ExitStatus, Vec<u8>, String)> {
         let group = child.id() as libc::pid_t;
         let go_on = self.stop.begin(group);
@@ -98,7 +98,7 @@ impl Runner {
         if output.is_err() {
             self.stop.end_running();
         }
-        // Until here the process keeps its number, dead or alive; after this it must not get signals any more.
+        // The process keeps its number until here, dead or alive; after this it must not get signals any more.
         wait_without_reaping(group);
         self.stop.end();
         let status = child.wait();
@@ -135,7 +135,7 @@ fn check(status: ExitStatus, complaint: &str, what: &str) -> Result<(), Oo1Error
     }
 }
 
-/// What a program complained of, and the remedy that it named.
+/// A program's error message, and the remedy in it.
 fn said(complaint: &str) -> (String, String) {
     let mut end = complaint.len().min(COMPLAINT_BYTES);
     while !complaint.is_char_boundary(end) {

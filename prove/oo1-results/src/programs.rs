@@ -18,7 +18,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs that the environment names, that are installed beside this program, or built in the
+    /// Finds the programs: those that the environment names, those installed beside this program, or those in the
     /// source tree.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Programs {
         Ok(Programs { folder: folder.to_owned(), modes: known.chain(others).collect() })
     }
 
-    /// Where they are.
+    /// Their folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -75,7 +75,7 @@ impl Programs {
         missing.map(|mode| (mode.name, self.why_not(mode.name, mode.needs))).collect()
     }
 
-    /// What CMake noted when it left the mode out (a line "MODE: reason" in not-built.txt); else what it needs.
+    /// CMake's reason for leaving out the mode (a line "MODE: reason" in not-built.txt); else its requirements.
     fn why_not(&self, mode: &str, needs: &str) -> String {
         let notes = std::fs::read_to_string(self.folder.join("not-built.txt")).unwrap_or_default();
         let noted = notes.lines().find_map(|line| line.strip_prefix(mode)?.strip_prefix(": "));

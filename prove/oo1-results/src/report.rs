@@ -1,4 +1,4 @@
-//! What a comparison found: run by run, as it is written to the result file.
+//! The result of a comparison, run by run, as it is written to the result file.
 
 use crate::error::{io_error, Oo1Error};
 use crate::metrics;
@@ -15,24 +15,24 @@ pub const FORMAT: &str = "hardmeter-oo1";
 /// Its version.
 pub const VERSION: u32 = 1;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
-    /// How many rounds: in each, every mode ran twice.
+    /// Number of rounds: in each, every mode ran twice.
     pub rounds: usize,
-    /// What the patterns of the first round were drawn from.
+    /// Seed of the first round's patterns.
     pub seed: u64,
     /// Table by table.
     pub cells: Vec<CellReport>,
 }
 
-/// What figures were taken on.
+/// The machine of the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Machine {
@@ -48,14 +48,14 @@ pub struct CellReport {
     /// Under which conditions.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Who took part.
+    /// The contestants.
     pub entries: Vec<Entry>,
 }
 
-/// What one contestant did in one table.
+/// The results of one contestant in one table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// As on the command line.
+    /// Its name on the command line.
     pub name: String,
     /// Its mode.
     pub mode: String,
@@ -64,7 +64,7 @@ pub struct Entry {
     /// Whether that can be compared.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Two runs a round, in order.
+    /// Two runs per round, in order.
     pub runs: Vec<RoundRun>,
 }
 
@@ -73,7 +73,7 @@ pub struct Entry {
 pub struct RoundRun {
     /// From 0.
     pub round: usize,
-    /// What the program said.
+    /// The program's output.
     #[serde(flatten)]
     pub run: Run,
 }
@@ -83,20 +83,20 @@ pub struct RoundRun {
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Outcome {
-    /// It visited what all visited.
+    /// It visited the same parts as the others.
     Sound,
-    /// It visited something else than the others.
+    /// It visited other parts than the others.
     Wrong { seed: u64, checksum: String, expected: String },
     /// It failed.
     Failed { reason: String, remedy: String },
     /// This machine cannot run it.
     CannotHere { reason: String, remedy: String },
-    /// It has no such layout, measure or option.
+    /// It lacks this layout, measure or option.
     Lacks { what: String },
 }
 
 impl Entry {
-    /// None yet.
+    /// An entry without runs.
     pub fn new(contestant: &Contestant) -> Entry {
         Entry {
             name: contestant.to_string(),
@@ -107,25 +107,25 @@ impl Entry {
         }
     }
 
-    /// Whether it takes part in what is compared.
+    /// Whether it takes part in comparisons.
     pub fn is_sound(&self) -> bool {
         self.outcome == Outcome::Sound && !self.runs.is_empty()
     }
 
-    /// Any of its runs: what is the same of all of them.
+    /// Any of its runs, for values that are equal in all of them.
     pub fn first_run(&self) -> Option<&Run> {
         self.runs.first().map(|run| &run.run)
     }
 }
 
 impl CellReport {
-    /// Those that can be compared.
+    /// The entries that can be compared.
     pub fn sound(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_sound())
     }
 
-    /// Finds out who visited something else than the others. What most contestants say is right; where as many say one
-    /// thing as another, what the first of them says: plain pointers come first.
+    /// Finds contestants with differing checksums. The checksum of most contestants is right; in a tie, that of the
+    /// first one: plain pointers come first.
     pub fn judge(&mut self) {
         let mut votes: BTreeMap<u64, Vec<(String, usize)>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !matches!(entry.outcome, Outcome::Failed { .. })) {
@@ -160,14 +160,14 @@ impl CellReport {
 }
 
 impl Report {
-    /// Whether every contestant ran, and visited what all visited. What this machine cannot run, or what a mode does not
-    /// have, is no fault.
+    /// Whether every contestant ran, and visited the same parts. Modes that this machine cannot run, or without the
+    /// measure, do not count.
     pub fn is_sound(&self) -> bool {
         let fault = |entry: &Entry| matches!(entry.outcome, Outcome::Wrong { .. } | Outcome::Failed { .. });
         !self.cells.iter().any(|cell| cell.entries.iter().any(fault))
     }
 
-    /// All of it, with what follows from it: medians, ratios, intervals.
+    /// The complete report, with derived medians, ratios and intervals.
     pub fn to_json(&self) -> Value {
         let mut value = json!(self);
         for (at, cell) in self.cells.iter().enumerate() {
@@ -199,7 +199,7 @@ impl Report {
         serde_json::from_value(value).map_err(|error| bad(error.to_string()))
     }
 
-    /// Writes the report to a file: whole or not at all.
+    /// Writes the report to a file atomically.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Report {
     }
 }
 
-/// Writes a file: the whole of it or nothing.
+/// Writes a file atomically.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Oo1Error> {
     use std::os::unix::fs::PermissionsExt;
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));

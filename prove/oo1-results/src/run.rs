@@ -1,4 +1,4 @@
-//! What a program of OO1 prints about one run; prove/oo1/README.md says what each means.
+//! The output of an OO1 program for one run; prove/oo1/README.md documents the fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub struct Run {
     pub remarks: Vec<String>,
 }
 
-/// How the page cache was before.
+/// State of the page cache before the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Cache {
@@ -50,7 +50,7 @@ pub struct Cache {
 #[allow(missing_docs)]
 pub struct Phase {
     pub name: String,
-    /// How many times the pattern was followed within one unit.
+    /// Number of times the pattern was followed within one unit.
     pub repeats: u64,
     pub wall_ns: Vec<f64>,
     pub cpu_ns: Vec<f64>,
@@ -79,7 +79,7 @@ impl Run {
         self.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// How many parts a unit visited, where all units visited as many.
+    /// Number of parts visited by a unit, if equal for all units.
     pub fn visits_per_unit(&self) -> Option<u64> {
         let first = *self.visited.first()?;
         (first > 0 && self.visited.iter().all(|visited| *visited == first)).then_some(first)

@@ -1,21 +1,21 @@
-//! Stopping in an orderly way: the program that runs is asked to end, so that it takes away what it made, then killed.
+//! Orderly stopping: the running program gets SIGTERM, so that it removes its files, then SIGKILL.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to clear away before it is killed.
+/// Time limit for a program to clean up before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Tells a comparison to stop. Clones are the same.
+/// A request to stop a comparison. Clones share it.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<State>);
 
 #[derive(Default)]
 struct State {
     asked: AtomicBool,
-    /// The process group of the program that runs. While it is here, the process is not waited for, so that its number
-    /// is reused by no other process.
+    /// The process group of the running program. While it is set, the process is not reaped, so that its number is
+    /// not reused.
     running: Mutex<Option<libc::pid_t>>,
 }
 
@@ -25,7 +25,7 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks to stop, and ends what runs.
+    /// Requests to stop, and ends the running program.
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         self.end_running();
@@ -36,7 +36,7 @@ impl Stop {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// Ends the program that runs: gently, then not.
+    /// Ends the running program: SIGTERM, then SIGKILL.
     pub(crate) fn end_running(&self) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + GRACE;
@@ -46,10 +46,10 @@ impl Stop {
         self.signal(libc::SIGKILL);
     }
 
-    /// Notes that a process group runs; false if it should end at once.
+    /// Records a running process group; returns false if it should end at once.
     pub(crate) fn begin(&self, group: libc::pid_t) -> bool {
         *self.running() = Some(group);
-        // After that: a request either sees the group or is seen here.
+        // After recording: a concurrent request either sees the group or is seen here.
         !self.asked()
     }
 

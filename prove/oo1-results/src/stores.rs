@@ -1,4 +1,4 @@
-//! Graphs and stores, made once and kept: each anew when the program that made it is another.
+//! Graphs and stores, created once and kept: recreated if their program has changed.
 //!
 //! ```text
 //! FOLDER/lock
@@ -6,7 +6,7 @@
 //! FOLDER/20000-local-1/oo1/texas/store/, made             a mode's store, with its program and graph
 //! ```
 //!
-//! Unfinished stores have another name: an interrupted run leaves nothing that looks finished.
+//! Unfinished stores have another name: an interrupted run leaves no seemingly finished store.
 
 use crate::error::{io_error, Oo1Error};
 use crate::order::{Graph, Layout};
@@ -18,7 +18,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a part takes on disk, at most, in the graph and in one mode's store: SQLite's four rows and three indexes.
+/// Maximum size of a part on disk in bytes, in the graph and in one mode's store: SQLite's four rows and three
+/// indexes.
 const GRAPH_BYTES: u64 = 100;
 const STORE_BYTES: u64 = 500;
 
@@ -84,7 +85,7 @@ impl Stores {
         Ok(())
     }
 
-    /// The file of a graph; made if it is not there.
+    /// The file of a graph; created if it is missing.
     pub(crate) fn graph(
         &self,
         graph: &Graph,
@@ -115,7 +116,7 @@ impl Stores {
         Ok(path)
     }
 
-    /// The store of a mode; loaded if it is not there.
+    /// The store of a mode; loaded if it is missing.
     pub(crate) fn store(
         &self,
         graph: &Graph,
@@ -148,7 +149,7 @@ impl Stores {
         Ok(path)
     }
 
-    /// Removes what a killed program left beside its store.
+    /// Removes the remains of a killed program.
     fn tidy(&self, folder: &Path) -> Result<(), Oo1Error> {
         for entry in fs::read_dir(folder).map_err(io_error("list", folder))?.flatten() {
             if entry.file_name() != "store" && entry.file_name() != "made" {
@@ -168,7 +169,7 @@ impl Stores {
     }
 }
 
-/// What tells a program, and the graph that it is given, from what they were before they were built anew.
+/// A hash of a program and its graph, which changes when they are rebuilt.
 fn identity(program: &Path, graph: Option<&Path>) -> Result<String, Oo1Error> {
     let mut text = String::new();
     for path in [Some(program), graph].into_iter().flatten() {

@@ -1,4 +1,4 @@
-/* Object ids, looked up and pinned by a call for each dereference: e.c. */
+/* Object ids, looked up and pinned by a call at each dereference: e.c. */
 #include <stdlib.h>
 
 #include "die.h"

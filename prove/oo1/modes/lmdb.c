@@ -1,7 +1,7 @@
 /*
  * LMDB: a part with its three connections is one record under its id; in layout oo1, a second
- * database has under each id the keys of the connections that lead to it. A reader's transaction
- * lasts a unit (renewed, which costs no allocation).
+ * database has the keys of the incoming connections under each id. A read transaction lasts a
+ * unit (renewed, without an allocation).
  */
 #include <lmdb.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "mode.h"
 #include "record.h"
 
-/* Of address space; the file is as long as its data. */
+/* Address space; the file is as long as its data. */
 #define MAP_BYTES (UINT64_C(16) << 30)
 
 static MDB_env *environment;
@@ -44,7 +44,7 @@ static void open_environment(const char *folder, bool writable) {
   check(mdb_txn_commit(transaction), "commit");
 }
 
-/* A connection's name: connections of a later part, or later of the same, have a larger one. */
+/* A connection's key: larger for connections of a later part, or later ones of the same part. */
 #ifndef OO1_PAPER
 static uint64_t connection_key(uint32_t from, uint32_t k) { return (uint64_t)from * OO1_OUT + k; }
 #endif

@@ -1,9 +1,9 @@
 /*
- * The file mapped; a pointer is an offset from its beginning. Nothing is read, converted or copied
- * by the program: the rival that P3L does not beat while the page cache is hot.
+ * The file is mapped; a pointer is an offset from its beginning. The program reads, converts and
+ * copies nothing: with a hot page cache, P3L is not faster than this mode.
  *
  * Readers map it shared. A writer maps it private, so that the kernel writes no page before its
- * transaction is durable: what changed goes into the log, and from there into the file.
+ * transaction is durable: changes are written to the log, and then to the file.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static image_header *header;
 
 #include "fields.h"
 
-/* Enough for the largest graph; nothing of it is there before it is touched. */
+/* Enough for the largest graph; pages exist only after their first access. */
 #define RESERVED (UINT64_C(16) << 30)
 #define GROWTH (UINT64_C(64) << 20)
 
@@ -115,7 +115,7 @@ static void mode_open(const char *folder, const oo1_how *how, uint32_t parts, ui
   path = oo1_format("%s/image", folder);
   file = image_open(path, &file_bytes);
   map(how->writable);
-  /* Where not all of it fits, reading ahead throws out what is needed. */
+  /* If it does not fit in memory, read-ahead would evict needed pages. */
   if (how->memory_limit != 0 && how->memory_limit < file_bytes)
     madvise(base, file_bytes, MADV_RANDOM);
   if (how->writable) log_of_file = redo_open(path, file);

@@ -1,6 +1,6 @@
 /*
- * P3L in C: by the compiler plugin (P3L_QUALIFIED, which p3l-clang defines), pointers are plain and
- * the compiler checks them; without it, P3L_LD does.
+ * P3L in C: with the compiler plugin (P3L_QUALIFIED, which p3l-clang defines), pointers are
+ * plain and the compiler inserts checks; without it, P3L_LD checks.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define OO1_PTR(T) struct T persistent *
 #define OO1_GET(T, slot) (slot)
 #define OO1_SET(slot, p) ((slot) = (p))
-#define OO1_DIRTY(T, p) ((void)(p)) /* the compiler marks what it writes */
+#define OO1_DIRTY(T, p) ((void)(p)) /* the compiler marks its writes */
 #else
 #include <p3l.h>
 #define OO1_REF(T) struct T *
@@ -24,7 +24,8 @@
 #define OO1_GET_OR_NULL(T, slot) OO1_GET(T, slot)
 #define OO1_DROP(p) ((void)(p))
 #define OO1_EMPTY(slot) ((slot) == NULL)
-/* As it is, surrogate or not: it is not followed, so its object need not come. */
+/* Copied unchanged, surrogate or not: the pointer is not followed, so its object need not be
+ * loaded. */
 #define OO1_COPY(to, from) \
   (p3l_dirty(&(to), sizeof(to)), memcpy((void *)&(to), (const void *)&(from), sizeof(to)))
 #define OO1_NEW(T, near, from) \

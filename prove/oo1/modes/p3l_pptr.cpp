@@ -1,5 +1,5 @@
-/* P3L in C++: p3l::pptr<T>, any compiler. Compiled for both layouts into one program, so the classes
- * have other names in each (schema.h). */
+/* P3L in C++: p3l::pptr<T>, for any compiler. Compiled for both layouts into one program, so the
+ * classes have other names in each (schema.h). */
 #include <p3l.hpp>
 
 #define OO1_REF(T) p3l::pptr<T>

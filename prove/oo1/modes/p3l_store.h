@@ -45,8 +45,8 @@ static void prefetch_forward(const void *part, unsigned hops) {
   p3l_prefetch(the_store, part, hops);
 }
 #else
-/* What a forward traversal follows: from a part to its connections, from these to where they lead;
- * not the way back, which takes in the whole database. The index is not on the way. */
+/* The pointers of a forward traversal: from a part to its connections, from these to their
+ * targets; not the reverse pointers, which would include the whole database, nor the index. */
 static bool leads_forward(void *state, const p3l_type *type, const p3l_field *slot) {
   (void)state;
   if (strcmp(type->name, "oo1_part") == 0) return slot->offset < offsetof(struct oo1_part, from);
@@ -54,7 +54,7 @@ static bool leads_forward(void *state, const p3l_type *type, const p3l_field *sl
          slot->offset == offsetof(struct oo1_connection, to);
 }
 
-/* Two pointers lead to the next part, for connections are objects. */
+/* Two pointers lead to the next part, since connections are objects. */
 static void prefetch_forward(const void *part, unsigned hops) {
   p3l_prefetch_by(the_store, part, 2 * hops, leads_forward, NULL);
 }
@@ -126,8 +126,8 @@ static void mode_load(const oo1_graph *graph, const char *folder) {
   p3l_options options;
   memset(&options, 0, sizeof options);
   options.create = true;
-  /* No checkpoint on the way: pages that are changed again after one are logged whole again, and all
-   * are when the parts are linked. */
+  /* No checkpoint during the load: pages changed after one are logged again, and linking changes
+   * all parts. */
   options.checkpoint_bytes = (UINT64_C(64) << 20) + graph->header.parts * UINT64_C(1024);
   open_store(folder, &options);
   oo1_fill(graph);

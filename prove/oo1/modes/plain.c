@@ -1,7 +1,7 @@
 /*
- * Plain C structures that lead to each other by plain C pointers, in arrays in the order of ids:
- * what no scheme of persistence can beat but by putting objects elsewhere. Built from the graph
- * when opened; nothing that is inserted stays.
+ * Plain C structures linked by C pointers, in arrays in the order of ids: a limit that
+ * persistence schemes can beat only by placing objects differently. Built from the graph when
+ * opened; inserts do not persist.
  */
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@
 
 #include "schema.h"
 
-/* Array `name` of T with room for what will be inserted; it begins with a cache line. */
+/* Array `name` of T with space for inserts; it begins at a cache line. */
 #define ARRAY(T, name)                          \
   static struct T *name;                        \
   static uint32_t name##_used, name##_capacity; \

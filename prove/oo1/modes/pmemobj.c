@@ -1,7 +1,7 @@
 /*
- * libpmemobj: pointers are PMEMoid (pool and offset, 16 bytes), followed by pmemobj_direct(). Changes
- * in its transactions. The pool is where the store's folder is: on tmpfs its flushes are left to the
- * processor, on a disk each is an msync.
+ * libpmemobj: pointers are PMEMoid (pool and offset, 16 bytes), followed by pmemobj_direct().
+ * Changes in its transactions. The pool is in the store's folder: on tmpfs flushes use processor
+ * instructions, on a disk each is an msync.
  */
 #include <libpmemobj.h>
 #include <linux/magic.h>
@@ -83,7 +83,7 @@ static void find_root(void) {
 static void oo1_fill(const oo1_graph *graph);
 static void mode_load(const oo1_graph *graph, const char *folder) {
   char *path = pool_path(folder);
-  /* Loading on a disk is an msync for each step otherwise, and takes hours. */
+  /* Otherwise each step of a load on a disk is an msync, which takes hours. */
   setenv("PMEM_IS_PMEM_FORCE", "1", 1);
   size_t bytes = PMEMOBJ_MIN_POOL + (size_t)(graph->header.parts + 10000) * 700;
   pool = pmemobj_create(path, "oo1", bytes, 0666);

@@ -1,6 +1,6 @@
 /*
- * SQLite: tables, primary keys, and in layout oo1 an index for the way back; statements prepared once.
- * A unit is a transaction. Write-ahead log, synced at each commit.
+ * SQLite: tables, primary keys, and in layout oo1 an index for the reverse direction; statements
+ * prepared once. A unit is a transaction. Write-ahead log, synced at each commit.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

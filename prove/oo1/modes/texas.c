@@ -13,7 +13,7 @@
 #define OO1_DROP(p) ((void)(p))
 #define OO1_SET(slot, p) ((slot) = (p))
 #define OO1_EMPTY(slot) ((slot) == NULL)
-#define OO1_DIRTY(T, p) ((void)(p)) /* the fault tells */
+#define OO1_DIRTY(T, p) ((void)(p)) /* the page fault marks it */
 #define OO1_NEW(T, near, from) ((struct T *)texas_new(sizeof(struct T), fields_of_##T))
 #define OO1_ROOT() mode_root
 #define OO1_SET_ROOT(p) ((void)(p)) /* the loader did */

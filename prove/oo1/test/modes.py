@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a mode's every measure on a small graph, and compares with a traversal of its own.
+"""Runs every measure of a mode on a small graph, and compares with its own traversal.
 
-    modes.py BUILD-FOLDER MODE
+modes.py BUILD-FOLDER MODE
 
-What this computes it computes from the graph file and README.md's rules alone: none of the programs' code.
+It uses only the graph file and README.md's rules, none of the programs' code.
 """
 import hashlib
 import json
@@ -141,7 +141,7 @@ def check(what, got, wanted):
 
 
 def fingerprint(folder):
-    """Of all files: an insert leaves the store as it was."""
+    """Hashes of all files: an insert leaves the store unchanged."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(pathlib.Path(folder).iterdir())
@@ -172,7 +172,7 @@ def refusals(build, program, mode, graph, room):
 def main():
     build, mode = pathlib.Path(sys.argv[1]), sys.argv[2]
     program = build / f"oo1-{mode}"
-    # In memory: libpmemobj on a disk takes a second for each commit.
+    # In memory: libpmemobj on a disk takes a second per commit.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     room = pathlib.Path(tempfile.mkdtemp(prefix=f"oo1-{mode}-", dir=place))
     try:
@@ -206,7 +206,7 @@ def main():
                 if measure == "insert":
                     check(where + "durable", ran["durable"], not mode.startswith("plain"))
                     check(where + "appends beside", len(ran["raw_wall_ns"]), 10)
-            if mode != "pmemobj":  # notes in its pool that it was opened
+            if mode != "pmemobj":  # records in its pool that it was opened
                 check(f"{mode}, {layout}: the store after all", fingerprint(room / layout), before)
         refusals(build, program, mode, Graph(room / "graph"), room)
     finally:

@@ -1,4 +1,4 @@
-/* The generator: by hand where a hand can count, by chi-square where it cannot. */
+/* The generator: checked by hand, or by chi-square tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static oo1_graph made(bool locality, uint64_t seed) {
   return graph;
 }
 
-/* Of counts that should be equal. */
+/* Chi-square of counts with equal expectation. */
 static double chi_square(const uint32_t *counts, uint32_t cells) {
   double total = 0, sum = 0;
   for (uint32_t i = 0; i < cells; i++) total += counts[i];
@@ -34,7 +34,7 @@ static double chi_square(const uint32_t *counts, uint32_t cells) {
   return sum;
 }
 
-/* Beyond it one in a hundred thousand fair draws lies: cells - 1 degrees, Wilson and Hilferty. */
+/* The critical value with a probability of 1 in 100,000: cells - 1 degrees, Wilson and Hilferty. */
 static double critical(uint32_t cells) {
   double degrees = cells - 1, third = 2 / (9 * degrees), root = third;
   for (int i = 0; i < 40; i++) root = (root + third / root) / 2;
@@ -42,7 +42,7 @@ static double critical(uint32_t cells) {
   return degrees * base * base * base;
 }
 
-/* splitmix64 of seed 1234567, as its authors publish it. */
+/* splitmix64 of seed 1234567, as published by its authors. */
 static void random_numbers_are_those_of_splitmix64(void **state) {
   (void)state;
   oo1_random random = {1234567};

@@ -1,4 +1,4 @@
-/* The log of texas, e and offset: what was committed is there after a crash, what was torn is not. */
+/* The log of texas, e and offset: after a crash, committed changes are there, torn ones are not. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 
 #include "redo.h"
 
-/* A file of 64 bytes 'a', two commits: 'b' at 8 (3 bytes), 'c' at 40 (8 bytes) and 0 (1 byte). The
- * process then dies, and with it what the file had but was not synced. */
+/* A file of 64 bytes 'a', two commits: 'b' at 8 (3 bytes), 'c' at 40 (8 bytes) and 0 (1 byte).
+ * The process then dies, and unsynced contents of the file are lost. */
 static int crashed(char *path, char *log_path) {
   strcpy(path, "/tmp/oo1-redo-XXXXXX");
   int file = mkstemp(path);
@@ -29,7 +29,7 @@ static int crashed(char *path, char *log_path) {
   redo_add(log, 40, "cccccccc", 8);
   redo_add(log, 0, "c", 1);
   redo_commit(log);
-  /* commits: heads of 24 bytes, ranges of 16 and their bytes, padded to 8 */
+  /* commits: headers of 24 bytes, ranges of 16 and their bytes, padded to 8 */
   assert_int_equal(redo_bytes(log), (24 + 16 + 8) + (24 + 2 * (16 + 8)));
   assert_int_equal(pwrite(file, first, sizeof first, 0), sizeof first);
   return file;

@@ -31,7 +31,7 @@ P3L_CLASS(oo7_module, oo7_module, 1);
 
 static oo7_module *module;
 
-/* Everything that an exception comes out of ends the program, as in C. */
+/* An exception ends the program, as errors do in C. */
 template <class F>
 static void or_die(F &&body) {
   try {
@@ -72,7 +72,7 @@ static void mode_open(const char *folder, bool writable) {
   });
 }
 
-/* By how many pointers what a traversal visits is away from the module. */
+/* Distance from the module to the visited parts, in pointers. */
 static unsigned depth_of(oo7_traversal traversal) {
   const unsigned root_part = OO7_LEVELS + 2;
   return traversal == OO7_T6 ? root_part : root_part + 2 * OO7_ATOMIC;

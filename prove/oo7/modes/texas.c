@@ -1,4 +1,4 @@
-/* Plain C pointers, swizzled a page at a time when the page is first touched: ../oo1/texas.c. */
+/* Plain C pointers, swizzled a page at a time at its first access: ../oo1/texas.c. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #define OO7_REF(T) struct T *
 #define OO7_GET(slot) (slot)
 #define OO7_SET(slot, p) ((slot) = (p))
-#define OO7_CHANGE(p) ((void)(p)) /* the fault tells */
+#define OO7_CHANGE(p) ((void)(p)) /* the page fault marks it */
 #define OO7_NEW(T, near) ((void)(near), (struct T *)texas_new(sizeof(struct T), slots_of_##T))
 #define OO7_COMMIT() texas_commit()
 
@@ -50,7 +50,7 @@ static void mode_open(const char *folder, bool writable) {
 static void mode_load(const char *folder, uint64_t seed) {
   char *path = oo1_format("%s/image", folder);
   int file = image_create(path);
-  /* The root is the first object; where it will lie is known. */
+  /* The root is the first object, at a known place. */
   image_header header;
   oo1_read_all(file, path, &header, sizeof header, 0);
   uint64_t end = header.end;

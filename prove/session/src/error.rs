@@ -1,12 +1,12 @@
-//! Why something could not be done with a server: the cause and the remedy.
+//! Errors of sessions with a server: cause and remedy.
 
 use postgres::error::{DbError, SqlState};
 use std::error::Error as _;
 use std::io;
 
-/// Why something could not be done with a server. [`SessionError::remedy`] is the remedy.
+/// Errors of sessions with a server. [`SessionError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum SessionError {
     #[error("invalid connection string {target}: {reason}")]
     BadTarget { target: String, reason: String },
@@ -42,18 +42,18 @@ impl SessionError {
         }
     }
 
-    /// Whether the session that met it is of no use any more.
+    /// Whether the session is unusable after it.
     pub fn ends_session(&self) -> bool {
         matches!(self, SessionError::ServerGone { .. } | SessionError::Interrupted { .. })
     }
 
-    /// Whether the server said that a table is not there.
+    /// Whether the server reported a missing table.
     pub fn is_missing_table(&self) -> bool {
         matches!(self, SessionError::Statement { code, .. } if code == SqlState::UNDEFINED_TABLE.code())
     }
 }
 
-/// What the server said, in one line.
+/// The server's message in one line.
 fn said(error: &DbError) -> String {
     let mut text = error.message().to_owned();
     for more in [error.detail(), error.hint()].into_iter().flatten() {

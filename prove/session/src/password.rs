@@ -1,10 +1,10 @@
-//! Passwords that are in no command line: libpq's password file.
+//! Passwords from libpq's password file, which keeps them out of command lines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Whose password is wanted.
+/// The connection whose password is needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     /// A name, or the folder of a unix socket.
@@ -29,7 +29,7 @@ fn in_file(path: &Path, wanted: Wanted) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().find_map(|line| of_line(line, wanted))
 }
 
-/// `host:port:database:user:password`; `*` matches any, `\` takes a colon's or its own meaning away.
+/// `host:port:database:user:password`; `*` matches any, `\` escapes a colon or itself.
 fn of_line(line: &str, wanted: Wanted) -> Option<String> {
     if line.starts_with('#') {
         return None;

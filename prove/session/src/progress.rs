@@ -1,4 +1,4 @@
-//! How far a piece of work is.
+//! Progress of a piece of work.
 
 /// Receives the progress of a piece of work.
 pub trait Progress: Sync {

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 pub struct Target {
     config: Config,
     described: String,
-    /// By the connection string or the environment; only else the password file is asked.
+    /// By the connection string or the environment; otherwise the password file is read.
     password_given: bool,
 }
 
 impl Target {
-    /// The target of a connection string, as libpq takes it.
+    /// The target of a connection string in libpq's syntax.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Target {
     pub fn socket(folder: &Path, port: u16, user: &str, database: &str) -> Target {
         let mut config = Config::new();
         config.host_path(folder).port(port).user(user).dbname(database);
-        // Servers of ours let their owner in.
+        // Throwaway servers accept their owner.
         let mut target = Target { config, described: String::new(), password_given: true };
         target.complete();
         target
@@ -70,13 +70,14 @@ impl Target {
         target
     }
 
-    /// The same, its sessions known to the server by a name: pg_stat_activity.application_name.
+    /// Sets the application name of its sessions: pg_stat_activity.application_name.
     pub fn named(mut self, application: &str) -> Target {
         self.config.application_name(application);
         self
     }
 
-    /// How it is reached, for those who speak the protocol themselves. It holds the password: never print it.
+    /// The connection parameters, for own implementations of the protocol. They contain the password: never print
+    /// them.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -86,7 +87,7 @@ impl Target {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres")
     }
 
-    /// The same for programs that use libpq: variables of their environment, without the password.
+    /// The same for programs with libpq: environment variables, without the password.
     pub fn environment(&self) -> Vec<(String, OsString)> {
         use postgres::config::Host;
         let mut variables = vec![("PGDATABASE".to_owned(), self.database().into())];
@@ -110,7 +111,7 @@ impl Target {
         &self.described
     }
 
-    /// What follows from the rest: its description, and a password of the password file.
+    /// Fills in the description, and the password from the password file.
     fn complete(&mut self) {
         use postgres::config::Host;
         let host = match self.config.get_hosts().first() {
@@ -130,7 +131,7 @@ impl Target {
     }
 }
 
-/// What a statement gave: its rows, as the texts that the server sent.
+/// The result of a statement: its rows, as the server's texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Column by column; `None` is NULL.
@@ -138,7 +139,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A fingerprint: SHA-256 of rows ended by a line feed, of columns ended by a tabulator, NULL as `\N`.
+    /// A fingerprint: SHA-256 of rows ended by a line feed, of columns ended by a tab, NULL as `\N`.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for row in &self.rows {
@@ -157,12 +158,12 @@ impl Answer {
     }
 }
 
-/// What one run of a statement cost.
+/// The cost of one execution of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// From sending it to having its whole answer.
     pub wall: Duration,
-    /// CPU time of the backend; `None` where the server's processes cannot be seen from here.
+    /// CPU time of the backend; `None` if the server's processes are not visible from here.
     pub cpu: Option<Duration>,
 }
 
@@ -193,7 +194,7 @@ impl Session {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let mut session =
             Session { client, backend: 0, number, stop: stop.clone(), timeout: None, cpu_wanted: true };
-        // Answers are compared as texts: these settings shape them, and a role may have changed them.
+        // Answers are compared as texts: these settings affect them, and a role may have changed them.
         session.execute(
             "preparing the session",
             "SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; SET extra_float_digits = 1; \
@@ -270,8 +271,8 @@ impl Session {
         Ok((answer, Cost { wall, cpu }))
     }
 
-    /// Copies rows into a table. `next` appends some rows in COPY's format, as the statement names it, and
-    /// returns true while there may be more.
+    /// Copies rows into a table. `next` appends rows in the statement's COPY format, and returns true while there
+    /// may be more.
     ///
     /// # Errors
     ///
@@ -314,8 +315,8 @@ impl Session {
         }
     }
 
-    /// CPU time of the backend so far, once it has come to rest: it has things to put away after it has answered.
-    /// `None` where its process cannot be seen: a server on another machine, or in another name space.
+    /// CPU time of the backend so far, once it is idle: it has cleanup work after its answer. `None` if its process
+    /// is not visible: a server on another machine, or in another namespace.
     pub fn cpu(&self) -> Option<Duration> {
         const PATIENCE: Duration = Duration::from_millis(100);
         if !self.cpu_wanted {
@@ -333,7 +334,7 @@ impl Session {
         }
     }
 
-    /// Takes no CPU time any more.
+    /// Stops recording CPU time.
     pub fn leave_cpu(&mut self) {
         self.cpu_wanted = false;
     }
@@ -378,8 +379,8 @@ pub fn ensure_database(target: &Target, stop: &Stop) -> Result<bool, SessionErro
     Ok(true)
 }
 
-/// CPU time of a process so far: the first number of `/proc/PID/schedstat`, in nanoseconds. Only of a process named
-/// as PostgreSQL's are: the same number may be another process here if the server lives in another name space.
+/// CPU time of a process so far: the first number of `/proc/PID/schedstat`, in nanoseconds. Only for a process
+/// named as PostgreSQL's are: the number may belong to another process here if the server is in another namespace.
 fn schedule_time(pid: i32) -> Option<Duration> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     if !name.contains("postgres") && !name.contains("memcheck") && !name.contains("valgrind") {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Runs tasks in several sessions; each takes the next task when it has finished one. After an error no session
-/// takes another task, and the first error is returned. Returns the seconds it took.
+/// takes another task, and the first error is returned. Returns the duration in seconds.
 ///
 /// # Errors
 ///
@@ -59,8 +59,8 @@ pub fn side_by_side_over<S, T: Send, E: Send>(
     }
 }
 
-/// How many sessions to load with on this machine: the server parses rows and builds indexes in one process a session.
-/// More than four find nothing more to do side by side, since most rows are of one table.
+/// Default number of loading sessions on this machine: the server parses rows and builds indexes in one process per
+/// session. More than four bring no gain, since most rows are of one table.
 pub fn usual_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().clamp(1, 4))
 }

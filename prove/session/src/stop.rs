@@ -1,11 +1,11 @@
-//! Stopping in an orderly way: what runs on a server is cancelled by the protocol's own request, so that nothing goes
-//! on there after the program has left.
+//! Orderly stopping: running statements are cancelled by the protocol's request, so that the server does not
+//! continue them after the program has ended.
 
 use postgres::CancelToken;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tells all sessions of a piece of work to stop. Clones are the same.
+/// A request to stop all sessions of a piece of work. Clones share it.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<State>);
 
@@ -22,11 +22,11 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks to stop, and cancels what runs.
+    /// Requests to stop, and cancels running statements.
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         for (_, token) in self.running().iter() {
-            // A server that does not hear it is gone or going.
+            // A server that does not receive it is going down.
             let _ = token.cancel_query(postgres::NoTls);
         }
     }
@@ -36,10 +36,10 @@ impl Stop {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// Records that a session runs a statement, until the guard is dropped. False if it should not even begin.
+    /// Records that a session runs a statement, until the guard is dropped. Returns false if it should not begin.
     pub(crate) fn begin(&self, session: u64, token: CancelToken) -> Option<Running<'_>> {
         self.running().push((session, token));
-        // After the push: a request either sees the token or is seen here.
+        // After the push: a concurrent request either sees the token or is seen here.
         let guard = Running { stop: self, session };
         (!self.asked()).then_some(guard)
     }

@@ -21,7 +21,7 @@ pub struct LoadOrder {
     pub seed: u64,
     /// Layout of the tables.
     pub layout: Layout,
-    /// Whether tables of TPC-C that are there already may be thrown away.
+    /// Whether existing TPC-C tables may be dropped.
     pub replace: bool,
     /// Number of parallel sessions.
     pub jobs: usize,

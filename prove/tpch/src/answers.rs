@@ -1,4 +1,4 @@
-//! The published answers for scale 1 and validation parameters, and whether answers agree with them by clause 2.1.3.5.
+//! The published answers for scale 1 and validation parameters, and the comparison with them by clause 2.1.3.5.
 //!
 //! The answers are those that the TPC ships with dbgen; they come with the generator's crate (tpchgen, Apache-2.0), so
 //! that no copy of them is kept here. The TPC's own are not exact in every digit: of Q17 they have 348406.02, where exact
@@ -8,33 +8,33 @@ use crate::queries::Query;
 use hardmeter_session::Answer;
 use tpchgen::q_and_a::answers_sf1;
 
-/// How far a column's values may be from the published ones.
+/// Tolerance of a column compared with the published values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Values of columns and counts: equal. Texts but for blanks at their ends.
+    /// Equal; texts except for blanks at their ends.
     Exact,
     /// Sums: within $100.
     Sum,
     /// Averages and ratios: within 1 % after rounding to hundredths.
     Ratio,
-    /// A key whose last two digits are missing from the published answer as the crate has it (tpchgen 4.0.0: Q11's
-    /// first column was cut); those before must be equal.
+    /// A key whose last two digits are missing in the crate's published answer (tpchgen 4.0.0 truncated Q11's first
+    /// column); the other digits must be equal.
     CutKey,
 }
 
 /// Whether an answer agrees with the published one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// Every value, rounded to as many digits as are published, is the published one.
+    /// Every value, rounded to the published number of digits, is equal.
     Identical,
     /// Within the specification's tolerance; this number of values differs in published digits.
     WithinTolerance(usize),
-    /// It does not agree; where first, in words.
+    /// Different; the first difference, in words.
     Different(String),
 }
 
 impl Agreement {
-    /// Whether the specification takes it for the right answer.
+    /// Whether the specification accepts the answer.
     pub fn holds(&self) -> bool {
         !matches!(self, Agreement::Different(_))
     }
@@ -89,7 +89,7 @@ fn compare_rows(query: Query, found: &[Vec<String>], expected: &[Vec<String>]) -
     if in_order.holds() {
         return in_order;
     }
-    // ORDER BY leaves the order of equals open. If the rows are the same, they are so however they are sorted.
+    // ORDER BY leaves the order of equal rows open: compare sorted rows.
     let key = |row: &&Vec<String>| -> Vec<String> {
         let exact = row.iter().enumerate();
         let exact = exact.filter(|(column, _)| matches!(rule(query, *column), Rule::Exact | Rule::CutKey));
@@ -133,7 +133,7 @@ fn agree<'a>(query: Query, rows: impl Iterator<Item = (&'a Vec<String>, &'a Vec<
     }
 }
 
-/// Whether a value agrees: exactly (`true`), within the tolerance (`false`), or not at all (`None`).
+/// Whether a value agrees: exactly (`true`), within the tolerance (`false`), or not (`None`).
 fn value_agrees(rule: Rule, found: &str, expected: &str) -> Option<bool> {
     if found == expected {
         return Some(true);
@@ -166,7 +166,7 @@ struct Decimal {
 impl Decimal {
     fn parse(text: &str) -> Option<Decimal> {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-        // More than 30 digits: an average has 16 to 20 after the point, of which 12 decide the rounding.
+        // More than 30 digits: an average has 16 to 20 decimals, of which 12 determine the rounding.
         let part = &part[..part.len().min(12)];
         let digits = format!("{whole}{part}");
         let unsigned = digits.strip_prefix('-').unwrap_or(&digits);

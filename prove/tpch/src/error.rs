@@ -1,12 +1,12 @@
-//! Why something of TPC-H could not be done: the cause and the remedy.
+//! Errors of TPC-H: cause and remedy.
 
 use hardmeter_session::SessionError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of TPC-H could not be done. [`TpchError::remedy`] is the remedy.
+/// Errors of TPC-H. [`TpchError::remedy`] is the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is; the fields are what they name
+#[allow(missing_docs)] // the messages document the variants and their fields
 pub enum TpchError {
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -66,7 +66,7 @@ impl TpchError {
         }
     }
 
-    /// Whether the session that met it is of no use any more.
+    /// Whether the session is unusable after it.
     pub fn ends_session(&self) -> bool {
         matches!(self, TpchError::Session(error) if error.ends_session())
     }

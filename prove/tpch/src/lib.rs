@@ -10,14 +10,14 @@
 //!
 //! # Design constraints
 //!
-//! * *A variant is a session.* Its settings are made once, after connecting; nothing of it leaks into another. A
-//!   library that a variant loads was never loaded in the others.
+//! * *A variant is a session.* Its settings are made once, after connecting, and do not affect others. A library
+//!   that a variant loads is not loaded in the others.
 //! * *Compared within blocks.* In a block every variant runs a query twice, the second half in mirrored order; ratios
 //!   are of what ran within a block, and their intervals need no assumption about the noise ([`hardmeter_evidence`]).
 //! * *Answers are part of the measurement*: every answer of every run is compared byte for byte with the first
 //!   variant's. A faster wrong answer is no result.
-//! * *An interruption leaves a sane server*: a running statement is cancelled by the protocol's own request, an
-//!   unfinished load is undone ([`hardmeter_session::Stop`]).
+//! * *An interruption leaves a consistent server*: a running statement is cancelled by the protocol's own request,
+//!   an unfinished load is undone ([`hardmeter_session::Stop`]).
 //! * Results are *derived from* TPC-H and not comparable to published ones.
 //!
 //! ```

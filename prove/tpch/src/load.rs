@@ -1,8 +1,8 @@
-//! Loading: tables are made and filled by COPY from a generator that keeps nothing, then indexed and analyzed.
+//! Loading: tables are created and filled by COPY from a streaming generator, then indexed and analyzed.
 //!
-//! Each table is made and filled in one transaction: with `wal_level = minimal` the server then writes no log of it,
-//! and `FREEZE` leaves rows as VACUUM would. A load that fails or is interrupted takes its tables away again; one that
-//! was killed leaves the mark "loading" on them.
+//! Each table is made and filled in one transaction: with `wal_level = minimal` the server then writes no log of
+//! it, and `FREEZE` leaves rows as VACUUM would. A load that fails or is interrupted drops its tables; a killed one
+//! leaves the mark "loading" on them.
 
 use crate::error::TpchError;
 use crate::scale::Scale;
@@ -16,18 +16,18 @@ use tpchgen::generators::{
     RegionGenerator, SupplierGenerator,
 };
 
-/// What to load.
+/// The parameters of a load.
 #[derive(Clone, Debug)]
 pub struct LoadOrder {
-    /// How much.
+    /// The scale.
     pub scale: Scale,
-    /// Whether tables of TPC-H that are there already may be thrown away.
+    /// Whether existing TPC-H tables may be dropped.
     pub replace: bool,
-    /// How many sessions work side by side.
+    /// Number of parallel sessions.
     pub jobs: usize,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Loaded {
     /// The scale.
@@ -36,11 +36,11 @@ pub struct Loaded {
     pub rows: Vec<(&'static str, u64)>,
     /// Bytes of the tables and their indexes in the server.
     pub bytes: u64,
-    /// How long filling, indexing and analyzing took.
+    /// Durations of filling, indexing and analyzing.
     pub seconds: Phases,
 }
 
-/// How long the parts of a load took, in seconds.
+/// Durations of a load's phases in seconds.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 #[allow(missing_docs)]
 pub struct Phases {
@@ -49,12 +49,12 @@ pub struct Phases {
     pub vacuum: f64,
 }
 
-/// What the data in a database are, by the mark that a load left, or by counting where another program loaded them.
+/// The data in a database, from the mark of a load, or by counting if another program loaded them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Data {
     /// The scale.
     pub scale: Scale,
-    /// How many pairs of refresh functions have run.
+    /// Number of executed pairs of refresh functions.
     pub refreshes: u32,
 }
 
@@ -128,7 +128,7 @@ pub fn load(
     match fill(target, order, stop, progress, &mut session) {
         Ok(loaded) => Ok(loaded),
         Err(error) => {
-            // The first error is the one to tell. The session that runs this is not bound to the stop that was asked.
+            // Report the first error. The session that runs this ignores the stop request.
             if let Ok(mut session) = Session::open(target, &Stop::new()) {
                 let _ = drop_tables(&mut session);
             }
@@ -137,7 +137,7 @@ pub fn load(
     }
 }
 
-/// Sees to it that none of the tables is there.
+/// Ensures that the tables do not exist.
 fn make_room(session: &mut Session, replace: bool) -> Result<(), TpchError> {
     for table in Table::ALL {
         let ours = |mark: Option<String>| mark.is_some_and(|mark| mark.starts_with(LOADING));
@@ -176,7 +176,8 @@ fn fill(
     progress.phase("making indexes", indexes.len() as u64);
     seconds.index =
         side_by_side(target, order.jobs, stop, indexes.iter().copied(), |session, (table, index)| {
-            // Sorted in memory up to about scale 5; the sessions share the processors, so none takes helpers.
+            // Sorted in memory up to about scale 5; the sessions share the processors, so none uses parallel
+            // workers.
             session.execute(
                 "preparing to index",
                 "SET maintenance_work_mem = '512MB'; SET max_parallel_maintenance_workers = 0",
@@ -199,7 +200,8 @@ fn fill(
         Ok::<(), TpchError>(())
     })?;
     session.execute("leaving the mark of a load", &Data { scale: order.scale, refreshes: 0 }.mark())?;
-    // What follows is measured: the disk should have nothing left to do of the load. Not every user may request it.
+    // The following run is measured: the load's dirty pages should be on disk. Not every user may request a
+    // checkpoint.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
 
     let sizes: Vec<String> =
@@ -266,7 +268,7 @@ fn copy_rows(
     }
 }
 
-/// Appends rows until there are some 64 KB; says whether there may be more.
+/// Appends about 64 KB of rows; returns whether there may be more.
 fn append_rows<T: Display>(
     rows: &mut impl Iterator<Item = T>,
     buffer: &mut Vec<u8>,

@@ -1,11 +1,11 @@
-//! What is put in place of a query's placeholders: the validation values of clauses 2.4.x.4, for which answers are
-//! published, or values drawn by the rules of clauses 2.4.x.3.
+//! Parameters of queries: the validation values of clauses 2.4.x.4, for which answers are published, or values
+//! drawn by the rules of clauses 2.4.x.3.
 
 use crate::queries::Query;
 use crate::scale::Scale;
 use tpchgen::distribution::Distributions;
 
-/// Where the parameters of a run come from.
+/// The origin of a run's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The specification's validation values.
@@ -171,7 +171,7 @@ fn drawn(query: Query, scale: Scale, draw: &mut Draw) -> Parameters {
     }
 }
 
-/// Draws values. Each query has a stream of its own, so that the parameters of one do not depend on which others run.
+/// Draws values. Each query has its own stream, so that its parameters do not depend on which other queries run.
 struct Draw(u64);
 
 impl Draw {

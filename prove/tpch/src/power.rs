@@ -1,9 +1,9 @@
 //! The power run: one stream of queries, each by every variant in turn.
 //!
-//! A **block** is one pass through the queries. Within it every query is run twice by every variant, the second time in
-//! mirrored order (A B B A), one run right after the other: a machine that drifts does so for all alike. From block to
-//! block another variant begins. The figure of a block is the ratio of what ran within it, so that intervals of its
-//! median over blocks assume nothing about the noise.
+//! A **block** is one pass through the queries. Within it every query is run twice by every variant, the second
+//! time in mirrored order (A B B A), one run right after the other: drift of the machine affects all equally. The
+//! first variant changes from block to block. The figure of a block is a ratio within it, so that intervals of its
+//! median over blocks need no assumption about the noise.
 
 use crate::error::TpchError;
 use crate::load::Data;
@@ -16,33 +16,33 @@ use hardmeter_session::Stop;
 use hardmeter_session::{Answer, Session, Target};
 use std::time::Duration;
 
-/// What times are of.
+/// The clock of the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// CPU time of the backend: others who use the machine disturb it less.
+    /// CPU time of the backend: less disturbed by other users of the machine.
     Cpu,
-    /// Time on the wall, which alone tells what parallel workers gain.
+    /// Wall time, the only measure of the gain by parallel workers.
     Wall,
 }
 
-/// What to run.
+/// The parameters of a power run.
 #[derive(Clone, Debug)]
 pub struct PowerOrder {
     /// The variants; ratios are to the first.
     pub variants: Vec<Variant>,
     /// The stream.
     pub queries: Vec<Query>,
-    /// Where the parameters come from.
+    /// The origin of the parameters.
     pub source: Source,
     /// The settings that all variants share.
     pub preset: Preset,
-    /// What times are of.
+    /// The clock of the times.
     pub clock: Clock,
-    /// How many blocks are measured.
+    /// Number of measured blocks.
     pub blocks: usize,
-    /// How many passes are run before, unmeasured, by every variant once.
+    /// Number of unmeasured passes before, with every variant once.
     pub warm_up: usize,
-    /// How long one query may take.
+    /// Time limit of a query.
     pub timeout: Duration,
     /// Whether the refresh functions are run at the end of each block. They change the data.
     pub refresh: bool,
@@ -84,7 +84,7 @@ pub fn run(
         session.set_timeout(order.timeout)?;
         sessions.push(session);
     }
-    // One clock for all: where one backend's CPU time cannot be read, no CPU time is used.
+    // One clock for all: if one backend's CPU time is unavailable, none is used.
     let cpu_known = order.clock == Clock::Cpu && sessions.iter().all(|session| session.cpu().is_some());
     if !cpu_known {
         sessions.iter_mut().for_each(Session::leave_cpu);
@@ -114,7 +114,7 @@ pub fn run(
     Ok(Report::new(order, data, server, cpu_known, queries, refreshes))
 }
 
-/// The order in which variants run a query in a block: from another one on in each block, then mirrored.
+/// The order of variants for a query in a block: rotated by one from block to block, then mirrored.
 fn turns(variants: usize, block: usize) -> Vec<usize> {
     let forth = (0..variants).map(|at| (at + block) % variants);
     forth.clone().chain(forth.rev()).collect()
@@ -129,7 +129,7 @@ enum Pass {
 struct QueryState {
     runs: QueryRuns,
     sql: String,
-    /// The first variant's first answer, as long as the data stay as they are.
+    /// The first variant's first answer, valid while the data are unchanged.
     reference: Option<Answer>,
 }
 
@@ -142,7 +142,7 @@ impl QueryState {
         }
     }
 
-    /// Takes the answers of a pass: each with the variant that gave it.
+    /// Adds the answers of a pass: each with its variant.
     fn take(&mut self, answers: Vec<(usize, Answer)>) {
         if self.reference.is_none() {
             let of_first = answers.iter().find(|(variant, _)| *variant == 0);
@@ -198,7 +198,7 @@ impl Stream<'_> {
                     costs.push((variant, cost));
                 }
                 Err(error) if error.ends_session() => return Err(error.into()),
-                // The others can still be measured; this one then is left out of all totals, and said to be.
+                // The others can still be measured; this one is left out of all totals, with a message.
                 Err(error) => {
                     let variant = self.order.variants[variant].name.clone();
                     let (reason, remedy) = (error.to_string(), error.remedy());
@@ -216,7 +216,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The refresh functions, by all variants, each pair with an update set of its own.
+    /// Runs the refresh functions in all variants, each pair with its own update set.
     fn refresh(&mut self, block: usize) -> Result<(), TpchError> {
         let variants = self.order.variants.len();
         let mut costs: [Vec<(usize, _)>; 2] = [Vec::new(), Vec::new()];
@@ -233,7 +233,7 @@ impl Stream<'_> {
                 runs.push_block(costs.iter().filter(|(of, _)| *of == variant).map(|(_, cost)| *cost));
             }
         }
-        // The data are others now: answers of the next block are compared among themselves.
+        // The data have changed: compare the next block's answers among themselves.
         for state in &mut self.queries {
             state.reference = None;
         }
@@ -247,7 +247,7 @@ impl Stream<'_> {
 }
 
 impl PowerOrder {
-    /// How many runs of one query or one pair of refresh functions it is.
+    /// Number of runs of one query or one pair of refresh functions.
     pub fn steps(&self) -> usize {
         let per_block = 2 * (self.queries.len() + usize::from(self.refresh));
         self.variants.len() * (self.warm_up * self.queries.len() + self.blocks * per_block)

@@ -1,8 +1,8 @@
 //! The 22 queries.
 //!
-//! Their texts are in `queries/`, in PostgreSQL's dialect, with the deviations that clause 2.2.3.3 permits: intervals
-//! and dates as PostgreSQL writes them, `LIMIT` for the number of rows asked for, and Q15 as the approved variant 15a,
-//! a common table expression instead of a view, so that all 22 only read.
+//! Their texts are in `queries/`, in PostgreSQL's dialect, with the deviations that clause 2.2.3.3 permits:
+//! intervals and dates as PostgreSQL writes them, `LIMIT` for the number of requested rows, and Q15 as the approved
+//! variant 15a, a common table expression instead of a view, so that all 22 only read.
 
 use crate::error::TpchError;
 use crate::parameters::Parameters;
@@ -78,7 +78,7 @@ impl Query {
         self.0
     }
 
-    /// What the specification calls it.
+    /// The specification's title.
     pub fn title(self) -> &'static str {
         TITLES[usize::from(self.0) - 1]
     }
@@ -98,7 +98,7 @@ impl Query {
         text
     }
 
-    /// Reads a list: numbers and ranges, separated by commas. The order is kept: a stream may have one of its own.
+    /// Parses a list: numbers and ranges, separated by commas. The order is kept: a stream may have its own.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! The refresh functions of clause 2.5: RF1 inserts 0.1 % new orders with their items, RF2 deletes as many old ones.
 //!
-//! Update sets are made, not read from files: the generator's streams go on beyond the last order of the scale, which
-//! is where dbgen takes its update sets from too, and the keys are those that clause 4.2.3 leaves free: of each 32 keys
-//! the first 8 are in use, the next 8 are for what is inserted. Set *n* inserts the n-th thousandth of orders and deletes
-//! the n-th thousandth of the first ones, so that there are 1000 sets. Each function is one transaction, by which an
-//! order and its items come and go together; RF1 copies, RF2 deletes by lists of a thousand keys.
+//! Update sets are generated, not read from files: the generator's streams continue beyond the last order of the
+//! scale, as in dbgen, and the keys are those that clause 4.2.3 leaves free: of each 32 keys the first 8 are in
+//! use, the next 8 are for inserts. Set *n* inserts the n-th thousandth of orders and deletes the n-th thousandth
+//! of the first ones, so that there are 1000 sets. Each function is one transaction, so that an order and its items
+//! are inserted and deleted together; RF1 copies, RF2 deletes by lists of a thousand keys.
 
 use crate::error::TpchError;
 use crate::load::{append_row, Data};
@@ -13,7 +13,7 @@ use hardmeter_session::{Cost, Session};
 use std::time::{Duration, Instant};
 use tpchgen::generators::{LineItemGenerator, OrderGenerator};
 
-/// How many update sets there are for data of any scale.
+/// Number of update sets for data of any scale.
 pub const SETS: u32 = 1000;
 
 /// One of the two functions.
@@ -27,7 +27,7 @@ pub enum Refresh {
 }
 
 impl Refresh {
-    /// As the specification calls it.
+    /// The specification's name.
     pub fn name(self) -> &'static str {
         match self {
             Refresh::Insert => "RF1",
@@ -76,7 +76,7 @@ fn transaction(
     match work(session) {
         Ok(()) => session.execute(&what, "COMMIT")?,
         Err(error) => {
-            // The error to tell is the first; a session that is gone took its transaction with it.
+            // Report the first error; a lost session has rolled back its transaction.
             let _ = session.execute(&what, "ROLLBACK");
             return Err(error);
         }
@@ -127,12 +127,12 @@ fn delete(session: &mut Session, scale: Scale, set: u32) -> Result<(), TpchError
     Ok(())
 }
 
-/// The number of the order that has a key of the first load: of each 32 keys the first 8 are in use.
+/// The number of the order with a key of the first load: of each 32 keys the first 8 are in use.
 fn index_of(key: i64) -> i64 {
     ((key >> 5) << 3) | (key & 7)
 }
 
-/// The key for the n-th order that is inserted: in the second 8 of 32.
+/// The key of the n-th inserted order: in the second 8 of 32.
 fn inserted_key(index: i64) -> i64 {
     OrderGenerator::make_order_key(index) | 8
 }

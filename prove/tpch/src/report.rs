@@ -1,4 +1,4 @@
-//! What a power run found: times, ratios, answers; as it is written to the result file.
+//! The result of a power run: times, ratios, answers; written to the result file.
 
 use crate::error::{io_error, TpchError};
 use crate::load::Data;
@@ -13,16 +13,16 @@ use serde::{Serialize, Serializer};
 use std::io::Write;
 use std::path::Path;
 
-/// Above this ratio a query counts as slower than the first variant: what noise alone may do is 2 %.
+/// Above this ratio a query counts as slower than the first variant: noise alone is up to 2 %.
 pub const SLOWER: f64 = 1.02;
 
-/// How an answer relates to the first variant's.
+/// The relation of an answer to the first variant's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The same, byte for byte.
     Identical,
-    /// The same rows in another order: equals by ORDER BY, or a wrong order.
+    /// The same rows in another order: equal by ORDER BY, or a wrong order.
     Reordered,
     /// Other rows.
     Different,
@@ -46,7 +46,7 @@ impl Verdict {
         }
     }
 
-    /// In a word.
+    /// The verdict in a word.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Identical => "identical",
@@ -56,17 +56,17 @@ impl Verdict {
     }
 }
 
-/// What one statement cost in one variant, run by run, two in each block. Milliseconds.
+/// The cost of one statement in one variant, by run, two per block, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     cpu: Vec<Option<f64>>,
     wall: Vec<f64>,
-    /// The mean of each block, by the clock.
+    /// The mean of each block, by the chosen clock.
     blocks: Vec<f64>,
 }
 
 impl Runs {
-    /// Takes the runs of one block. Its mean is of CPU time, where that is known of all of them.
+    /// Adds the runs of one block. Its mean uses CPU time if that is known for all of them.
     pub(crate) fn push_block(&mut self, costs: impl Iterator<Item = Cost>) {
         let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
         let costs: Vec<Cost> = costs.collect();
@@ -79,7 +79,7 @@ impl Runs {
         }
     }
 
-    /// CPU time of a run; `None` where it is not known of all runs.
+    /// CPU time of a run; `None` unless it is known for all runs.
     pub fn cpu_ms(&self) -> Option<Median> {
         Median::of(&self.cpu.iter().copied().collect::<Option<Vec<f64>>>()?)
     }
@@ -89,12 +89,12 @@ impl Runs {
         Median::of(&self.wall)
     }
 
-    /// What ratios are made of: CPU time, or wall time where that is not known.
+    /// The value used in ratios: CPU time, or wall time if that is unknown.
     pub fn ms(&self) -> Option<Median> {
         self.cpu_ms().or_else(|| self.wall_ms())
     }
 
-    /// The ratio to another's runs, block by block.
+    /// The ratio to another's runs, by block.
     fn ratios(&self, to: &Runs) -> Vec<f64> {
         self.blocks.iter().zip(&to.blocks).map(|(ours, theirs)| ours / theirs).collect()
     }
@@ -130,20 +130,20 @@ pub struct Failure {
 pub struct QueryRuns {
     /// Which.
     pub query: Query,
-    /// How many rows the first variant answered.
+    /// Number of rows in the first variant's answer.
     pub rows: usize,
     /// The fingerprint of its answer.
     pub digest: String,
     /// By variant, in their order.
     pub variants: Vec<Runs>,
-    /// The worst that was seen of each variant's answers.
+    /// The worst verdict on each variant's answers.
     pub answers: Vec<Verdict>,
     /// Why there are no more, or no runs.
     pub failure: Option<Failure>,
 }
 
 impl QueryRuns {
-    /// None yet.
+    /// A query without runs.
     pub fn new(query: Query, variants: usize) -> QueryRuns {
         QueryRuns {
             query,
@@ -182,7 +182,7 @@ impl RefreshRuns {
 pub struct Total {
     /// The variant.
     pub variant: String,
-    /// The sum of the queries' times, in milliseconds: the median over blocks.
+    /// The sum of the queries' times in milliseconds: the median over blocks.
     pub ms: Median,
     /// Its ratio to the first variant's.
     pub ratio: Ratio,
@@ -192,21 +192,21 @@ pub struct Total {
     pub worst: (Query, f64),
     /// The queries that are slower than the first variant by more than 2 %.
     pub slower: Vec<Query>,
-    /// The queries whose answers are not the first variant's, byte for byte.
+    /// The queries whose answers differ from the first variant's, byte for byte.
     pub other_answers: Vec<Query>,
 }
 
-/// What a run found.
+/// The result of a power run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was run.
+    /// The parameters.
     pub order: PowerOrder,
     /// On which data.
     pub data: Data,
     /// The server's version.
     pub server_version: String,
-    /// Whether times are CPU time of the backend; else they are wall time: wanted so, or since its process cannot be
-    /// seen from here.
+    /// Whether times are CPU time of the backend; else wall time: on request, or because its process is not visible
+    /// from here.
     pub cpu_known: bool,
     /// Query by query, in the order of the stream.
     pub queries: Vec<QueryRuns>,
@@ -231,7 +231,7 @@ impl Report {
         self.queries.iter().filter(|query| query.failure.is_none())
     }
 
-    /// A variant over all queries that all variants could run; `None` if there are none.
+    /// A variant's totals over all queries that all variants could run; `None` if there are none.
     pub fn total(&self, variant: usize) -> Option<Total> {
         let sums = |variant: usize| -> Vec<f64> {
             let sum = |block: usize| self.whole().map(|query| query.variants[variant].blocks[block]).sum();
@@ -264,13 +264,13 @@ impl Report {
         })
     }
 
-    /// Whether everything could be run, and all answers are the first variant's.
+    /// Whether all queries ran, and all answers equal the first variant's.
     pub fn is_sound(&self) -> bool {
         let same = |query: &QueryRuns| query.answers.iter().all(|verdict| *verdict == Verdict::Identical);
         self.queries.iter().all(|query| query.failure.is_none() && same(query))
     }
 
-    /// Writes the report to a file: whole or not at all.
+    /// Writes the report to a file atomically.
     ///
     /// # Errors
     ///
@@ -394,7 +394,7 @@ mod tests {
         let queries = [(1, 100, 50), (6, 400, 500)].map(|(number, base, other)| {
             let mut runs = QueryRuns::new(Query::new(number).unwrap(), 2);
             for block in 0..6 {
-                // The second block ran on a machine half as fast: ratios do not see it.
+                // The second block ran on a machine half as fast: ratios are unaffected.
                 let slow = if block == 1 { 2 } else { 1 };
                 runs.variants[0].push_block([cost(base * slow), cost(base * slow)].into_iter());
                 runs.variants[1].push_block([cost(other * slow), cost(other * slow)].into_iter());

@@ -5,7 +5,7 @@ use crate::schema::Table;
 use std::fmt;
 use std::str::FromStr;
 
-/// The specification's scale factor SF. Factors below 1 are not in the specification; they make small databases for
+/// The specification's scale factor SF. Factors below 1 are not in the specification; they give small databases for
 /// tests, with the same rules for the numbers of rows.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, serde::Serialize)]
 pub struct Scale(f64);
@@ -45,8 +45,8 @@ impl Scale {
         self.0
     }
 
-    /// How many rows a table has, by clause 4.2.5 of the specification. Of `lineitem` that is an estimate: each order
-    /// has one to seven items, drawn at random.
+    /// Number of rows of a table, by clause 4.2.5. For `lineitem` it is an estimate: each order has one to seven
+    /// items, drawn at random.
     pub fn rows(self, table: Table) -> u64 {
         let base = match table {
             Table::Region => return 5,
@@ -61,14 +61,14 @@ impl Scale {
         (base * self.0).round() as u64
     }
 
-    /// How many orders a refresh function inserts or deletes: 0.1 % of them, by clause 2.5.
+    /// Number of orders that a refresh function inserts or deletes: 0.1 %, by clause 2.5.
     pub fn orders_of_a_refresh(self) -> u64 {
         self.rows(Table::Orders) / 1000
     }
 }
 
-/// Whether the four suppliers of each part differ. By clause 4.2.3 they are (p + i (S/4 + (p - 1)/S)) mod S, of which the
-/// quotient runs from 0 to 19: there are twenty parts a supplier.
+/// Whether the four suppliers of each part differ. By clause 4.2.3 they are (p + i (S/4 + (p - 1)/S)) mod S, where
+/// the quotient runs from 0 to 19: twenty parts per supplier.
 fn has_four_suppliers(suppliers: u64) -> bool {
     (0..20).all(|quotient| (1..=3_u64).all(|i| !(i * (suppliers / 4 + quotient)).is_multiple_of(suppliers)))
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn scales_that_cannot_be_made_are_refused() {
-        // With 120 suppliers, 3 x (30 + 10) is 120: the first and the last of four are one.
+        // With 120 suppliers, 3 x (30 + 10) is 120: the first and the last of the four are equal.
         for text in ["0", "-1", "nan", "inf", "301", "big", "", "0.001", "0.012"] {
             let error = text.parse::<Scale>().unwrap_err();
             assert!(error.remedy().contains("0.01 to 300"), "{text}: {error}");

@@ -1,10 +1,10 @@
 //! The eight tables and their indexes.
 //!
 //! Columns and types are those of clause 1.4: money and quantities are `numeric(15,2)`, fixed texts `char`, others
-//! `varchar`, identifiers four-byte integers; no column may be NULL. The indexes are those of OSDL's DBT-3, from which
-//! much of the literature on PostgreSQL and TPC-H takes its numbers: primary keys, columns of foreign keys, the order's
-//! and the shipment's date, and the pair of part and supplier. Foreign keys are not declared: reading, they change
-//! nothing, and writing, they would measure their triggers.
+//! `varchar`, identifiers four-byte integers; no column may be NULL. The indexes are those of OSDL's DBT-3, from
+//! which much of the literature on PostgreSQL and TPC-H takes its numbers: primary keys, columns of foreign keys,
+//! the order's and the shipment's date, and the pair of part and supplier. Foreign keys are not declared: they do
+//! not affect queries, and inserts would measure their triggers.
 
 /// One of the eight tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ const fn index(name: &'static str, columns: &'static str) -> Index {
 }
 
 impl Table {
-    /// All tables, those first that take longest to load.
+    /// All tables, the slowest to load first.
     pub const ALL: [Table; 8] = [
         Table::LineItem,
         Table::Orders,
@@ -201,8 +201,8 @@ impl Index {
         format!("CREATE {unique}INDEX {} ON {} ({})", self.name, table.name(), self.columns)
     }
 
-    /// For a primary key, the statement that declares it one. Apart from making the index, because that may go on
-    /// beside others of the table, and this may not.
+    /// For a primary key, the statement that declares it. Separate from building the index, which may run
+    /// concurrently with others of the table; this may not.
     pub fn declare(self, table: Table) -> Option<String> {
         self.primary
             .then(|| format!("ALTER TABLE {} ADD PRIMARY KEY USING INDEX {}", table.name(), self.name))

@@ -1,4 +1,4 @@
-//! Variants: named lists of settings, each for a session of its own.
+//! Variants: named lists of settings, each for a separate session.
 
 use crate::error::TpchError;
 use hardmeter_session::Session;
@@ -16,8 +16,8 @@ pub struct Variant {
 impl FromStr for Variant {
     type Err = TpchError;
 
-    /// Reads `NAME=SETTINGS`. Settings are separated by semicolons, each `load:LIBRARY` or `parameter=value`, in the
-    /// order in which they are made. None: the session as it is.
+    /// Parses `NAME=SETTINGS`. Settings are separated by semicolons, each `load:LIBRARY` or `parameter=value`,
+    /// applied in this order. None: the session unchanged.
     fn from_str(text: &str) -> Result<Variant, TpchError> {
         let bad = |reason: String| TpchError::BadVariant { text: text.to_owned(), reason };
         let (name, settings) = text.split_once('=').ok_or_else(|| bad("it has no '='".into()))?;
@@ -56,14 +56,14 @@ pub fn statement(setting: &str) -> Result<String, String> {
     Ok(set(name, value.trim()))
 }
 
-/// The statement that makes a setting. `SET` would take a list such as search_path's, in quotes, for one name;
-/// set_config reads the value as the server's configuration file has it.
+/// The statement for a setting. `SET` would take a quoted list such as search_path's for one name; set_config
+/// parses the value as the configuration file does.
 fn set(name: &str, value: &str) -> String {
     format!("SELECT pg_catalog.set_config('{name}', {}, false)", literal(value))
 }
 
 fn literal(text: &str) -> String {
-    // An E'' string means the same for any standard_conforming_strings.
+    // An E'' string is independent of standard_conforming_strings.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
@@ -71,10 +71,9 @@ fn literal(text: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// Random pages cost little: nested loops over indexes are often chosen.
+    /// Low cost of random pages: favours nested loops over indexes.
     IndexFriendly,
-    /// Random pages cost what the server's default says, and bitmap scans are off: sequential scans and hash joins are
-    /// often chosen.
+    /// Default cost of random pages, without bitmap scans: favours sequential scans and hash joins.
     Default,
     /// The server's settings.
     Server,
@@ -101,7 +100,7 @@ impl Preset {
         }
     }
 
-    /// Its name, as on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Preset::IndexFriendly => "index-friendly",

@@ -37,7 +37,7 @@ pub enum ReadError {
         /// Which file.
         path: PathBuf,
     },
-    /// Perf's format of before 2.6.34.
+    /// Perf's format before Linux 2.6.34.
     #[error(
         "{path} has perf.data version 1, which perf stopped writing in 2010\n  remedy: record again with a newer perf"
     )]

@@ -217,7 +217,7 @@ impl CaptureReader {
         let words: Vec<u64> = start.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         match words[1] {
             16 if count >= 16 => self.read_pipe(length),
-            // Files of before 2010 have no feature bitmap.
+            // Files written before 2010 have no feature bitmap.
             72.. if count >= 72 => self.read_file(&words, length),
             _ if count < 72 => Err(self.damaged("the file ends inside its header")),
             size => Err(self.damaged(format!("the header says that it is {size} bytes long"))),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 impl Cluster {
     /// Creates a server in a new or empty folder and leaves it stopped. A folder left by an interrupted attempt is
-    /// created anew; if this attempt fails, its files are removed.
+    /// created again; if this attempt fails, its files are removed.
     ///
     /// # Errors
     ///

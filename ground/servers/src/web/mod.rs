@@ -4,7 +4,7 @@
 //! ```text
 //! DIR/web.json     what runs, and where it listens                                         (Hardmeter's)
 //! DIR/server.log   what the programs printed                                               (Hardmeter's)
-//! DIR/httpd.conf   DIR/php.ini   DIR/fpm.conf     written anew at each start               (Hardmeter's)
+//! DIR/httpd.conf   DIR/php.ini   DIR/fpm.conf     rewritten at each start                  (Hardmeter's)
 //! DIR/run/         process ids, Apache's and PHP's logs, PHP's socket      (of the server's account)
 //! ```
 //!

@@ -115,7 +115,7 @@ impl Answers {
         &self.capture
     }
 
-    /// Which samples are asked about.
+    /// The filter that selects the samples.
     pub fn filter(&self) -> &Filter {
         &self.filter
     }

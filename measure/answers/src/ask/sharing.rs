@@ -20,7 +20,7 @@ use hardmeter_symbols::Access;
 use serde::Serialize;
 use std::ops::ControlFlow;
 
-/// Lines looked at for what they have in common, however few are shown.
+/// The number of lines whose common properties are examined, independent of the number shown.
 const STUDIED: usize = 300;
 
 /// Which shared lines of a capture to show.

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes   0..8    8..16     16..24     24..32
 //!   used by A only  B only    A reads,   read by all,
-//!                             B writes   written by nobody
+//!                             B writes   never written
 //!   lines   [A's]   [B's]     [its own]  [with all else that is only read]
 //! ```
 //!

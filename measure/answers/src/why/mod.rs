@@ -1,7 +1,7 @@
 //! The causes of misses: cold, capacity, conflict, coherence; and the page walks.
 //!
 //! ```text
-//!                                    ┌─ told by the software PMU ──> exact
+//!                                    ┌─ from the software PMU ────> exact
 //!  samples ──> MissLog (per event) ──┤
 //!                                    └─ Inference: bursts, sets, reuse, snoops ──> inferred, or unknown
 //!                   │                                                                 │

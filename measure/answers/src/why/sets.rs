@@ -103,7 +103,7 @@ pub enum SetsUnknown {
     NoPhysicalAddress,
     /// The set is chosen by an unpublished hash.
     Hashed,
-    /// The event is no miss of one level.
+    /// The event does not count the misses of one level.
     NoLevel,
 }
 

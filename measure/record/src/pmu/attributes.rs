@@ -17,7 +17,7 @@ pub enum Rate {
     Frequency(u64),
 }
 
-/// Which mode of the processor is looked at.
+/// The mode of the processor that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Modes {
     /// Programs.

@@ -68,7 +68,7 @@ impl Format {
     }
 }
 
-/// Why a list of terms is no event of a device.
+/// The reason why a list of terms is not an event of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TermError {
     /// The device has no term of this name.

@@ -126,7 +126,7 @@ pub enum SoftPmuError {
 ///
 /// # Errors
 ///
-/// [`SoftPmuError`] if there is no model of that name, or the file does not describe a machine.
+/// [`SoftPmuError`] if no model has that name, or the file does not describe a machine.
 pub fn find_machine(name: &str) -> Result<Machine, SoftPmuError> {
     if name == "this" {
         return this_machine();

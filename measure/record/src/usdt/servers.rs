@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(kinds(&deaf).len(), 2);
         let other = Probe { provider: "mysql".into(), ..probe("statement__status", 3, "8@%rsi") };
         assert_eq!(kinds(&[other]), []);
-        // In memory, where only registers can be looked at.
+        // The argument is in memory, but only registers can be read.
         let memory = [probe("statement__status", 3, "8@8(%rsp)"), frame[0].clone(), frame[1].clone()];
         assert_eq!(statement_marks(&memory, false).len(), 1);
         assert_eq!(statement_marks(&memory, true).len(), 2);

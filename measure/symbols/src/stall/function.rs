@@ -13,7 +13,7 @@ use std::ops::Range;
 const LONGEST: usize = 1 << 20;
 /// Entries read of one jump table.
 const TABLE_LIMIT: u64 = 1024;
-/// Instructions looked at before an indirect jump for the address of its table.
+/// The number of instructions before an indirect jump that are searched for the address of its table.
 const TABLE_DISTANCE: usize = 10;
 
 /// The ways to reach a jump target.

@@ -49,7 +49,7 @@ impl Symbolizer {
     /// The `.bss` of the nearest file mapped below an address, if it reaches that far.
     ///
     /// ```text
-    ///   [text of postgres][data of postgres][anonymous: .bss of postgres, then nothing of it][heap]
+    ///   [text of postgres][data of postgres][anonymous: .bss of postgres, then a gap][heap]
     /// ```
     ///
     /// The distance between file and memory is taken from the code, where it is certain: the last page of constants

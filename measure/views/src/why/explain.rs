@@ -76,7 +76,7 @@ pub(super) fn standing(set: &StandingSet, ways: u32) -> String {
     )
 }
 
-/// Why there is no map of sets, and what would give one.
+/// Why the map of sets is missing, and the remedy.
 pub(super) fn sets_unknown(reason: SetsUnknown, level: Option<CacheLevel>) -> String {
     let level = level.map_or("the cache", CacheLevel::name);
     match reason {

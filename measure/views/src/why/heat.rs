@@ -82,7 +82,7 @@ pub(super) mod tests {
     use super::*;
     use hardmeter_answers::why::{CacheLevel, LevelGeometry, SetIndexing};
 
-    /// A map of so many sets: each has its number modulo ten as samples.
+    /// A map of `sets` sets; the samples of each are its number modulo ten.
     pub(crate) fn map(sets: u32) -> SetMap {
         let counts: Vec<u64> = (0..sets).map(|set| u64::from(set % 10)).collect();
         SetMap {

@@ -5,7 +5,7 @@
 
 enum { SEGMENTS = 8, LONGEST_NAME = 32 };
 
-/* No locale: the same URL is the same kind on every machine. */
+/* Independent of the locale: the same URL is the same kind on every machine. */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_of_an_id(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == '-';
@@ -33,7 +33,8 @@ static bool append(struct text *text, const char *bytes, size_t length) {
   return true;
 }
 
-/* The last dot of a name, if what follows is short enough to be the name of a type; else its end. */
+/* Length up to the last dot of a name if a short suffix follows (a file type), else the whole
+ * length. */
 static size_t stem_length(const char *segment, size_t length) {
   const char *dot = memrchr(segment, '.', length);
   if (!dot || dot == segment || length - (size_t)(dot - segment) > 6) return length;

@@ -1,13 +1,14 @@
 /*
- * mod_split: SPLiT in Apache 2.4, any MPM. Tells libsplit when a thread begins to work on a request, of which kind it is, and when
- * it is done; tells the next tier which kind that was.
+ * mod_split: SPLiT in Apache 2.4, any MPM. Reports to libsplit when a thread begins and ends its
+ * work on a request, and the request's kind; passes the kind to the next tier.
  *
  *   post_read_request   the request is read: its section begins
  *   fixups              its file is known, and by that its kind; the kind's id goes into the environment (mod_php, FastCGI, CGI)
  *   output filter       the last bucket of the response (EOR) has passed: the section ends. This is always on the request's thread;
  *                       log_transaction is not (event MPM with sendfile: seconds later, on another one)
  *
- * A section that none of these ended is dropped when its connection leaves the thread, or when the thread begins its next request.
+ * A section that was not ended by these is dropped when its connection leaves the thread, or when
+ * the thread begins its next request.
  */
 #include "keys.h"
 #include "request_section.h"
@@ -35,12 +36,12 @@ APLOG_USE_MODULE(split);
 #define VARIABLE "SPLIT_CODE_ID"
 #define FILTER "SPLIT_END_OF_REQUEST"
 
-/* Set in the parent before children are made, and by nobody later. */
+/* Set in the parent before children are forked, constant afterwards. */
 static ap_filter_rec_t *output_filter;
 static server_rec *main_server;
 static bool active;
 
-/* What the library has to say is said once a process, and again when it has something else to say. */
+/* Logs the library's message once per process, and again if it changes. */
 static void log_problem(void) {
   static atomic_flag busy = ATOMIC_FLAG_INIT;
   static char said[256];
@@ -53,7 +54,7 @@ static void log_problem(void) {
   atomic_flag_clear(&busy);
 }
 
-/* Some problems come with the work: no room for more kinds. */
+/* Some problems occur during work: the table of kinds is full. */
 static void look_for_problems(void) {
   static _Thread_local unsigned requests;
   if (++requests % 256 == 0) log_problem();
@@ -61,7 +62,7 @@ static void look_for_problems(void) {
 
 /* --- The kind of a request ----------------------------------------------------------------------------------------------------- */
 
-/* Hosts share the application's kinds: their paths are told apart by their names. */
+/* Hosts share the application's kinds: the host's name distinguishes equal paths. */
 static const char *of_host(const request_rec *r, const char *path) {
   if (!r->server->is_virtual) return path;
   return apr_pstrcat(r->pool, r->server->server_hostname, path, NULL);
@@ -73,19 +74,20 @@ static const char *pattern_of(const request_rec *r) {
   return of_host(r, apr_pstrdup(r->pool, pattern));
 }
 
-/* Nothing that could answer is known of: a 404 to come. Whoever tries addresses must not fill the table of kinds. */
+/* No file or handler exists: the answer will be 404. Random addresses must not fill the table of
+ * kinds. */
 static bool will_not_be_found(const request_rec *r) {
   return r->finfo.filetype == APR_NOFILE && !r->handler && !r->proxyreq;
 }
 
-/* Before the handler runs. NULL: only the answer will tell. */
+/* The key before the handler runs. NULL: it depends on the answer. */
 static const char *early_key(const request_rec *r) {
   if (will_not_be_found(r)) return NULL;
   switch (settings_of(r->server)->host.key) {
     case KEY_URL: return of_host(r, r->uri);
     case KEY_PATTERN: return pattern_of(r);
     default:
-      /* What a handler or a proxy makes of an address has no file, and may turn out not to exist. */
+      /* An address of a handler or a proxy has no file, and may turn out not to exist. */
       return r->finfo.filetype == APR_NOFILE || r->proxyreq ? NULL : r->filename;
   }
 }
@@ -139,7 +141,7 @@ static apr_status_t on_output(ap_filter_t *filter, apr_bucket_brigade *brigade) 
                                                      : (apr_off_t)bucket->length);
   }
   if (last && !section_has_kind()) {
-    /* Its bucket is in our hands: the request lives, until the bucket is passed on. */
+    /* The request exists until its bucket is passed on. */
     request_rec *r = section_request();
     section_set_kind(late_key(r));
   }
@@ -148,7 +150,7 @@ static apr_status_t on_output(ap_filter_t *filter, apr_bucket_brigade *brigade) 
   return status;
 }
 
-/* Where a request ends without the filter having seen it. */
+/* Ends a request that the filter did not see. */
 static int on_log_transaction(request_rec *r) {
   if (section_is_of(r)) {
     if (!section_has_kind()) section_set_kind(late_key(r));
@@ -158,7 +160,8 @@ static int on_log_transaction(request_rec *r) {
   return DECLINED;
 }
 
-/* The connection leaves this thread (event MPM) or ends; its request is over, or goes on elsewhere. */
+/* The connection leaves this thread (event MPM) or ends: its request has ended, or continues on
+ * another thread. */
 static void on_suspend_connection(conn_rec *c, request_rec *r) {
   (void)r;
   if (section_is_on(c)) section_end();
@@ -175,7 +178,7 @@ static int on_pre_connection(conn_rec *c, void *socket) {
   return OK;
 }
 
-/* --- The server's life --------------------------------------------------------------------------------------------------------- */
+/* --- Start and end of the server --- */
 
 static apr_status_t close_library(void *unused) {
   (void)unused;
@@ -187,7 +190,7 @@ static int on_post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp
   (void)plog, (void)ptemp;
   main_server = s;
   active = settings_engine_anywhere(s);
-  /* A configuration is read twice, or only to be checked: neither makes a segment. */
+  /* A configuration is read twice, or only to be checked: create no segment in these cases. */
   if (!active || ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG ||
       ap_state_query(AP_SQ_RUN_MODE) == AP_SQ_RM_CONFIG_TEST)
     return OK;
@@ -195,7 +198,7 @@ static int on_post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp
   if (settings->directory) split_configure(settings->directory);
   if (settings->kinds) split_set(SPLIT_HASH_SIZE, &settings->kinds);
   split_init_named(settings->name ? settings->name : "web", settings->app_id, 0, SPLIT_KEY_TEXT);
-  /* The parent only: children go without it, as they go without everything else of this pool's. */
+  /* Only in the parent: children exit without running this pool's cleanups. */
   apr_pool_cleanup_register(pconf, NULL, close_library, apr_pool_cleanup_null);
   log_problem();
   return OK;

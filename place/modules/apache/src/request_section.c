@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* From so many bytes on a response may have to wait for its client. It is the core output filter's own bound on what it sets aside
- * without blocking (THRESHOLD_MAX_BUFFER). Smaller responses always fit: a socket's first send buffer has as much and more. */
+/* From this size on a response may have to wait for its client. It is the core output filter's
+ * limit on data that it sets aside without blocking (THRESHOLD_MAX_BUFFER). Smaller responses
+ * always fit: a socket's initial send buffer is at least as large. */
 #define BYTES_WITHOUT_WAITING 65536
 
 static _Thread_local struct {

@@ -109,7 +109,7 @@ static const char *set_kinds(cmd_parms *command, void *unused, const char *text)
   return NULL;
 }
 
-/* A table of handlers, each of the type that its macro says: that is how this API is. */
+/* Handlers have the type that their macro declares, as Apache's API requires. */
 const command_rec settings_directives[] = {
     AP_INIT_FLAG("SplitEngine", set_engine, NULL, RSRC_CONF,
                  "On or Off (default): whether the requests of this host are measured and placed"),

@@ -17,24 +17,24 @@ extern module AP_MODULE_DECLARE_DATA split_module __attribute__((visibility("def
 
 enum on_off { UNSET = 0, OFF, ON };
 
-/* Of a virtual host; what it does not set it has from the main server. */
+/* Settings of a virtual host; defaults are the main server's. */
 struct host_settings {
   enum on_off engine;
   enum on_off trust_header;
   enum key_choice key;
 };
 
-/* Of the whole server: one application, one segment. */
+/* Settings of the whole server: one application, one segment. */
 struct server_settings {
-  const char *directory; /* NULL: the library's own choice */
+  const char *directory; /* NULL: the library's default */
   const char *name;
   uint32_t app_id; /* 0: from the program's name */
-  int64_t kinds;   /* 0: the library's own choice */
+  int64_t kinds;   /* 0: the library's default */
 };
 
 struct settings {
   struct host_settings host;
-  struct server_settings server; /* set in the main server's only */
+  struct server_settings server; /* set only in the main server's */
 };
 
 extern const command_rec settings_directives[];

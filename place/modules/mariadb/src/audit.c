@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the server tells of a statement, and what becomes of it (MariaDB 10.11, seen in a run and read in its source):
+ * Audit events of a statement, and their effect on sections (MariaDB 10.11, observed in a run and
+ * read in its source):
  *
  *   text       LOG 'Query' ──> [LOG 'Execute' of EXECUTE] ──> TABLE/LOCK ... ──> STATUS      LOG has the whole text
  *   by number  LOG 'Execute' ──> TABLE/LOCK ... ──> STATUS                                   ... of the prepared statement
@@ -12,8 +13,8 @@
  *   - Several statements in one packet have one LOG, and a STATUS each. The section of a later one begins when the one before ends,
  *     and gets its kind at its own end, when its text is known.
  *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
- *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section, and `ended_elsewhere` tells the
- *     first thread that what it has open is over.
+ *     (asynchronous commit, since 10.6). Then STATUS comes on a thread that has no such section, and `ended_elsewhere` reports to the
+ *     first thread that its open section has ended.
  *   - A client that goes, or is killed, in the middle: STATUS comes nevertheless; should it not, DISCONNECT or the thread's next
  *     statement tidies up.
  */
@@ -28,14 +29,15 @@
 #define CONNECTIONS 4096 /* 2^12: place_of */
 
 #define own statement_own
-/* Of the statement, what only this interface needs. */
+/* State of the statement that only this interface needs. */
 static _Thread_local struct {
   unsigned long long query_id; /* 0: not known yet (go_on) */
-  uint8_t rest;                /* so many statements follow in the same packet */
+  uint8_t rest;                /* number of statements that follow in the same packet */
 } packet;
 
-/* The latest statement that another thread ended than had begun it, of each connection: query ids, which only grow. Two connections may
- * share a place; then a statement within a statement is taken for the next one, and the outer one is not counted. */
+/* By connection: the query id of the latest statement that was ended by another thread than
+ * began it; ids only grow. Two connections may share an entry; then a nested statement is taken
+ * for the next one, and the outer one is not counted. */
 static _Atomic unsigned long long ended_elsewhere[CONNECTIONS];
 
 static _Atomic unsigned long long *place_of(MYSQL_THD thd) {
@@ -97,7 +99,7 @@ static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
     if (packet.query_id == 0) packet.query_id = event->query_id;
     return;
   }
-  statement_forget(); /* what was not ended has been left to another thread */
+  statement_forget(); /* a statement without an end was passed to another thread */
   const char *text = event->general_query;
   size_t length = event->general_query_length;
   const struct known *known = recent_find(text, length);
@@ -112,7 +114,7 @@ static void on_query(MYSQL_THD thd, const struct mysql_event_general *event) {
   }
 }
 
-/* Of EXECUTE, this is what it executes; else it is where a statement begins that is executed by number. */
+/* For EXECUTE, the text that it executes; otherwise the begin of a statement executed by number. */
 static void on_execute(MYSQL_THD thd, const struct mysql_event_general *event) {
   if (own.phase != IDLE && is_own(thd, event->query_id)) {
     if (own.phase == OPEN && !own.keyed)
@@ -136,10 +138,11 @@ static void on_lock(MYSQL_THD thd, const struct mysql_event_table *event) {
                        event->table.length);
 }
 
-/* The first statement of a packet has begun at LOG; each of the rest begins when the one before it ends. */
+/* LOG begins the first statement of a packet; each later one begins at the end of its
+ * predecessor. */
 static void go_on(uint8_t rest) {
   packet.rest = rest;
-  packet.query_id = 0; /* has none yet: the next STATUS is its */
+  packet.query_id = 0; /* unknown: the next STATUS has it */
   statement_begin_unknown(own.thd, HM_VERB_OTHER);
 }
 
@@ -156,7 +159,7 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
   }
   uint8_t rest = event->general_error_code == 0 ? packet.rest : 0;
   bool counts = is_command(event, "Query") || is_command(event, "Execute") ||
-                is_command(event, "Bulk_execute"); /* not: PREPARE, and what else locks tables */
+                is_command(event, "Bulk_execute"); /* not: PREPARE, and others that lock tables */
   if (counts && !own.keyed) {
     counts = hm_statement_verb(HM_DIALECT_MARIADB, event->general_query,
                                event->general_query_length) != HM_VERB_OTHER;
@@ -173,7 +176,7 @@ static void on_status(MYSQL_THD thd, const struct mysql_event_general *event) {
 void audit_event(MYSQL_THD thd, unsigned event_class, const void *event) {
   if (thd == NULL) return;
   if (own.phase != OPEN && !statement_is_wanted()) {
-    own.phase = IDLE; /* no STATUS will be heard of what is ignored */
+    own.phase = IDLE; /* an ignored statement has no STATUS */
     return;
   }
   if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The server's audit interface: which of its events begins a statement's section, which one ends it. It works with every server, and
- * costs one about 1,950 instructions a statement, whoever listens: instrumentation.c is asked first.
+ * costs the server about 1,950 instructions a statement with any listener: instrumentation.c is tried first.
  */
 #ifndef SPLIT_MARIADB_AUDIT_H
 #define SPLIT_MARIADB_AUDIT_H

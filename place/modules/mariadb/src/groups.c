@@ -8,34 +8,35 @@
 #include "cycles.h"
 #include "decided.h"
 
-#define GROUPS 128 /* as many as the server makes at most */
+#define GROUPS 128 /* the server's maximum */
 #define QUEUES 64
-#define ROAMING QUEUES /* the work of kinds that no queue has */
+#define ROAMING QUEUES /* work of kinds without a queue */
 #define CODES SPLIT_KINDS_MAX
 #define ROUND_NS UINT64_C(1000000000)
 
 #define GROUPS_DOMINANT 0.7
-/* Bound groups leave cores idle: everybody runs anywhere while one queue's cores are full and another's are not. */
+/* Binding leaves cores idle if one queue's cores are full and another's are not: then all groups
+ * run anywhere. */
 #define FULL 0.9
 #define IDLE 0.6
 
 struct group {
   _Alignas(64) _Atomic uint64_t cycles[QUEUES + 1]; /* of this round, by queue */
-  _Atomic int bound;                                /* the queue whose cores it has; -1: any */
+  _Atomic int bound;                                /* the queue whose cores it has; -1: none */
 };
 static struct group groups[GROUPS];
 static _Atomic bool switched_on;
 static _Atomic unsigned bound_groups;
 
-/* What the analyzer last said of a kind, as far as it matters here: sequence << 32 | queue. */
+/* The latest decision for each kind: sequence << 32 | queue. */
 static _Atomic uint64_t queue_of[CODES];
-/* A kind of each queue: its decision has the queue's cores. 0: none known. */
+/* A kind of each queue, whose decision has the queue's cores. 0: none known. */
 static _Atomic split_code_id kind_of_queue[QUEUES];
 
 static _Atomic uint64_t round_ends_ns;
-static uint64_t round_began; /* cycles; of whoever has set round_ends_ns */
+static uint64_t round_began; /* in cycles; written by the thread that sets round_ends_ns */
 
-/* Of this thread: the queue it is bound for, -1: none; and when its statement began. */
+/* Thread-local: the queue it is bound to, -1: none; and the start of its statement. */
 static _Thread_local int bound_for = -1;
 static _Thread_local uint64_t began;
 
@@ -59,7 +60,7 @@ static struct group *group_of(MYSQL_THD thd) {
   return &groups[thd_get_thread_id(thd) % threadpool_size % GROUPS];
 }
 
-/* The class queue of a kind, asked of the segment only when the analyzer has decided anew. */
+/* The class queue of a kind, read from the segment only after a new decision. */
 static unsigned queue_of_code(split_code_id code) {
   uint32_t sequence = split_decision_sequence(code);
   if (sequence == 0 || code >= CODES) return ROAMING;
@@ -78,7 +79,7 @@ static unsigned queue_of_code(split_code_id code) {
   return queue;
 }
 
-/* The cores of a queue; false: it has none any more. */
+/* The cores of a queue; false if it has none any more. */
 static bool cores_of(unsigned queue, struct split_decided *decided) {
   split_code_id code = atomic_load_explicit(&kind_of_queue[queue], memory_order_relaxed);
   return code != 0 && split_decided(code, decided) && decided->actuation == SPLIT_ACT_SOFT &&
@@ -92,7 +93,7 @@ static unsigned count_cores(const struct split_decided *decided) {
   return cores;
 }
 
-/* The queue that most of the group's work of this round belongs to, or -1; `busy` is added up by queue. */
+/* The queue with most of the group's work in this round, or -1; `busy` has the work by queue. */
 static int dominant_queue(struct group *group, uint64_t busy[QUEUES + 1]) {
   uint64_t total = 0, most = 0;
   int best = -1;
@@ -109,7 +110,7 @@ static int dominant_queue(struct group *group, uint64_t busy[QUEUES + 1]) {
   return (double)most >= GROUPS_DOMINANT * (double)total ? best : -1;
 }
 
-/* Whether some queue's cores are full while another's idle. */
+/* Whether the cores of one queue are full while another's are idle. */
 static bool is_unbalanced(const uint64_t busy[QUEUES + 1], uint64_t cycles) {
   double fullest = 0, idlest = 1;
   for (unsigned queue = 0; queue < QUEUES; queue++) {
@@ -142,7 +143,8 @@ static void end_round(void) {
   atomic_store(&bound_groups, bound);
 }
 
-/* A thread whose group changed its mind follows when it begins a statement; one that waits for work disturbs nobody. */
+/* Applies a changed binding of the group to this thread, when it begins a statement; waiting
+ * threads need no change. */
 void groups_follow(MYSQL_THD thd) {
   if (!groups_are_pool() || !atomic_load_explicit(&switched_on, memory_order_relaxed)) {
     if (bound_for >= 0) split_thread_widen();

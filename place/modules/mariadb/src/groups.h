@@ -2,16 +2,18 @@
  *
  * Groups of the thread pool as class queues (thread_handling=pool-of-threads, policy `soft`).
  *
- * A connection belongs to group (its id modulo thread_pool_size) as long as it lives, and only threads of that group work for it: a
- * plugin can send no statement to another group. What it can do is to let the threads of a group run where most of the group's work
- * belongs. Each second the time of each group is divided among the class queues that the analyzer made (decision.queue):
+ * A connection belongs to group (its id modulo thread_pool_size) as long as it exists, and only
+ * threads of that group serve it: a plugin cannot send a statement to another group. But it can
+ * bind the threads of a group to the cores of the queue with most of the group's work. Each second
+ * the time of each group is divided among the class queues that the analyzer made (decision.queue):
  *
  *   a queue with at least GROUPS_DOMINANT of the group's time  ->  the group's threads are bound to that queue's cores,
  *                                                                   each when it begins its next statement
  *   no such queue, or cores that idle while others are full    ->  they run anywhere
  *
- * So it pays where clients are of one kind each (a reporting tool on its own connections beside a web tier's), and does nothing where
- * every connection sends everything. Without the pool, or under another policy, nothing of this happens.
+ * So it helps if each client sends one kind of request (a reporting tool on its own connections
+ * beside a web tier's), and has no effect if all connections send all kinds, without the pool, or
+ * under another policy.
  */
 #ifndef SPLIT_MARIADB_GROUPS_H
 #define SPLIT_MARIADB_GROUPS_H
@@ -27,7 +29,7 @@ void groups_switch(bool on);
 /* Whether the server has a thread pool and uses it. */
 bool groups_are_pool(void);
 
-/* There is a pool. Most servers have none, and it shall cost their statements next to nothing. */
+/* Whether there is a pool. Most servers have none, and their statements should have no cost. */
 extern _Atomic bool groups_matter __attribute__((visibility("hidden")));
 void groups_follow(MYSQL_THD thd);
 void groups_count(MYSQL_THD thd, split_code_id code);
@@ -42,7 +44,7 @@ static inline void groups_end(MYSQL_THD thd, split_code_id code) {
     groups_count(thd, code);
 }
 
-/* So many groups are bound now. */
+/* Number of bound groups. */
 unsigned groups_bound(void);
 
 #endif

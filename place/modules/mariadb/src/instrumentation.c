@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the server tells, on the thread that works on the statement (MariaDB 10.11, seen in a run and read in its source):
+ * Instrumentation calls on the thread that executes the statement (MariaDB 10.11, observed in a run
+ * and read in its source):
  *
- *   text       START ──> TEXT ──> [EXECUTE of EXECUTE] ──> END      each statement of a packet anew
- *   by number  START ──> EXECUTE ──> END                            of what CREATE and TEXT OF IT told of before
+ *   text       START ──> TEXT ──> [EXECUTE of EXECUTE] ──> END      once for each statement of a packet
+ *   by number  START ──> EXECUTE ──> END                            of the text recorded at CREATE and TEXT
  *                        begin       end
  *
- * START gives memory that is the statement's until END (a member of the server's THD): its place is our handle, and in it lies which thread
- * began. NULL as an answer says that we do not care for this statement, and the server tells no more of it.
+ * START passes memory that belongs to the statement until END (a member of the server's THD): its
+ * address is the handle, and it holds the thread that began. Returning NULL ignores the statement:
+ * the server makes no further calls for it.
  *
  * Traps, with tests in tests/split_database_mariadb.rs and test/test_instrumentation.c:
- *   - Statements within CALL, and those of functions and triggers, have a START, too, at a place of their own, between START and END of
- *     the client's statement, for the same client: they are not cared for.
- *   - The thread pool may take a statement off its thread while its commit is written, and let another thread send the answer
- *     (asynchronous commit, since 10.6). Then END comes on a thread that has not begun it. The first thread learns of it by the next thing
- *     that it hears: a START for another client or at the same place, or an END at the same place, whose statement began elsewhere.
- *   - A prepared statement is known to us if it was prepared while our table was there and not within a procedure.
+ *   - Statements within CALL, and those of functions and triggers, have a START, too, at a place of
+ *     their own, between START and END of the client's statement, for the same client: they are
+ *     ignored.
+ *   - The thread pool may take a statement off its thread while its commit is written, and let
+ *     another thread send the answer (asynchronous commit, since 10.6). Then END comes on a thread
+ *     that has not begun it. The first thread detects this at its next call: a START for another
+ *     client or with the same address, or an END with the same address, whose statement began on
+ *     another thread.
+ *   - A prepared statement is known if it was prepared while the plugin's table was installed, and
+ *     not within a procedure.
  */
 #include "instrumentation.h"
 
-/* Not ours to mend: warnings in there stay in there. */
+/* Suppresses warnings in the server's headers. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -34,7 +40,7 @@
 
 #include "statement.h"
 
-/* What the server exports beside; weak, since other servers may not. */
+/* Exported by the server; weak, since other servers may not export them. */
 extern PSI *PSI_server __attribute__((weak));
 extern struct PSI_bootstrap *PSI_hook __attribute__((weak)); /* NULL: no performance schema */
 extern void set_psi_server(PSI *table) __attribute__((weak));
@@ -43,13 +49,14 @@ extern char server_version[] __attribute__((weak));
 
 #define own statement_own
 
-static PSI *original; /* the server's; NULL: ours was never there */
+static PSI *original; /* the server's table; NULL: the plugin's was never installed */
 static PSI ours, left;
-static _Atomic unsigned openings; /* so often were ours put there */
+static _Atomic unsigned openings; /* how often the plugin's table was installed */
 
-/* Where the server keeps the statement that this thread works on; NULL: on none. Its address is how threads are told apart. */
+/* Address of the server's state for the statement of this thread; NULL: none. The address of
+ * this variable identifies the thread. */
 static _Thread_local const void *place;
-static _Thread_local unsigned opening; /* the one that `place` is of */
+static _Thread_local unsigned opening; /* the installation that `place` belongs to */
 
 /* Statements -------------------------------------------------------------------------------- */
 
@@ -65,7 +72,8 @@ static struct PSI_statement_locker *on_start(PSI_statement_locker_state *state,
   (void)key, (void)charset, (void)share;
   MYSQL_THD thd = _current_thd();
   const unsigned now = atomic_load_explicit(&openings, memory_order_relaxed);
-  /* Within the client's; but not what was left when our table was taken away. */
+  /* Nested in the client's statement; but not if that began before the plugin's table was
+   * removed. */
   if (place != NULL && place != state && own.thd == thd && opening == now) return NULL;
   if (own.phase != IDLE) statement_forget();
   place = state;
@@ -75,7 +83,7 @@ static struct PSI_statement_locker *on_start(PSI_statement_locker_state *state,
   return (struct PSI_statement_locker *)state;
 }
 
-/* What was said to be some statement is said to be this kind of one: keys are nothing to us. */
+/* The server refines the kind of statement: keys do not depend on it. */
 static struct PSI_statement_locker *on_refine(struct PSI_statement_locker *locker,
                                               PSI_statement_key key) {
   (void)key;
@@ -103,7 +111,7 @@ static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
   place = NULL;
   if (own.phase != OPEN) return;
   if (!began_here)
-    statement_forget(); /* what we have open ended elsewhere, and what ends here began there */
+    statement_forget(); /* the open statement ended on another thread, and this one began there */
   else if (own.keyed)
     statement_end();
   else
@@ -112,12 +120,13 @@ static void on_end(struct PSI_statement_locker *locker, void *diagnostics) {
 
 /* Prepared statements ----------------------------------------------------------------------- */
 
-/* The server's PSI_prepared_stmt is this. It may outlive us: another build of this plugin, put in our place, must not read it. */
+/* Stored as the server's PSI_prepared_stmt. It may outlive this plugin: another build, installed
+ * later, must not read it. */
 struct prepared {
-  const void *owner;  /* `ours`; stays the first */
+  const void *owner;  /* address of `ours`; must remain the first member */
   struct known known; /* without a key: no section */
   char origin[SQL_ORIGIN_LENGTH];
-  char *key; /* as long as known.key_length */
+  char *key; /* of length known.key_length */
 };
 
 static PSI_prepared_stmt *on_create(void *identity, uint id, PSI_statement_locker *locker,
@@ -136,7 +145,7 @@ static void on_prepared_text(PSI_prepared_stmt *statement, const char *text, uin
   if (verb == HM_VERB_OTHER || verb == HM_VERB_EXECUTE) return;
   char key[HM_STATEMENT_LONGEST];
   (void)known_read(text, length, verb, key, known);
-  free(prepared->key); /* the server prepares it again when a table has changed */
+  free(prepared->key); /* the server prepares it again after a table has changed */
   prepared->key = malloc(known->key_length);
   if (prepared->key == NULL) {
     known->key_length = 0;
@@ -166,8 +175,8 @@ static void on_destroy(PSI_prepared_stmt *statement) {
 
 /* The table of functions -------------------------------------------------------------------- */
 
-/* The table's form is that of a release (10.11), and nothing in it says which. Within a release it stays: the server's own build compares it
- * (psi_abi_v1.h). */
+/* The table's layout depends on the release (10.11) and contains no version. Within a release it
+ * is stable: the server's own build checks it (psi_abi_v1.h). */
 static bool is_release(const char *version) {
   const char *dot = strchr(MYSQL_SERVER_VERSION, '.');
   if (dot != NULL) dot = strchr(dot + 1, '.');
@@ -175,7 +184,7 @@ static bool is_release(const char *version) {
          strncmp(version, MYSQL_SERVER_VERSION, (size_t)(dot + 1 - MYSQL_SERVER_VERSION)) == 0;
 }
 
-/* Filled once: threads may read it at any time from then on. */
+/* Filled once; threads may read it at any time afterwards. */
 static void make_tables(void) {
   original = PSI_server;
   left = *original;

@@ -16,9 +16,9 @@
 #include "split.h"
 #include "statement.h"
 
-/* enum_policy: what is done with what the analyzer says. */
+/* enum_policy: whether to apply the analyzer's decisions. */
 enum { POLICY_OBSERVE, POLICY_FOLLOW };
-/* enum_interface: by which of the server's interfaces statements are told of. */
+/* enum_interface: the server's interface from which statements are collected. */
 enum { INTERFACE_AUTO, INTERFACE_INSTRUMENTATION, INTERFACE_AUDIT };
 
 static char engine = 1;
@@ -27,10 +27,10 @@ static unsigned app_id, related_app_id, kinds, probe_budget;
 static unsigned long policy, backend, interface;
 static char thread_groups = 1;
 
-static split_app_id application; /* 0: the library stays off */
+static split_app_id application; /* 0: the library is off */
 static bool is_instrumentation;  /* the interface in use */
 
-/* The server's log is what it writes to stderr; its own functions for that are not for plugins. */
+/* The server's log is its stderr; plugins have no function for it. */
 static void say(const char *severity, const char *text) {
   char when[32];
   time_t now = time(NULL);
@@ -77,7 +77,7 @@ static void update_probe_budget(MYSQL_THD thd, struct st_mysql_sys_var *variable
 }
 
 static const char *policies[] = {"observe", "follow", NULL};
-/* By name: MariaDB 11 has a field more. */
+/* By name: MariaDB 11 has an additional field. */
 static TYPELIB policies_type = {.count = 2, .name = "split_policies", .type_names = policies};
 static const char *backends[] = {"auto", "pmu", "probe", "none", NULL}; /* as enum split_backend */
 static TYPELIB backends_type = {.count = 4, .name = "split_backends", .type_names = backends};
@@ -228,19 +228,21 @@ static void notify(MYSQL_THD thd, unsigned event_class, const void *event) {
 static struct st_mysql_audit descriptor = {
     MYSQL_AUDIT_INTERFACE_VERSION, NULL, notify, {MYSQL_AUDIT_CONNECTION_CLASSMASK}};
 
-/* The server looks at what events we want only after `init`: those of statements cost it as much as they cost us, and more. */
+/* The server reads the mask of events only after `init`: events of statements cost the server at
+ * least as much as the plugin. */
 static void want_statements(bool wanted) {
   const unsigned long of_statements = MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_TABLE_CLASSMASK;
   descriptor.class_mask[0] = MYSQL_AUDIT_CONNECTION_CLASSMASK | (wanted ? of_statements : 0);
 }
 
-/* Says which, and why not the cheaper one. */
+/* Writes the chosen interface, and the reason if it is not the cheaper one. */
 static void choose_interface(char *text, size_t size) {
   const char *why_not =
       interface == INTERFACE_AUDIT ? "split_interface says so" : instrumentation_open();
   is_instrumentation = why_not == NULL;
   want_statements(!is_instrumentation);
-  /* Of tables the instrumentation interface tells by their addresses only, and of locks, as Debian builds the server, nothing. */
+  /* The instrumentation interface identifies tables only by address, and in Debian's builds
+   * reports no locks. */
   statement_tables_of_text(is_instrumentation);
   if (is_instrumentation)
     snprintf(text, size, "by the instrumentation interface");
@@ -248,7 +250,7 @@ static void choose_interface(char *text, size_t size) {
     snprintf(text, size, "by the audit interface (%s)", why_not);
 }
 
-/* Never fails: a server shall start whatever is amiss with its measurements. */
+/* Never fails: a server must start even if its measurements do not work. */
 static int init(void *plugin) {
   (void)plugin;
   if (directory != NULL && directory[0] != '\0') split_configure(directory);
@@ -286,7 +288,7 @@ static int deinit(void *plugin) {
 }
 
 #define SPLIT_PLUGIN_VERSION 0x0001
-#pragma GCC visibility push(default) /* what the server looks up by name; all else is hidden */
+#pragma GCC visibility push(default) /* symbols that the server looks up; all others are hidden */
 maria_declare_plugin(split){
     MYSQL_AUDIT_PLUGIN,
     &descriptor,

@@ -3,10 +3,11 @@
  *     SELECT name FROM items WHERE id = 17 AND note = 'none' LIMIT 5
  *     |______________ piece ___________|  |___ piece __|    | piece |     holes between and behind: numbers, strings
  *
- * A hole begins where the text before it is the same, so that whoever reads SQL is in the same state there; a number's ends before a
- * byte that no number has, a string's before its closing quote. So what is read after it begins in the same state, too. Texts with
- * anything by which that could go wrong (backslashes, doubled quotes, other quotes, comments that are executed or run to the end of a
- * line, several statements) are not kept.
+ * A hole begins after equal text, so that a lexer is in the same state there; a number's ends
+ * before a byte that cannot be part of a number, a string's before its closing quote. So the
+ * lexer's state after it is the same, too. Texts for which this could fail (backslashes, doubled
+ * quotes, other quotes, comments that are executed or run to the end of a line, several statements)
+ * are not kept.
  */
 #include "recent.h"
 
@@ -20,8 +21,9 @@
 #define SETS 16
 #define WAYS 2
 #define PIECES 16
-/* A text whose set is full gets a place that was asked for so often by others since it was last of use: three that share two would otherwise be
- * kept in turn, which costs more than to read them, and a text that is rare would push out one that comes all the time. */
+/* A text whose set is full replaces an entry only after other texts were requested this often
+ * since the entry's last use: otherwise three texts for two entries would replace each other in
+ * turn, which costs more than lexing them, and rare texts would evict frequent ones. */
 #define TAKES_AFTER 8
 #define SHORTEST 40 /* what `set_of` looks at */
 
@@ -29,7 +31,7 @@ enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
 
 struct place {
   uint8_t pieces; /* 0: empty */
-  uint8_t asked;  /* by texts that were not kept, since it was found last; TAKES_AFTER at most */
+  uint8_t asked;  /* misses of other texts since its last hit; at most TAKES_AFTER */
   struct piece {
     uint16_t length;
     uint8_t hole; /* what follows it */
@@ -40,8 +42,9 @@ struct place {
   char origin[SQL_ORIGIN_LENGTH];
   struct known known;
 };
-/* This thread's. Not thread-local themselves: the library has its own by the initial-exec model, so that all of the plugin's lies in the
- * static block, of which a server that loads it late has two kilobytes left. */
+/* Thread-local pointer. The places themselves are allocated: with the library's initial-exec
+ * model all thread-local data of the plugin are in the static block, of which a server that
+ * loads it late has two kilobytes left. */
 static _Thread_local struct place *places;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -70,7 +73,7 @@ static bool has_places(void) {
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-/* As the lexer of ground/statement has it: what may be part of a word. */
+/* Bytes of words, as in the lexer of ground/statement. */
 static bool is_word(char byte) {
   return is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
          byte == '_' || byte == '$' || byte == '@' || (unsigned char)byte >= 128;
@@ -78,7 +81,8 @@ static bool is_word(char byte) {
 
 static bool goes_on_a_number(char byte) { return is_word(byte) || byte == '.'; }
 
-/* Statements of a program begin differently soon after their verb; where the id of a page comes last, that tells pages apart. */
+/* Statements of a program differ soon after their verb; if the id of a page comes last, it
+ * distinguishes pages. */
 static inline struct place *set_of(const char *text, size_t length) {
   const unsigned char *bytes = (const unsigned char *)text;
   uint64_t hash =
@@ -95,7 +99,7 @@ static inline bool fits(const struct place *place, const char *text, size_t leng
   const struct piece *piece = place->piece, *const behind = piece + place->pieces;
   for (; piece < behind; piece++) {
     const size_t same = piece->length;
-    if (same > 0) { /* the last one is nothing often */
+    if (same > 0) { /* the last one is often empty */
       if ((size_t)(end - at) < same || memcmp(at, expected, same) != 0) return false;
       at += same;
       expected += same;
@@ -135,14 +139,14 @@ static bool add_piece(struct place *place, const char *text, size_t begin, size_
   return true;
 }
 
-/* From the opening slash to behind the end of a comment that is only that; 0: it is another one. */
+/* Offset after the end of a plain comment at its opening slash; 0 if it is another kind. */
 static size_t skip_comment(const char *text, size_t length, size_t at) {
   if (at + 2 < length && (text[at + 2] == '!' || text[at + 2] == 'M')) return 0;
   const char *end = memmem(text + at + 2, length - at - 2, "*/", 2);
   return end ? (size_t)(end - text) + 2 : 0;
 }
 
-/* The closing quote of a string that is plain; 0: it is not. */
+/* The closing quote of a plain string; 0 if it is not plain. */
 static size_t closing_quote(const char *text, size_t length, size_t open) {
   const char *quote = memchr(text + open + 1, '\'', length - open - 1);
   if (!quote || (open > 0 && is_word(text[open - 1]))) return 0;
@@ -183,7 +187,7 @@ static bool cut(struct place *place, const char *text, size_t length) {
   return add_piece(place, text, begin, length, HOLE_NONE);
 }
 
-/* An empty place, or one that is of no use any more; NULL: they keep what they have for now. */
+/* An empty or obsolete entry; NULL if all are in use. */
 static struct place *room_in(struct place *set) {
   struct place *room = NULL;
   for (unsigned way = 0; way < WAYS && room == NULL; way++)

@@ -13,27 +13,28 @@
 #include "origin.h"
 
 #define RECENT_TEXT \
-  320 /* longer statements are not kept: to read them is little beside what they do */
+  320 /* longer statements are not kept: lexing is cheap compared with their execution */
 #define RECENT_KEY 256
 
-/* What is known of a statement, however it became known. */
+/* The known properties of a statement. */
 struct known {
   enum hm_verb verb;
   uint16_t key_length;
   uint16_t origin_length; /* 0: none */
-  uint64_t statement;     /* StatementId: the hash of the key, as the library computes it, too */
+  uint64_t statement;     /* StatementId: the hash of the key, equal to the library's */
   const char *key, *origin;
 };
 
-/* What is known of a statement like this one; NULL: nothing. Holds until this thread's next recent_keep. */
+/* The properties of a statement with this text; NULL if unknown. Valid until this thread's next
+ * recent_keep. */
 const struct known *recent_find(const char *text, size_t length);
 
-/* Reads the first statement of a text as SQL. `key` is where known->key lies then, the text where known->origin does. Returns where the next
- * statement begins, 0: there is none. */
+/* Lexes the first statement of a text. known->key points into `key`, known->origin into the
+ * text. Returns the offset of the next statement, 0 if there is none. */
 size_t known_read(const char *text, size_t length, enum hm_verb verb,
                   char key[HM_STATEMENT_LONGEST], struct known *known);
 
-/* Keeps a copy of what was read of a text that is one statement, if it is short and plain enough. */
+/* Stores a copy of a lexed text of one statement, if it is short and plain enough. */
 void recent_keep(const char *text, size_t length, const struct known *known);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Not ours to mend: warnings in there stay in there. */
+/* Suppresses warnings in the server's headers. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <mysql/plugin.h>
@@ -18,8 +18,8 @@
 #error "this plugin is made for MariaDB's audit interface 0x0302 (MariaDB 10.2 to 11)"
 #endif
 
-/* Of the thread pool, if the server has one: how many groups there are, and whether it is in use (2). Weak: not every server exports
- * them. */
+/* State of the thread pool, if the server has one: number of groups, and whether it is in use
+ * (2). Weak: not every server exports them. */
 extern unsigned threadpool_size __attribute__((weak));
 extern unsigned long thread_handling __attribute__((weak));
 #define SERVER_THREAD_POOL 2

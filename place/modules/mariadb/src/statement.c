@@ -8,8 +8,8 @@
 #include "groups.h"
 #include "tables.h"
 
-#define TABLES 8    /* a note has no room for more */
-#define CODES 65536 /* as many kinds as there can be (SPLIT_HASH_SIZE) */
+#define TABLES 8    /* a note has no space for more */
+#define CODES 65536 /* maximum number of kinds (SPLIT_HASH_SIZE) */
 
 _Thread_local struct statement statement_own;
 #define own statement_own
@@ -17,11 +17,12 @@ _Thread_local struct statement statement_own;
 static bool tables_of_text;
 static _Atomic bool switched_on;
 static _Atomic uint64_t abandoned;
-/* Kinds whose tables are noted: a bit each. Two threads may both note; the library keeps the first. */
+/* Kinds whose tables are noted: one bit each. If two threads note one, the library keeps the
+ * first. */
 static _Atomic uint64_t noted[CODES / 64];
 
 void statement_switch(bool on) {
-  if (on) /* the segment may be a new one */
+  if (on) /* the segment may have been replaced */
     for (unsigned i = 0; i < CODES / 64; i++)
       atomic_store_explicit(&noted[i], 0, memory_order_relaxed);
   atomic_store_explicit(&switched_on, on, memory_order_relaxed);
@@ -61,7 +62,7 @@ static bool note_has(const char *table, size_t length) {
 void statement_note_table(const char *database, size_t database_length, const char *table,
                           size_t table_length) {
   static const char system[] =
-      "mysql"; /* statistics of tables, procedures: what the server asks itself */
+      "mysql"; /* statistics of tables, procedures: the server's own queries */
   if (!own.wants_note || table == NULL || own.note_length >= STATEMENT_NOTE) return;
   if (database_length == sizeof system - 1 && memcmp(database, system, sizeof system - 1) == 0)
     return;
@@ -77,7 +78,7 @@ void statement_note_table(const char *database, size_t database_length, const ch
   note_append(table, table_length);
 }
 
-/* Once a kind, also where there is none. */
+/* Once per kind, also without tables. */
 __attribute__((noinline)) static void note_tables(const char *key, size_t length) {
   struct sql_table tables[TABLES];
   const size_t count = sql_tables(key, length, tables, TABLES);

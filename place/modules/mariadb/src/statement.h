@@ -14,21 +14,21 @@
 #include "server.h"
 #include "split.h"
 
-#define STATEMENT_NOTE 63 /* as long as the library keeps (SPLIT_NOTE_TEXT) */
+#define STATEMENT_NOTE 63 /* the library's limit (SPLIT_NOTE_TEXT) */
 
 enum phase {
   IDLE = 0,
   OPEN,    /* a section is open */
-  IGNORED, /* a statement that is no section: what it locks begins none either */
+  IGNORED, /* a statement without a section: its table locks begin none either */
 };
 
-/* Statements do not nest here: those within a statement belong to it. */
+/* Nested statements belong to the outer one: there is no stack. */
 struct statement {
   MYSQL_THD thd;
   enum phase phase;
   enum hm_verb verb;
   bool keyed;      /* its kind is known */
-  bool wants_note; /* nobody has noted the kind's tables yet */
+  bool wants_note; /* the kind's tables are not noted yet */
   uint8_t note_length;
   split_code_id code;
   char note[STATEMENT_NOTE];
@@ -40,39 +40,45 @@ extern _Thread_local struct statement statement_own __attribute__((visibility("h
 /* Whether statements are sections now. A section that is open when this changes is ended as usual. */
 void statement_switch(bool on);
 
-/* Neither split_engine nor `hardmeter split off` says otherwise: off, no statement is read. */
+/* Whether statements are to be lexed: neither split_engine nor `hardmeter split off` switched it
+ * off. */
 bool statement_is_wanted(void);
 
-/* Tables are noted by what a statement's text names, since nobody tells what it locks. Set before statements come. */
+/* Notes the tables named in a statement's text, since the interface does not report locks. Set
+ * before the first statement. */
 void statement_tables_of_text(bool on);
 
-/* A section begins, whose kind is known later (statement_note_key) or, if never, not counted by one. */
+/* Begins a section whose kind is set later (statement_note_key); without a kind it is not
+ * counted. */
 void statement_begin_unknown(MYSQL_THD thd, enum hm_verb verb);
 
 /* A section of a kind that was read before begins. */
 void statement_begin_known(MYSQL_THD thd, const struct known *known);
 
-/* A section of a text's first statement begins; returns where the next one begins, 0: there is none. */
+/* Begins a section for a text's first statement; returns the offset of the next one, 0 if there
+ * is none. */
 size_t statement_begin_text(MYSQL_THD thd, enum hm_verb verb, const char *text, size_t length);
 
-/* The kind of an open section that was begun without: from a text, or as it is known. */
+/* Sets the kind of an open section: from a text, or from known properties. */
 void statement_note_key(const char *text, size_t length);
 void statement_note_known(const struct known *known);
 
-/* A table that the open section works on, as it is locked. The server's own (statistics, procedures) are not noted. */
+/* Notes a table that the open section locks, except for the server's own (statistics,
+ * procedures). */
 void statement_note_table(const char *database, size_t database_length, const char *table,
                           size_t table_length);
 
-/* The section has ended; it counts. */
+/* Ends the section and counts it. */
 void statement_end(void);
 
 /* It does not count. */
 void statement_cancel(void);
 
-/* What was not ended has been left to another thread. */
+/* Drops a section that was passed to another thread. */
 void statement_forget(void);
 
-/* Sections that another thread went on with (asynchronous commit in the thread pool), or that never ended. */
+/* Number of sections that another thread continued (asynchronous commit in the thread pool), or
+ * that never ended. */
 uint64_t statement_abandoned(void);
 
 #endif

@@ -23,7 +23,7 @@ static MYSQL_THD connection(unsigned number) { return (MYSQL_THD)(uintptr_t)numb
 
 static struct split_kind_counts found;
 
-/* How often statements with this fingerprint were counted; what else is known of them is in `found`. */
+/* Number of counted statements with this fingerprint; their other properties are in `found`. */
 static uint64_t count(const char *label) {
   for (split_code_id code = 1; code < 65536; code++)
     if (split_kind_counts(code, &found) && strcmp(found.label, label) == 0) return found.count;

@@ -15,7 +15,7 @@
 #include "audit.h"
 #include "counting.h"
 
-/* Texts lie in blocks of their exact size, so that a read behind them is found. */
+/* Texts are in blocks of their exact size, so that a read beyond them is detected. */
 static void general(unsigned who, unsigned long long id, unsigned kind, const char *command,
                     const char *text, int error) {
   struct mysql_event_general event;
@@ -69,7 +69,7 @@ static void a_statement_is_counted_with_its_tables_and_origin(void **state) {
   assert_string_equal(found.note, "select items,users");
   assert_int_equal(found.related_app, 0xa1);
   assert_int_equal(found.related_code, 5);
-  /* Long names: the note is cut, and stays within its bounds. */
+  /* Long names: the note is truncated, within its bounds. */
   char name[300];
   memset(name, 'n', sizeof name - 1);
   name[sizeof name - 1] = '\0';
@@ -178,7 +178,7 @@ static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   thread_handling = 0;
 }
 
-/* The statement that switches off is ignored, and its end is not heard. */
+/* The statement that switches off is ignored, and has no end. */
 static void who_switches_off_and_on_counts_again(void **state) {
   (void)state;
   log_query(1, 55, "set global split_engine=off");
@@ -203,7 +203,8 @@ static void switched_off_nothing_is_counted(void **state) {
   statement_switch(true);
 }
 
-/* `hardmeter split off`: the segment says so, the server's variable does not. What began a section would have left one here. */
+/* `hardmeter split off`: the segment is switched off, the server's variable is not. A begun
+ * section would be visible here. */
 static void switched_off_from_outside_nothing_is_read(void **state) {
   (void)state;
   const int64_t off = 0, on = 1;
@@ -218,7 +219,7 @@ static void switched_off_from_outside_nothing_is_read(void **state) {
   assert_int_equal(statement_abandoned(), before);
 }
 
-/* Events in any order, with any text: nothing to count, but nothing may break. */
+/* Events in any order, with any text: nothing is counted, and nothing may crash. */
 static void nonsense_does_no_harm(void **state) {
   static const char *const texts[] = {
       "", ";", "select 1;;select 2", "execute", "call x(", "/*", "'", "select '"};

@@ -22,7 +22,7 @@
 #include "counting.h"
 #include "instrumentation.h"
 
-/* What the server would have beside. */
+/* The server's default table. */
 static PSI nothing;
 PSI *PSI_server = &nothing;
 struct PSI_bootstrap *PSI_hook;
@@ -31,7 +31,7 @@ void set_psi_server(PSI *table) { PSI_server = table; }
 static _Thread_local MYSQL_THD current;
 MYSQL_THD _current_thd(void) { return current; }
 
-/* A client's statement has the place of its connection, one within another a place of its own. */
+/* A client's statement has the address of its connection, a nested one its own. */
 static PSI_statement_locker_state places[8];
 
 static PSI_statement_locker *start(unsigned who, unsigned place) {
@@ -41,7 +41,7 @@ static PSI_statement_locker *start(unsigned who, unsigned place) {
   return locker ? PSI_server->refine_statement(locker, 1) : NULL;
 }
 
-/* Texts lie in blocks of their exact size, so that a read behind them is found. */
+/* Texts are in blocks of their exact size, so that a read beyond them is detected. */
 static void text(PSI_statement_locker *locker, const char *text) {
   if (locker == NULL) return;
   char *exact = malloc(strlen(text) + 1);
@@ -78,7 +78,7 @@ static void a_statement_is_counted_with_its_tables_and_origin(void **state) {
   statement(1, "SELECT host FROM mysql.user");
   assert_int_equal(count("select host from mysql.user"), 1);
   assert_string_equal(found.note, "select");
-  /* Long names: the note is cut, and stays within its bounds. */
+  /* Long names: the note is truncated, within its bounds. */
   char sql[600] = "select 2 from t";
   for (unsigned i = 0; i < 4; i++) {
     const size_t at = strlen(sql);
@@ -136,7 +136,7 @@ static void prepared_statements_have_the_kind_of_their_text(void **state) {
   assert_int_equal(found.related_code, 6);
   assert_int_equal(count("execute s using @a"), 0);
   PSI_server->destroy_prepared_stmt(prepared);
-  /* Of one that is no section, and of one that nobody told us of. */
+  /* A statement without a section, and one that was never reported. */
   uint64_t before = sections();
   prepared = prepare(1, "commit");
   PSI_statement_locker *locker = start(1, 1);
@@ -197,7 +197,8 @@ static void *begin_another(void *place) {
   return NULL;
 }
 
-/* What ends at the same place is the statement that another thread began there: not ours, with the time between. */
+/* An END with the same address belongs to the statement that another thread began there: it must
+ * not be counted with the time between. */
 static void an_end_of_what_began_elsewhere_is_not_ours(void **state) {
   (void)state;
   uint64_t before = statement_abandoned();
@@ -223,14 +224,14 @@ static void switched_off_nothing_is_counted(void **state) {
   end(locker); /* was begun: ends */
   statement(1, "select 1 from o");
   statement_switch(true);
-  /* `hardmeter split off`: the segment says so, the server's variable does not. */
+  /* `hardmeter split off`: the segment is switched off, the server's variable is not. */
   split_set(SPLIT_COLLECT, &off);
   statement(1, "select 1 from o");
   split_set(SPLIT_COLLECT, &on);
   assert_int_equal(count("select ? from o"), 1);
 }
 
-/* Calls in any order, with any text: nothing to count, but nothing may break. */
+/* Calls in any order, with any text: nothing is counted, and nothing may crash. */
 static void nonsense_does_no_harm(void **state) {
   static const char *const texts[] = {
       "", ";", "select 1;;select 2", "execute", "call x(", "/*", "'", "select '"};
@@ -259,7 +260,7 @@ static void nonsense_does_no_harm(void **state) {
 static void who_has_the_interface_keeps_it(void **state) {
   static int schema;
   (void)state;
-  assert_null(instrumentation_open()); /* again: nothing happens */
+  assert_null(instrumentation_open()); /* again: no effect */
   PSI *mine = PSI_server;
   instrumentation_close();
   assert_ptr_not_equal(PSI_server, mine);
@@ -282,7 +283,8 @@ static void who_has_the_interface_keeps_it(void **state) {
   assert_ptr_equal(PSI_server, mine);
 }
 
-/* Taken out within a statement, whose end is never heard, and put in again: the client's next one counts. */
+/* Uninstalled within a statement, whose end is never reported, and installed again: the client's
+ * next statement counts. */
 static void what_began_before_is_forgotten(void **state) {
   (void)state;
   uint64_t before = statement_abandoned();
@@ -290,7 +292,7 @@ static void what_began_before_is_forgotten(void **state) {
   text(within, "select 1 from taken_out");
   PSI_prepared_stmt *prepared = prepare(2, "select 2 from taken_out");
   instrumentation_close();
-  assert_null(PSI_server->get_thread_statement_locker); /* the server's own do nothing */
+  assert_null(PSI_server->get_thread_statement_locker); /* the server's functions do nothing */
   assert_null(instrumentation_open());
   statement(1, "select 1 from taken_out");
   assert_int_equal(count("select ? from taken_out"), 1);

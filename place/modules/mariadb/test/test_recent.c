@@ -15,7 +15,7 @@
 
 #include "recent.h"
 
-/* Reads a statement, as the plugin does of one that it does not know. */
+/* Lexes a statement, as the plugin does with an unknown one. */
 static void learn(const char *text, size_t length) {
   char key[HM_STATEMENT_LONGEST];
   struct known known;
@@ -24,9 +24,9 @@ static void learn(const char *text, size_t length) {
     recent_keep(text, length, &known);
 }
 
-/* Whether something is known of it; if so, that it is right. */
+/* Whether it is known; if so, checks its properties. */
 static bool is_known(const char *text, size_t length) {
-  /* In a block of its exact size, so that a read behind it is found. */
+  /* In a block of its exact size, so that a read beyond it is detected. */
   char *exact = malloc(length ? length : 1);
   assert_non_null(exact);
   memcpy(exact, text, length);
@@ -123,7 +123,7 @@ static size_t append(char *text, size_t length, const char *piece) {
   return length + more;
 }
 
-/* Texts of pieces that say something else beside each other, each followed by texts that differ in a few. */
+/* Texts of pieces that interact when adjacent, each followed by texts that differ in a few. */
 static void whatever_the_text_it_is_read_alike(void **state) {
   (void)state;
   static const char *const pieces[] = {
@@ -156,7 +156,7 @@ static void whatever_the_text_it_is_read_alike(void **state) {
   for (unsigned round = 0; round < 100000; round++) {
     const char *chosen[24];
     unsigned count = 4 + (unsigned)(next_random() % 20);
-    /* Mostly what is kept, and sometimes anything. */
+    /* Mostly texts that are kept, sometimes any text. */
     bool plain = next_random() % 4 != 0;
     for (unsigned i = 0; i < count; i++) {
       chosen[i] = pieces[next_random() % kinds];
@@ -175,7 +175,7 @@ static void whatever_the_text_it_is_read_alike(void **state) {
   assert_in_range(hits, 1000, 400000);
 }
 
-/* Three texts of which two have room: they begin alike as far as places are chosen by that. */
+/* Three texts for two entries: equal in the part that selects the set. */
 static void who_comes_all_the_time_stays(void **state) {
   (void)state;
   const char *const often[] = {"SELECT name, price FROM items WHERE the_colour = 1",
@@ -190,7 +190,7 @@ static void who_comes_all_the_time_stays(void **state) {
     }
     if (round % 10 == 0 && !knows(rare)) learn(rare, strlen(rare));
   }
-  /* Until what the tests before have left there is gone. */
+  /* Until the entries of earlier tests are replaced. */
   assert_in_range(read, 0, 40);
   assert_true(knows(often[0]) && knows(often[1]) && !knows(rare));
   for (unsigned round = 0; round < 10; round++) learn(rare, strlen(rare));

@@ -38,7 +38,8 @@ void comment_turns_begin(struct comment_turns *turns) {
   turns->passed = 0;
 }
 
-/* Between two that get it, 0 to 2 * (COMMENT_EVERY - 1) go without: as many as any other number. */
+/* Between two with a comment, 0 to 2 * (COMMENT_EVERY - 1) go without, each number with the same
+ * probability. */
 static uint32_t pass_over(struct comment_turns *turns) {
   uint32_t x = turns->random ? turns->random : 1; /* xorshift */
   x ^= x << 13;
@@ -78,7 +79,8 @@ static bool last_opening(const char *statement, size_t end, size_t *at) {
   return false;
 }
 
-/* Whether the last comment has no end, as far as that can be said without parsing: a string may look like a comment. */
+/* Whether the last comment has no end, as far as this can be determined without parsing: a
+ * string may look like a comment. */
 static bool ends_in_open_comment(const char *statement, size_t length, size_t opening) {
   return memmem(statement + opening + 2, length - opening - 2, "*/", 2) == NULL;
 }

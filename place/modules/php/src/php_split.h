@@ -1,6 +1,4 @@
-/*
- * What the extension `split` gives to those that build on it (split_mysqlnd, split_pgsql).
- */
+/* The interface of the extension `split` for split_mysqlnd and split_pgsql. */
 #ifndef PHP_SPLIT_H
 #define PHP_SPLIT_H
 
@@ -8,11 +6,11 @@
 
 #define PHP_SPLIT_VERSION "0.1.0"
 
-/* What is done with a statement's text: executed now, or kept to be executed any number of times. */
+/* The use of a statement's text: executed once, or prepared for any number of executions. */
 enum php_split_use { PHP_SPLIT_ONCE, PHP_SPLIT_KEPT };
 
-/* The statement with the comment that names the request of this thread; NULL: it goes as it is. Of those that are executed once, some
- * do (comment.h). */
+/* The statement with the comment of this thread's request; NULL: it is not changed. Of
+ * statements executed once, only some get it (comment.h). */
 PHPAPI zend_string *php_split_commented(const char *statement, size_t length,
                                         enum php_split_use use);
 

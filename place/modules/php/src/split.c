@@ -1,11 +1,11 @@
 /*
- * The PHP extension `split`: which request does this process work on?
+ * The PHP extension `split`: identifies the request of this process.
  *
- *   - In FPM, and where asked for on the command line, PHP is an application of its own: each request is a section whose kind is the
- *     script, and whose origin is what the web server put into SPLIT_CODE_ID.
- *   - Under mod_php the request is a section of mod_split already: here is only its id.
+ *   - In FPM, and on request on the command line, PHP is a separate application: each request is a
+ *     section whose kind is the script, and whose origin is the web server's SPLIT_CODE_ID.
+ *   - Under mod_php the request is a section of mod_split already: the extension only has its id.
  *
- * What to do with the id is up to the extensions that talk to databases, and to scripts (split_code_id()).
+ * Database extensions and scripts (split_code_id()) use the id.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -35,7 +35,7 @@ bool in_request, has_section, knows_comment;
 char id[SPLIT_ORIGIN_LENGTH];
 char comment[COMMENT_MOST];
 size_t comment_length;
-struct comment_turns turns; /* the random number is the process's */
+struct comment_turns turns; /* random numbers per process */
 split_section section;
 ZEND_END_MODULE_GLOBALS(split)
 
@@ -45,7 +45,7 @@ ZEND_DECLARE_MODULE_GLOBALS(split)
 ZEND_TSRMLS_CACHE_DEFINE()
 #endif
 
-/* Whether requests of this process are sections of its own. Set when the process starts. */
+/* Whether requests of this process are sections of their own. Set at the start of the process. */
 static bool has_sections;
 
 PHP_INI_BEGIN()
@@ -63,7 +63,8 @@ PHP_INI_END()
 
 /* --- The id ---------------------------------------------------------------------------------------------------------------------- */
 
-/* What the web server says: SPLIT_CODE_ID of its environment (mod_php), of the FastCGI request (FPM), else of the process. */
+/* The id from the web server: SPLIT_CODE_ID of its environment (mod_php), of the FastCGI request
+ * (FPM), else of the process. */
 static size_t given_id(char id[SPLIT_ORIGIN_LENGTH]) {
   size_t length = 0;
   char *of_server = sapi_getenv(ZEND_STRL("SPLIT_CODE_ID"));
@@ -82,7 +83,8 @@ static size_t given_id(char id[SPLIT_ORIGIN_LENGTH]) {
   return length;
 }
 
-/* The id of the request's first tier; if nobody gave one, our own section's. It is asked for once a request, by its first statement. */
+/* The id of the request's first tier; without one, that of this process's section. Determined
+ * once per request, at its first statement. */
 static void know_comment(void) {
   SPLIT_G(knows_comment) = true;
   SPLIT_G(comment_length) = 0;
@@ -143,8 +145,9 @@ static PHP_RSHUTDOWN_FUNCTION(split) {
 
 /* --- The process ----------------------------------------------------------------------------------------------------------------- */
 
-/* The id of applications of this name: FNV-1a, folded to the 24 bits that an id has. Not of the program's name, as libsplit would have
- * it: php, php8.2 and php-fpm8.2 are one application, as long as split.name does not part them. */
+/* The id of applications of this name: FNV-1a, folded to the 24 bits of an id. Not from the
+ * program's name, as in libsplit: php, php8.2 and php-fpm8.2 are one application unless
+ * split.name distinguishes them. */
 static split_app_id id_of_name(const char *name) {
   uint32_t hash = UINT32_C(2166136261);
   for (; *name; name++) hash = (hash ^ (unsigned char)*name) * UINT32_C(16777619);
@@ -152,7 +155,7 @@ static split_app_id id_of_name(const char *name) {
   return id ? id : 1;
 }
 
-/* In the parent of FPM's children, as the user who started it: children inherit what is open. */
+/* In the parent of FPM's children, as the user who started it: children inherit open files. */
 static bool wants_sections(void) {
   const char *sapi = sapi_module.name;
   if (!SPLIT_G(engine)) return false;
@@ -169,7 +172,7 @@ static PHP_MINIT_FUNCTION(split) {
   if (!name || !*name) name = "php";
   split_app_id id = SPLIT_G(app_id) ? (split_app_id)SPLIT_G(app_id) : id_of_name(name);
   has_sections = split_init_named(name, id, 0, SPLIT_KEY_TEXT) != 0;
-  /* A server says once why it does without; a command has its own things to say. */
+  /* A server logs the reason once; a command keeps its output clean. */
   if (*split_problem() && strcmp(sapi_module.name, "cli") != 0) {
     char line[256];
     snprintf(line, sizeof line, "split: %s", split_problem());
@@ -203,7 +206,7 @@ static PHP_GINIT_FUNCTION(split) {
   memset(split_globals, 0, sizeof *split_globals);
 }
 
-/* The id of this request, for statements that no extension sees; "" if there is none. */
+/* The id of this request, for statements that no extension handles; "" if there is none. */
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arguments_of_split_code_id, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 

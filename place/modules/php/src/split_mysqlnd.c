@@ -1,7 +1,7 @@
 /*
- * The PHP extension `split_mysqlnd`: statements to MySQL and MariaDB carry the id of the request that caused them, whichever of
- * PHP's interfaces they come by (mysqli, PDO): all speak through mysqlnd, whose methods are overridden here, as its plugin API
- * provides for.
+ * The PHP extension `split_mysqlnd`: adds the id of the causing request to statements for MySQL
+ * and MariaDB, from all of PHP's interfaces (mysqli, PDO): all use mysqlnd, whose methods are
+ * overridden here through its plugin API.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -28,7 +28,7 @@ static enum_func_status send_query(MYSQLND_CONN_DATA *connection, const char *co
   return status;
 }
 
-/* Binary protocol. The statement keeps this text as long as it lives, whoever executes it. */
+/* Binary protocol. The prepared statement keeps this text for all its executions. */
 static enum_func_status prepare(MYSQLND_STMT *const statement, const char *const query,
                                 const size_t length) {
   zend_string *commented = php_split_commented(query, length, PHP_SPLIT_KEPT);

@@ -1,9 +1,11 @@
 /*
- * The PHP extension `split_pgsql`: statements to PostgreSQL carry the id of the request that caused them.
+ * The PHP extension `split_pgsql`: adds the id of the causing request to statements for PostgreSQL.
  *
- * Neither pgsql nor PDO has a plugin API, and libpq none for text. So the functions and methods of PHP that take a statement are
- * entered here first: the statement among their arguments is exchanged for one with the comment, and they go on as ever.
- * What builds its statement inside (pg_insert, pg_update, pg_select, pg_delete, pg_copy_from, PDO::beginTransaction ...) is not reached.
+ * Neither pgsql nor PDO has a plugin API, and libpq none for text. So this extension wraps the
+ * functions and methods of PHP that take a statement: it replaces the statement among their
+ * arguments by one with the comment, and calls the original. Functions that build their statement
+ * internally (pg_insert, pg_update, pg_select, pg_delete, pg_copy_from, PDO::beginTransaction ...)
+ * are not covered.
  */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -31,11 +33,12 @@ static void comment_argument(zend_execute_data *execute_data, uint32_t index) {
 
 /* --- ext/pgsql --------------------------------------------------------------------------------------------------------------------- */
 
-/* Where the statement stands: functions may be called without their connection, which is the first argument. */
+/* Position of the statement: functions may be called without their connection, which is the
+ * first argument. */
 struct function {
   const char *name;
   uint32_t index;     /* of the statement, if the connection is given ... */
-  uint32_t arguments; /* ... which it is from so many arguments on */
+  uint32_t arguments; /* ... which it is from this number of arguments on */
   entry original;
 };
 
@@ -88,19 +91,19 @@ static const entry entries[FUNCTIONS] = {[QUERY] = enter_query,
 
 static entry original_pdo_prepare, original_pdo_query, original_pdo_exec;
 
-/* Other drivers have their own ways (split_mysqlnd), or talk to nobody. */
+/* Other drivers have their own extension (split_mysqlnd), or no server. */
 static bool speaks_postgres(zval *pdo) {
   const pdo_dbh_t *handle = Z_PDO_DBH_P(pdo);
   return handle->driver && !strcmp(handle->driver->driver_name, "pgsql");
 }
 
-/* The application goes on seeing its own text. */
+/* The application continues to see its own text. */
 static void restore_query_string(zval *statement, zend_string *text) {
   if (Z_TYPE_P(statement) != IS_OBJECT) return;
   zval value;
   zend_string *name = zend_string_init(ZEND_STRL("queryString"), 0);
   ZVAL_STR(&value, text);
-  /* Not by the class's own way, by which it is read only. */
+  /* Bypasses the class's handler, which makes it read-only. */
   zend_std_write_property(Z_OBJ_P(statement), name, &value, NULL);
   zend_string_release(name);
 }
@@ -132,7 +135,7 @@ static ZEND_NAMED_FUNCTION(enter_pdo_exec) {
 
 /* --- The process ------------------------------------------------------------------------------------------------------------------- */
 
-/* Puts us before a function or method; where there is none (its extension is not loaded), nothing. */
+/* Wraps a function or method; no effect if it does not exist (its extension is not loaded). */
 static void override(HashTable *table, const char *name, entry ours, entry *original) {
   zend_function *function = zend_hash_str_find_ptr(table, name, strlen(name));
   if (!function || function->type != ZEND_INTERNAL_FUNCTION) return;

@@ -1,4 +1,4 @@
-/* Ids that are none, and where in a statement a comment may stand. */
+/* Malformed ids, and the position of the comment in a statement. */
 #include "comment.h"
 
 #include <setjmp.h>
@@ -33,9 +33,9 @@ static void whatever_is_no_id_stays_out(void **unused) {
   assert_int_equal(comment_make("1.2\0'", 5, comment), 0);
 }
 
-/* `expected`: the statement with | where the comment goes; NULL: it goes as it is. */
+/* `expected`: the statement with | at the comment's position; NULL: it is not changed. */
 static void expect_place(const char *statement, const char *expected) {
-  /* Exactly its bytes: whoever reads behind them is found by the sanitizer. */
+  /* Exactly its bytes: the sanitizer detects a read beyond them. */
   size_t length = strlen(statement), place = 0;
   char *exact = malloc(length ? length : 1);
   assert_non_null(exact);
@@ -79,7 +79,7 @@ static void some_statements_go_as_they_are(void **unused) {
   free(long_one);
 }
 
-/* All of the first, then one in so many, wherever in a loop of the page it stands. */
+/* All of the first ones, then one in COMMENT_EVERY, at any position in a loop of the page. */
 static void pages_of_many_statements_say_it_now_and_then(void **unused) {
   (void)unused;
   struct comment_turns turns = {.random = 1};

@@ -1,6 +1,4 @@
-/*
- * The differences between PostgreSQL 15, 16, 17 and 18, in one place: no other file asks for PG_VERSION_NUM.
- */
+/* The differences between PostgreSQL 15, 16, 17 and 18: no other file uses PG_VERSION_NUM. */
 #ifndef SPLIT_POSTGRES_COMPAT_H
 #define SPLIT_POSTGRES_COMPAT_H
 
@@ -17,7 +15,7 @@
 #error "split is made for PostgreSQL 15 to 18"
 #endif
 
-/* Up to 17 whoever runs a plan says that it does so only once. */
+/* Up to 17 the caller declares that it runs a plan only once. */
 #if PG_VERSION_NUM >= 180000
 #define RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
 #define RUN_ARGUMENTS query, direction, count

@@ -6,18 +6,19 @@
 
 #include "compat.h"
 
-/* split.engine, and the library is on: what statements ask. */
+/* split.engine is on, and so is the library: checked for each statement. */
 extern bool split_engine;
 extern bool split_ready;
 
-/* split.place, split.probe_budget: told to the library by the worker, who reads the configuration for all. */
+/* split.place, split.probe_budget: set in the library by the worker, which reads the
+ * configuration for all. */
 extern bool split_place;
 extern int split_probe_budget;
 
 /* Hooks of statements (sections.c). */
 void sections_install(void);
 
-/* The worker that gives threads their affinity back, where an analyzer died (worker.c). */
+/* The worker that restores threads' affinities after an analyzer's death (worker.c). */
 void worker_register(void);
 
 #endif

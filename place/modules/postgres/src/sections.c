@@ -1,20 +1,22 @@
 /*
- * Statements become sections: which hook begins one, and which ends it.
+ * Statements as sections: the hooks that begin and end them.
  *
  *   simple       analyze ── plan ── start ── run ──────────── finish ── end        one message
  *   extended     analyze │  plan ── start │ run ──────────── finish ── end         Parse │ Bind │ Execute ... Sync
  *                        begin            begin, if the client let us wait here
  *                                                 end of SELECT    end of what writes (its triggers are in finish)
  *
- * Rules, and what they are for:
+ * Rules:
  *   - Only the outermost statement of a client's backend is a section; what its functions and triggers execute is part of it. The
  *     statements of a procedure and of DO are outermost ones: the procedure itself is none (utility statements are none), and so are
  *     the queries within EXPLAIN ANALYZE, EXECUTE, CREATE TABLE AS and COPY.
- *   - A section never waits for the client: rows that are fetched from a cursor later are sections of the same kind, each FETCH one.
- *   - An error ends the section, and it counts, if execution had begun; else it is dropped. Errors jump over us: transaction callbacks
- *     tell of them.
- *   - Parallel workers are other processes, and do not measure: what they do is not in the section of their leader. They get the time
- *     slice of the leader's kind, whose query id the server hands to them.
+ *   - A section never waits for the client: each later FETCH from a cursor is a section of its own,
+ *     of the same kind.
+ *   - An error ends the section, and it counts, if execution had begun; else it is dropped. Errors
+ *     longjmp past the hooks: transaction callbacks report them.
+ *   - Parallel workers are separate processes and do not measure: their work is not in the leader's
+ *     section. They get the time slice of the leader's kind, whose query id the server passes to
+ *     them.
  */
 #include "extension.h"
 
@@ -33,10 +35,10 @@
 #include "origin.h"
 #include "split.h"
 
-#define NOTE_LENGTH 63 /* as long as the library keeps (SPLIT_NOTE_TEXT) */
+#define NOTE_LENGTH 63 /* the library's limit (SPLIT_NOTE_TEXT) */
 #define NOTE_TABLES 3
-#define CODES 65536 /* as many kinds as there can be (SPLIT_HASH_SIZE) */
-/* A client that sends Bind and Execute together lets no millisecond pass between them. */
+#define CODES 65536 /* maximum number of kinds (SPLIT_HASH_SIZE) */
+/* A client that sends Bind and Execute together sends them within a millisecond. */
 #define PIPELINED_US 1000
 
 static post_parse_analyze_hook_type previous_analyze = NULL;
@@ -47,19 +49,19 @@ static ExecutorFinish_hook_type previous_finish = NULL;
 static ExecutorEnd_hook_type previous_end = NULL;
 static ProcessUtility_hook_type previous_utility = NULL;
 
-/* How many planners and executors are at work within each other. */
+/* Nesting depth of planners and executors. */
 static int depth = 0;
 
 static struct {
   bool open;
   uint64 query_id;
-  QueryDesc *query;    /* NULL: is not executed yet */
-  TimestampTz touched; /* when planning or starting was over; 0: has not come so far */
+  QueryDesc *query;    /* NULL: not executed yet */
+  TimestampTz touched; /* end of planning or starting; 0: not reached */
   split_code_id code;
   split_section section;
 } own;
 
-/* Kinds whose text this backend has given to the library: a bit each. */
+/* Kinds whose text this backend has passed to the library: one bit each. */
 static uint64 noted[CODES / 64];
 
 static bool is_outermost(void) {
@@ -78,7 +80,7 @@ static void end(void) {
   own.open = false;
 }
 
-/* Of a statement without a query_id (compute_query_id is off): its StatementId. */
+/* For a statement without a query_id (compute_query_id is off): its StatementId. */
 static uint64 id_of_text(const char *text, size_t length) {
   char normalised[HM_STATEMENT_LONGEST];
   uint64 id = hm_statement_id(
@@ -107,12 +109,12 @@ static void begin(uint64 query_id, const char *text, int location, int length) {
   uint64 key = query_id != 0 ? query_id : id_of_text(statement, statement_length);
   own.code = split_begin(&own.section, 0, &key, sizeof key);
   own.open = true;
-  /* Of the packet: a comment behind the last semicolon is meant for all of it. */
+  /* From the packet: a comment after the last semicolon applies to all of it. */
   origin_length = sql_origin(statement, (size_t)(text + strlen(text) - statement), &origin);
   if (origin_length > 0) split_note_section(&own.section, SPLIT_NOTE_ORIGIN, origin, origin_length);
 }
 
-/* Whether the client has had the word since planning or starting was over. */
+/* Whether the server has waited for the client since the end of planning or starting. */
 static bool has_waited(void) {
   return own.touched != 0 && GetCurrentStatementStartTimestamp() > own.touched + PIPELINED_US;
 }
@@ -129,8 +131,8 @@ static const char *verb_of(const QueryDesc *query) {
   }
 }
 
-/* Once for each kind: its StatementId, and words. "select accounts,branches: select a.bid from ...": tables first,
- * since the text is cut. */
+/* Once per kind: its StatementId, and a text. "select accounts,branches: select a.bid from ...":
+ * tables first, since the text is truncated. */
 static void note_kind(const QueryDesc *query) {
   char note[NOTE_LENGTH + 1], normalised[HM_STATEMENT_LONGEST];
   int length, tables = 0;
@@ -156,11 +158,11 @@ static void note_kind(const QueryDesc *query) {
                                        query->plannedstmt->stmt_len, &statement_length);
   size_t written =
       hm_statement_normalise(HM_DIALECT_POSTGRES, statement, statement_length, normalised, NULL);
-  /* EXECUTE runs what PREPARE had the text of: the kind is that of the statement within. */
+  /* EXECUTE runs a statement of PREPARE: the kind is that of the inner statement. */
   size_t inner = hm_statement_inner(normalised, written);
   uint64 id = hm_statement_id(normalised + inner, written - inner);
   if (id != 0) split_note_section(&own.section, SPLIT_NOTE_STATEMENT, &id, sizeof id);
-  /* Not of EXPLAIN, PREPARE and the like: the kind is that of the query within. */
+  /* Not of EXPLAIN, PREPARE etc.: the kind is that of the inner query. */
   enum hm_verb verb = hm_statement_verb(HM_DIALECT_POSTGRES, statement, statement_length);
   if (length < NOTE_LENGTH - 2 && verb != HM_VERB_OTHER && verb != HM_VERB_CREATE)
     length +=
@@ -171,8 +173,8 @@ static void note_kind(const QueryDesc *query) {
 
 /* Hooks ------------------------------------------------------------------------------------- */
 
-/* In the simple protocol planning and execution follow at once. Elsewhere parameters are possible, and their types are found out by a
- * hook of the parser: there nobody knows when the statement will be executed. */
+/* In the simple protocol planning and execution follow immediately. In the extended protocol a
+ * parser hook resolves parameter types: it is unknown when the statement will be executed. */
 static void analyze(ParseState *state, Query *query, JumbleState *jumble) {
   if (previous_analyze) previous_analyze(state, query, jumble);
   if (!is_outermost() || query->commandType == CMD_UTILITY || state->p_paramref_hook != NULL)
@@ -228,13 +230,13 @@ static void start(QueryDesc *query, int flags) {
   own.touched = GetCurrentTimestamp();
 }
 
-/* What a SELECT leaves for later is taking down its plan, whenever the client closes it. */
+/* After a SELECT has run, only its plan remains to be closed, at a time chosen by the client. */
 static bool is_over_when_run(const QueryDesc *query) {
   return query->operation == CMD_SELECT && !query->plannedstmt->hasModifyingCTE;
 }
 
-/* The leader's kind: by its query id, else by its text, which is the whole packet here; of a packet with several statements it is
- * another kind then, without a slice. */
+/* The leader's kind: by its query id, else by its text, which is the whole packet here; for a
+ * packet with several statements this is another kind, without a slice. */
 static bool helps_leader(const QueryDesc *query) {
   if (!split_ready || !split_engine || depth != 0 || !IsParallelWorker()) return false;
   uint64 key = (uint64)query->plannedstmt->queryId;
@@ -288,7 +290,7 @@ static void finish(QueryDesc *query) {
   if (depth == 0 && own.open && own.query == query) end();
 }
 
-/* A plan that was started and never run: a cursor nobody fetched from. */
+/* A plan that was started but never run: a cursor without a FETCH. */
 static void take_down(QueryDesc *query) {
   if (depth == 0 && own.open && own.query == query) forget();
   if (previous_end)
@@ -297,7 +299,8 @@ static void take_down(QueryDesc *query) {
     standard_ExecutorEnd(query);
 }
 
-/* What a utility statement has planned or started and not run (DECLARE CURSOR, EXPLAIN) is no section. */
+/* A plan that a utility statement made or started without running it (DECLARE CURSOR, EXPLAIN)
+ * is not a section. */
 static void utility(PlannedStmt *statement, const char *text, bool read_only_tree,
                     ProcessUtilityContext context, ParamListInfo parameters,
                     QueryEnvironment *environment, DestReceiver *receiver,
@@ -323,7 +326,8 @@ static void transaction_ended(XactEvent event, void *argument) {
   if (event == XACT_EVENT_ABORT) after_error();
 }
 
-/* With savepoints an error ends a subtransaction only. One within a function was caught there: depth tells. */
+/* With savepoints an error ends only a subtransaction. An error in a function was caught there,
+ * as depth shows. */
 static void subtransaction_ended(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
                                  void *argument) {
   if (event == SUBXACT_EVENT_ABORT_SUB && depth == 0) after_error();

@@ -1,8 +1,9 @@
 /*
  * Loading: settings, the segment that all backends share, hooks.
  *
- * The segment is made by the postmaster, and its children inherit it: a backend that begins costs nothing. No backend gets a thread of
- * the library's (PostgreSQL's processes have one thread); what that thread would do is done by a background worker for all.
+ * The segment is made by the postmaster, and its children inherit it: starting a backend costs
+ * nothing. No backend has the library's thread (PostgreSQL's processes are single-threaded); a
+ * background worker does its work for all.
  */
 #include "extension.h"
 
@@ -78,7 +79,7 @@ void _PG_init(void) {
   split_app_id id = split_init_named("postgres", (split_app_id)app_id, (split_app_id)related_app_id,
                                      SPLIT_KEY_NUMBER);
   if (id == 0) {
-    /* A server shall start whatever is amiss with its measurements. */
+    /* A server must start even if its measurements do not work. */
     ereport(WARNING, (errmsg("split is off: %s", split_problem())));
     return;
   }

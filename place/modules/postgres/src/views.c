@@ -1,5 +1,6 @@
 /*
- * What SQL can ask: the kinds of statements, and how the library is. For pg_monitor: texts of other users' statements are in there.
+ * SQL functions: the kinds of statements, and the library's state. For pg_monitor, since they
+ * show texts of other users' statements.
  */
 #include "extension.h"
 
@@ -12,14 +13,15 @@
 
 #include "split.h"
 
-#define CODES 65536 /* as many kinds as there can be (SPLIT_HASH_SIZE) */
+#define CODES 65536 /* maximum number of kinds (SPLIT_HASH_SIZE) */
 
 PGDLLEXPORT Datum split_kinds(PG_FUNCTION_ARGS);
 PGDLLEXPORT Datum split_status(PG_FUNCTION_ARGS);
 PG_FUNCTION_INFO_V1(split_kinds);
 PG_FUNCTION_INFO_V1(split_status);
 
-/* Texts are cut anywhere, and of whatever encoding the database had whose statement was first. */
+/* Texts may be truncated within a character, and have the encoding of the database whose
+ * statement was first. */
 static Datum readable(char *text) {
   if (!pg_verifymbstr(text, (int)strlen(text), true))
     for (char *at = text; *at != '\0'; at++)

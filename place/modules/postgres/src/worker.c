@@ -1,6 +1,7 @@
 /*
- * A background worker in place of the library's own thread: gives backends their affinity and time slice back that a dead or silent
- * analyzer left changed, and tells the library what the configuration says, on behalf of all processes.
+ * A background worker in place of the library's own thread: restores backends' affinity and time
+ * slice after an analyzer died or stopped reporting, and applies the configuration to the
+ * library for all processes.
  */
 #include "extension.h"
 
@@ -17,7 +18,8 @@
 
 #include "split.h"
 
-/* A slice is back within 0.9 s of the analyzer's death (stale after 0.7 s), an affinity within 1.7 s (1.5 s). */
+/* A slice is restored within 0.9 s of the analyzer's death (stale after 0.7 s), an affinity
+ * within 1.7 s (1.5 s). */
 #define ROUND_MS 200
 #define RESTART_S 5
 
@@ -48,7 +50,8 @@ void split_worker_main(Datum argument) {
   }
 }
 
-/* The server loads the library anew in the worker: from where it was loaded first, or, where that is too long to say, by its name. */
+/* The worker process loads the library again: by its first path, or by its name if the path is
+ * too long. */
 static void library_name(char *name, size_t room) {
   Dl_info self;
   bool known = dladdr((const void *)&split_worker_main, &self) != 0 && self.dli_fname[0] == '/' &&

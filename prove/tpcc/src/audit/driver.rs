@@ -350,7 +350,7 @@ fn unused_items(counts: &[(u64, u64)]) -> Finding {
 }
 
 /// The share of order lines of the most frequent hundredth of the items. With NURand(8191, 1, 100000) it is large;
-/// a driver that draws items evenly, or draws C anew each time, has about 1 to 3 %.
+/// a driver that draws items evenly, or draws another C each time, has about 1 to 3 %.
 fn top_items(counts: &[(u64, u64)], drawn: Nurand) -> Finding {
     const TOP: usize = 1_000;
     let lines: u64 = counts.iter().map(|(_, n)| n).sum();

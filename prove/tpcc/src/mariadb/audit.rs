@@ -90,7 +90,7 @@ fn begun(target: &Target, tool: Tool, stop: &Stop) -> Result<(Session, Option<Ma
         _ => None,
     };
     let servers = mark.as_ref().map_or(0, |mark| mark.layout.servers());
-    // Groups of order lines should stay in memory, and be made once, not again for each row that looks into them.
+    // Groups of order lines should stay in memory and be made once, not again for each row that uses them.
     session.execute(
         "beginning the audit",
         "SET SESSION tmp_table_size = 256 * 1024 * 1024, SESSION max_heap_table_size = 256 * 1024 * 1024, \

@@ -116,7 +116,7 @@ impl Mark {
 ///
 /// # Errors
 ///
-/// [`TpccError::NoData`] if there is no load of Hardmeter, [`TpccError::Incomplete`] if parts of it are missing.
+/// [`TpccError::NoData`] if Hardmeter has loaded no data, [`TpccError::Incomplete`] if parts of it are missing.
 pub fn mark(target: &Target, stop: &Stop) -> Result<Mark, TpccError> {
     let mut session = Session::open(target, stop)?;
     match Mark::of(&mut session)? {

@@ -7,7 +7,7 @@
 //! client, procedures the five transactions: prepared statements; one CALL            ([`Mariadb`])
 //! signed             statements that say who sends them
 //! backend            a thread for each connection
-//! observer           what the server tells of itself during a run                    ([`Observer`])
+//! observer           the server's own statistics during a run                        ([`Observer`])
 //! audit, conditions  the same questions, in MariaDB's SQL                            ([`audit()`])
 //! ```
 

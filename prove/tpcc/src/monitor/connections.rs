@@ -107,7 +107,7 @@ impl Connections {
         under_way.expect("a connection completes what it was given, once")
     }
 
-    /// The one to be connected anew, if it is time.
+    /// The connection to reconnect now, if one is due.
     pub fn to_reconnect(&self, now: Micros) -> Option<ConnectionId> {
         (now >= self.next_attempt).then(|| self.lost.front().copied()).flatten()
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   processes, machine    /proc: CPU time of the server's process tree, the machine
-//!   server, postgres      what the server tells of itself, over a connection of its own
+//!   server, postgres      the server's own statistics, over a separate connection
 //!   watch                 both of them once a second, on threads of their own
 //!   cpus, plan, pins      which processes run on which CPUs (--cpu-plan), put back afterwards
 //! ```

@@ -49,7 +49,7 @@ struct Notes {
     checkpoints: Vec<(Micros, bool)>,
     /// When the server was away, and for how long; `None`: it did not come back.
     absences: Vec<(Micros, Option<Micros>)>,
-    /// When it was found to have started anew.
+    /// The times at which a restart was detected.
     restarts: Vec<Micros>,
     refused_checkpoint: Option<String>,
     /// Whether the server's processes were others at a later look.

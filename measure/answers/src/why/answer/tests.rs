@@ -43,7 +43,7 @@ fn the_data_source_tells_which_accesses_are_misses() {
     assert_eq!(all, 10, "every miss has one cause, or is unknown");
 }
 
-/// L2 is indexed by the physical address: without it there is no map of sets, with it the set is bits 15..6.
+/// L2 is indexed by the physical address: without it the map of sets is missing, with it the set is bits 15..6.
 #[test]
 fn the_second_level_wants_physical_addresses() {
     let kinds = [EventKind::Miss(CacheLevel::L2)];

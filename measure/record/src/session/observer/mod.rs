@@ -294,7 +294,7 @@ impl Watch {
         self.end()
     }
 
-    /// Whether it need not be looked at again.
+    /// Examines a process; returns whether it need not be examined again.
     fn look_at(&mut self, pid: Pid) -> bool {
         match (self.attach)(pid) {
             Attached::Observer(observer) => {
