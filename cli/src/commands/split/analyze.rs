@@ -16,7 +16,7 @@ use std::time::Duration;
 #[command(
     after_help = "Policies: observe (report only, the default), soft (servers with class queues route requests), lazy (threads move \
                         when the class changes), paper (affinity at each start, restored at each end), time (time slices as \
-                        long as requests take, Linux 6.12 and newer), auto (soft and time).\n\n\
+                        long as requests take, long kinds in the background; Linux 6.12 and newer).\n\n\
                         Example:\n  hardmeter split analyze --policy soft\n  hardmeter split analyze --once > state.json"
 )]
 pub(super) struct Analyze {

@@ -54,6 +54,8 @@ const SETTLE: u64 = SECOND / 10;
 /// switch have to end.
 const LENGTHS_OF_SLICES: [u64; 3] = [SECOND, SECOND, 2 * SECOND];
 const SETTLE_OF_SLICES: u64 = SECOND * 3 / 10;
+/// And epochs that are four times as long may lose four times as much.
+const LOSS_SECONDS_OF_SLICES: f64 = 4.0 * LOSS_SECONDS;
 /// After so many pairs without a verdict a trial ends.
 const PAIRS: usize = 32;
 /// Pairs that could not be compared.
@@ -392,7 +394,8 @@ impl Guard {
 
     /// What looks bad may lose so much in its first trial, half of that in its second ...
     fn has_cost_enough(&self, trial: &Trial) -> bool {
-        let may = LOSS_SECONDS * self.brisk(SECOND) as f64 / f64::from(1 + self.refusals.min(3));
+        let loss = if has_slices(&self.whole) { LOSS_SECONDS_OF_SLICES } else { LOSS_SECONDS };
+        let may = loss * self.brisk(SECOND) as f64 / f64::from(1 + self.refusals.min(3));
         self.series.loss() * trial.on_ns as f64 > may && self.series.looks_bad()
     }
 

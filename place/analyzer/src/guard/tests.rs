@@ -1,6 +1,7 @@
 //! What the guard makes of servers for which placement is good, bad, nothing, or changes its mind.
 
 use super::synthetic::{placed, plan, World};
+use super::{Counts, Guard, SECOND};
 use crate::model::Plan;
 
 const SEEDS: std::ops::Range<u64> = 1..11;
@@ -20,6 +21,22 @@ fn what_is_better_by_a_fifth_is_kept_within_seconds() {
             world.news.iter().find(|(_, line)| line.starts_with("placement kept: CPU time per request -"));
         assert!(kept.is_some_and(|(at, _)| *at < 20.0), "{seed}: {:?}", world.news);
     }
+}
+
+/// Of a request that takes 80 ms, ten have to end in an epoch.
+#[test]
+fn epochs_of_slices_last_a_second() {
+    let begins_and_lasts = |slice_us: u32| {
+        let mut plan = plan(true);
+        plan.placements[0].slice_us = slice_us;
+        let mut guard = Guard::new(1, true);
+        (0..2).for_each(|_| guard.offer(0, &plan));
+        let settled = guard.due_ns();
+        guard.step(settled, &Counts::default());
+        (settled, guard.due_ns() - settled)
+    };
+    assert_eq!(begins_and_lasts(0), (SECOND / 10, SECOND / 4));
+    assert_eq!(begins_and_lasts(100), (SECOND * 3 / 10, SECOND));
 }
 
 #[test]
