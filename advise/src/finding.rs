@@ -57,6 +57,9 @@ pub struct Prediction {
     /// The share of the backends' active time (all but waiting for the client) that would go; `None` where no model
     /// of this gain is known.
     pub gain: Option<f64>,
+    /// The share of the backends' CPU time that would go, where that says more: of work that waits for a device most of
+    /// the time, the same CPU time is a small part of the active time.
+    pub of_cpu: Option<f64>,
     /// The harm grows while the server runs: it ranks as 5 % where no gain is known.
     pub grows: bool,
     /// The effect in the units of the user: "459 -> 5.3 ms a call".
@@ -70,6 +73,7 @@ impl Prediction {
     pub fn gain(gain: f64, effect: impl Into<String>, model: impl Into<String>) -> Prediction {
         Prediction {
             gain: Some(gain.clamp(0.0, 1.0)),
+            of_cpu: None,
             grows: false,
             effect: effect.into(),
             model: model.into(),
@@ -78,7 +82,28 @@ impl Prediction {
 
     /// No model predicts it: `why` says what would.
     pub fn unknown(effect: impl Into<String>, why: impl Into<String>) -> Prediction {
-        Prediction { gain: None, grows: false, effect: effect.into(), model: why.into() }
+        Prediction { gain: None, of_cpu: None, grows: false, effect: effect.into(), model: why.into() }
+    }
+
+    /// The same with the share of the CPU time.
+    pub fn with_cpu(self, share: f64) -> Prediction {
+        Prediction { of_cpu: Some(share.clamp(0.0, 1.0)), ..self }
+    }
+
+    /// Whether it is worth a remedy, by the active time or by CPU time.
+    fn matters(&self) -> bool {
+        self.gain.is_none_or(|gain| gain >= LEAST_GAIN)
+            || self.of_cpu.is_some_and(|share| share >= LEAST_GAIN)
+    }
+
+    /// The gain in words.
+    pub(crate) fn words(&self) -> String {
+        match (self.gain, self.of_cpu) {
+            (Some(gain), Some(share)) if gain < LEAST_GAIN => format!("-{:.0} % of CPU time", share * 100.0),
+            (Some(gain), _) => format!("-{:.0} % of active time", gain * 100.0),
+            (None, _) if self.grows => "no figure: the harm grows".into(),
+            (None, _) => "no prediction".into(),
+        }
     }
 
     fn rank(&self) -> f64 {
@@ -179,7 +204,7 @@ pub fn advise(look: &Look, remedies: &[&dyn Remedy]) -> Vec<Finding> {
                 advice,
             })
         })
-        .filter(|finding| finding.advice.prediction.gain.is_none_or(|gain| gain >= LEAST_GAIN))
+        .filter(|finding| finding.advice.prediction.matters())
         .collect();
     findings.sort_by(|a, b| b.advice.prediction.rank().total_cmp(&a.advice.prediction.rank()));
     findings
@@ -233,9 +258,12 @@ mod tests {
             Fixed("small", Prediction::gain(0.03, "", "")),
             Fixed("grows", grows),
             Fixed("large", Prediction::gain(0.4, "", "")),
+            Fixed("of cpu", Prediction::gain(0.01, "", "").with_cpu(0.3)),
         ];
         let remedies: Vec<&dyn Remedy> = remedies.iter().map(|remedy| remedy as &dyn Remedy).collect();
         let order: Vec<&str> = advise(&Look::default(), &remedies).iter().map(|found| found.remedy).collect();
-        assert_eq!(order, ["large", "grows", "small", "unknown"]);
+        assert_eq!(order, ["large", "grows", "small", "of cpu", "unknown"]);
+        assert_eq!(Prediction::gain(0.01, "", "").with_cpu(0.3).words(), "-30 % of CPU time");
+        assert_eq!(Prediction::gain(0.4, "", "").with_cpu(0.6).words(), "-40 % of active time");
     }
 }

@@ -27,6 +27,11 @@ pub(crate) fn gain_of_dropping(look: &Look, table: &Table, indexes: &[&Index]) -
     })
 }
 
+/// The same gain as a part of the CPU time, of which none goes to waits for the log.
+pub(crate) fn of_cpu(look: &Look, gain: f64) -> f64 {
+    ratio(gain, running(look)).min(MOST_OF_STATEMENT)
+}
+
 /// The gain by what pg_stat_statements counts of the writes; `None` where it counts none.
 fn by_accesses(look: &Look, table: &Table, entries: f64, indexes: &[&Index]) -> Option<f64> {
     let (mut accesses, mut seconds) = (0.0, 0.0);
@@ -106,6 +111,7 @@ mod tests {
         let time = TimeShares { total: 10.0, shares, ..TimeShares::default() };
         let waiting = Look { time, ..look.clone() };
         assert!((gain_of_dropping(&waiting, &table, &ten) - 0.0675).abs() < 0.001);
+        assert!((of_cpu(&waiting, 0.0675) - 0.135).abs() < 0.001);
         let hot = Table { hot_updated: 100.0, ..table };
         assert_eq!(gain_of_dropping(&look, &hot, &ten), 0.0);
     }
@@ -133,6 +139,7 @@ mod tests {
         let mut look = Look { time, statements: vec![update], ..Look::default() };
         let five = [&index; 5];
         assert!((gain_of_dropping(&look, &table, &five) - 0.2).abs() < 1e-9);
+        assert!((of_cpu(&look, 0.2) - 0.2).abs() < 1e-9);
         // Half of its samples waited for a lock.
         look.statements[0].lock_samples = 5;
         assert!((gain_of_dropping(&look, &table, &five) - 0.1).abs() < 1e-9);

@@ -73,7 +73,7 @@ impl Page {
                     if evidence.unit.is_empty() { String::new() } else { format!(" {}", evidence.unit) };
                 line("evidence", &format!("{}: {value}{unit} (n = {})", evidence.what, grouped(evidence.n)));
             }
-            line("predicted", &format!("{}; {}", gain(finding), advice.prediction.effect));
+            line("predicted", &format!("{}; {}", advice.prediction.words(), advice.prediction.effect));
             line("model", &advice.prediction.model);
             line("for", finding.audience.name());
             for command in &advice.apply {
@@ -181,7 +181,8 @@ impl Page {
         let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "What would help, as predicted"));
         for (number, finding) in self.findings.iter().take(FINDINGS).enumerate() {
             let title = cut(finding.title, 52);
-            let (number, gain, reader) = (number + 1, gain(finding), finding.audience.name());
+            let gain = finding.advice.prediction.words();
+            let (number, reader) = (number + 1, finding.audience.name());
             let _ = writeln!(text, "{number}  {title:<52} {gain}, for: {reader}");
             let _ = writeln!(text, "   {}", cut(&finding.advice.finding, WIDTH - 3));
             let _ = writeln!(text, "   -> {}", cut(&finding.advice.prediction.effect, WIDTH - 6));
@@ -194,14 +195,6 @@ impl Page {
             _ => "Nothing to gain found: no rule fired for a gain of 2 % or more.",
         };
         let _ = writeln!(text, "\n{why}");
-    }
-}
-
-fn gain(finding: &Finding) -> String {
-    match finding.advice.prediction.gain {
-        Some(gain) => format!("-{:.0} % of active time", gain * 100.0),
-        None if finding.advice.prediction.grows => "no figure: the harm grows".into(),
-        None => "no prediction".into(),
     }
 }
 

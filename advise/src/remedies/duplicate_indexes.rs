@@ -4,7 +4,7 @@
 //! of them enforces nothing. An index that is the beginning of another is no duplicate: it is smaller, and may be used
 //! on purpose.
 
-use crate::index_upkeep::{dropping, gain_of_dropping, MODEL};
+use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 pub(super) struct DuplicateIndexes;
@@ -53,7 +53,7 @@ impl Remedy for DuplicateIndexes {
         let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
         let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
         let prediction = match gain > 0.0 {
-            true => Prediction::gain(gain, effect, MODEL),
+            true => Prediction::gain(gain, effect, MODEL).with_cpu(of_cpu(look, gain)),
             false => {
                 Prediction::unknown(effect, "their tables were not written to during the look: space only")
             }

@@ -5,7 +5,7 @@
 //! an indexed column cannot be HOT, whatever room there is.
 
 use super::idle_in_transaction::holds_back;
-use crate::index_upkeep::{gain_of_dropping, mentions, MODEL};
+use crate::index_upkeep::{gain_of_dropping, mentions, of_cpu, MODEL};
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Change, ChangeKind, Evidence, Index, Look, Prediction, Remedy, Table};
 
@@ -59,7 +59,8 @@ impl Remedy for Fillfactor {
                 gain,
                 "updates that touch the table alone, once all of its pages have room",
                 MODEL,
-            ),
+            )
+            .with_cpu(of_cpu(look, gain)),
             apply: vec![format!(
                 "-- holds for pages that are filled from now on; all others: VACUUM FULL {}; (locks the table), or pg_repack",
                 table.sql_name()

@@ -5,7 +5,7 @@
 //! duplicates, which have a remedy of their own.
 
 use super::duplicate_indexes::duplicates;
-use crate::index_upkeep::{dropping, gain_of_dropping, MODEL};
+use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
@@ -78,7 +78,8 @@ impl Remedy for UnusedIndexes {
                 gain,
                 format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
                 MODEL,
-            ),
+            )
+            .with_cpu(of_cpu(look, gain)),
             apply: Vec::new(),
             undo: Vec::new(),
             changes: Vec::new(),
