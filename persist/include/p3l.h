@@ -169,8 +169,15 @@ p3l_code p3l_commit(p3l_store *store, p3l_error *error);
 /** Restores every object; pointers to objects made since p3l_begin() dangle. */
 void p3l_abort(p3l_store *store);
 
-/** A reader's scope; may be nested. Waits for the writer. Not allowed within a transaction of
- * the same thread. */
+/** Loading: until p3l_load_end() commits are cheap and not durable: after a crash the store is as it was at
+ * p3l_load_begin(). What is built is written to its place, once, and not to the log. p3l_close() ends it,
+ * too. Not within a transaction of the same thread.
+ * @return P3L_OK: at the end, all of it is on stable storage. P3L_MISUSE: it was begun, or was not. Other
+ * codes: nothing of it is; it may be ended again. */
+p3l_code p3l_load_begin(p3l_store *store, p3l_error *error);
+p3l_code p3l_load_end(p3l_store *store, p3l_error *error);
+
+/** A reader's scope; nests. Waits for the writer. Not within a transaction of the same thread. */
 void p3l_enter(p3l_store *store);
 void p3l_leave(p3l_store *store);
 

@@ -143,6 +143,21 @@ class store {
   template <class F>
   auto transact(F &&body);
 
+  /* Runs `body`, in which transactions commit without a log: much is built, and durable at the end.
+   * After a crash within, the store is as before. If it throws, what it committed stays. */
+  template <class F>
+  void load(F &&body) {
+    p3l_error cause;
+    detail::check(p3l_load_begin(store_, &cause), cause);
+    try {
+      body();
+    } catch (...) {
+      p3l_load_end(store_, nullptr);
+      throw;
+    }
+    detail::check(p3l_load_end(store_, &cause), cause);
+  }
+
   /* New objects, within a transaction. */
   template <class T, class... A>
   T *make(A &&...arguments) {

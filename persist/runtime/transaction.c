@@ -82,6 +82,32 @@ void p3l_abort(p3l_store *store) {
   p3l_evict_if_needed(store);
 }
 
+/* ---- loading ---- */
+
+/* Pages kept in memory for a load: without a limit 256 MB, so that those that change again and again are
+ * not written each time. */
+enum { LOAD_BYTES = 256 << 20, LIMIT_PART = 4 };
+
+static p3l_code outside_of_transactions(const p3l_store *store, const char *what,
+                                        p3l_error *error) {
+  if (!p3l_scope_writing(store)) return P3L_OK;
+  return p3l_fail(error, P3L_MISUSE, "%s: %s within a transaction of this thread; commit it first",
+                  store->path, what);
+}
+
+p3l_code p3l_load_begin(p3l_store *store, p3l_error *error) {
+  uint64_t limit = store->options.memory_bytes;
+  p3l_code code = outside_of_transactions(store, "p3l_load_begin()", error);
+  return code != P3L_OK ? code
+                        : p3l_pager_load_begin(store->pager,
+                                               limit == 0 ? LOAD_BYTES : limit / LIMIT_PART, error);
+}
+
+p3l_code p3l_load_end(p3l_store *store, p3l_error *error) {
+  p3l_code code = outside_of_transactions(store, "p3l_load_end()", error);
+  return code != P3L_OK ? code : p3l_pager_load_end(store->pager, error);
+}
+
 /* ---- commit ---- */
 
 /* Before the append, when the transaction's own pages are still at hand and it may still fail. */

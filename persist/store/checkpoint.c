@@ -4,7 +4,7 @@
  *
  *   log durable ──> old pages kept ──> images written ──> file synced ──> log reset ──> images forgotten
  *                   (for readers of        │ fails: nothing lost         │ the disk refuses to say:
- *                    other processes)      └──> as before                └──> break_pager
+ *                    other processes)      └──> as before                └──> p3l_pager_break
  */
 #include "checkpoint.h"
 
@@ -27,7 +27,11 @@ static int by_number(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-static p3l_code write_images(p3l_pager *pager, p3l_image **images, size_t count, p3l_error *error) {
+void p3l_images_sort(p3l_image **images, size_t count) {
+  qsort(images, count, sizeof(*images), by_number);
+}
+
+p3l_code p3l_images_write(p3l_pager *pager, p3l_image **images, size_t count, p3l_error *error) {
   p3l_page *buffer = malloc(sizeof(*buffer) * WRITE_PAGES);
   if (buffer == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
@@ -52,7 +56,7 @@ static p3l_code write_images(p3l_pager *pager, p3l_image **images, size_t count,
   return code;
 }
 
-static p3l_code break_pager(p3l_pager *pager, p3l_error *error) {
+p3l_code p3l_pager_break(p3l_pager *pager, p3l_error *error) {
   pthread_mutex_lock(&pager->sync);
   pager->broken = true;
   pthread_mutex_unlock(&pager->sync);
@@ -80,15 +84,15 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
     if (image->committed != NULL) images[count++] = image;
-  qsort(images, count, sizeof(*images), by_number);
+  p3l_images_sort(images, count);
   code = p3l_old_pages_save(pager, images, count, pager->log.end, error);
-  if (code == P3L_OK) code = write_images(pager, images, count, error);
+  if (code == P3L_OK) code = p3l_images_write(pager, images, count, error);
   free(images);
   if (code != P3L_OK) return code;
-  if (count > 0 && pager->file->sync(pager->file) != 0) return break_pager(pager, error);
+  if (count > 0 && pager->file->sync(pager->file) != 0) return p3l_pager_break(pager, error);
 
   code = p3l_log_reset(&pager->log, last, error);
-  if (code == P3L_BROKEN) return break_pager(pager, error);
+  if (code == P3L_BROKEN) return p3l_pager_break(pager, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->sync);
   pager->appended = pager->durable = pager->emptied = pager->log.end;
@@ -104,7 +108,10 @@ p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {
   p3l_code code = p3l_pager_inherited(pager, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->writer);
-  code = p3l_checkpoint_locked(pager, false, error);
+  code = pager->loading
+             ? p3l_fail(error, P3L_MISUSE,
+                        "%s is being loaded: end that first, which makes it durable", pager->path)
+             : p3l_checkpoint_locked(pager, false, error);
   pthread_mutex_unlock(&pager->writer);
   return code;
 }

@@ -4,6 +4,7 @@
 #include "checkpoint.h"
 #include "durable.h"
 #include "images.h"
+#include "load.h"
 #include "old_pages.h"
 
 /* Removes from `changed` the reported units that equal their committed state: the object layer
@@ -73,6 +74,7 @@ p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least
                                 p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   size_t count = 0;
+  if (pager->loading) return P3L_OK;
   for (p3l_image *image = transaction->pages; image != transaction->marked; image = image->next)
     count += !image->logged && !image->early && image->changed != 0;
   if (count < least) return P3L_OK;
@@ -91,6 +93,7 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   *position = (p3l_lsn){0};
   p3l_code code = p3l_pager_inherited(pager, error);
   size_t length = 0;
+  if (code == P3L_OK && pager->loading) return p3l_load_append(transaction, error);
   if (code == P3L_OK) {
     code = make_frames(transaction, error);
     length = pager->frames.length;

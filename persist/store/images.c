@@ -91,6 +91,16 @@ void p3l_images_discard(p3l_pager_transaction *transaction) {
   pthread_rwlock_unlock(&pager->readers);
 }
 
+void p3l_images_drop(p3l_pager *pager, p3l_image **images, size_t count) {
+  pthread_rwlock_wrlock(&pager->readers);
+  for (size_t at = 0; at < count; at++) {
+    HASH_DEL(pager->images, images[at]);
+    p3l_buffer_give(&pager->buffers, images[at]->committed);
+    free(images[at]);
+  }
+  pthread_rwlock_unlock(&pager->readers);
+}
+
 void p3l_images_forget(p3l_pager *pager) {
   p3l_image *image, *next;
   pthread_rwlock_wrlock(&pager->readers);

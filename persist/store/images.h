@@ -71,6 +71,10 @@ struct p3l_pager {
   struct p3l_old_pages *old; /* old_pages.h; NULL: none were ever needed */
   unsigned forks;            /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
+  bool loading;        /* load.h; with what follows guarded by `writer` */
+  uint64_t load_pages; /* page_count at begin */
+  size_t load_most;    /* images that are kept of pages that are new since */
+  size_t load_next;    /* so many images in all, and they are written */
 
   /* One writer at a time, from begin until its frames are appended. Guards log (but see
    * durable), frames, buffers, transaction. */
@@ -127,7 +131,9 @@ static inline const char *p3l_file_page_fault(const p3l_pager *pager, const p3l_
   return "was written over, and its old state was not kept";
 }
 
-/* Forgets all images; no transaction may be running. */
+/* These are forgotten, which have no private copies. */
+void p3l_images_drop(p3l_pager *pager, p3l_image **images, size_t count);
+/* All of them are forgotten; no transaction is under way. */
 void p3l_images_forget(p3l_pager *pager);
 
 /* Returns the number of forks between the first process and this one. */

@@ -207,6 +207,17 @@ void p3l_pager_abort(p3l_pager_transaction *transaction);
  */
 p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error);
 
+/* ---- loading ---- */
+
+/*
+ * Until p3l_pager_load_end() commits write no log: after a crash the store is as it was here, and there it
+ * is durable as it is then. Pages that are new are written once, to their place; `memory_bytes` of them
+ * are kept in memory. p3l_pager_close() ends it, too. P3L_MISUSE: it is under way. Waits for the
+ * transaction under way.
+ */
+p3l_code p3l_pager_load_begin(p3l_pager *pager, uint64_t memory_bytes, p3l_error *error);
+p3l_code p3l_pager_load_end(p3l_pager *pager, p3l_error *error);
+
 /* ---- copying ---- */
 
 typedef struct p3l_backup {

@@ -10,6 +10,7 @@
 
 #include "checkpoint.h"
 #include "images.h"
+#include "load.h"
 #include "mapping.h"
 #include "old_pages.h"
 #include "read_many.h"
@@ -184,7 +185,9 @@ p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
     return P3L_OK;
   }
   pthread_mutex_lock(&pager->writer);
-  p3l_code code = pager->read_only ? P3L_OK : p3l_checkpoint_locked(pager, true, error);
+  p3l_code code = pager->loading ? p3l_load_finish(pager, error) : P3L_OK;
+  /* A load that could not be ended is not in the store, nor any page of it. */
+  if (code == P3L_OK && !pager->read_only) code = p3l_checkpoint_locked(pager, true, error);
   if (!pager->read_only) p3l_old_pages_trim(pager, true);
   pthread_mutex_unlock(&pager->writer);
   pager_free(pager);

@@ -326,6 +326,52 @@ static void a_type_that_came_later(void **state) {
   finish();
 }
 
+/* Readers see nothing of a load before it has ended, and then all of it. */
+static void a_load_is_one_version(void **state) {
+  (void)state;
+  enum { MORE = 20000 };
+  start();
+  make_items();
+  open_reader();
+  assert_int_equal(sum_of(reader), SUM);
+  must(p3l_load_begin(writer, &failure));
+  item *last = NULL;
+  for (int commits = 0; commits < 10; commits++) {
+    begin();
+    for (int i = 0; i < MORE / 10; i++) {
+      item *made = p3l_new(writer, item);
+      made->value = 1;
+      made->next = last;
+      last = made;
+    }
+    must(p3l_set_root(writer, "more", last));
+    item *first = p3l_root(writer, "items");
+    P3L_SET(first->value, (uint64_t)commits + 1);
+    commit();
+    refresh();
+    assert_null(p3l_root(reader, "more"));
+    assert_int_equal(sum_of(reader), SUM);
+  }
+  must(p3l_close(reader, &failure));
+  open_reader();
+  assert_null(p3l_root(reader, "more"));
+  must(p3l_load_end(writer, &failure));
+  assert_null(p3l_root(reader, "more"));
+  refresh();
+  assert_int_equal(sum_of(reader), SUM + 10);
+  uint64_t count = 0;
+  for (item *at = p3l_root(reader, "more"); at != NULL; at = P3L_LD(at->next)) count += at->value;
+  assert_int_equal(count, MORE);
+  must(p3l_close(reader, &failure));
+  open_reader();
+  assert_non_null(p3l_root(reader, "more"));
+  begin();
+  assert_int_equal(p3l_load_begin(writer, &failure), P3L_MISUSE);
+  assert_int_equal(p3l_load_end(writer, &failure), P3L_MISUSE);
+  commit();
+  finish();
+}
+
 static void misuse_is_refused(void **state) {
   (void)state;
   start();
@@ -351,6 +397,7 @@ int main(void) {
       cmocka_unit_test(large_objects_too),
       cmocka_unit_test(another_large_object_in_the_place_of_one),
       cmocka_unit_test(a_type_that_came_later),
+      cmocka_unit_test(a_load_is_one_version),
       cmocka_unit_test(misuse_is_refused),
   };
   int failed = 0;

@@ -1,0 +1,142 @@
+/*
+ * Builds a graph in a P3L store: nodes, then edges in random order, each at the head of its node's list; a
+ * commit every CHANGES changes. Prints one line of JSON.
+ *
+ *   build_graph STORE commits|load NODES EDGES CHANGES
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "p3l.h"
+
+typedef struct edge edge;
+typedef struct node {
+  uint64_t id, degree;
+  edge *edges;
+} node;
+struct edge {
+  node *to;
+  edge *next;
+};
+typedef struct table {
+  node *nodes;
+  uint64_t count;
+} table;
+P3L_TYPE(node, node, 1, P3L_POINTERS(node, edges));
+P3L_TYPE(edge, edge, 1, P3L_POINTERS(edge, to), P3L_POINTERS(edge, next));
+P3L_TYPE(table, table, 1, P3L_POINTERS(table, nodes));
+
+static p3l_store *store;
+static p3l_error error;
+static double worst, all_commits;
+static uint64_t commits, state = 42;
+
+static void must(p3l_code code) {
+  if (code == P3L_OK) return;
+  fprintf(stderr, "build_graph: %s\n", error.message);
+  exit(1);
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static uint64_t below(uint64_t limit) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state % limit;
+}
+
+static void commit(void) {
+  double begin = now();
+  must(p3l_commit(store, &error));
+  double took = now() - begin;
+  commits++;
+  all_commits += took;
+  if (took > worst) worst = took;
+}
+
+static void build(uint64_t nodes, uint64_t edges, uint64_t changes) {
+  must(p3l_begin(store, &error));
+  table *all = p3l_new(store, table);
+  all->nodes = p3l_new_array(store, node, nodes);
+  all->count = nodes;
+  for (uint64_t i = 0; i < nodes; i++) all->nodes[i].id = i;
+  must(p3l_set_root(store, "graph", all));
+  commit();
+  for (uint64_t done = 0; done < edges;) {
+    must(p3l_begin(store, &error));
+    all = p3l_root(store, "graph");
+    node *first = P3L_LD(all->nodes);
+    for (uint64_t i = 0; i < changes && done < edges; i++, done++) {
+      node *from = &first[below(nodes)];
+      edge *made = p3l_new(store, edge);
+      if (made == NULL) must(p3l_failure(store)->code);
+      made->to = &first[below(nodes)];
+      made->next = from->edges;
+      P3L_SET(from->edges, made);
+      P3L_SET(from->degree, from->degree + 1);
+    }
+    commit();
+  }
+}
+
+/* In another opening of the store: the edges that the nodes' lists have. */
+static uint64_t count_edges(const char *path) {
+  uint64_t found = 0;
+  must(p3l_open(path, &(p3l_options){.read_only = true}, &store, &error));
+  table *all = p3l_root(store, "graph");
+  node *first = P3L_LD(all->nodes);
+  for (uint64_t i = 0; i < all->count; i++) {
+    uint64_t degree = 0;
+    for (edge *at = P3L_LD(first[i].edges); at != NULL; at = P3L_LD(at->next)) degree++;
+    if (degree != first[i].degree) return 0;
+    found += degree;
+  }
+  must(p3l_close(store, &error));
+  return found;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 6)
+    return fprintf(stderr, "usage: build_graph STORE commits|load NODES EDGES CHANGES\n"), 2;
+  bool load = strcmp(argv[2], "load") == 0;
+  uint64_t edges = strtoull(argv[4], NULL, 10);
+  double begin = now();
+  must(p3l_open(argv[1], &(p3l_options){.create = true}, &store, &error));
+  if (load) must(p3l_load_begin(store, &error));
+  build(strtoull(argv[3], NULL, 10), edges, strtoull(argv[5], NULL, 10));
+  double end = now();
+  if (load) must(p3l_load_end(store, &error));
+  double ended = now() - end;
+  p3l_statistics statistics;
+  p3l_get_statistics(store, &statistics);
+  /* A load's own frames are counted by the pager with the next commit. */
+  must(p3l_begin(store, &error));
+  commit();
+  p3l_get_statistics(store, &statistics);
+  must(p3l_close(store, &error));
+  double took = now() - begin;
+  struct stat file;
+  struct rusage usage;
+  if (stat(argv[1], &file) != 0) return 1;
+  getrusage(RUSAGE_SELF, &usage);
+  uint64_t found = count_edges(argv[1]);
+  printf(
+      "{\"seconds\": %.2f, \"end_seconds\": %.3f, \"store_bytes\": %jd, \"logged_bytes\": %" PRIu64
+      ", \"commits\": %" PRIu64
+      ", \"commit_ms\": %.3f, \"worst_ms\": %.2f, \"peak_kb\": %ld, "
+      "\"edges\": %" PRIu64 "}\n",
+      took, ended, (intmax_t)file.st_size, statistics.bytes_logged, commits,
+      all_commits / (double)commits * 1e3, worst * 1e3, usage.ru_maxrss, found);
+  return found == edges ? 0 : 1;
+}
