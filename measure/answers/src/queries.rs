@@ -24,7 +24,7 @@ use crate::stacks::callers;
 use crate::statements::Statements;
 use crate::tally::Tally;
 use hardmeter_samples::model::{
-    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementId, VirtualAddress,
+    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementId, Tid, VirtualAddress,
 };
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
@@ -77,14 +77,13 @@ impl FromStr for QueryColumn {
 pub struct QueryCoverage {
     /// Samples.
     pub samples: u64,
-    /// Samples of processes that execute statements for clients.
+    /// Samples of processes, or threads, that execute statements for clients.
     pub backend: u64,
     /// Of those, samples during a statement.
     pub backend_with_statement: u64,
     /// Of the latter, samples after the statement's end: cleanup, waiting for the next statement, exit.
     pub backend_after_statement: u64,
-    /// Of the backends' samples, those before the process's first statement: start, authentication, filling
-    /// of caches.
+    /// Of those of backends, before the first statement of the thread: it starts, authenticates, fills its caches.
     pub backend_starting: u64,
     /// Samples with a call chain.
     pub with_callchain: u64,
@@ -105,7 +104,7 @@ impl QueryCoverage {
         Share { count: self.backend_after_statement, total: self.backend }
     }
 
-    /// Samples of backends before the first statement of the process.
+    /// Samples of backends before the first statement of the thread.
     pub fn starting_share(&self) -> Share {
         Share { count: self.backend_starting, total: self.backend }
     }
@@ -152,7 +151,7 @@ pub struct QueryTable {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct ProcessTally {
+struct ThreadTally {
     samples: u64,
     with_statement: u64,
     before_first: u64,
@@ -186,7 +185,8 @@ pub struct QueryCount {
     marked: FxHashMap<Place, (Option<TextId>, Option<TextId>)>,
     keys: KeyTable,
     tallies: Vec<Tally>,
-    processes: FxHashMap<Pid, ProcessTally>,
+    /// By thread: a server may have a process for each client, or a thread.
+    threads: FxHashMap<(Pid, Tid), ThreadTally>,
     coverage: QueryCoverage,
     frames: Vec<Frame>,
     servers_numbers: FxHashMap<StatementId, FxHashMap<i64, u64>>,
@@ -200,7 +200,7 @@ impl QueryCount {
             marked: FxHashMap::default(),
             keys: KeyTable::new(WIDTH),
             tallies: Vec::new(),
-            processes: FxHashMap::default(),
+            threads: FxHashMap::default(),
             coverage: QueryCoverage::default(),
             frames: Vec::new(),
             servers_numbers: FxHashMap::default(),
@@ -220,15 +220,15 @@ impl QueryCount {
         let object = object.map_or(ABSENT, |path| u64::from(path.class.0) << 32 | u64::from(path.name.0));
         let mut state = if statement.is_some() { EXECUTING } else { BEFORE_FIRST };
         if let Some(pid) = sample.pid {
-            let process = self.processes.entry(pid).or_default();
-            if statement.is_none() && process.with_statement > 0 {
+            let thread = self.threads.entry((pid, sample.tid.unwrap_or(Tid(pid.0)))).or_default();
+            if statement.is_none() && thread.with_statement > 0 {
                 state = BETWEEN;
             }
-            process.samples += 1;
-            process.with_statement += u64::from(state == EXECUTING);
-            process.before_first += u64::from(state == BEFORE_FIRST);
+            thread.samples += 1;
+            thread.with_statement += u64::from(state == EXECUTING);
+            thread.before_first += u64::from(state == BEFORE_FIRST);
             let over = sample.server_state().is_some_and(|state| state.statement_over);
-            process.after_statement += u64::from(over);
+            thread.after_statement += u64::from(over);
         }
         let row = self.keys.number(&[
             sample.event.0 as u64,
@@ -296,21 +296,21 @@ impl QueryCount {
         marked
     }
 
-    /// How many samples have a known statement, role or process. Backends are the processes with that role; if no
-    /// process has a role, those that executed a statement.
+    /// Of how many samples it is known for whom they were. Backends are the processes with the role of one; where no
+    /// process has a role, the threads that were seen with a statement.
     pub fn coverage(&self, index: &ObjectIndex) -> QueryCoverage {
         let mut coverage = self.coverage;
-        let has_roles = self.processes.keys().any(|pid| index.role(*pid).is_some());
-        for (pid, process) in &self.processes {
+        let has_roles = self.threads.keys().any(|(pid, _)| index.role(*pid).is_some());
+        for ((pid, _), thread) in &self.threads {
             let backend = match index.role(*pid) {
                 Some(role) => is_backend(role),
-                None => !has_roles && process.with_statement > 0,
+                None => !has_roles && thread.with_statement > 0,
             };
             if backend {
-                coverage.backend += process.samples;
-                coverage.backend_with_statement += process.with_statement;
-                coverage.backend_starting += process.before_first;
-                coverage.backend_after_statement += process.after_statement;
+                coverage.backend += thread.samples;
+                coverage.backend_with_statement += thread.with_statement;
+                coverage.backend_starting += thread.before_first;
+                coverage.backend_after_statement += thread.after_statement;
             }
         }
         coverage
@@ -332,8 +332,8 @@ impl QueryCount {
         index: &ObjectIndex,
         statements: &Statements,
     ) -> QueryTable {
-        // Without recorded statements it is unknown which processes had none yet.
-        let recorded = self.processes.values().any(|process| process.with_statement > 0);
+        // Where no statement was recorded, it is not known which processes had none yet.
+        let recorded = self.threads.values().any(|thread| thread.with_statement > 0);
         let with_statement = columns.contains(&QueryColumn::Statement) && recorded;
         let mut groups = KeyTable::new(1 + columns.len() + 1);
         let mut tallies: Vec<Tally> = Vec::new();

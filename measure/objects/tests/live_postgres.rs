@@ -346,7 +346,7 @@ fn a_version_that_is_unknown_or_a_lie_is_refused_and_an_end_is_told() {
 #[test]
 fn what_is_no_server_is_refused_with_the_reason() {
     let error = attach(Pid(std::process::id() as i32)).err().expect("this is no server");
-    assert!(error.to_string().contains("is not a PostgreSQL server"), "{error}");
+    assert!(error.to_string().contains("is not a PostgreSQL or MariaDB server"), "{error}");
     let error = attach(Pid(i32::MAX)).err().expect("there is no such process");
     assert!(error.to_string().contains("has ended"), "{error}");
 }

@@ -157,15 +157,26 @@ static inline uint64_t hm_reuse_least(uint32_t bucket) {
   return (uint64_t)(HM_REUSE_STEPS + bucket % HM_REUSE_STEPS) << (bucket / HM_REUSE_STEPS - 1);
 }
 
-/* What to read from the profiled program at a sample: samples::model::StateRule documents the
- * kinds. */
-enum hm_state_kind { HM_STATE_NONE, HM_STATE_STATEMENT, HM_STATE_WORD, HM_STATE_ENTRY };
+/* What to read of the profiled program at a sample: samples::model::StateRule,
+ * which documents the kinds. */
+enum hm_state_kind {
+  HM_STATE_NONE,
+  HM_STATE_STATEMENT,
+  HM_STATE_WORD,
+  HM_STATE_ENTRY,
+  HM_STATE_THREAD_STATEMENT,
+  HM_STATE_PAGE
+};
 struct hm_state_rule {
   uint32_t kind, id;
-  uint64_t base;                /* address of the pointer, of the word, or the region's start */
+  uint64_t base;                /* the pointer, the word, the region's first byte; or the distance
+                                 * of the pointer to the session from the thread pointer */
   uint64_t size, stride;        /* of the region */
-  uint64_t table, table_stride; /* its entries; for a statement, the holder of the latest one */
-  uint64_t offset;              /* of the word or the latest statement, if `indirect` */
+  uint64_t table, table_stride; /* its entries; of a statement, the holder of the last one; of a
+                                 * session, the connection's number; of a page, the offsets of up to eight
+                                 * words, 16 bits each */
+  uint64_t offset;              /* of the word or the last statement, if `indirect`; of the text
+                                 * of a session */
   uint32_t indirect, length;
 };
 #define HM_STATE_RULES 8

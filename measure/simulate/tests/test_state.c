@@ -42,6 +42,8 @@ static int tear_down(void **state) {
   return munmap(memory, READABLE + PAGE);
 }
 
+static uint64_t thread_pointer; /* of the sampled thread */
+
 static uint64_t address_of(size_t offset) { return (uint64_t)(uintptr_t)memory + offset; }
 static void put_word(size_t offset, uint64_t word) { memcpy(memory + offset, &word, sizeof word); }
 
@@ -49,7 +51,7 @@ static struct hm_state read_by(struct hm_state_rule rule, uint64_t address) {
   struct hm_state state;
   header->state_rule[0] = rule;
   atomic_store(&header->state_rules, 1);
-  hm_read_state(header, address, &state);
+  hm_read_state(header, thread_pointer, address, &state);
   return state;
 }
 
@@ -205,6 +207,75 @@ static void an_entry_is_that_of_the_address(void **state) {
   assert_int_equal(read_by(rule, (1 << 20) + 3 * 8192).values, 0);
 }
 
+/* The thread pointer points behind word 4, which points to the session: the connection's number in
+ * its word 2, the text in words 4 and 5. */
+static void the_statement_of_a_thread_is_that_of_its_session(void **state) {
+  (void)state;
+  struct hm_state_rule rule = {
+      .kind = HM_STATE_THREAD_STATEMENT, .base = (uint64_t)-8, .table = 16, .offset = 32};
+  thread_pointer = address_of(40);
+  put_word(32, address_of(512));
+  put_word(512 + 16, 7);
+  put_word(512 + 32, address_of(1024));
+  put_word(512 + 40, 16);
+  strcpy((char *)memory + 1024, "select `a` # one"); /* MariaDB's names and comments */
+  struct hm_state read = read_by(rule, 0);
+  assert_true(read.statement == hm_statement_id("select `a`", 10) && !read.statement_over);
+  /* Its length ends it, not a zero. */
+  strcpy((char *)memory + 1024, "select a, b from");
+  put_word(512 + 40, 8);
+  assert_true(read_by(rule, 0).statement == hm_statement_id("select a", 8));
+  put_word(512 + 40, 11);
+  assert_true(read_by(rule, 0).statement == hm_statement_id("select a,b", 10));
+  /* Between two: the last one of the same connection. */
+  put_word(512 + 32, 0);
+  read = read_by(rule, 0);
+  assert_true(read.statement == hm_statement_id("select a,b", 10) && read.statement_over);
+  put_word(512 + 16, 8);
+  assert_true(read_by(rule, 0).statement == 0);
+  put_word(512 + 16, 7 + 4096); /* in the same place of the table */
+  assert_true(read_by(rule, 0).statement == 0);
+  /* No session, none that can be read, no thread pointer. */
+  put_word(32, 0);
+  assert_true(read_by(rule, 0).statement == 0);
+  put_word(32, 0x1000);
+  assert_true(read_by(rule, 0).statement == 0);
+  thread_pointer = 0;
+  assert_true(read_by(rule, 0).statement == 0);
+}
+
+static void a_page_says_what_it_is(void **state) {
+  (void)state;
+  struct hm_state_rule rule = {.kind = HM_STATE_PAGE,
+                               .id = 6,
+                               .base = address_of(0),
+                               .size = 3 * PAGE,
+                               .stride = PAGE,
+                               .table = 4 | 34 << 16 | (uint64_t)70 << 48,
+                               .table_stride = 100,
+                               .length = 20};
+  memcpy(memory + PAGE, "zero", 4);
+  memcpy(memory + PAGE + 4, "page", 4);
+  memcpy(memory + PAGE + 34, "area", 4);
+  memcpy(memory + PAGE + 70, "tree", 4);
+  memcpy(memory + PAGE + 100, "last", 4);
+  for (int i = 0; i < 2; i++) {
+    struct hm_state read = read_by(rule, address_of(i == 0 ? PAGE : 2 * PAGE - 1));
+    assert_int_equal(read.values, 1);
+    assert_int_equal(read.value[0].id, 6);
+    assert_memory_equal(read.value[0].bytes, "pageareazerotreelast", 20);
+  }
+  assert_int_equal(read_by(rule, address_of(3 * PAGE)).values, 0); /* behind the region */
+  assert_int_equal(read_by(rule, address_of(0) - 1).values, 0);
+  rule.length = 18; /* no whole words */
+  assert_int_equal(read_by(rule, address_of(PAGE)).values, 0);
+  rule.length = 20;
+  rule.size = 100 * PAGE; /* what is not there */
+  assert_int_equal(read_by(rule, address_of(50 * PAGE)).values, 0);
+  rule.stride = 0;
+  assert_int_equal(read_by(rule, address_of(PAGE)).values, 0);
+}
+
 static void all_rules_are_carried_out_and_unknown_ones_left_out(void **state) {
   (void)state;
   strcpy((char *)memory + 64, "commit");
@@ -217,12 +288,12 @@ static void all_rules_are_carried_out_and_unknown_ones_left_out(void **state) {
         .kind = HM_STATE_WORD, .id = i, .length = 8, .base = address_of(128)};
   atomic_store(&header->state_rules, 1000); /* an invalid number */
   struct hm_state read;
-  hm_read_state(header, 0, &read);
+  hm_read_state(header, 0, 0, &read);
   assert_true(read.statement == hm_statement_id("commit", 6));
   assert_int_equal(read.values, HM_STATE_RULES - 2);
   assert_int_equal(read.value[HM_STATE_RULES - 3].id, HM_STATE_RULES - 1);
   atomic_store(&header->state_rules, 0);
-  hm_read_state(header, 0, &read);
+  hm_read_state(header, 0, 0, &read);
   assert_true(read.statement == 0 && read.values == 0);
 }
 
@@ -234,6 +305,8 @@ int main(void) {
       cmocka_unit_test(garbage_is_read_as_a_text_and_never_beyond_what_is_there),
       cmocka_unit_test(a_word_is_read_in_place_or_through_a_pointer),
       cmocka_unit_test(an_entry_is_that_of_the_address),
+      cmocka_unit_test(the_statement_of_a_thread_is_that_of_its_session),
+      cmocka_unit_test(a_page_says_what_it_is),
       cmocka_unit_test(all_rules_are_carried_out_and_unknown_ones_left_out),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -302,10 +302,10 @@ static uint64_t events_of_sample(const struct hm_sample *sample) {
 
 static void put_section(uint32_t kind, uint32_t bytes) { put_pair(kind | bytes << 16, 0); }
 
-/* The state of the profiled program: its statement, and other state. */
-static void put_state(uint64_t address) {
+/* What the profiled program itself was at: its statement, and other state. */
+static void put_state(uint64_t thread_pointer, uint64_t address) {
   struct hm_state state;
-  hm_read_state(hm_sim.header, address, &state);
+  hm_read_state(hm_sim.header, thread_pointer, address, &state);
   if (state.statement != 0) {
     put_section(SECTION_STATEMENT, 2 * sizeof(uint64_t));
     put(state.statement);
@@ -343,7 +343,8 @@ static void put_block(const struct hm_access *access) {
 }
 
 /* RAW: a length and that many bytes, together a multiple of 8. */
-static void put_detail(const struct hm_access *access, enum hm_event event) {
+static void put_detail(const struct hm_access *access, enum hm_event event,
+                       uint64_t thread_pointer) {
   const struct hm_sharing *other = hm_sharing_of(access, event);
   uint32_t begin = record.length;
   uint64_t wall = hm_wall_nanoseconds();
@@ -354,7 +355,7 @@ static void put_detail(const struct hm_access *access, enum hm_event event) {
   put(wall);
   if (other != NULL) put_sharing(other);
   if (atomic_load_explicit(&hm_sim.header->state_rules, memory_order_relaxed) != 0)
-    put_state(access->address);
+    put_state(thread_pointer, access->address);
   put_block(access);
   uint32_t size = (record.length - begin) * (uint32_t)sizeof(uint64_t) - sizeof(uint32_t);
   record.words[begin] |= size;
@@ -385,7 +386,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put_pair(sample->cpu, 0);
   put(events_of_sample(sample));
   if (hm_sim.config.callchain_depth != 0) put_callchain(tid, ip);
-  put_detail(access, sample->event);
+  put_detail(access, sample->event, guest.guest_FS_CONST);
   put(weight(access));
   put(data_source(access, sample->event));
   put_registers(&guest, ip);

@@ -22,9 +22,10 @@ struct hm_state {
   struct hm_state_value value[HM_STATE_RULES];
 };
 
-/* Executes the rules for an access to `address`, and registers the statement's text. Never
- * fails: unreadable values are left out. */
-void hm_read_state(struct hm_header *header, uint64_t address, struct hm_state *state);
+/* Carries the rules out for an access of the thread with this base of %fs to `address`, and
+ * registers the statement's text.  Never fails: what cannot be read is left out. */
+void hm_read_state(struct hm_header *header, uint64_t thread_pointer, uint64_t address,
+                   struct hm_state *state);
 
 /* Provided by the host: whether all these bytes of the program are readable. */
 int hm_state_readable(uint64_t address, uint64_t length);

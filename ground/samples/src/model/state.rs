@@ -71,9 +71,37 @@ pub enum StateRule {
         /// Bytes copied of an entry, up to 32.
         length: u32,
     },
+    /// The statement of a server whose sessions are threads: `*(thread pointer + session)` is the address of the
+    /// thread's session, and there, at `text`, lie address and length of its statement. The thread pointer is the base
+    /// of `%fs`. A session without a statement is between two: its last one counts, and is over.
+    /// The text is normalised as MariaDB reads it.
+    ThreadStatement {
+        /// Distance of the pointer to the session from the thread pointer.
+        session: i64,
+        /// Offset in the session of the text's address, which its length follows.
+        text: ByteCount,
+        /// Offset in the session of the connection's number, eight bytes: sessions are used again.
+        connection: ByteCount,
+    },
+    /// What a page says of itself: words of four bytes of the page that holds the sampled data address, one after the
+    /// other. Silent where the address lies outside the region, which begins with a page.
+    Page {
+        /// By which number the result is known.
+        id: StateId,
+        /// First byte of the region.
+        region: VirtualAddress,
+        /// Its size.
+        size: ByteCount,
+        /// Bytes of a page.
+        page: ByteCount,
+        /// Offsets of the words in a page.
+        words: [u16; StateRule::PAGE_WORDS],
+    },
 }
 
 impl StateRule {
     /// Maximum number of rules of a capture.
     pub const MOST: usize = 8;
+    /// How many words of a page a rule reads.
+    pub const PAGE_WORDS: usize = 6;
 }

@@ -226,7 +226,9 @@ impl ObjectIndex {
             area => area,
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
-        let area = if nameless && near_stack(sample, address) { DataArea::Stack } else { area };
+        // Notes on an address know the stacks: by them this one is none.
+        let on_stack = nameless && fact.is_none() && near_stack(sample, address);
+        let area = if on_stack { DataArea::Stack } else { area };
         let by_mapping = match area {
             // The side file had the same information, at the right time.
             DataArea::Anonymous | DataArea::Unknown | DataArea::Heap | DataArea::SharedMemory { .. }

@@ -144,6 +144,14 @@ fn backends_with_a_statement_by_hand() {
     assert_eq!(table.rows[0].statement, Some(StatementId(7)));
     assert_eq!(table.rows[0].object, Some(("heap".into(), Share { count: 2, total: 3 })));
     assert_eq!(coverage.starting_share().count, 0);
+    // Another thread of the process has executed nothing, whatever the first one did.
+    let (mut count, mut pass) = super::tests::count(&GIVEN[..1]);
+    let mut background = sample(0, 10, BASE + 0x10);
+    background.tid = Some(Tid(77));
+    let located = pass.see(&Record::Sample(background.clone())).expect("no filter");
+    count.add(&background, located, &mut pass);
+    let no_roles = count.coverage(&ObjectIndex::new(None));
+    assert_eq!((no_roles.samples, no_roles.statement_share()), (2, Share { count: 1, total: 1 }));
     let early = [(10, 0, 5, &[0x10][..]), (10, 7, 5, &[0x10]), (10, 0, 5, &[0x10]), (11, 0, 5, &[0x10])];
     let (count, mut pass) = super::tests::count(&early);
     assert_eq!(count.coverage(pass.objects()).starting_share(), Share { count: 1, total: 3 });

@@ -12,10 +12,10 @@
 use super::attach::Server;
 use super::catalog::files::Files;
 use super::catalog::{Catalog, Relation};
-use super::facts::{FactId, Facts};
-use super::found::Found;
 use super::page::{self, Shape};
 use super::shared::buffers::Tag;
+use crate::facts::{FactId, Facts};
+use crate::found::Found;
 use hardmeter_samples::model::{ByteCount, Timestamp, VirtualAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Blocks {
             if let Some(past) = carried.filter(|carried| carried.is_plausible() && Some(carried) != current) {
                 let relation = self.relation(server, catalog, &past);
                 let found = found_in(server, &relation, &past, buffer, part, None, address);
-                facts.note_past(&found, super::state_key(part, &past), *time);
+                facts.note_past(None, &found, super::state_key(part, &past), *time);
                 continue;
             }
             let Some(tag) = current else {

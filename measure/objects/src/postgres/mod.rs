@@ -5,8 +5,7 @@
 //!            ──> shared       what lies where in shared memory; blocks: what buffers held over time
 //!            ──> catalog      names of relations and columns
 //!            ──> page         parts of a page
-//!            ──> regions      stack, variables, libraries; private: memory contexts
-//!            ──> facts        what was found, and when it was so
+//!            ──> private      memory contexts
 //!            ──> marks        code that belongs to operators and phases; libraries: whose code that is, besides
 //!            ──> statistics   what the server counts itself: transactions, rows
 //! ```
@@ -14,8 +13,6 @@
 mod attach;
 mod blocks;
 mod catalog;
-mod facts;
-pub(crate) mod found;
 pub mod layout;
 mod libraries;
 mod marks;
@@ -23,7 +20,6 @@ mod observer;
 mod page;
 mod private;
 mod processes;
-mod regions;
 mod shared;
 mod statistics;
 

@@ -4,21 +4,21 @@ use super::attach::{Server, ServerState};
 use super::blocks::{Blocks, BufferPart};
 use super::catalog::files::Files;
 use super::catalog::Catalog;
-use super::facts::{FactId, Facts};
-use super::found::{Found, PrivateObjects};
 use super::libraries::Libraries;
 use super::marks::{self, Mark};
 use super::private::PrivateMemory;
 use super::processes::ServerProcesses;
-use super::regions::Region;
 use super::shared::buffers::Tag;
 use super::shared::places::{Place, Places};
 use super::shared::processes::Roles;
 use super::statistics::counting::Counting;
 use super::{BLOCK_STATE, DESCRIPTOR_STATE};
 use crate::error::AttachError;
+use crate::facts::{FactId, Facts};
+use crate::found::{Found, PrivateObjects};
 use crate::process_memory::Mapping;
-use crate::{Access, Counted, ServerObjects};
+use crate::regions::Region;
+use crate::server::{clock, Access, Counted, ServerObjects};
 use hardmeter_samples::model::{
     ByteCount, LastStatement, Pid, StateId, StateRule, Timestamp, VirtualAddress,
 };
@@ -58,14 +58,6 @@ const MOST_FACTS: usize = 500_000;
 const MOST_UNSETTLED: usize = 20_000;
 /// Facts of private memory that are looked at again at one look.
 const MOST_PRIVATE: usize = 20_000;
-
-/// The clock of samples.
-fn clock() -> Timestamp {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills a structure on our stack.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
 
 impl Postgres {
     /// Where a backend keeps the text that `pg_stat_activity` shows when it is idle.

@@ -1,9 +1,9 @@
 //! The processes whose memory was looked into: which of them are the server's, and what each has mapped.
 
 use super::attach::Server;
-use super::regions::{region_of, Region};
 use crate::process_memory::{parent_of, Mappings, ProcessMemory};
 use crate::program::loaded_size;
+use crate::regions::{region_of, Region};
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;

@@ -314,16 +314,33 @@ mod tests {
                 table_stride: ByteCount(64),
                 length: 20,
             },
+            StateRule::ThreadStatement {
+                session: -0x68,
+                text: ByteCount(0x70),
+                connection: ByteCount(0x3f18),
+            },
+            StateRule::Page {
+                id: StateId(6),
+                region: address(0x10000),
+                size: ByteCount(1 << 20),
+                page: ByteCount(1 << 14),
+                words: [4, 34, 24, 64, 68, 70],
+            },
         ];
         segment.set_state_rules(&rules);
         // kind and id, base, size, stride, table, table_stride, offset, indirect and length; from byte 12936 on.
         let at = words(&mut segment, 12928);
         // SAFETY: the header is larger.
-        let raw: Vec<u64> = (0..25).map(|index| unsafe { at.add(index).read() }).collect();
-        assert_eq!(raw[0], 3);
+        let raw: Vec<u64> = (0..41).map(|index| unsafe { at.add(index).read() }).collect();
+        assert_eq!(raw[0], 5);
         assert_eq!(raw[1..9], [1, 0x10, 0, 0, 0, 0, 0, 0]);
         assert_eq!(raw[9..17], [2 | 4 << 32, 0x20, 0, 0, 0, 0, 24, 1 | 4 << 32]);
         assert_eq!(raw[17..25], [3 | 5 << 32, 0x30, 8192 * 16, 8192, 0x40, 64, 0, 20 << 32]);
+        assert_eq!(raw[25..33], [4, -0x68i64 as u64, 0, 0, 0x3f18, 0, 0x70, 0]);
+        assert_eq!(
+            raw[33..41],
+            [5 | 6 << 32, 0x10000, 1 << 20, 1 << 14, 0x0040_0018_0022_0004, 0x0046_0044, 0, 24 << 32]
+        );
         segment.set_state_rules(&vec![rules[0]; 100]);
         // SAFETY: as above.
         assert_eq!(unsafe { at.read() }, StateRule::MOST as u64);

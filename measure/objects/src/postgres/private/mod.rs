@@ -21,8 +21,8 @@ mod tests;
 #[cfg(test)]
 mod tests_live;
 
-use super::found::{Found, PrivateObjects};
 use super::layout::{Layout, Missing};
+use crate::found::{Found, PrivateObjects};
 use crate::process_memory::{Mapping, ProcessMemory};
 use crate::program::Program;
 use caches::{CacheIndex, CacheLayout};

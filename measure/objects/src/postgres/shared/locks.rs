@@ -1,7 +1,7 @@
 //! Names of lightweight locks: each lock says of what kind it is, and the main array has a fixed order.
 
+use crate::found::Found;
 use crate::postgres::attach::Server;
-use crate::postgres::found::Found;
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 use std::ops::Range;

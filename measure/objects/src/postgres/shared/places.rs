@@ -6,8 +6,8 @@
 use super::index::{element_stride, Area};
 use super::locks::{field_part, Locks};
 use super::processes::{Roles, Slots};
+use crate::found::Found;
 use crate::postgres::attach::Server;
-use crate::postgres::found::Found;
 use hardmeter_samples::model::{ByteCount, VirtualAddress};
 use std::ops::Range;
 

@@ -2,8 +2,8 @@
 //! of all processes what snapshots need.
 
 use super::locks::field_part;
+use crate::found::Found;
 use crate::postgres::attach::Server;
-use crate::postgres::found::Found;
 use crate::process_memory::{children_of, parent_of, title_of, ProcessMemory};
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::HashMap;

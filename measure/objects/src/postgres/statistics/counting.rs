@@ -10,7 +10,7 @@ use crate::postgres::catalog::Catalog;
 use crate::postgres::shared::places::transactions;
 use crate::postgres::shared::processes::{Roles, CLIENT};
 use crate::process_memory::ProcessMemory;
-use crate::Counted;
+use crate::server::Counted;
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};

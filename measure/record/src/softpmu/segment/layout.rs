@@ -190,6 +190,8 @@ pub(super) struct ReuseCounts {
 pub(super) const STATE_STATEMENT: u32 = 1;
 pub(super) const STATE_WORD: u32 = 2;
 pub(super) const STATE_ENTRY: u32 = 3;
+pub(super) const STATE_THREAD_STATEMENT: u32 = 4;
+pub(super) const STATE_PAGE: u32 = 5;
 /// `HM_STATE_LONGEST`.
 pub(super) const STATE_LONGEST: u32 = 32;
 
@@ -213,6 +215,11 @@ pub(super) struct RawStateRule {
 pub(super) struct States {
     pub(super) number: AtomicU32,
     pub(super) rules: [RawStateRule; StateRule::MOST],
+}
+
+/// Up to four offsets in a word, the first one lowest.
+fn packed(offsets: &[u16]) -> u64 {
+    offsets.iter().rev().fold(0, |word, offset| word << 16 | u64::from(*offset))
 }
 
 impl RawStateRule {
@@ -245,6 +252,24 @@ impl RawStateRule {
                 table: table.0,
                 table_stride: table_stride.0,
                 length: length.min(STATE_LONGEST),
+                ..none
+            },
+            StateRule::ThreadStatement { session, text, connection } => RawStateRule {
+                kind: STATE_THREAD_STATEMENT,
+                base: session as u64,
+                table: connection.0,
+                offset: text.0,
+                ..none
+            },
+            StateRule::Page { id, region, size, page, words } => RawStateRule {
+                kind: STATE_PAGE,
+                id: id.0,
+                base: region.0,
+                size: size.0,
+                stride: page.0,
+                table: packed(&words[..4]),
+                table_stride: packed(&words[4..]),
+                length: 4 * words.len() as u32,
                 ..none
             },
         }

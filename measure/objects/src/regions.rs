@@ -1,6 +1,6 @@
 //! What lies at an address outside shared memory, by what is mapped there: stack, variables of the program, libraries.
 
-use super::found::Found;
+use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings};
 use crate::program::{Program, SymbolClass};
 use hardmeter_samples::model::VirtualAddress;

@@ -1,7 +1,7 @@
 //! The facts that were found so far: each text once, each stretch of memory looked up once, and an end for what
 //! changed. Pure: no memory is read here.
 
-use super::found::Found;
+use crate::found::Found;
 use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{ObjectFact, ObjectPath, StateKey, TextId};
 use std::borrow::Cow;
@@ -134,9 +134,9 @@ impl Facts {
     }
 
     /// Records a fact of one moment that no longer holds: a sample carried the proof.
-    pub fn note_past(&mut self, found: &Found, state: StateKey, time: Timestamp) {
+    pub fn note_past(&mut self, pid: Option<Pid>, found: &Found, state: StateKey, time: Timestamp) {
         let path = self.path(found);
-        let identity = (SHARED, found.start, found.length.0, path, Some(state));
+        let identity = (pid.map_or(SHARED, |pid| pid.0), found.start, found.length.0, path, Some(state));
         if let Some(id) = self.known.get(&identity) {
             let seen = &mut self.facts[id.0].seen;
             // With the state as proof, the time only tells facts without it apart; the span may have gaps.
@@ -150,7 +150,7 @@ impl Facts {
         let id = FactId(self.facts.len());
         let state = identity.4.clone();
         let (start, length, origin) = (found.start, found.length, found.origin);
-        self.facts.push(ObjectFact { pid: None, start, length, seen: (time, time), state, path, origin });
+        self.facts.push(ObjectFact { pid, start, length, seen: (time, time), state, path, origin });
         self.known.insert(identity, id);
     }
 
@@ -267,8 +267,8 @@ mod tests {
     fn the_past_is_noted_once_and_there_is_an_end_to_memory() {
         let mut facts = Facts::new(1);
         let state = StateKey { id: StateId(1), bytes: vec![1] };
-        facts.note_past(&found(0, 8192, "old"), state.clone(), Timestamp(7));
-        facts.note_past(&found(0, 8192, "old"), state, Timestamp(3));
+        facts.note_past(None, &found(0, 8192, "old"), state.clone(), Timestamp(7));
+        facts.note_past(None, &found(0, 8192, "old"), state, Timestamp(3));
         assert_eq!(at(&facts, 5), None);
         assert_eq!(facts.begin(None, &found(0, 1, "x"), None, (Timestamp(8), Timestamp(8))), None);
         assert_eq!(facts.left_out, 1);

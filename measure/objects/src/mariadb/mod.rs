@@ -1,0 +1,34 @@
+//! MariaDB, looked into from outside, on x86-64. No table of offsets: what is needed is recognised in the running
+//! server and verified there, so that one piece of code serves several versions (10.11 was tried).
+//!
+//! ```text
+//!   observer ──> attach       which server, which version; where a session keeps its statement: accessors (code)
+//!            ──> pool         the buffer pool's frames and descriptors, found by what they point to
+//!            ──> page         what a page says of itself, and its parts
+//!            ──> dictionary   names of tables, indexes and tablespaces: InnoDB's own tables, read as pages
+//!            ──> threads      stacks and sessions; mem_root: what a session allocated for its statement
+//!            ──> heap         blocks of malloc; names: classes of C++ objects, by their virtual tables
+//! ```
+//!
+//! Invariants:
+//! 1. A page is named by the header in its frame; a fact about it holds only for samples that carry the same header
+//!    ([`PAGE_STATE`]), or at times when the frame's descriptor agreed.
+//! 2. What is not recognised is "private memory of unknown kind", never a guess.
+
+mod attach;
+mod code;
+mod dictionary;
+mod heap;
+mod names;
+mod observer;
+mod page;
+mod pool;
+mod threads;
+
+pub(crate) use observer::MariaDb;
+
+use hardmeter_samples::model::StateId;
+
+/// What a sample carries of the page that it touched: its number in its tablespace, and the tablespace, both as the
+/// page has them.
+pub(crate) const PAGE_STATE: StateId = StateId(1);

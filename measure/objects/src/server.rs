@@ -1,0 +1,64 @@
+//! What a server looked into is to the rest of Hardmeter: samples in, names out.
+
+use hardmeter_samples::model::{Pid, StateId, StateRule, Timestamp, VirtualAddress};
+use hardmeter_samples::object_notes::ObjectNotes;
+
+/// The clock of samples.
+pub(crate) fn clock() -> Timestamp {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills a structure on our stack.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// A sampled data access, as the recorder received it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The process.
+    pub pid: Pid,
+    /// The data address.
+    pub address: VirtualAddress,
+    /// When (`CLOCK_MONOTONIC`).
+    pub time: Timestamp,
+    /// The stack pointer, where registers were recorded.
+    pub stack_pointer: Option<VirtualAddress>,
+    /// What the state rules read at the sample.
+    pub states: Vec<(StateId, Vec<u8>)>,
+}
+
+/// What a server counted itself while it was attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// What, and how many: "transactions", "rows written".
+    pub figures: Vec<(String, u64)>,
+    /// The databases that were counted, if not the whole server.
+    pub databases: Vec<String>,
+    /// How far the figures can be trusted.
+    pub limits: Vec<String>,
+    /// Why figures are missing that there could be.
+    pub trouble: Option<String>,
+}
+
+/// A server whose objects can be identified from outside.
+pub trait ServerObjects: Send {
+    /// A description, for example "PostgreSQL 15.18 (process 4711)".
+    fn describe(&self) -> String;
+
+    /// What to read of it at each sample, where the source of samples can.
+    fn state_rules(&self) -> Vec<StateRule>;
+
+    /// Looks up the addresses of new samples. Called often, with the samples since the last call.
+    fn see(&mut self, accesses: &[Access]);
+
+    /// Checks earlier findings again, so that facts get an end. Called about once a second.
+    fn look_again(&mut self, now: Timestamp);
+
+    /// What the server itself counted since the attachment. Called once, after the recording and the recorded program
+    /// have ended; may take a moment.
+    fn counted(&mut self) -> Counted {
+        Counted::default()
+    }
+
+    /// Ends and returns all findings. `now` is the end of the last check.
+    fn finish(self: Box<Self>, now: Timestamp) -> ObjectNotes;
+}
