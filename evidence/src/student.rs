@@ -2,6 +2,7 @@
 
 use crate::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::erf::erfc;
 use std::sync::LazyLock;
 
 /// Independent values, summed up.
@@ -94,6 +95,18 @@ fn welch(a: &Sample, b: &Sample, weight: f64) -> Option<(f64, f64)> {
         (a.n + b.n - 2) as f64
     };
     (sum.is_finite() && freedom.is_finite()).then_some((sum.sqrt(), freedom))
+}
+
+/// Beyond so many degrees of freedom, Student's distribution is the normal one.
+const NORMAL: f64 = 1e5;
+
+/// How likely so large a value of Student's distribution is, either way.
+pub(crate) fn p_of_t(t: f64, freedom: f64) -> f64 {
+    if freedom > NORMAL {
+        return erfc(t.abs() / std::f64::consts::SQRT_2);
+    }
+    let student = StudentsT::new(0.0, 1.0, freedom.max(1.0));
+    student.map_or(1.0, |student| (2.0 * student.cdf(-t.abs())).min(1.0))
 }
 
 /// The two-sided 95 % point of Student's distribution, by straight lines between the points of a table: at most 1e-4 of

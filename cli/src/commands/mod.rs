@@ -2,6 +2,8 @@
 
 pub mod annotate;
 pub mod auction;
+pub mod compare;
+mod compare_files;
 pub mod doctor;
 pub mod events;
 pub mod export;

@@ -28,8 +28,10 @@
 //! assert_eq!(percent_interval(share), "41.11..42.82 %");
 //! ```
 
+mod compare_view;
 mod drawn;
 mod error;
+mod event_words;
 mod firefox;
 mod folded;
 mod heading;
@@ -54,7 +56,9 @@ mod workload;
 
 use hardmeter_evidence::table as layout;
 
+pub use compare_view::{CompareReport, CountsReport};
 pub use error::ReportError;
+pub use event_words::event_noun;
 pub use firefox::FirefoxProfile;
 pub use folded::folded;
 pub use hardmeter_evidence::table::{printable, wrap, Column, Cut, Style, TextTable, Tone};
