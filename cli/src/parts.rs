@@ -22,7 +22,7 @@ const PARTS: [Part; 6] = [
         page: Some("docs/measure.md"),
         commands: &[
             "doctor", "record", "report", "open", "why", "objects", "queries", "sharing", "pages",
-            "annotate", "compare", "stat", "events", "export",
+            "annotate", "compare", "stat", "latency", "events", "export",
         ],
         elsewhere: &[],
     },

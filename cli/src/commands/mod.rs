@@ -9,6 +9,7 @@ pub mod events;
 pub mod export;
 pub mod generate;
 mod interruption;
+pub mod latency;
 pub mod objects;
 mod observe;
 pub mod oo1;
