@@ -23,7 +23,7 @@ const PARTS: [Part; 6] = [
         page: Some("docs/measure.md"),
         commands: &[
             "doctor", "record", "report", "open", "why", "objects", "queries", "sharing", "pages",
-            "annotate", "stat", "events", "export",
+            "annotate", "compare", "stat", "latency", "events", "export",
         ],
         elsewhere: &[],
     },

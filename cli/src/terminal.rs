@@ -91,7 +91,14 @@ impl Progress {
         Progress { bar, begin: std::time::Instant::now() }
     }
 
-    /// Reports the number of samples so far.
+    /// Says what is being done.
+    pub fn say(&self, what: &str) {
+        let template = ProgressStyle::with_template("{spinner} {msg}");
+        self.bar.set_style(template.expect("a valid template"));
+        self.bar.set_message(what.to_string());
+    }
+
+    /// Tells the number of samples so far.
     pub fn samples(&self, count: u64) {
         if self.begin.elapsed() > Duration::from_secs(2) {
             self.bar.set_position(count);

@@ -14,6 +14,13 @@ pub struct ViewArguments {
     /// The capture: a file of hardmeter or perf, or - for standard input.
     #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
     pub input: PathBuf,
+    #[command(flatten)]
+    samples: SampleArguments,
+}
+
+/// Which samples of a capture, and where names are.
+#[derive(clap::Args, Debug)]
+pub struct SampleArguments {
     /// Only these events (perf's modifiers may be left out).
     #[arg(short, long = "event", value_name = "NAME", value_delimiter = ',', help_heading = "Which samples")]
     pub events: Vec<String>,
@@ -74,33 +81,48 @@ impl ViewArguments {
     where
         CommandError: From<E>,
     {
-        let answers = self.open()?;
+        self.samples.ask(&self.input, globals, question)
+    }
+}
+
+impl SampleArguments {
+    /// Opens a capture, asks, and shows how far the walk is meanwhile.
+    pub fn ask<A, E>(
+        &self,
+        input: &Path,
+        globals: &Globals,
+        question: impl FnOnce(&Answers) -> Result<A, E>,
+    ) -> Result<A, CommandError>
+    where
+        CommandError: From<E>,
+    {
+        let answers = self.open(input)?;
         let progress = Progress::start(globals);
         let answers = answers.watched_by(move |samples| progress.samples(samples));
         Ok(question(&answers)?)
     }
 
     /// Opens the capture for questions about these samples.
-    fn open(&self) -> Result<Answers, CommandError> {
-        if !self.input.exists() {
-            if let Some(partial) = partial_of(&self.input) {
+    fn open(&self, input: &Path) -> Result<Answers, CommandError> {
+        if !input.exists() {
+            if let Some(partial) = partial_of(input) {
                 return Err(CommandError::new(
                     format!(
                         "there is no {}, but {}: a recording that runs still, or was killed",
-                        self.input.display(),
+                        input.display(),
                         partial.display()
                     ),
                     format!("wait for its end, or see what there is of it: -i {}", partial.display()),
                 ));
             }
-            if self.input.as_os_str() == "hardmeter.data" {
+            if input.as_os_str() == "hardmeter.data" {
                 return Err(CommandError::new(
                     "there is no hardmeter.data in this folder",
                     "record one (hardmeter record -- COMMAND), or name another capture with -i FILE",
                 ));
             }
         }
-        let answers = Answers::open(&self.input)?.with_symbols(self.symbols());
+        let answers = Answers::open(input)?.with_symbols(self.symbols());
         let filter = self.filter(answers.capture())?;
         Ok(answers.of_samples(filter))
     }

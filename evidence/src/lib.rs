@@ -5,6 +5,8 @@
 //! | [`Figure`] | a value with its unit, number of observations, 95 % interval, method and direction |
 //! | [`Median`] | the median of repeated measurements, by order statistics |
 //! | [`Share`], [`count_interval`] | a share of samples (Wilson), a count of events (Byar) |
+//! | [`Change`], [`Counted`] | what became of a rate: two runs by their counts, or several by how they differ |
+//! | [`false_discovery`] | many tests at once (Benjamini-Hochberg) |
 //! | [`Sample`] | means and their differences and ratios (Student, Welch) |
 //! | [`Sequence`] | a difference that is tested after every pair (always-valid) |
 //! | [`Trial`] | which contestant is better: random order, several metrics, one verdict |
@@ -32,7 +34,9 @@
 //! ```
 
 pub mod boundaries;
+mod change;
 mod coin;
+mod discovery;
 pub mod envelope;
 mod figure;
 mod interval;
@@ -46,7 +50,9 @@ pub mod table;
 mod trial;
 mod verdict;
 
+pub use change::{Change, Counted};
 pub use coin::Coin;
+pub use discovery::false_discovery;
 pub use figure::{Direction, Figure, Method};
 pub use interval::Interval;
 pub use median::{geometric_mean, Median};

@@ -2,11 +2,14 @@
 
 pub mod annotate;
 pub mod auction;
+pub mod compare;
+mod compare_files;
 pub mod doctor;
 pub mod events;
 pub mod export;
 pub mod generate;
 mod interruption;
+pub mod latency;
 pub mod objects;
 mod observe;
 pub mod oo1;

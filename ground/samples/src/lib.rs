@@ -23,6 +23,7 @@
 pub mod arm_spe;
 mod core_model;
 pub mod machine;
+pub mod machine_latency;
 pub mod model;
 pub mod object_notes;
 pub mod perf_data;

@@ -177,6 +177,11 @@ impl Machine {
         Some(Machine::parse(name, text).expect("built-in machines are checked by a test"))
     }
 
+    /// The description as a file that [`Machine::parse`] reads.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("numbers, text and tables have a form in TOML")
+    }
+
     /// Reads a machine description; `origin` is named in errors.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ mod ask;
 mod capture;
 mod code;
 mod column;
+mod compare;
 mod cube;
 mod data_names;
 mod error;
@@ -80,6 +81,10 @@ pub use ask::{
 pub use capture::{Capture, Visitor, Walk, WalkOptions};
 pub use code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 pub use column::{Dimension, Measure, Shown, SortBy, UnknownColumn};
+pub use compare::{
+    CompareColumn, CompareRun, ComparedEvent, ComparedRow, ComparedTable, Comparison, Incomparable, Label,
+    Per, RunEvent, RunRow, RunSum, Side, UnknownPer, DISCOVERY, JUDGED,
+};
 pub use cube::{Coarsening, Cube, CubeFrame, CubeKey, CubeObject, CubeRows, CubeSum, CubeTime};
 pub use error::AnswersError;
 pub use estimate::{count_interval, Interval, Share};

@@ -1,4 +1,4 @@
-//! The report of a capture as one HTML file: findings, treemap, flame graph, tables, and the way down to the instruction.
+//! The report of a capture as one HTML file, and that of a comparison ([`DifferencePage`]): findings, treemap, flame graph, tables, and the way down to the instruction.
 //!
 //! ```text
 //!   Answers ── first walk ──> cube, why, sharing, quality ──> Chapters ──> sections that need no script (maud)
@@ -19,9 +19,11 @@
 mod ask;
 mod chapters;
 mod data;
+mod difference;
 mod findings;
 mod measures;
 mod names;
 mod script;
 
 pub use ask::HtmlReport;
+pub use difference::DifferencePage;

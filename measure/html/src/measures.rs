@@ -3,6 +3,7 @@
 use hardmeter_answers::why::EventKind;
 use hardmeter_answers::{CubeAnswer, CubeSum};
 use hardmeter_samples::model::EventSource;
+use hardmeter_views::event_noun;
 use serde::Serialize;
 
 /// Which sum of a row is meant.
@@ -72,7 +73,7 @@ pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
             continue;
         }
         let name = event.name.split(':').next().unwrap_or_default();
-        let what = what(answer.kinds.get(number).copied(), name);
+        let what = event_noun(answer.kinds.get(number).copied(), name);
         let measure = |id: String, label: String, sum, unit, total, whole| Measure {
             id,
             label,
@@ -130,21 +131,4 @@ fn is_time(answer: &CubeAnswer, event: usize) -> bool {
     let kind = answer.kinds.get(event);
     let clock = matches!(answer.heading.source, EventSource::Live | EventSource::Timer);
     matches!(kind, Some(EventKind::Stall | EventKind::OtherTime)) || clock
-}
-
-/// What an event counts, for readers.
-fn what(kind: Option<EventKind>, name: &str) -> String {
-    match kind {
-        Some(EventKind::Miss(level)) => format!("{} misses", level.name()),
-        Some(EventKind::CoherenceMiss) => "coherence misses".into(),
-        Some(EventKind::Stall) => "memory stalls".into(),
-        Some(EventKind::OtherTime) => "other CPU time".into(),
-        Some(EventKind::TlbMiss) => match name {
-            "dtlb-miss" => "data TLB misses".into(),
-            "itlb-miss" => "instruction TLB misses".into(),
-            "stlb-miss" => "page walks".into(),
-            _ => name.to_string(),
-        },
-        _ => name.to_string(),
-    }
 }

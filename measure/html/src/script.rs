@@ -22,9 +22,23 @@ pub(crate) const CODE: &str = concat!(
     "})();\n"
 );
 
-/// The base64 of the script's SHA-256, for the page's policy.
+/// The script of the page of a comparison.
+pub(crate) const DIFFERENCE: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../web/page.js"),
+    include_str!("../web/boxes.js"),
+    include_str!("../web/difference.js"),
+    "})();\n"
+);
+
+/// The base64 of the report's script's SHA-256, for the page's policy.
 pub(crate) fn sha256() -> String {
-    STANDARD.encode(Sha256::digest(CODE))
+    sha256_of(CODE)
+}
+
+/// The same of another script.
+pub(crate) fn sha256_of(code: &str) -> String {
+    STANDARD.encode(Sha256::digest(code))
 }
 
 #[cfg(test)]
@@ -50,7 +64,7 @@ mod tests {
             "</script",
             "localStorage",
         ] {
-            assert!(!CODE.contains(forbidden), "{forbidden}");
+            assert!(!CODE.contains(forbidden) && !DIFFERENCE.contains(forbidden), "{forbidden}");
         }
         assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
     }

@@ -12,6 +12,7 @@
 //! * [`pmu`] opens events by `perf_event_open`; [`rings`] reads what they write; [`softpmu`] drives the simulator;
 //!   [`live`] finds the loads that timer samples waited for.
 //! * [`usdt`] records statements through a server's own probes.
+//! * [`latency`] measures how long this machine's caches, memory and cores take.
 //! * [`doctor`] tests what works on this machine, and names the remedy for the rest.
 //!
 //! Out of scope: reading captures (`ground/samples`), naming addresses (`measure/symbols`), conclusions
@@ -39,6 +40,7 @@
 pub mod doctor;
 pub mod events;
 mod kept_rights;
+pub mod latency;
 pub mod live;
 pub mod pmu;
 pub mod privileges;

@@ -29,12 +29,15 @@
 //! assert_eq!(percent_interval(share), "41.11..42.82 %");
 //! ```
 
+mod compare_view;
 mod drawn;
 mod error;
+mod event_words;
 mod firefox;
 mod folded;
 mod heading;
 mod html;
+mod latency_view;
 mod listing;
 mod number;
 mod objects_view;
@@ -55,10 +58,13 @@ mod workload;
 
 use hardmeter_evidence::table as layout;
 
+pub use compare_view::{CompareReport, CountsReport};
 pub use error::ReportError;
+pub use event_words::event_noun;
 pub use firefox::FirefoxProfile;
 pub use folded::folded;
 pub use hardmeter_evidence::table::{printable, wrap, Column, Cut, Style, TextTable, Tone};
+pub use latency_view::LatencyReport;
 pub use listing::Listing;
 pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
 pub use objects_view::ObjectsReport;

@@ -8,7 +8,7 @@
 
 mod annotate;
 mod cube;
-mod inquiry;
+pub(crate) mod inquiry;
 mod lines;
 mod objects;
 mod pages;
@@ -32,6 +32,7 @@ pub use top::{TopAnswer, TopQuestion};
 pub use why::{WhyAnswer, WhyQuestion};
 
 use crate::capture::{Capture, Visitor, Walk};
+use crate::compare::{CompareInquiry, CompareRun};
 use crate::error::AnswersError;
 use crate::filter::Filter;
 use crate::pass::{Located, Pass};
@@ -310,6 +311,29 @@ impl Answers {
     /// If the capture cannot be read.
     pub fn cube(&self, question: &CubeQuestion) -> Result<CubeAnswer, AnswersError> {
         self.ask(CubeInquiry::new(question))
+    }
+
+    /// What a comparison needs of this run: its samples by names that mean the same in another capture.
+    ///
+    /// ```
+    /// use hardmeter_answers::{Answers, CompareColumn, Comparison};
+    /// # mod example { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/capture.rs")); }
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("hardmeter.data");
+    /// # example::capture(&file);
+    /// let (before, after) = (Answers::open(&file)?.compare_run()?, Answers::open(&file)?.compare_run()?);
+    /// let comparison = Comparison::of(&[before], &[after], &[vec![CompareColumn::Object]], None)?;
+    /// for event in &comparison.events {
+    ///     println!("{}: {} rows differ", event.name, event.tables[0].different);
+    /// }
+    /// # assert_eq!(comparison.events.iter().map(|event| event.tables[0].different).sum::<usize>(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the capture cannot be read.
+    pub fn compare_run(&self) -> Result<CompareRun, AnswersError> {
+        self.ask(CompareInquiry::default())
     }
 
     /// Answers several questions by one walk over the capture, in their order.

@@ -1,0 +1,362 @@
+//! The latencies of a machine as they were measured: how long a load takes that depends on the last one, by the size of the
+//! memory that it is drawn from; the caches that follow from that; and a machine model with these figures.
+//!
+//! Pure: what measures is `measure/record/src/latency`.
+
+use crate::machine::Machine;
+use serde::Serialize;
+
+/// How long a load takes in memory of some size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyPoint {
+    /// The memory that the loads go around in.
+    pub bytes: u64,
+    /// Nanoseconds for a load: a median.
+    pub ns: f64,
+    /// The median's 95 % interval.
+    pub low_ns: f64,
+    /// Its other end.
+    pub high_ns: f64,
+}
+
+/// Where latency rises from one level to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cliff {
+    /// The size at which a fifth of the rise is done: the size of the level before.
+    pub bytes: f64,
+    /// The latency before.
+    pub before_ns: f64,
+    /// The latency behind it.
+    pub after_ns: f64,
+}
+
+/// A level of cache, as the kernel reports it and as it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredCache {
+    /// "L1", "L2", "L3".
+    pub name: &'static str,
+    /// Nanoseconds for a load that it serves; `None` where no size of memory lies within it alone.
+    pub ns: Option<f64>,
+    /// Its size as the kernel reports it.
+    pub reported_bytes: u64,
+    /// Its size by the cliff behind it; `None` where no cliff was seen.
+    pub cliff_bytes: Option<f64>,
+}
+
+impl MeasuredCache {
+    /// Whether the cliff is where the kernel's size is, within [`AGREEMENT`]; `None` without a cliff.
+    pub fn agrees(&self) -> Option<bool> {
+        let ratio = self.cliff_bytes? / self.reported_bytes as f64;
+        Some((1.0 / AGREEMENT..=AGREEMENT).contains(&ratio))
+    }
+}
+
+/// One line on each of so many pages, and the same number of lines side by side on huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PagePoint {
+    /// Pages of 4 KiB.
+    pub pages: u64,
+    /// Nanoseconds for a load of a line on a page of its own.
+    pub spread_ns: f64,
+    /// Nanoseconds for a load where the lines lie side by side.
+    pub packed_ns: f64,
+}
+
+impl PagePoint {
+    /// What the translations of the addresses cost.
+    pub fn translation_ns(&self) -> f64 {
+        (self.spread_ns - self.packed_ns).max(0.0)
+    }
+}
+
+/// Two processors that write one line in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CorePair {
+    /// A processor.
+    pub first: usize,
+    /// Another one.
+    pub second: usize,
+    /// Nanoseconds for the line to get from one to the other: half of a round.
+    pub ns: f64,
+    /// The 95 % interval.
+    pub low_ns: f64,
+    /// Its other end.
+    pub high_ns: f64,
+}
+
+/// How the latency of memory was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryBy {
+    /// Lines were thrown out of all caches before: exact whatever the caches hold.
+    Flushed,
+    /// The largest memory that was tried: a part of its lines may have been in a cache.
+    Largest,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineLatency {
+    /// The processor's name.
+    pub processor: String,
+    /// Cycles in a nanosecond.
+    pub ghz: f64,
+    /// Whether that was measured; otherwise the kernel reports it.
+    pub ghz_measured: bool,
+    /// The caches.
+    pub caches: Vec<MeasuredCache>,
+    /// Nanoseconds for a load from memory.
+    pub memory_ns: f64,
+    /// How that was measured.
+    pub memory_by: MemoryBy,
+    /// What a miss of the first-level TLB costs where the second level has the translation.
+    pub tlb_miss_ns: Option<f64>,
+    /// What a page walk costs.
+    pub page_walk_ns: Option<f64>,
+    /// Latencies on huge pages, or on whatever pages the kernel gave.
+    pub huge: Vec<LatencyPoint>,
+    /// Whether it gave huge pages.
+    pub huge_pages: bool,
+    /// Latencies on pages of 4 KiB.
+    pub small: Vec<LatencyPoint>,
+    /// Latencies of translations.
+    pub pages: Vec<PagePoint>,
+    /// From core to core.
+    pub cores: Vec<CorePair>,
+    /// What the reader must know of these figures.
+    pub notes: Vec<String>,
+}
+
+/// A cliff and a reported size agree within this factor.
+pub const AGREEMENT: f64 = 1.5;
+/// From one size to the next, less is no rise.
+const RISE: f64 = 1.06;
+/// A cliff is that high at least.
+const HEIGHT: f64 = 1.3;
+/// The part of the rise that is done where a cache is full.
+const FULL: f64 = 0.2;
+/// A level's own latency is read between these parts of the sizes before and behind it.
+const ABOVE: f64 = 1.6;
+const BELOW: f64 = 0.7;
+
+/// The cliffs of a curve whose points are in the order of their sizes.
+pub fn cliffs(points: &[LatencyPoint]) -> Vec<Cliff> {
+    // What is slower than a larger memory was disturbed.
+    let mut level: Vec<f64> = points.iter().map(|point| point.ns).collect();
+    for at in (0..level.len().saturating_sub(1)).rev() {
+        level[at] = level[at].min(level[at + 1]);
+    }
+    let mut found = Vec::new();
+    let mut from = 0;
+    while from + 1 < level.len() {
+        let mut to = from;
+        while to + 1 < level.len() && level[to + 1] >= level[to] * RISE {
+            to += 1;
+        }
+        if to > from && level[to] >= level[from] * HEIGHT {
+            found.push(Cliff {
+                bytes: size_at(points, &level, from, level[from] + FULL * (level[to] - level[from])),
+                before_ns: level[from],
+                after_ns: level[to],
+            });
+        }
+        from = to.max(from + 1);
+    }
+    found
+}
+
+/// The size at which a latency is reached behind `from`, between two points on a logarithmic scale.
+fn size_at(points: &[LatencyPoint], level: &[f64], from: usize, wanted: f64) -> f64 {
+    let behind = (from..level.len()).find(|at| level[*at] >= wanted).unwrap_or(level.len() - 1);
+    let before = behind.saturating_sub(1).max(from);
+    let (low, high) = (points[before].bytes as f64, points[behind].bytes as f64);
+    let rise = level[behind] - level[before];
+    let part = if rise > 0.0 { (wanted - level[before]) / rise } else { 0.0 };
+    low * (high / low).powf(part.clamp(0.0, 1.0))
+}
+
+/// The caches that the kernel reports, by name and size in the order of their level, with their cliffs and latencies. The
+/// first level and the second have the cliff that is nearest their size; the last level has what cliff is left behind
+/// it, however far away: machines share it.
+pub fn caches(reported: &[(&'static str, u64)], points: &[LatencyPoint]) -> Vec<MeasuredCache> {
+    let mut left = cliffs(points);
+    let mut caches: Vec<MeasuredCache> = Vec::new();
+    for (number, (name, bytes)) in reported.iter().enumerate() {
+        let distance = |cliff: &Cliff| (cliff.bytes / *bytes as f64).ln().abs();
+        let last = number + 1 == reported.len() && number > 0;
+        let next = reported.get(number + 1).map(|(_, bytes)| *bytes as f64);
+        let own =
+            |cliff: &Cliff| last || next.is_none_or(|next| distance(cliff) < (cliff.bytes / next).ln().abs());
+        let nearest = left.iter().enumerate().filter(|(_, cliff)| own(cliff));
+        let nearest = nearest.min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b))).map(|(at, _)| at);
+        let cliff_bytes = nearest.map(|at| {
+            let cliff = left[at].bytes;
+            left.drain(..=at);
+            cliff
+        });
+        let before = caches.last().map(|cache| cache.cliff_bytes.unwrap_or(cache.reported_bytes as f64));
+        let end = cliff_bytes.unwrap_or(*bytes as f64);
+        let ns = latency_between(points, before.unwrap_or(0.0), end);
+        caches.push(MeasuredCache { name, ns, reported_bytes: *bytes, cliff_bytes });
+    }
+    caches
+}
+
+/// The median latency of the sizes that lie in one level alone; of the size nearest its middle where there is none.
+fn latency_between(points: &[LatencyPoint], low: f64, high: f64) -> Option<f64> {
+    let inside = |point: &&LatencyPoint| {
+        let bytes = point.bytes as f64;
+        bytes >= low * ABOVE && bytes <= high * BELOW
+    };
+    let mut values: Vec<f64> = points.iter().filter(inside).map(|point| point.ns).collect();
+    values.sort_by(f64::total_cmp);
+    if let Some(middle) = values.get(values.len() / 2) {
+        return Some(*middle);
+    }
+    let middle = (low.max(1.0) * high).sqrt().ln();
+    let between = points.iter().filter(|point| (low..=high).contains(&(point.bytes as f64)));
+    let distance = |point: &&LatencyPoint| ((point.bytes as f64).ln() - middle).abs();
+    between.min_by(|a, b| distance(a).total_cmp(&distance(b))).map(|point| point.ns)
+}
+
+/// The median cost of a translation between two numbers of pages.
+pub fn translation_between(points: &[PagePoint], low: u64, high: u64) -> Option<f64> {
+    let inside = points.iter().filter(|point| (low..=high).contains(&point.pages));
+    let mut costs: Vec<f64> = inside.map(PagePoint::translation_ns).collect();
+    costs.sort_by(f64::total_cmp);
+    costs.get(costs.len() / 2).copied()
+}
+
+impl MachineLatency {
+    /// Nanoseconds as cycles.
+    pub fn cycles(&self, ns: f64) -> f64 {
+        ns * self.ghz
+    }
+
+    /// The model with the latencies that were measured in place of its own, to be written to a file.
+    pub fn in_machine(&self, machine: &Machine) -> Machine {
+        let cycles = |ns: f64| (self.cycles(ns).round() as u32).max(1);
+        let cache = |name: &str| self.caches.iter().find(|cache| cache.name == name)?.ns;
+        let mut machine = machine.clone();
+        machine.notes.retain(|note| !note.starts_with("latencies are assumed"));
+        machine.notes.push("latencies were measured by hardmeter latency".into());
+        machine.source = format!("{}; latencies by hardmeter latency", machine.source);
+        machine.clock_mhz = ((self.ghz * 1000.0).round() as u32).max(1);
+        machine.memory_latency = cycles(self.memory_ns);
+        if let Some(ns) = cache("L1") {
+            machine.l1d.latency = cycles(ns);
+        }
+        for (level, name) in [(&mut machine.l2, "L2"), (&mut machine.l3, "L3")] {
+            if let (Some(level), Some(ns)) = (level.as_mut(), cache(name)) {
+                level.latency = cycles(ns);
+            }
+        }
+        if let Some(ns) = self.page_walk_ns {
+            machine.page_walk_latency = cycles(ns);
+        }
+        if let (Some(stlb), Some(ns)) = (machine.stlb.as_mut(), self.tlb_miss_ns) {
+            stlb.latency = self.cycles(ns).round() as u32;
+        }
+        machine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: [u64; 15] = [4, 8, 16, 32, 45, 64, 128, 256, 512, 1024, 1448, 2048, 4096, 8192, 16384];
+
+    fn curve(latency: impl Fn(u64) -> f64) -> Vec<LatencyPoint> {
+        let point = |kib: &u64| {
+            let ns = latency(*kib);
+            LatencyPoint { bytes: kib << 10, ns, low_ns: ns, high_ns: ns }
+        };
+        SIZES.iter().map(point).collect()
+    }
+
+    /// 32 KiB at 1.5 ns, 1 MiB at 5 ns, then 20 ns: what does not fit is missed.
+    fn two_levels(kib: u64) -> f64 {
+        match kib {
+            0..=32 => 1.5,
+            33..=45 => 3.0,
+            46..=64 => 4.0,
+            65..=1024 => 5.0,
+            1025..=2000 => 10.0,
+            _ => 20.0,
+        }
+    }
+
+    #[test]
+    fn cliffs_are_where_the_cache_is_full() {
+        let points = curve(two_levels);
+        let cliffs = cliffs(&points);
+        assert_eq!(cliffs.len(), 2, "{cliffs:?}");
+        assert_eq!((cliffs[0].before_ns, cliffs[0].after_ns), (1.5, 5.0));
+        let kib = |cliff: &Cliff| cliff.bytes / 1024.0;
+        assert!((32.0..48.0).contains(&kib(&cliffs[0])), "{cliffs:?}");
+        assert!((1024.0..1536.0).contains(&kib(&cliffs[1])), "{cliffs:?}");
+    }
+
+    #[test]
+    fn a_disturbed_point_is_no_cliff() {
+        let mut points = curve(two_levels);
+        points[2].ns = 9.0;
+        assert_eq!(cliffs(&points), cliffs(&curve(two_levels)));
+        assert_eq!(cliffs(&[]), []);
+        assert_eq!(cliffs(&points[..1]), []);
+    }
+
+    #[test]
+    fn levels_have_their_latency_and_say_where_the_kernel_is_wrong() {
+        let points = curve(two_levels);
+        let agreeing = caches(&[("L1", 32 << 10), ("L2", 1 << 20)], &points);
+        assert_eq!(agreeing.iter().map(|cache| cache.ns).collect::<Vec<_>>(), [Some(1.5), Some(5.0)]);
+        assert!(agreeing.iter().all(|cache| cache.agrees() == Some(true)), "{agreeing:?}");
+        // A virtual machine that reports 16 MiB of which it has one.
+        let wrong = caches(&[("L1", 32 << 10), ("L2", 16 << 20)], &points);
+        assert_eq!(wrong[1].agrees(), Some(false), "{wrong:?}");
+        assert_eq!(wrong[1].ns, Some(5.0), "the latency is the measured level's all the same");
+        // One that is larger than all that was tried.
+        let unseen = caches(&[("L1", 32 << 10), ("L2", 1 << 20), ("L3", 512 << 20)], &points);
+        assert_eq!((unseen[2].cliff_bytes, unseen[2].agrees(), unseen[2].ns), (None, None, Some(20.0)));
+    }
+
+    #[test]
+    fn translations_cost_what_spread_lines_take_longer() {
+        let point = |pages, spread_ns| PagePoint { pages, spread_ns, packed_ns: 5.0 };
+        let points =
+            [point(16, 5.0), point(128, 7.0), point(1024, 7.0), point(8192, 20.0), point(16384, 25.0)];
+        assert_eq!(translation_between(&points, 128, 1024), Some(2.0));
+        assert_eq!(translation_between(&points, 4096, 65536), Some(20.0));
+        assert_eq!(translation_between(&points, 1, 2), None);
+    }
+
+    #[test]
+    fn a_model_takes_over_what_was_measured() {
+        let points = curve(two_levels);
+        let measured = MachineLatency {
+            processor: "a processor".into(),
+            ghz: 2.0,
+            ghz_measured: true,
+            caches: caches(&[("L1", 32 << 10), ("L2", 1 << 20)], &points),
+            memory_ns: 90.0,
+            memory_by: MemoryBy::Flushed,
+            tlb_miss_ns: Some(3.6),
+            page_walk_ns: Some(14.0),
+            huge: points.clone(),
+            huge_pages: true,
+            small: points,
+            pages: Vec::new(),
+            cores: Vec::new(),
+            notes: Vec::new(),
+        };
+        let machine = measured.in_machine(&Machine::builtin("skylake-sp").unwrap());
+        assert_eq!((machine.clock_mhz, machine.l1d.latency, machine.l2.unwrap().latency), (2000, 3, 10));
+        assert_eq!((machine.memory_latency, machine.page_walk_latency), (180, 28));
+        assert_eq!(machine.stlb.unwrap().latency, 7);
+        assert_eq!(machine.l3.unwrap().latency, 77, "not measured");
+        let text = machine.to_toml();
+        assert_eq!(Machine::parse("written", &text).expect("it can be read again"), machine, "{text}");
+    }
+}
