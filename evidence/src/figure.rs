@@ -18,7 +18,7 @@ pub enum Method {
     Measured,
 }
 
-/// Which way a figure is good.
+/// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {

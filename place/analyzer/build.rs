@@ -1,4 +1,5 @@
-//! Compiles what is C: the table of processors (hwloc), and the probe's discovery, whose timing loops are libsplit's own.
+//! Compiles the C parts: the table of processors (hwloc) and the probe's discovery, whose timing loops are
+//! libsplit's.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ fn main() {
     probe();
 }
 
-/// The probe measures cycles: optimized in every profile, else it would measure itself.
+/// The probe measures cycles, so it is optimized in every profile.
 fn probe() {
     let placement = Path::new("..");
     let sources = placement.join("libsplit/src");

@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-/* Of the timed pass. `type` has ten bytes. */
+/* Visits a part in the timed pass. `type` has ten bytes. */
 void oo1_null_proc(uint32_t x, uint32_t y, const char *type);
 
-/* Of the checking pass: adds to the tally. */
+/* Visits a part in the checking pass: adds to the tally. */
 void oo1_look(uint32_t id, uint32_t x, uint32_t y, const char *type);
 
 typedef struct oo1_tally {

@@ -21,7 +21,7 @@ void oo1_report_add(void *report, const char *name, double value) {
   cJSON_AddNumberToObject(((oo1_report *)report)->statistics, name, value);
 }
 
-/* Whole numbers of 64 bits, which a double has not. */
+/* Adds a whole number of 64 bits, which a double cannot hold. */
 static void add_whole(cJSON *object, const char *name, uint64_t value) {
   char text[32];
   snprintf(text, sizeof text, "%" PRIu64, value);

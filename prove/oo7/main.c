@@ -69,7 +69,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* ---- output ---- */
 
-/* Whole numbers of 64 bits, which a double has not. */
+/* Adds a whole number of 64 bits, which a double cannot hold. */
 static void add_whole(cJSON *object, const char *name, uint64_t value) {
   char text[32];
   snprintf(text, sizeof text, "%" PRIu64, value);

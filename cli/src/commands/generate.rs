@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter generate man build/man")]
 pub struct Arguments {
-    /// What to write.
+    /// The data to write.
     #[arg(value_enum)]
     what: What,
     /// The folder, made when it is not there.

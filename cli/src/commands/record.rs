@@ -75,7 +75,7 @@ pub struct Arguments {
     no_statements: bool,
 }
 
-/// What to measure: common to `record` and `stat`.
+/// The measurement: options common to `record` and `stat`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Measured {
     /// The events to count [default: l1d-miss,l2-miss]. The timer only counts time.

@@ -1,4 +1,4 @@
-//! Which server is tuned, and how it is reached.
+//! The server to tune, and the connection to it.
 
 use super::place::refuse_password;
 use super::CommandError;

@@ -28,7 +28,7 @@ fn around(text: &str, width: usize, same: usize) -> String {
     let head = &characters[..(width / 4).min(same)];
     let space = width.saturating_sub(head.len() + 1);
     let word = |at: &usize| !characters[*at - 1].is_alphanumeric() && characters[*at - 1] != '_';
-    // Not so far before the difference that it would be cut off.
+    // A start close enough to the difference that the difference is not cut off.
     let from = (head.len().max(same.saturating_sub(space / 2)) + 1..=same).find(word).unwrap_or(same);
     let tail: String = characters[from.min(characters.len())..].iter().collect();
     let head: String = head.iter().collect();

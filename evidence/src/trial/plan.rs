@@ -10,7 +10,7 @@ pub struct Plan {
     pub contestants: usize,
     /// The metrics of each block.
     pub metrics: Vec<Metric>,
-    /// In which order the contestants run.
+    /// The order in which the contestants run.
     #[serde(default)]
     pub design: Design,
     /// The probability of a wrong verdict, over all metrics, challengers and rounds together.
@@ -43,7 +43,7 @@ pub enum Design {
 pub struct Metric {
     /// Its display name.
     pub name: String,
-    /// Which way it is good.
+    /// The direction in which it is better.
     pub direction: Direction,
     /// The minimum relevant relative change: 0.02 is 2 %.
     pub minimum_effect: f64,
@@ -74,7 +74,7 @@ pub enum TrialError {
     Turn {
         /// The contestant whose turn it is.
         expected: usize,
-        /// Which one was observed.
+        /// The contestant that was observed.
         observed: usize,
     },
     /// Another number of values than there are metrics.

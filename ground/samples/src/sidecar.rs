@@ -139,7 +139,7 @@ pub struct Sidecar {
     /// Samples lost while recording.
     #[serde(default)]
     pub lost: u64,
-    /// How often an event was throttled.
+    /// The number of times that an event was throttled.
     #[serde(default)]
     pub throttled: u64,
     /// Limits for the user, for example "kernel mode was not seen". Text only: no code reads a number from it.
@@ -171,7 +171,7 @@ pub struct Sidecar {
     pub times: Vec<ProcessTime>,
 }
 
-/// Why an existing side file cannot be used, or a new one not written.
+/// The reason why an existing side file cannot be used, or a new one not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
     /// A newer Hardmeter wrote them.

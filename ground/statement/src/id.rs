@@ -36,7 +36,7 @@ impl fmt::Display for StatementId {
     }
 }
 
-/// Why a text is no [`StatementId`].
+/// The reason why a text is no [`StatementId`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidStatementId(String);
 

@@ -77,7 +77,7 @@ pub struct InstructionText {
     pub memory_operand: Option<Range<usize>>,
     /// What it does to memory: `r`, `w`, `rw`; implicit accesses, such as the stack's, included.
     pub access: Option<&'static str>,
-    /// What a jump, call or operand leads to.
+    /// The target of a jump, call or operand.
     pub comment: Option<String>,
     /// The source line it was compiled from.
     pub line: Option<SourceLine>,

@@ -45,7 +45,7 @@ pub enum Dimension {
     DataAddress,
     /// The cache line of the data address.
     CacheLine,
-    /// Why the line was missing (simulated captures).
+    /// The reason why the line was missing (simulated captures).
     Cause,
     /// The cache set (simulated captures).
     Set,

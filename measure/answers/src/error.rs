@@ -2,7 +2,7 @@
 
 use hardmeter_samples::perf_data::ReadError;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswersError {
     /// The capture cannot be read.

@@ -1,4 +1,4 @@
-//! Which samples an answer is about.
+//! The selection of samples for an answer.
 
 use hardmeter_samples::model::{CpuMode, Cycles, EventIndex, Pid, Sample};
 

@@ -29,7 +29,7 @@ pub struct Relation {
     pub page_size: u32,
 }
 
-/// Why a name leads to no relation.
+/// The reason why a name leads to no relation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelationError {
     /// Several relations have this name.

@@ -30,7 +30,7 @@ pub enum AddressGrade {
     NotComputable(Ungraded),
 }
 
-/// Why an address cannot be computed.
+/// The reason why an address cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ungraded {

@@ -3,7 +3,7 @@
 use crate::tally::Tally;
 use serde::Serialize;
 
-/// What rows are ordered by.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ranking {

@@ -34,7 +34,7 @@ pub enum Remark {
     Names {
         /// The affected files, or the kernel.
         subjects: Vec<String>,
-        /// Why.
+        /// The reason.
         cause: String,
         /// What the user can do; may be empty.
         remedy: String,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Maximum bytes of a normalised text: as in the software PMU's table (`HM_STATEMENT_TEXT`).
 const TEXT_LIMIT: usize = 1004;
 
-/// What a thread executes at a point in time.
+/// The statement that a thread executes at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// A statement.

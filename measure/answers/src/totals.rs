@@ -40,7 +40,7 @@ pub struct Totals {
     pub lost_samples: u64,
     /// Records of any kind that the kernel dropped, samples probably among them.
     pub lost_records: u64,
-    /// How often the kernel throttled an event because of too many interrupts.
+    /// The number of times that the kernel throttled an event because of too many interrupts.
     pub throttled: u64,
 }
 

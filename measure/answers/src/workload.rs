@@ -12,7 +12,7 @@ pub struct Workload {
     pub figures: BTreeMap<String, f64>,
     /// The databases that were counted, where it was not the whole server.
     pub databases: Vec<String>,
-    /// Why there are no figures, or how exact they are.
+    /// The reason why there are no figures, or how exact they are.
     pub remarks: Vec<Remark>,
 }
 

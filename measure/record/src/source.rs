@@ -8,7 +8,7 @@ use hardmeter_samples::sidecar::{HiddenLatency, LatencyKind, PageWalks, ReuseHis
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Why records stopped coming.
+/// The reason why records stopped coming.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
     /// A ring buffer is broken.

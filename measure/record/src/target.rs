@@ -18,7 +18,7 @@ pub enum Target {
     Server(PathBuf),
 }
 
-/// Why a target cannot be profiled.
+/// The reason why a target cannot be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The process does not exist.
@@ -29,7 +29,7 @@ pub enum TargetError {
     NoServer {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The folder may have a server, but cannot be read.
@@ -37,7 +37,7 @@ pub enum TargetError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The server is not running any more.

@@ -18,7 +18,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// Why a command could not be run.
+/// The reason why a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// No process for it.

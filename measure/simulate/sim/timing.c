@@ -224,7 +224,7 @@ static uint64_t computed_known(uint64_t stretch, uint64_t now) {
   return now;
 }
 
-/* When the address of a load is known. */
+/* The time at which the address of a load is known. */
 static uint64_t address_known(const struct hm_access *access, uint64_t instructions, uint64_t now) {
   read_latest();
   uint64_t known = now;

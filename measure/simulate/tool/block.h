@@ -52,7 +52,7 @@ struct block {
 
 /* All loads and stores of the block, in order. */
 void hm_find_accesses(struct block *block);
-/* Which of them share a guard. */
+/* Finds the accesses that share a guard. */
 void hm_form_groups(struct block *block);
 
 #endif

@@ -19,9 +19,9 @@ pub enum Syntax {
 /// The control flow of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next instruction.
+    /// Execution continues with the next instruction.
     Next,
-    /// To a subroutine, and back. `None`: through a register or memory.
+    /// Calls a subroutine, which returns. `None`: through a register or memory.
     Call(Option<ImageAddress>),
     /// Elsewhere, always.
     Jump(Option<ImageAddress>),
@@ -104,7 +104,7 @@ impl Instruction {
     }
 }
 
-/// Why code cannot be disassembled.
+/// The reason why code cannot be disassembled.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DisassemblyError {
     /// Another processor's code.
@@ -120,7 +120,7 @@ pub enum DisassemblyError {
     NoCode {
         /// The image.
         image: String,
-        /// Why, and what can be done.
+        /// The cause and the remedy.
         cause: String,
     },
 }

@@ -20,7 +20,7 @@ pub enum RegisterMoment {
     After,
 }
 
-/// Why an address cannot be computed.
+/// The reason why an address cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotComputable {
     /// The instruction uses no memory.

@@ -3,7 +3,7 @@
 use crate::build_id::BuildId;
 use std::path::Path;
 
-/// Why the kernel's names cannot be used.
+/// The reason why the kernel's names cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KernelError {
     #[error("{path} cannot be read: {source}")]

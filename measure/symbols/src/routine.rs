@@ -80,7 +80,7 @@ pub struct Resolved {
     pub address: ImageAddress,
 }
 
-/// What contains a data address.
+/// The object that contains a data address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DataPlace {
     /// A variable with a symbol.

@@ -2,7 +2,7 @@
 
 use hardmeter_answers::AnswersError;
 
-/// Why a result is not written.
+/// The reason why a result is not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The answer could not be computed.

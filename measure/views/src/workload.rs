@@ -1,4 +1,4 @@
-//! What a server counted while it was recorded, in words.
+//! The counters of a server during the recording, in words.
 
 use crate::number::{counted, grouped};
 use hardmeter_answers::{singular, Workload};
@@ -8,7 +8,7 @@ pub(crate) fn text(workload: &Workload) -> Option<String> {
     let number = |name: &str| workload.figures.get(name).map(|number| grouped(number.round() as u64));
     let mut parts = Vec::new();
     for name in workload.figures.keys().filter(|name| name.ends_with("transactions")) {
-        // Those that wrote are among all of them, and are of all databases.
+        // The transactions that wrote are among all of them, and those counts are of all databases.
         if name == "transactions" || number("transactions").is_none() {
             let count = workload.figures[name].round() as u64;
             let noun = if count == 1 { singular(name) } else { name.clone() };

@@ -1,4 +1,4 @@
-/* The processors and caches of this machine, as hwloc sees them, as a flat table: all that machine.rs asks. */
+/* The processors and caches of this machine from hwloc as a flat table, for machine.rs. */
 #include <hwloc.h>
 #include <stdint.h>
 
@@ -9,7 +9,7 @@ struct split_machine_caches {
   uint64_t l2_bytes, l3_bytes;
 };
 
-/* The logical index of the ancestor of that type; `without` if hwloc knows none. */
+/* The logical index of the ancestor of that type; `without` if there is none. */
 static uint32_t ancestor(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_obj_t pu,
                          uint32_t without, uint64_t *bytes) {
   hwloc_obj_t object = hwloc_get_ancestor_obj_by_type(topology, type, pu);
@@ -25,8 +25,9 @@ static uint32_t node_of(hwloc_topology_t topology, unsigned cpu) {
   return 0;
 }
 
-/* Fills in the processors that this process's cgroup allows; of this machine, or of one in hwloc's synthetic notation. Returns how
- * many there are (more than `room`: the rest was left out), or -1. */
+/* Fills in the processors that this process's cgroup allows, of this machine or of one in
+ * hwloc's synthetic notation. Returns their number (if it exceeds `room`, the rest was left
+ * out), or -1. */
 int split_machine_read(const char *synthetic, struct split_machine_cpu *cpus, unsigned room,
                        struct split_machine_caches *caches) {
   hwloc_topology_t topology;
@@ -41,7 +42,8 @@ int split_machine_read(const char *synthetic, struct split_machine_cpu *cpus, un
   for (int index = 0; index < count && (unsigned)index < room; index++) {
     hwloc_obj_t pu = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, (unsigned)index);
     uint32_t core = ancestor(topology, HWLOC_OBJ_CORE, pu, pu->logical_index, NULL);
-    /* Machines that say nothing of their caches: an L2 for each core and an L3 for each package is what has been built since 2008. */
+    /* For machines that do not report their caches: an L2 per core and an L3 per package, the
+     * usual design since 2008. */
     uint32_t package = ancestor(topology, HWLOC_OBJ_PACKAGE, pu, 0, NULL);
     cpus[index] = (struct split_machine_cpu){
         .id = pu->os_index,

@@ -54,9 +54,9 @@ pub fn read() -> Result<Machine, MachineError> {
     Ok(machine)
 }
 
-/// hwloc moves this thread over all processors, and in the end binds it to those that it could use before. The kernel remembers that: when
-/// the cpuset grows the thread would go on having these only, and never hear of the others. A thread that nobody bound is given all
-/// again, which the kernel cuts to what there is.
+/// hwloc moves this thread over all processors, and finally binds it to those that it could use before. The kernel
+/// keeps that binding: when the cpuset grows, the thread would not get the new processors. So a thread that was not
+/// bound before is bound to all processors again, which the kernel reduces to the existing ones.
 fn unbound<T>(look: impl FnOnce() -> T) -> T {
     // SAFETY: a set of bits, all of them.
     let all = unsafe {
@@ -110,8 +110,8 @@ fn by_hwloc(notation: Option<&CString>) -> Result<Machine, MachineError> {
     Ok(Machine { source, cpus, l2_bytes: caches.l2_bytes, l3_bytes: caches.l3_bytes })
 }
 
-/// The processors that this process may run on now: its affinity, within its cpuset, of those that are online. Cheap: looked at before
-/// every decision, since cpusets and processors come and go.
+/// The processors that this process may run on now: its affinity, within its cpuset, of those that are online.
+/// Cheap: read before every decision, because cpusets and processors change.
 pub fn allowed() -> CpuSet {
     let set = affinity();
     // SAFETY: within the set's size.
@@ -176,7 +176,7 @@ mod tests {
         assert!(synthetic("nonsense").is_err());
     }
 
-    /// The kernel's own files, read without hwloc: which processors share the cache of a level.
+    /// Reads the kernel's own files without hwloc: the processors that share the cache of a level.
     fn shared_by_sysfs(cpu: CpuId, level: &str) -> Option<String> {
         (0..10).find_map(|index| {
             let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");

@@ -15,7 +15,7 @@ struct split_probe_summary {
   struct split_probe_point point[SPLIT_PROBE_POINTS];
 };
 
-/* 0, or -1: nothing is published that can be read. */
+/* Returns 0, or -1 if no readable probe is published. */
 int split_probe_summarize(const char *directory, struct split_probe_summary *summary) {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/probe.segment", directory) >= (int)sizeof path) return -1;
@@ -38,14 +38,16 @@ int split_probe_summarize(const char *directory, struct split_probe_summary *sum
   return 0;
 }
 
-/* Shots of one length: how many, the sum of their shares and of the squares, and of their cycles. */
+/* The shots of one length: their number, the sums of their shares, of the squares, and of their
+ * cycles. */
 struct split_probe_idle {
   uint32_t shots;
   double shares, squares, cycles;
 };
 
-/* What goes while nothing runs here but a loop that looks at the clock: others' doing. Two lengths in turn, since some lines are
- * always called gone, however short it was; shots across a context switch are none. */
+/* Measures the evictions while only a loop that reads the clock runs: they are caused by other
+ * work. Two lengths alternate, because some lines always count as evicted, however short the
+ * wait; shots across a context switch are dropped. */
 void split_probe_idle(const struct split_probe *probe, uint32_t shots,
                       const uint32_t nanoseconds[2], struct split_probe_idle idle[2]) {
   for (uint32_t shot = 0; shot < shots; shot++)

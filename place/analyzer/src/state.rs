@@ -1,5 +1,5 @@
-//! What the analyzer knows at a moment, as a file in the segments' folder: the views (top, report, metrics) read that file and
-//! asks the daemon nothing.
+//! The state of the analyzer at a moment, as a file in the segments' folder: the views (top, report, metrics) read
+//! only that file.
 
 use crate::model::{AppId, KindRef, Machine, Plan, Workload};
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use std::path::Path;
 
 /// Its name in the folder.
 pub const FILE: &str = "analyzer-state.json";
-/// Of the file's form.
+/// The version of the file's format.
 pub const VERSION: u32 = 1;
-/// Limit for reading: no state is that long.
+/// The limit for reading; no state is that long.
 const LENGTH_MAX: u64 = 256 << 20;
-/// Older than this: the analyzer that wrote it is gone.
+/// A file older than this belongs to an analyzer that has ended.
 pub const STALE_NS: u64 = 5_000_000_000;
 
 /// All of it.
@@ -22,13 +22,13 @@ pub const STALE_NS: u64 = 5_000_000_000;
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
-    /// On CLOCK_MONOTONIC: whether an analyzer still writes.
+    /// The time of writing on CLOCK_MONOTONIC, which shows whether an analyzer still runs.
     pub written_ns: u64,
     /// The analyzer's process.
     pub pid: u32,
-    /// As `--policy` names it.
+    /// The name given to `--policy`.
     pub policy: String,
-    /// How often it looks, in milliseconds.
+    /// The interval between rounds, in milliseconds.
     pub interval_ms: u64,
     /// Processors that may be used.
     pub machine: Machine,
@@ -36,15 +36,15 @@ pub struct State {
     pub applications: Vec<Application>,
     /// Kinds over the latest window.
     pub workload: Workload,
-    /// What the policy wants; in force while `placement_on`.
+    /// The plan of the policy; in force while `placement_on`.
     pub plan: Plan,
-    /// What the guard found.
+    /// The guard's state and results.
     pub guard: Guard,
-    /// Counts the times that placement went on or off.
+    /// The number of times that placement was switched on or off.
     pub epoch: u64,
     /// Whether kinds are placed now.
     pub placement_on: bool,
-    /// What measures displacement.
+    /// The state of the occupancy probe.
     pub probe: Probe,
     /// The latest lines of the log, oldest first.
     pub events: Vec<Event>,
@@ -58,11 +58,11 @@ pub struct Application {
     pub name: String,
     pub related: Option<AppId>,
     pub collecting: bool,
-    /// Whether it lets its threads be moved.
+    /// Whether it allows its threads to be moved.
     pub placing: bool,
     /// "pmu", "probe", "none".
     pub backend: String,
-    /// What it does without.
+    /// The facilities that it lacks.
     pub without: Vec<String>,
     pub kinds: u32,
     pub kinds_max: u32,
@@ -70,14 +70,14 @@ pub struct Application {
     pub without_room: u64,
     pub contended: u64,
     pub dropped: u64,
-    /// How often an affinity was changed.
+    /// The number of changes of an affinity.
     pub moves: u64,
-    /// Threads whose affinity is narrowed now.
+    /// The number of threads whose affinity is narrowed now.
     pub narrowed: u32,
-    /// How often a time slice was changed.
+    /// The number of changes of a time slice.
     #[serde(default)]
     pub slices: u64,
-    /// Threads whose time slice is changed now.
+    /// The number of threads whose time slice is changed now.
     #[serde(default)]
     pub sliced: u32,
     pub probes: u64,
@@ -85,14 +85,14 @@ pub struct Application {
     pub cycles_per_second: u64,
 }
 
-/// What the guard does and found.
+/// The guard's state and results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Guard {
     /// false: `--no-guard`, or a policy that places nothing.
     pub active: bool,
     /// "idle", "trial", "kept", "refused".
     pub phase: String,
-    /// Why, in words.
+    /// The reason in words.
     pub reason: String,
     /// Seconds until it tries again; for "refused".
     pub retry_seconds: Option<f64>,
@@ -100,32 +100,32 @@ pub struct Guard {
     pub epochs_on: u32,
     /// The same.
     pub epochs_off: u32,
-    /// What was compared: "CPU time per request", "work done per second", "p99 of ...".
+    /// The compared metrics: "CPU time per request", "work done per second", "p99 of ...".
     pub effects: Vec<Effect>,
-    /// Rules that were judged by themselves: the placement of one kind beside all others.
+    /// Rules that were judged separately: the placement of one kind with all others unchanged.
     #[serde(default)]
     pub rules: Vec<Rule>,
 }
 
-/// What the guard found of the placement of one kind.
+/// The guard's result for the placement of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Whose.
+    /// The kind.
     pub kind: KindRef,
     /// Off: the kind runs anywhere, independent of the policy.
     pub on: bool,
-    /// Why, in words.
+    /// The reason in words.
     pub reason: String,
     /// Pairs of epochs compared.
     pub n: u32,
-    /// Seconds until it is looked at again.
+    /// The seconds until it is tested again.
     pub retry_seconds: f64,
 }
 
 /// A measure with placement on against off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What was measured.
+    /// The metric.
     pub measure: String,
     /// On over off, minus one: -0.2 is 20 % less.
     pub change: f64,
@@ -137,54 +137,55 @@ pub struct Effect {
     pub n: u32,
 }
 
-/// What measures displacement.
+/// The state of the occupancy probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// "searching", "full sets", "random lines", "impossible", "off".
     pub kind: String,
     /// Why, where it is not full sets.
     pub reason: String,
-    /// Of the sets; 0: none.
+    /// The generation of the sets; 0: none.
     pub generation: u64,
     /// Share of the sets that were still full when last looked.
     pub verified: Option<f64>,
-    /// How fast others displace lines: of those that are left, the share in a cycle. Taken off what sections displace.
+    /// The background rate: the share of the remaining lines that other work displaces per cycle. It is subtracted
+    /// from the displacement of sections.
     #[serde(default)]
     pub background_per_cycle: f64,
-    /// What sections of known size displaced.
+    /// The displacement by sections of known size.
     pub points: Vec<ProbePoint>,
-    /// Who else works in our processors' caches.
+    /// Other work in the caches of the processors.
     #[serde(default)]
     pub neighbours: Neighbours,
 }
 
-/// Who else works in the L2 caches of our processors, by the latest looks at two of them.
+/// Other work in the L2 caches of the processors, by the latest measurements of two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
-    /// How many looks.
+    /// The number of measurements.
     pub looks: u32,
-    /// Those in which processors shared an L2 that should each have one of its own, according to the kernel.
+    /// The number of measurements in which processors shared an L2 although the kernel reports separate ones.
     pub together: u32,
-    /// Those that could not tell, since others left too little.
+    /// The number of measurements without a result, because other work left too few lines.
     pub unclear: u32,
-    /// Which share of a processor's lines went in 200 us while the analyzer did nothing: by other guests on the core's other thread, and
-    /// that of our own servers, where that is a processor of ours. The mean.
+    /// The mean share of a processor's lines that was evicted in 200 us while the analyzer did nothing: by other
+    /// guests on the core's other thread, or by this guest's servers if that thread is one of its processors.
     pub by_others: f64,
 }
 
 impl Neighbours {
-    /// How many looks could tell.
+    /// The number of measurements with a result.
     fn told(&self) -> u32 {
         self.looks.saturating_sub(self.unclear)
     }
 
-    /// Of the looks that could tell, the share in which processors shared an L2.
+    /// Of the measurements with a result, the share in which processors shared an L2.
     pub fn shared(&self) -> Option<f64> {
         let told = self.told();
         (told > 0).then(|| f64::from(self.together) / f64::from(told))
     }
 
-    /// For people; `None` before the first look.
+    /// As text for users; `None` before the first measurement.
     pub fn in_words(&self) -> Option<String> {
         if self.looks == 0 {
             return None;
@@ -206,7 +207,7 @@ impl Neighbours {
     }
 }
 
-/// A section of known size, and which share of the probe's lines it displaced.
+/// A section of known size, and the share of the probe's lines that it displaced.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ProbePoint {
@@ -225,7 +226,7 @@ pub struct Event {
     pub text: String,
 }
 
-/// What an application does without, to be put behind what it does: `, without rseq, PMU`; empty if it has all.
+/// The facilities that an application lacks, as a suffix: `, without rseq, PMU`; empty if it has all.
 pub fn without_in_words(without: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = without.iter().map(AsRef::as_ref).collect();
     if names.is_empty() {
@@ -253,7 +254,8 @@ impl State {
     /// The system's error if the file cannot be written or renamed.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         let beside = folder.join(format!(".{FILE}.{}", std::process::id()));
-        // Left by an analyzer with this process id, if we own it; else the next line fails and says so.
+        // A file left by an analyzer with this process id; if it cannot be removed, the next line fails with the
+        // reason.
         let _ = std::fs::remove_file(&beside);
         let mut file = OpenOptions::new()
             .write(true)
@@ -294,7 +296,7 @@ impl State {
         Ok(state)
     }
 
-    /// Whether its writer is gone.
+    /// Whether its writer has ended.
     pub fn is_stale(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.written_ns) > STALE_NS.max(3 * self.interval_ms * 1_000_000)
     }

@@ -171,7 +171,7 @@ struct split_kind_counts {
   uint64_t exact, cycles; /* sections whose cycles are certainly their own, and the sum of those */
   uint32_t class_;        /* 0 unknown, 1 short, 2 polluter, 3 sensitive, 4 neutral */
   uint32_t related_app, related_code;
-  uint64_t statement; /* of SQL: its StatementId; 0: not known */
+  uint64_t statement; /* of SQL: its StatementId; 0: unknown */
 };
 /** @return false if there is no such kind, or the library is off. */
 SPLIT_API bool split_kind_counts(split_code_id code, struct split_kind_counts *counts);

@@ -43,7 +43,7 @@ static uint32_t words_of(const struct split_mapping *mapping) {
   return (mapping->cpu_count + 63) / 64;
 }
 
-/* split_fresh() with the clock read ten times a second only. */
+/* split_fresh() with the clock read ten times per second only. */
 static bool fresh_here(struct split_self *self) {
   const struct split_header *header = self->mapping->header;
   uint64_t now = split_cycles();

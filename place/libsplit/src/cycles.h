@@ -1,5 +1,6 @@
 /*
- * The clock of everything: the processor's time stamp counter, which all CPUs of a machine share and no system call is needed for.
+ * The library's clock: the processor's time stamp counter, which all CPUs of a machine share and
+ * which needs no system call.
  */
 #ifndef SPLIT_CYCLES_H
 #define SPLIT_CYCLES_H
@@ -25,7 +26,7 @@ static inline uint64_t split_clock_ns(clockid_t clock) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* How many of them a second has; takes some milliseconds. */
+/* The number of cycles per second; the measurement takes some milliseconds. */
 uint64_t split_cycles_per_second(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #define SPLIT_DEFAULT_FOLDER "/run/hardmeter-split"
-#define SPLIT_REASON 256 /* bytes of a line that says why */
+#define SPLIT_REASON 256 /* bytes of a line with the reason */
 
 struct split_folder {
   int descriptor;
@@ -20,11 +20,11 @@ struct split_folder {
   const char *path;
 };
 
-/* Makes it if it can. false: `reason` says why. */
+/* Makes the folder if possible. false: `reason` has the reason. */
 bool split_folder_open(const char *path, struct split_folder *folder, char reason[SPLIT_REASON]);
 void split_folder_close(struct split_folder *folder);
 
-/* What a file has to be. */
+/* The required properties of a file. */
 struct split_file {
   const char *name;
   uint64_t size; /* of a new one */

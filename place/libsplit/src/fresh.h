@@ -1,4 +1,4 @@
-/* Whether placement goes on: the analyzer lives, and it is not switched off. */
+/* Whether placement goes on: the analyzer runs, and placement is not switched off. */
 #ifndef SPLIT_FRESH_H
 #define SPLIT_FRESH_H
 

@@ -1,4 +1,4 @@
-/* Helpers of a section: threads and processes that work for one which another has open. */
+/* Helpers of a section: threads and processes that work for a section of another thread. */
 #include "affinity.h"
 #include "slice.h"
 #include "thread.h"

@@ -19,7 +19,7 @@ struct split_key {
   size_t length;
 };
 
-/* The kind of a key, wherever it is. */
+/* Finds or makes the kind of a key, wherever it is. */
 uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key *key);
 
 /* The first two places are taken: "none" and "other". */

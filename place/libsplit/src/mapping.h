@@ -30,7 +30,7 @@ struct split_mapping {
   struct split_mapping *earlier; /* of this process, which was left */
 };
 
-/* What the host asked for. */
+/* The properties requested by the host. */
 struct split_wish {
   const char *directory;
   uint32_t app_id, related_app_id, key_type, kinds;
@@ -38,7 +38,7 @@ struct split_wish {
   char name[32];
 };
 
-/* Where things lie in a segment. */
+/* The offsets in a segment. */
 struct split_layout {
   uint64_t kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at, size;
 };

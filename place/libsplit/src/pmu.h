@@ -14,7 +14,7 @@ struct split_pmu_counts {
 
 struct split_pmu;
 
-/* Of the calling thread. NULL: there are none. */
+/* Opens the counters of the calling thread. NULL: there are none. */
 struct split_pmu *split_pmu_open(void);
 void split_pmu_close(struct split_pmu *pmu);
 /* In a child: the kernel took the pages away already. */

@@ -41,7 +41,8 @@
 #define SPLIT_PROBE_PAGES_MAX 65535
 #define SPLIT_PROBE_POINTS 8
 
-/* A synthetic section of known size, and which share of the lines it displaced: what a share means on this machine, today. */
+/* A synthetic section of known size, and the share of lines that it displaced: the meaning of a
+ * share on this machine, today. */
 struct split_probe_point {
   uint32_t kilobytes;
   uint32_t shots;
@@ -100,7 +101,8 @@ uint32_t split_probe_cost_cycles(const struct split_probe *probe);
 /* What was published, as it was checked: for views. */
 const struct split_probe_header *split_probe_published(const struct split_probe *probe);
 
-/* Loads the lines of the sets of this turn (a thread takes another turn each time, so that other lines of the pages get used). */
+/* Loads the lines of the sets of this turn (a thread takes another turn each time, so that other
+ * lines of the pages are used). */
 void split_probe_prime(const struct split_probe *probe, uint32_t turn);
 /* Loads them again, or four of each set: how many of `*lines` were gone. */
 uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines);

@@ -134,7 +134,7 @@ struct Driver<'a> {
     jobs: Vec<Option<Job>>,
     /// Connections without a request, the one that waits longest first.
     idle: VecDeque<usize>,
-    /// When requests were due that found none.
+    /// The due times of requests that found no free connection.
     queue: VecDeque<Instant>,
     /// Waiting visitors.
     visitors: VecDeque<usize>,
@@ -412,7 +412,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 struct Schedule {
     start: Instant,
     gap: f64,

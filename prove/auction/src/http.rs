@@ -8,7 +8,7 @@ const KEPT: usize = 64 << 10;
 /// Maximum length of an answer's head; the site's heads are shorter.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Why an answer cannot be parsed.
+/// The reason why an answer cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadAnswer {

@@ -71,7 +71,7 @@ interactions! {
     RegisterUser = "register_user", true;
     /// Name and password before selling; a file.
     Sell = "sell", false;
-    /// In which category.
+    /// The category.
     SellCategories = "sell_categories", false;
     /// The form for an item.
     SellItem = "sell_item", false;

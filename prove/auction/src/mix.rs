@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mix {
-    /// They only read.
+    /// Visitors who only read.
     Browsing,
-    /// They also bid, buy, sell and comment.
+    /// Visitors who also bid, buy, sell and comment.
     Bidding,
 }
 

@@ -54,9 +54,9 @@ pub struct InteractionResult {
 pub struct Cpu {
     /// By part of the site, in seconds.
     pub seconds: CpuSeconds,
-    /// Of the load generator, in seconds.
+    /// CPU time of the load generator, in seconds.
     pub generator_seconds: f64,
-    /// Of the servers (Apache, PHP, MariaDB), per request, in microseconds.
+    /// CPU time of the servers (Apache, PHP, MariaDB) per request, in microseconds.
     pub servers_us_per_request: f64,
     /// Of Apache, and PHP as its module.
     pub apache_us_per_request: f64,
@@ -64,9 +64,9 @@ pub struct Cpu {
     pub fpm_us_per_request: f64,
     /// Of MariaDB.
     pub mariadb_us_per_request: f64,
-    /// Of the analyzer.
+    /// CPU time of the analyzer per request, in microseconds.
     pub analyzer_us_per_request: f64,
-    /// Of the load generator.
+    /// CPU time of the load generator per request, in microseconds.
     pub generator_us_per_request: f64,
 }
 

@@ -12,7 +12,7 @@ use crate::visit::Visits;
 use crate::words::{CATEGORIES, KINDS, REGIONS};
 use serde::{Deserialize, Serialize};
 
-/// Which scenario.
+/// The scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {

@@ -72,7 +72,7 @@ named! {
 }
 
 named! {
-    /// Which units a run has.
+    /// The units that a run has.
     Protocol, "protocol",
     /// 1 cold, 34 warm, 10 hot.
     Texas = "texas",

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Which server and which database.
+/// The server and its database.
 #[derive(Clone, Debug)]
 pub struct Target {
     config: Config,

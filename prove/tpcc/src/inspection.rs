@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// A counted quantity.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Check {
-    /// What was counted: "rows of stock".
+    /// The counted objects: "rows of stock".
     pub what: String,
     /// The count.
     pub found: u64,

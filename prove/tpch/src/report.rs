@@ -116,7 +116,7 @@ impl Ratio {
     }
 }
 
-/// Why a query could not be run.
+/// The reason why a query could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Failure {
@@ -138,7 +138,7 @@ pub struct QueryRuns {
     pub variants: Vec<Runs>,
     /// The worst verdict on each variant's answers.
     pub answers: Vec<Verdict>,
-    /// Why there are no more, or no runs.
+    /// The reason why there are no more, or no runs.
     pub failure: Option<Failure>,
 }
 

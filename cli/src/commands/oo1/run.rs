@@ -37,7 +37,7 @@ pub(super) struct Run {
     /// [default: all that are built]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = argument::<Contestant>)]
     modes: Vec<Contestant>,
-    /// What to measure: traversal, reverse, lookup, insert.
+    /// The measure: traversal, reverse, lookup, insert.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "traversal",
           value_parser = argument::<Measure>)]
     measure: Vec<Measure>,

@@ -29,7 +29,7 @@ pub(super) struct Simulate {
     /// A mix that is known without a recording.
     #[arg(long, value_name = "NAME", default_value = "auction")]
     mix: String,
-    /// On which machine.
+    /// The machine to simulate.
     #[arg(long, value_name = "MACHINE", default_value = "this")]
     machine: String,
     /// Policies, separated by commas: observe, paper, lazy, soft, or all (time slices are not simulated). The

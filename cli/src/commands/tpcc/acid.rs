@@ -127,7 +127,7 @@ impl Acid {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// In which styles sessions are interleaved.
+    /// The styles in which sessions are interleaved.
     fn styles(&self) -> Vec<Style> {
         match self.style {
             Some(written) => vec![written.style()],
@@ -135,7 +135,7 @@ impl Acid {
         }
     }
 
-    /// In which style there is load.
+    /// The style in which there is load.
     fn style(&self) -> Style {
         self.style.map_or(Style::Procedures, Written::style)
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
                   Example:\n  hardmeter tpch check\n  hardmeter tpch check --variant 'batch=load:ccopt; ccopt.enabled=on'"
 )]
 pub(super) struct Check {
-    /// Which queries.
+    /// The queries.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     queries: Queries,
     /// Settings of the session: NAME=SETTINGS, as for run.

@@ -29,7 +29,7 @@ pub(super) struct Run {
     /// A variant, NAME=SETTINGS; may be repeated. [default: one, the session as it is]
     #[arg(long = "variant", value_name = "VARIANT", value_parser = argument::<Variant>)]
     variants: Vec<Variant>,
-    /// Which queries, in which order.
+    /// The queries and their order.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     queries: Queries,
     /// Settings that all variants share: costs that favour indexes, default costs without bitmap scans, or the

@@ -12,7 +12,7 @@ use serde_json::json;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter tpch show --queries 6 | psql\n  hardmeter tpch show --seed 42")]
 pub(super) struct Show {
-    /// Which queries, in which order.
+    /// The queries and their order.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     queries: Queries,
     /// Draw the parameters by the specification's rules from this seed [default: validation values].

@@ -43,7 +43,7 @@ pub enum Packet {
     },
 }
 
-/// Why there is no packet.
+/// The reason why there is no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPacket {
     /// The packet continues beyond the given bytes.

@@ -178,7 +178,7 @@ pub struct Record {
     pub context: Option<u32>,
     /// The source that served the load, in the processor's own numbering: see [`super::source`].
     pub data_source: Option<u16>,
-    /// When, in ticks of the system counter.
+    /// The time in ticks of the system counter.
     pub timestamp: Option<u64>,
 }
 

@@ -62,7 +62,7 @@ pub struct Mmap {
     /// The file, or a bracketed name such as `[heap]` or `[kernel.kallsyms]_text`. Bytes that are not UTF-8 are
     /// replaced.
     pub path: String,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 
@@ -77,7 +77,7 @@ pub struct Comm {
     pub name: String,
     /// Whether it came with an exec, which removes all older mappings of the process.
     pub exec: bool,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 
@@ -92,7 +92,7 @@ pub struct Fork {
     pub tid: Tid,
     /// The thread that forked.
     pub parent_tid: Tid,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 
@@ -103,7 +103,7 @@ pub struct Exit {
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 
@@ -114,7 +114,7 @@ pub struct LostRecords {
     pub count: u64,
     /// Whether only samples were lost (`LOST_SAMPLES`), rather than any record.
     pub samples_only: bool,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 
@@ -123,9 +123,9 @@ pub struct LostRecords {
 pub struct Throttle {
     /// `false`: throttled; `true`: running again.
     pub resumed: bool,
-    /// On which processor.
+    /// The processor.
     pub cpu: Option<CpuId>,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
 }
 

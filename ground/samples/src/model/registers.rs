@@ -89,7 +89,7 @@ impl Register {
 pub struct Registers<'a> {
     /// `PERF_SAMPLE_REGS_ABI_*`: 1 for 32-bit, 2 for 64-bit code.
     pub abi: u64,
-    /// Which registers are present.
+    /// The registers that are present.
     pub mask: u64,
     /// Their values, eight little-endian bytes each (already in host order).
     pub values: &'a [[u8; 8]],

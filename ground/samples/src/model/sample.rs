@@ -90,7 +90,7 @@ pub struct ReadValue {
 /// One sample, decoded from its record. Fields that the event did not record are `None` or empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// Which event of the capture.
+    /// The event of the capture.
     pub event: EventIndex,
     /// The mode the processor was in.
     pub mode: CpuMode,
@@ -102,7 +102,7 @@ pub struct Sample<'a> {
     pub pid: Option<Pid>,
     /// The thread.
     pub tid: Option<Tid>,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
     /// The data address; `None` if the event does not record it or the hardware had none (0).
     pub address: Option<VirtualAddress>,

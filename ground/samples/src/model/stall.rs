@@ -80,7 +80,7 @@ pub struct StallNotes {
     pub period_ns: u64,
     /// Cost of a sample to the sampled process in nanoseconds, measured at the start.
     pub sample_cost_ns: u64,
-    /// Where samples land relative to the load.
+    /// The position of samples relative to the load.
     pub landing: Landing,
     /// The self-test at the start: samples by distance from the load, nearest first.
     pub skid: Vec<SkidCount>,

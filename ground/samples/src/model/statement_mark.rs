@@ -21,7 +21,7 @@ pub struct StatementMark<'a> {
     pub pid: Pid,
     /// The thread that executes the statement.
     pub tid: Tid,
-    /// When.
+    /// The time.
     pub time: Option<Timestamp>,
     /// The kind of mark.
     pub kind: StatementMarkKind<'a>,
@@ -40,7 +40,7 @@ pub enum StatementMarkKind<'a> {
     Ends,
 }
 
-/// Which of a server's probes an event is.
+/// The server's probe to which an event belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatementProbe {
     /// At every change of status: with a text a statement begins, without one it ends.

@@ -9,7 +9,7 @@ pub enum ReadError {
     /// The file could not be opened or read.
     #[error("cannot read {path}: {source}\n  remedy: check the name and your rights to the file")]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
@@ -19,13 +19,13 @@ pub enum ReadError {
         "{path} is a directory\n  remedy: record without `perf record --threads`, which writes one file per thread"
     )]
     Directory {
-        /// Which path.
+        /// The path.
         path: PathBuf,
     },
     /// The file has no bytes.
     #[error("{path} is empty: nothing was recorded, or the recorder had no space\n  remedy: record again")]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The first bytes are not perf's.
@@ -34,7 +34,7 @@ pub enum ReadError {
          give the file that `hardmeter record` or `perf record` wrote"
     )]
     NotACapture {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// Perf's format before Linux 2.6.34.
@@ -42,7 +42,7 @@ pub enum ReadError {
         "{path} has perf.data version 1, which perf stopped writing in 2010\n  remedy: record again with a newer perf"
     )]
     Version1 {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The file comes from a big-endian machine.
@@ -51,7 +51,7 @@ pub enum ReadError {
          look at it on that machine, or convert it there with `perf script`"
     )]
     ForeignByteOrder {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The header contradicts itself or the file.
@@ -60,14 +60,14 @@ pub enum ReadError {
          record again"
     )]
     DamagedHeader {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The problem.
         what: String,
     },
 }
 
-/// Why a capture could not be written.
+/// The reason why a capture could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file system is full, or the user's quota, or the process's file size limit is reached.

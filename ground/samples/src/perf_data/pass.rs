@@ -23,7 +23,7 @@ pub(super) struct Pass<'r> {
     traces: Option<Traces<'r>>,
     /// Counters that samples read.
     reads: GroupReads,
-    /// Why reading a trace ended the pass.
+    /// The reason why reading a trace ended the pass.
     failure: Option<io::Error>,
 }
 

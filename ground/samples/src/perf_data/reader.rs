@@ -138,7 +138,7 @@ impl CaptureReader {
         self.sidecar.as_ref().ok()?.as_ref()
     }
 
-    /// Why an existing side file was not used.
+    /// The reason why an existing side file was not used.
     pub fn sidecar_problem(&self) -> Option<&SidecarError> {
         self.sidecar.as_ref().err()
     }

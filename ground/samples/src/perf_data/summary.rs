@@ -5,7 +5,7 @@ use crate::model::ByteCount;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why bytes of a capture could not be read as records.
+/// The reason why bytes of a capture could not be read as records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
     /// The file ends within a record: the recorder was killed, or the copy is incomplete.
@@ -82,7 +82,7 @@ pub struct ReadSummary {
     pub lost_records: u64,
     /// Samples that the kernel dropped (`LOST_SAMPLES`).
     pub lost_samples: u64,
-    /// How often the kernel throttled an event.
+    /// The number of times that the kernel throttled an event.
     pub throttled: u64,
     /// How often the buffer of a decoded trace was full, which lost an unknown number of samples.
     pub traces_cut: u64,

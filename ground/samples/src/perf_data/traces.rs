@@ -234,7 +234,7 @@ impl<'a> Traces<'a> {
     }
 }
 
-/// Which blocks are read; shared by both orders, so that both read the same.
+/// The filter of the blocks to read; shared by both orders, so that both read the same.
 #[derive(Default)]
 struct Admitted {
     blocks: usize,

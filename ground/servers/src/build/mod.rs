@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What to build, and how.
+/// The programs to build and their options.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The kind of server.

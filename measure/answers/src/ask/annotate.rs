@@ -26,9 +26,9 @@ pub struct AnnotateQuestion {
     pub wanted: RoutineWanted,
     /// Assembler syntax of the instructions.
     pub syntax: Syntax,
-    /// Where source files are.
+    /// The folders of source files.
     pub sources: SourceOptions,
-    /// How many records to show with their registers: a second walk.
+    /// The number of records to show with their registers, which needs a second walk.
     pub registers: Option<usize>,
 }
 

@@ -59,7 +59,7 @@ pub struct GroupReport {
 /// A line under study, with names.
 #[derive(Clone, Debug, Serialize)]
 pub struct LineReport {
-    /// Which line.
+    /// The line.
     pub line: LineId,
     /// The virtual address of the line's first byte in one of the processes that map it.
     pub address: Option<(Pid, VirtualAddress)>,

@@ -1,4 +1,4 @@
-//! For whom a server misses.
+//! The statements, roles and processes that cause a server's misses.
 
 use super::inquiry::{no_notes, remarks_of_notes, Inquiry, Needs, Scope};
 use crate::capture::{Capture, Walk};

@@ -56,7 +56,7 @@ pub struct SharingAnswer {
     pub one_in: u64,
     /// The lines with most misses: those to show, and up to 300 more to find what they have in common.
     pub studied: Vec<LineReport>,
-    /// How many of `studied` to show.
+    /// The number of lines of `studied` to show.
     pub shown: usize,
     /// Data that the answer lacks, and how to record it.
     pub missing: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where the misses are: samples counted by any columns.
+//! The places of misses: samples counted by any columns.
 
 use super::inquiry::{Inquiry, Needs, Scope};
 use crate::capture::{Capture, Walk};

@@ -73,7 +73,7 @@ impl fmt::Display for OperandField {
 
 /// Names data addresses without knowledge of the server.
 pub trait DataMap {
-    /// What a process has mapped at an address at this point of the walk.
+    /// The mapping of a process at an address at this point of the walk.
     fn data(&mut self, pid: Option<Pid>, address: VirtualAddress) -> DataArea;
     /// The routine, and line if known, of the call that returns to `site`, where a heap block was allocated.
     fn allocation_site(&mut self, pid: Option<Pid>, site: VirtualAddress) -> Arc<str>;

@@ -82,7 +82,7 @@ pub struct Formula {
     steps: Vec<Step>,
 }
 
-/// Why a text is no formula.
+/// The reason why a text is no formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{reason} in \"{text}\"; write NAME=EXPRESSION of addr, phys, line, page, set, pid, cpu, whole numbers, \

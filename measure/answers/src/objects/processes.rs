@@ -1,4 +1,4 @@
-//! Which processes are of the server, and what they are to it.
+//! The processes that belong to the server, and their roles in it.
 
 use hardmeter_samples::model::{Pid, Record};
 use hardmeter_samples::object_notes::TextId;

@@ -103,7 +103,7 @@ struct AccessKey {
 
 /// A line under study.
 pub struct LineDetail {
-    /// Which.
+    /// The line.
     pub line: LineId,
     /// Its counts from the census.
     pub counts: LineCounts,

@@ -65,7 +65,7 @@ pub struct CauseAnswer {
     pub places: Vec<PlaceCountNamed>,
     /// On what.
     pub objects: Vec<NamedCount>,
-    /// In which statements.
+    /// The statements in which the samples were taken.
     pub statements: Vec<(StatementId, u64)>,
     /// Share of this cause in sets that stand out.
     pub in_standing_sets: Option<Share>,

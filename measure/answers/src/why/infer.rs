@@ -81,7 +81,7 @@ pub(super) struct Verdict {
 
 const UNKNOWN: Verdict = Verdict { cause: Cause::Unknown, basis: Basis::Nothing, p: 1.0 };
 
-/// Which set a line of the log belongs to.
+/// The set to which a line of the log belongs.
 pub(super) fn set_of(geometry: LevelGeometry, indexed_by: Option<u64>) -> Option<u32> {
     Some(geometry.set_of(indexed_by?))
 }
@@ -199,7 +199,7 @@ fn cold_by_burst(log: &MissLog, miss: &Miss, period: f64) -> Verdict {
     }
 }
 
-/// How often lines were sampled again within C / 2 ticks.
+/// The number of times that lines were sampled again within C / 2 ticks.
 struct Returns {
     period: f64,
     /// Inverse probability that a further miss within R misses is sampled: R / k; infinite if samples are too far

@@ -6,7 +6,7 @@ use hardmeter_samples::model::{
 };
 use serde::Serialize;
 
-/// Why a line was missing.
+/// The reason why a line was missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -75,7 +75,7 @@ impl Cause {
     }
 }
 
-/// What an event samples.
+/// The quantity that an event samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {

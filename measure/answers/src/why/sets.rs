@@ -89,7 +89,7 @@ pub struct SetMap {
     pub standing_out: Vec<StandingSet>,
 }
 
-/// Why there is no map.
+/// The reason why there is no map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetsUnknown {

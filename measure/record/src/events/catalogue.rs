@@ -18,7 +18,7 @@ pub struct CatalogueEntry {
     pub question: &'static str,
     /// How this machine's hardware measures it, if it does.
     pub hardware: Option<HardwareAnswer>,
-    /// Why the hardware does not.
+    /// The reason why the hardware does not.
     pub refusal: Option<String>,
     /// Whether the software PMU does it.
     pub simulated: bool,
@@ -35,7 +35,7 @@ pub struct HardwareAnswer {
     pub data_address: bool,
     /// The precision that was granted, 0 to 3.
     pub precise_ip: u8,
-    /// What it does not count.
+    /// The accesses that it does not count.
     pub caveat: &'static str,
     /// Concessions because of missing rights.
     pub concessions: Vec<Concession>,

@@ -62,7 +62,7 @@ pub enum EventSyntaxError {
         term: &'static str,
         /// The rejected text.
         value: String,
-        /// What was expected.
+        /// The expected form.
         wanted: &'static str,
     },
     /// Unknown modifiers after an event.

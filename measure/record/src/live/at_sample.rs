@@ -28,10 +28,10 @@ use std::thread::JoinHandle;
 
 /// The lowest of the real-time priorities: before all ordinary processes.
 const PRIORITY: i32 = 1;
-/// How many readings wait at most: of some seconds, on a CPU.
+/// The maximum number of waiting readings: some seconds of one CPU.
 const MOST: usize = 100_000;
 
-/// What was read at one sample.
+/// The values read at one sample.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) cpu: u32,
@@ -39,7 +39,7 @@ pub(super) struct Reading {
     pub(super) executed: Executed,
 }
 
-/// What all readers share.
+/// The state shared by all readers.
 #[derive(Default)]
 struct Shared {
     rules: RwLock<Option<Arc<StatementRules>>>,
@@ -91,12 +91,12 @@ impl Readers {
         Ok(readers)
     }
 
-    /// What to read from now on.
+    /// Sets what is read from now on.
     pub(super) fn set_rules(&self, rules: Option<StatementRules>) {
         *write(&self.shared.rules) = rules.map(Arc::new);
     }
 
-    /// Whom to read from now on.
+    /// Sets the processes that are read from now on.
     pub(super) fn set_target(&self, target: impl Iterator<Item = Pid>) {
         let target: HashSet<Pid> = target.collect();
         if *read(&self.shared.target) != target {
@@ -104,12 +104,12 @@ impl Readers {
         }
     }
 
-    /// What was read since the last call.
+    /// Returns the values read since the last call.
     pub(super) fn take(&self) -> Vec<Reading> {
         std::mem::take(&mut *self.shared.readings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often a process could not be read.
+    /// The number of times that a process could not be read.
     pub(super) fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Nanoseconds between two samples of the self-test.
 const TEST_PERIOD: u64 = 100_000;
-/// How long the skid is looked at.
+/// The duration of the measurement of the skid.
 const SKID_TIME: Duration = Duration::from_millis(200);
 /// Beyond every second-level cache: each load waits.
 const SKID_BYTES: usize = 24 << 20;
@@ -36,14 +36,14 @@ const LEAST_COST: f64 = 3_000.0;
 /// Bounds of the period, in nanoseconds.
 const PERIODS: (u64, u64) = (1_000_000, 20_000_000);
 
-/// What the self-test found.
+/// The results of the self-test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calibration {
     /// Where samples land.
     pub landing: Landing,
     /// Samples by their distance from the load, nearest first.
     pub skid: Vec<SkidCount>,
-    /// What a sample costs whom it interrupts, in nanoseconds.
+    /// The time that a sample costs the interrupted process, in nanoseconds.
     pub sample_cost_ns: u64,
     /// The period that keeps within the budget, in nanoseconds.
     pub period_ns: u64,
@@ -60,7 +60,7 @@ impl Calibration {
     }
 }
 
-/// Why loads cannot be sampled here.
+/// The reason why loads cannot be sampled here.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// Another processor.
@@ -86,7 +86,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// What mends it.
+    /// The remedy for the user.
     pub fn remedy(&self) -> String {
         match self {
             LiveError::Architecture | LiveError::Skid { .. } => {
@@ -140,7 +140,7 @@ fn attribute(period: u64, kernel: attributes::KernelFeatures, with_readers: bool
     attr
 }
 
-/// Where samples of a loop land that waits for one load.
+/// Measures the position of samples in a loop that waits for one load.
 fn skid(event: &OwnedFd) -> Result<(Landing, Vec<SkidCount>), LiveError> {
     let broken = LiveError::Ring;
     let mut ring = Ring::map(event.as_fd(), 1 << 19).map_err(|error| broken(error.to_string()))?;

@@ -29,7 +29,7 @@ use std::collections::HashSet;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// What ran before a sample.
+/// The instruction that ran before a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// A load at this address of its process, with the address that it loaded from.
@@ -58,7 +58,7 @@ pub trait LoadFinder {
     fn observe(&mut self, record: &Record<'_>);
     /// Opens the files of all code that is mapped: rights are given up afterwards.
     fn open_images(&mut self);
-    /// What a user-mode sample waited for.
+    /// Finds the load that a user-mode sample waited for.
     fn find(&mut self, pid: Pid, ip: VirtualAddress, registers: &Registers<'_>, landing: Landing) -> Finding;
 }
 

@@ -81,7 +81,7 @@ impl StatementRules {
     }
 }
 
-/// What a process executes.
+/// The statement that a process executes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Executed {
     /// The statement as the client sent it; empty if there was none yet.

@@ -64,7 +64,7 @@ impl Waits {
         }
     }
 
-    /// What was found, of the processes that were looked at more than once.
+    /// The time of each process that was examined more than once.
     pub(super) fn times(&self) -> Vec<ProcessTime> {
         let of = |(pid, watched): (&Pid, &Watched)| {
             let wall = watched.until.duration_since(watched.since).as_nanos() as u64;

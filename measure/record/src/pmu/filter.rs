@@ -9,7 +9,7 @@ use hardmeter_samples::model::{CpuMode, DataSource, MemoryLevel, MemoryOperation
 use hardmeter_samples::perf_data::abi::sample_type;
 use hardmeter_samples::perf_data::abi::PerfEventAttr;
 
-/// Which samples to keep.
+/// The filter of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleFilter {
     /// Data accesses that L1 did not serve.

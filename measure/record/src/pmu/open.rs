@@ -17,7 +17,7 @@ use hardmeter_samples::perf_data::abi::{attr_flag, PerfEventAttr};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Why an event could not be opened.
+/// The reason why an event could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open event {event}: {reason}")]
 pub struct OpenError {

@@ -7,7 +7,7 @@ use hardmeter_samples::perf_data::abi::PerfEventAttr;
 use libloading::Library;
 use std::ffi::{c_char, c_int, CStr, CString};
 
-/// Why libpfm4 returned no encoding.
+/// The reason why libpfm4 returned no encoding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PfmError {
     /// The library is not there.

@@ -25,7 +25,7 @@ pub struct PlannedEvent {
     pub candidates: Vec<Encoding>,
     /// The sampling rate.
     pub rate: Rate,
-    /// Which modes to look at.
+    /// The modes to count.
     pub modes: Modes,
 }
 
@@ -34,7 +34,7 @@ pub struct PlannedEvent {
 pub struct SamplingPlan {
     /// The target.
     pub attachment: Attachment,
-    /// Which events.
+    /// The events.
     pub events: Vec<PlannedEvent>,
     /// Record call chains.
     pub callchains: bool,

@@ -32,7 +32,7 @@ pub enum SourceChoice {
 pub struct Chosen {
     /// The source.
     pub source: EventSource,
-    /// Why this source was chosen, in a few words.
+    /// The reason why this source was chosen, in a few words.
     pub reason: String,
     /// Events for the kernel; empty for simulation.
     pub events: Vec<PlannedEvent>,

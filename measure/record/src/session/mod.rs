@@ -53,7 +53,7 @@ use std::time::Duration;
 /// The user's request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which events.
+    /// The events.
     pub events: Vec<EventRequest>,
     /// The rate of events that do not specify one.
     pub rate: Option<Rate>,
@@ -92,7 +92,7 @@ pub struct Request {
 /// How the kernel's sources determine the statement that a server's process executes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatementChoice {
-    /// Not at all.
+    /// Statements are not recorded.
     #[default]
     None,
     /// Source `live` reads the process's memory at each sample; other sources do not support it.
@@ -101,7 +101,7 @@ pub enum StatementChoice {
     Probes,
 }
 
-/// Why a recording could not be made.
+/// The reason why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// An event's name.

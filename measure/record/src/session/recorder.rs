@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Why a recording failed.
+/// The reason why a recording failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// The command.
@@ -53,7 +53,7 @@ pub struct Recorded {
     pub events: Vec<String>,
     /// Totals of each event.
     pub counts: Vec<EventCount>,
-    /// Why it ended.
+    /// The reason why it ended.
     pub ending: Ending,
     /// Whether all profiled processes had ended while the command still ran, as after a crash of the server.
     pub target_ended_early: bool,

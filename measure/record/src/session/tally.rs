@@ -14,7 +14,7 @@ pub struct Tally {
     pub lost_records: u64,
     /// Samples that the kernel could not even begin to write.
     pub lost_samples: u64,
-    /// How often the kernel throttled an event because of too many interrupts.
+    /// The number of times that the kernel throttled an event because of too many interrupts.
     pub throttled: u64,
     /// Processes that had a sample.
     pub processes: std::collections::BTreeSet<i32>,

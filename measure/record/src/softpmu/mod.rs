@@ -117,7 +117,7 @@ pub enum SoftPmuError {
     Program {
         /// The program.
         program: String,
-        /// Why not, and what to do.
+        /// The reason and the remedy.
         reason: String,
     },
 }

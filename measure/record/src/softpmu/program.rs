@@ -30,7 +30,7 @@ pub(super) fn check_program(program: &str) -> Result<(), String> {
     }
 }
 
-/// Why a file cannot be executed on the software PMU.
+/// The reason why a file cannot be executed on the software PMU.
 fn check_file(path: &Path) -> Result<(), String> {
     const ELF_CLASS_32: u8 = 1;
     const MACHINE_X86_64: u16 = 62;

@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Why statements cannot be recorded.
+/// The reason why statements cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum UsdtError {
     /// No server process runs yet.
@@ -74,11 +74,11 @@ pub struct ProbeEvent {
     pub name: String,
     /// Its encoding for the kernel.
     pub encoding: Encoding,
-    /// How its samples contain the text.
+    /// The fields of its samples that contain the text.
     fields: Fields,
 }
 
-/// How a sample contains the text.
+/// The way a sample contains the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
     /// The text itself, in the raw field.

@@ -24,7 +24,7 @@ pub struct SourceFrame {
 /// The line table of one image.
 pub(crate) struct LineTable(addr2line::Loader);
 
-/// Why there are no lines.
+/// The reason why there are no lines.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineError {
     #[error("{0}")]

@@ -30,7 +30,7 @@ impl fmt::Display for ImageAddress {
     }
 }
 
-/// Why an image cannot be used.
+/// The reason why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
     #[error("cannot be read: {0}")]

@@ -10,7 +10,7 @@ use iced_x86::{
     Instruction, InstructionInfoFactory, InstructionInfoOptions, OpAccess, Register as Name, UsedMemory,
 };
 
-/// Why the address of a load cannot be computed.
+/// The reason why the address of a load cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAddress {
     /// A register of its address was overwritten, and no copy of it is left.
@@ -21,7 +21,7 @@ pub enum NoAddress {
     Several,
 }
 
-/// Why it is not known whether a load was waited for.
+/// The reason why it is not known whether a load was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBlame {
     /// The code is not available: generated at run time, or in an unreadable file.

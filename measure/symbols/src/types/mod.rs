@@ -105,7 +105,7 @@ impl fmt::Display for DataField {
     }
 }
 
-/// Why there is no field.
+/// The reason why there is no field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum NoField {
     /// Nothing is mapped there, or no file.

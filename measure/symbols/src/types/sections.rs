@@ -14,7 +14,7 @@ pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 /// Maximum size of a decompressed section: a compressed section may claim any size.
 const SECTION_LIMIT: u64 = 8 << 30;
 
-/// Why debug information cannot be used.
+/// The reason why debug information cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DebugError {
     #[error("cannot be read: {0}")]

@@ -10,7 +10,7 @@ use hardmeter_answers::{AccessReport, CodeName, FightReport, GroupReport, LineRe
 use hardmeter_answers::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
 
-/// How much of each studied line to show.
+/// The amount of detail per studied line.
 #[derive(Clone, Copy, Debug)]
 pub struct SharingDetail {
     /// Lines shown access by access.

@@ -76,7 +76,7 @@ pub(super) fn standing(set: &StandingSet, ways: u32) -> String {
     )
 }
 
-/// Why the map of sets is missing, and the remedy.
+/// The reason why the map of sets is missing, and the remedy.
 pub(super) fn sets_unknown(reason: SetsUnknown, level: Option<CacheLevel>) -> String {
     let level = level.map_or("the cache", CacheLevel::name);
     match reason {
@@ -132,7 +132,7 @@ pub(super) fn missing(missing: Missing) -> String {
     }
 }
 
-/// How the inference did.
+/// The inference's score, as a sentence.
 pub(super) fn score(score: &Score) -> String {
     let (decided, right) = (score.decided(), score.agreement());
     let head = format!("inferred against exact (n = {})", grouped(score.total()));
@@ -150,7 +150,7 @@ pub(super) fn score(score: &Score) -> String {
     )
 }
 
-/// Where the geometry is known from.
+/// The source of the geometry, as text.
 pub(super) fn origin(hierarchy: Option<&Hierarchy>) -> String {
     hierarchy.map_or_else(|| "unknown".into(), |hierarchy| hierarchy.origin.clone())
 }

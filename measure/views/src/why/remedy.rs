@@ -3,7 +3,7 @@
 use hardmeter_answers::why::{Cause, CauseAnswer, EventAnswer, EventKind, LevelGeometry, SetMap};
 use hardmeter_samples::model::ByteCount;
 
-/// What helps against a cause of this event's misses.
+/// The remedy for a cause of this event's misses.
 pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Option<LevelGeometry>) -> String {
     let known = cause.places.first().filter(|place| !place.routine.starts_with("[unknown"));
     let place = known.map_or_else(String::new, |place| format!(" in {}", place.routine));
@@ -42,7 +42,7 @@ pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Opti
     }
 }
 
-/// What helps against translations that miss.
+/// The remedy for translation misses.
 pub(super) fn of_tlb() -> &'static str {
     "huge pages: one entry of 2 MB stands for 512 of 4 KB (for a server's shared memory its huge_pages option, for a heap \
      madvise(MADV_HUGEPAGE) or glibc.malloc.hugetlb=1); or visit data in the order of its pages"
@@ -71,7 +71,7 @@ fn conflict(map: Option<&SetMap>, geometry: Option<LevelGeometry>) -> String {
     text
 }
 
-/// What all distances between the lines of the busiest set have in common.
+/// The common divisor of all distances between the lines of the busiest set.
 fn distance(map: &SetMap) -> Option<ByteCount> {
     let lines = &map.standing_out.first()?.lines;
     let first = lines.first()?.address.0;

@@ -24,7 +24,7 @@ const LINES_LISTED: usize = 10;
 const BAR: usize = 40;
 
 impl WhyReport {
-    /// What was found, in sentences.
+    /// The results in sentences.
     pub fn sentences(&self) -> Vec<String> {
         sentences::of(self)
     }
@@ -171,7 +171,7 @@ impl WhyReport {
     }
 }
 
-/// Where an event without causes happened, and on what, side by side.
+/// A table of the places and the objects of an event without causes, side by side.
 fn places_and_objects(answer: &EventAnswer) -> TextTable {
     let share = || Column::right(format!("of {}", grouped(answer.misses)));
     let text = |title: &str| Column::left(title).cut(Cut::KeepDifference).at_least(24);

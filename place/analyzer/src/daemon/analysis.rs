@@ -1,4 +1,4 @@
-//! One look after the other: what the daemon knows, and what it does with it.
+//! One round of the daemon: reads all applications, decides, and writes the decisions.
 
 use super::deciding::{unnamed, Deciding};
 use super::journal::Journal;
@@ -15,19 +15,19 @@ use crate::trace::Section;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What the daemon knows.
+/// The daemon's state.
 pub(super) struct Analysis {
     folder: Folder,
     machine: Machine,
     policy: Box<dyn Policy>,
     scores: Scores,
     workload: Workload,
-    /// What the policy wants; what is in force is the guard's.
+    /// The plan of the policy; the guard decides which plan is in force.
     wanted: Plan,
     guard: Guard,
     deciding: Deciding,
     classes: BTreeMap<KindRef, Class>,
-    /// The policy's remarks of the last time, without their digits.
+    /// The policy's warnings of the last round, without their digits.
     remarks: BTreeSet<String>,
     rings: Rings,
     tracing: Option<Tracing>,
@@ -35,9 +35,9 @@ pub(super) struct Analysis {
     journal: Journal,
     applications: Vec<state::Application>,
     interval: Option<Duration>,
-    /// Since when each application lets itself be placed.
+    /// The time since which each application has allowed placement.
     willing: BTreeMap<AppId, u64>,
-    /// As the segments have it now, and how often that changed.
+    /// The value in the segments, and the number of its changes.
     placement_on: bool,
     epoch: u64,
 }
@@ -77,7 +77,7 @@ impl Analysis {
         }
     }
 
-    /// The analyzer lives.
+    /// Writes the heartbeat.
     pub fn beat(&mut self, now_ns: u64) {
         for application in self.folder.applications() {
             application.beat(now_ns);
@@ -96,32 +96,32 @@ impl Analysis {
         self.willing = willing;
     }
 
-    /// What the most impatient application wishes.
+    /// The shortest interval requested by an application.
     pub fn wished_interval(&mut self) -> Option<Duration> {
         let wishes = self.folder.applications().map(|application| application.interval_ms());
         wishes.filter(|&wish| wish != 0).min().map(|wish| Duration::from_millis(wish.into()))
     }
 
-    /// When the guard wants to be asked.
+    /// The time at which the guard must run next.
     pub fn guard_due(&self) -> u64 {
         self.guard.due_ns()
     }
 
-    /// The guard's time has come.
+    /// Runs the guard.
     pub fn guard(&mut self, now_ns: u64) {
         self.ask_who_is_willing(now_ns);
         let snapshots = self.snapshots(now_ns);
         let before = self.guard.plan().clone();
         let counts = Counts::of(&snapshots, &self.willing, now_ns).with_waits(waits::read(&mut self.folder));
         self.guard.step(now_ns, &counts);
-        // A rule on or off is a plan of its own: its epoch begins now, not at the next look.
+        // Switching a rule starts a new epoch at once, not at the next round.
         if *self.guard.plan() != before {
             self.write_decisions(&snapshots);
         }
         self.obey_guard();
     }
 
-    /// The probe's thread found something out.
+    /// Takes a result of the probe's thread.
     pub fn probe_news(&mut self, news: probing::News) {
         for line in news.lines {
             self.journal.say(line);
@@ -142,7 +142,7 @@ impl Analysis {
             .collect();
     }
 
-    /// Looks at everything, decides, and writes it down.
+    /// Reads all applications, decides, and writes the decisions.
     pub fn look(&mut self, now_ns: u64) {
         self.look_at_machine();
         for change in self.folder.scan(now_ns) {
@@ -171,7 +171,7 @@ impl Analysis {
         }
     }
 
-    /// Lets all applications go, and says what was known last.
+    /// Releases all applications and returns the last state.
     pub fn finish(mut self) -> State {
         self.placement_on = false;
         for application in self.folder.applications() {
@@ -181,7 +181,7 @@ impl Analysis {
             self.journal.say(format!("the trace is not complete: {error}"));
         }
         self.journal.say("analyzer ends: placement is off, and applications go on without it");
-        // As of long ago: whoever reads it knows at once that nobody writes any more.
+        // An old time stamp, so that readers see at once that the state is no longer updated.
         let _ = self.state(0).write(self.folder.path());
         self.state(crate::segment::monotonic_ns())
     }
@@ -283,7 +283,7 @@ impl Analysis {
         self.obey_guard();
     }
 
-    /// Remarks that were not there before; one whose numbers alone changed was.
+    /// Reports new warnings; a warning whose numbers alone changed is not new.
     fn tell_remarks(&mut self) {
         let words = |remark: &str| remark.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
         for remark in &self.wanted.remarks {
@@ -388,7 +388,7 @@ impl Analysis {
     }
 }
 
-/// Of one L2 cache; virtual machines may say nothing, and then it is that of most servers of today.
+/// The size of one L2 cache; if a virtual machine does not report it, the size in most servers of today.
 fn l2_bytes(machine: &Machine) -> u64 {
     if machine.l2_bytes == 0 {
         2 << 20

@@ -1,10 +1,11 @@
-//! The log: a line with its time on standard error for every change and every trouble, and the latest of them for the state file.
+//! The log: a line with its time on standard error for every change and every problem; the latest lines are also in
+//! the state file.
 
 use crate::state::Event;
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 
-/// Lines kept for the state file.
+/// The number of lines kept for the state file.
 const KEPT: usize = 50;
 /// A lasting problem is reported again after this time.
 const AGAIN_NS: u64 = 60_000_000_000;
@@ -19,10 +20,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Something changed.
+    /// Logs a change.
     pub fn say(&mut self, text: impl Into<String>) {
         let event = Event { time: now(), text: text.into() };
-        // Standard error is closed: the work goes on.
+        // Standard error is closed: continue without it.
         let _ = writeln!(std::io::stderr(), "{} {}", event.time, event.text);
         if self.latest.len() == KEPT {
             self.latest.pop_front();

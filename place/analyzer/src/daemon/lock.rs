@@ -1,4 +1,4 @@
-//! One analyzer a folder: `analyzer.lock`, locked as long as it lives, with its process id in it for people.
+//! One analyzer per folder: `analyzer.lock` is locked while it runs and contains its process id for users.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) enum LockError {
     /// Another analyzer has it.
     Taken(Option<u32>),
-    /// The file cannot be used.
+    /// The file cannot be opened or locked.
     Io(std::io::Error),
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes it, or says who has it.
+    /// Takes the lock, or returns the process that has it.
     pub fn take(folder: &Path) -> Result<Lock, LockError> {
         let mut file = open(&folder.join("analyzer.lock")).map_err(LockError::Io)?;
         // SAFETY: our own descriptor.
@@ -48,7 +48,8 @@ fn open(path: &Path) -> std::io::Result<File> {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
     };
-    // First as if it were there: O_CREAT on another user's file in a folder like /tmp is forbidden even to root (protected_regular).
+    // First without O_CREAT: on another user's file in a folder like /tmp it is forbidden even to root
+    // (protected_regular).
     match options(false) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => options(true).or_else(|error| {
             if error.kind() == std::io::ErrorKind::AlreadyExists {

@@ -1,4 +1,4 @@
-//! The daemon: looks at all applications again and again, decides, writes what it decided, and lives visibly.
+//! The daemon: reads all applications periodically, decides, writes the decisions, and writes a heartbeat.
 //!
 //! ```text
 //!   every 250 ms   heartbeat into every segment
@@ -33,7 +33,7 @@ use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::time::Duration;
 use tracing::Tracing;
 
-/// A third of the servers' limit for a missing heartbeat would do; a sixth suits a busy machine.
+/// A third of the servers' limit for a missing heartbeat would suffice; a sixth allows for a busy machine.
 const BEAT_NS: u64 = 250_000_000;
 /// The limits of what applications may request.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -47,23 +47,23 @@ pub struct Options {
     pub directory: PathBuf,
     /// A name of [`policy::NAMES`].
     pub policy: String,
-    /// How often it looks; `None`: as the applications want it, a second if they do not care.
+    /// The interval between rounds; `None`: as requested by the applications, one second without a request.
     pub interval: Option<Duration>,
     /// Ends after this time.
     pub limit: Option<Duration>,
-    /// Placement goes on and off to see whether it helps.
+    /// Whether placement is switched on and off to measure its effect.
     pub guard: bool,
     /// The occupancy probe's sets are found and published.
     pub probe: bool,
-    /// Every section goes into this file.
+    /// A file to which every section is written.
     pub trace: Option<PathBuf>,
-    /// How long the segment of a dead application stays.
+    /// How long the segment of a dead application is kept.
     pub grace: Duration,
-    /// Of the guard's coin, and of the probe's search.
+    /// The seed of the guard's random choices and of the probe's search.
     pub seed: u64,
 }
 
-/// Why it cannot work.
+/// The reason why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// Another one does.
@@ -71,10 +71,10 @@ pub enum DaemonError {
     Taken {
         /// The folder.
         directory: PathBuf,
-        /// Who has it.
+        /// The process that has the lock.
         pid: Option<u32>,
     },
-    /// The folder cannot be used.
+    /// The folder cannot be opened or created.
     #[error("the segments' folder {}: {error}", directory.display())]
     Folder {
         /// Which.
@@ -85,10 +85,10 @@ pub enum DaemonError {
     /// No processors.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// No such policy.
+    /// There is no policy with this name.
     #[error("there is no policy {0}")]
     Policy(String),
-    /// The trace cannot be written.
+    /// The trace file cannot be written.
     #[error("the trace {}: {error}", path.display())]
     Trace {
         /// Which file.
@@ -113,7 +113,7 @@ impl DaemonError {
     }
 }
 
-/// Tells the daemon, and its thread, to end.
+/// A request to the daemon and its thread to end.
 #[derive(Debug, Default)]
 pub struct Stop {
     told: Mutex<bool>,
@@ -179,7 +179,8 @@ pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
     });
     let mut analysis = Analysis::new(options, policy, machine, folder, tracing, journal);
     work(&mut analysis, options, &found, stop);
-    // The thread sees it within a look, or at the end of its search for sets: not waited for, since it owns nothing.
+    // The thread ends after a measurement, or at the end of its search for sets. It is not joined, because it owns
+    // no resources.
     drop(probing);
     Ok(analysis.finish())
 }
@@ -191,7 +192,7 @@ fn work(analysis: &mut Analysis, options: &Options, found: &mpsc::Receiver<probi
     while !stop.is_set() {
         let now = monotonic_ns();
         if now >= end {
-            // What happened since the last look, too.
+            // Includes the changes since the last round.
             analysis.look(now);
             return;
         }
@@ -214,7 +215,7 @@ fn work(analysis: &mut Analysis, options: &Options, found: &mpsc::Receiver<probi
     }
 }
 
-/// As given; else the shortest interval that an application requests.
+/// The given interval, else the shortest interval that an application requests.
 fn interval(told: Option<Duration>, wished: Option<Duration>) -> Duration {
     told.or(wished).unwrap_or(INTERVAL).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }

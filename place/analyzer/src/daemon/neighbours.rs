@@ -1,25 +1,27 @@
-//! Other work in the caches of our processors. A virtual machine's kernel sees cores and caches that the host may map
-//! anew each second: two of its processors on one core, another guest beside them. Then two queues share one L2, and nothing that
-//! placement keeps apart stays apart. So two processors that should each have an L2 of their own are looked at, again and again: one
-//! waits, and counts what is gone, while our thread on the other rests and while it streams.
+//! Detects other work in the caches of the processors. The cores and caches of a virtual machine may be mapped
+//! differently by the host each second: two of its processors on one core, another guest beside them. Then two
+//! queues share one L2, and nothing that placement keeps apart stays apart. So pairs of processors that should have
+//! separate L2 caches are measured periodically: one waits and counts evicted lines, first while the thread on the
+//! other rests, then while it streams.
 
 use crate::machine;
 use crate::model::{CpuSet, Machine, Moments};
 use crate::state::Neighbours;
 use std::collections::VecDeque;
 
-/// Looks of each kind; at 0.3 ms a piece, about 10 ms of two processors.
+/// The number of measurements of each kind; at 0.3 ms each they take about 10 ms of two processors.
 const LOOKS: u32 = 16;
 const LOOKS_MAX: usize = 32;
-/// Fewer were left by context switches, or beside a stream that took place: nothing is known.
+/// If context switches, or streams that did not run, leave fewer measurements, there is no result.
 const FEWEST: u32 = 6;
 /// Results cover this number of latest checks.
 const KEPT: usize = 60;
-/// Of the lines that are left while the other rests, the share that goes while it streams: more, and they share a cache. A stream through
-/// 4 MB replaced 55 to 95 % of it in 200 us where they did, on an EPYC, and nothing where they did not.
+/// The share of evicted lines, of those left while the other processor rests, above which two processors share a
+/// cache. A stream through 4 MB replaced 55 to 95 % of it in 200 us where they did, on an EPYC, and nothing where
+/// they did not.
 const SHARED: f64 = 0.3;
 
-/// As in libsplit/src/probe_discover.h.
+/// The layout of libsplit/src/probe_discover.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looks {
@@ -57,7 +59,8 @@ enum Verdict {
 #[derive(Debug)]
 pub(super) struct Watch {
     machine: Machine,
-    /// Of the pairs; counts up, so that each processor has its turn, and its partner is another one each round.
+    /// The number of the pair; it counts up, so that each processor is measured in turn, with another partner in
+    /// each round.
     turn: usize,
     latest: VecDeque<(Verdict, f64)>,
 }
@@ -67,7 +70,7 @@ impl Watch {
         Watch { machine, turn: 0, latest: VecDeque::new() }
     }
 
-    /// Checks the next pair; without one, or without a result, the state stays as it was.
+    /// Measures the next pair; without a pair or a result the state is unchanged.
     pub fn look(&mut self, probe: *const Opened) {
         self.follow(&machine::allowed());
         let Some((cpu, other)) = pair(&self.machine, self.turn) else { return };
@@ -86,7 +89,7 @@ impl Watch {
         self.latest.push_back((verdict(&resting, &streaming), resting.mean));
     }
 
-    /// Processors come and go, and cpusets change.
+    /// Reads the processors again, because processors come and go and cpusets change.
     fn follow(&mut self, allowed: &CpuSet) {
         if allowed.0.iter().eq(self.machine.cpus.iter().map(|cpu| &cpu.id)) {
             return;
@@ -96,7 +99,7 @@ impl Watch {
         }
     }
 
-    /// What the latest looks saw.
+    /// The result of the latest measurements.
     pub fn told(&self) -> Neighbours {
         let count =
             |wanted: Verdict| self.latest.iter().filter(|(verdict, _)| *verdict == wanted).count() as u32;
@@ -110,7 +113,7 @@ impl Watch {
     }
 }
 
-/// One processor after the other; beside it one with another L2, the next of them in each round.
+/// Each processor in turn, with the next processor of another L2 in each round.
 fn pair(machine: &Machine, turn: usize) -> Option<(u32, u32)> {
     let cpus = &machine.cpus;
     let looked_at = cpus.get(turn % cpus.len().max(1))?;
@@ -125,7 +128,7 @@ fn moments(shares: &[f32], count: u32) -> Moments {
     moments
 }
 
-/// Only what both 95 % intervals agree on. Where other guests displace everything, nothing else can be seen.
+/// Returns a result only if both 95 % intervals agree. Where other guests evict all lines, nothing can be detected.
 fn verdict(resting: &Moments, streaming: &Moments) -> Verdict {
     let (Some(resting), Some(streaming)) = (resting.estimate(), streaming.estimate()) else {
         return Verdict::Unclear;
@@ -151,16 +154,16 @@ mod tests {
         verdict(&moments(resting, resting.len() as u32), &moments(streaming, streaming.len() as u32))
     }
 
-    /// Nothing goes at rest, 80 % beside a stream: one cache. 10 % both times: two. All both times: undecided.
+    /// No evictions at rest, 80 % beside a stream: one cache. 10 % both times: two. All both times: undecided.
     #[test]
     fn a_stream_next_door_is_seen_through_a_shared_cache_only() {
         assert_eq!(verdict_of(&[0.0; 16], &[0.8; 16]), Verdict::Together);
         assert_eq!(verdict_of(&[0.1; 16], &[0.1; 16]), Verdict::Apart);
         assert_eq!(verdict_of(&[1.0; 16], &[1.0; 16]), Verdict::Unclear);
-        // Half of the looks all, half of them nothing, both times: 0.5 +- 0.25 is not told from 0.35.
+        // Half of the measurements all, half of them none, both times: 0.5 +- 0.25 does not differ from 0.35.
         let noise: Vec<f32> = (0..16).map(|turn| (turn % 2) as f32).collect();
         assert_eq!(verdict_of(&noise, &noise), Verdict::Unclear);
-        // Strangers take half; of what they leave a stream takes 60 %.
+        // Other guests evict half; of the rest a stream evicts 60 %.
         assert_eq!(verdict_of(&[0.5; 16], &[0.8; 16]), Verdict::Together);
         // And 20 %: less than any stream would.
         assert_eq!(verdict_of(&[0.5; 16], &[0.6; 16]), Verdict::Apart);
@@ -172,7 +175,8 @@ mod tests {
         Machine { source: String::new(), cpus, l2_bytes: 0, l3_bytes: 0 }
     }
 
-    /// Two threads of each of three cores: each processor in turn, its partner another one in the next round, never its sibling.
+    /// Two threads of each of three cores: each processor is measured in turn with another partner in the next
+    /// round, never its sibling.
     #[test]
     fn processors_are_paired_with_such_of_another_cache() {
         let six = machine(&[(0, 0), (1, 0), (2, 1), (3, 1), (8, 2), (9, 2)]);

@@ -1,6 +1,6 @@
-//! The probe's sets: found and published at start, looked at every minute, found anew if they are none any more; and by them, who else
-//! works in our caches. On a thread of its own, since finding them takes seconds in which heartbeats must go on; and rarely, since those
-//! are seconds of a processor.
+//! The probe's sets: found and published at start, checked every minute, and found again when they are spoilt. They
+//! also show other work in the caches. The search has a thread of its own, because it takes seconds during which
+//! heartbeats must continue, and it is rare, because these are seconds of a processor.
 
 use super::neighbours::{self, Opened};
 use super::Stop;
@@ -12,24 +12,27 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// At the neighbours: 0.05 % of two processors, and what lies in their L2.
+/// The interval between measurements of the neighbours, which cost 0.05 % of two processors and the lines in their
+/// L2.
 const NEIGHBOURS_EVERY: Duration = Duration::from_secs(20);
-/// Fewer full sets than this share: what the probe says is another thing than its calibration.
+/// If fewer than this share of the sets is full, the probe no longer measures what was calibrated.
 const SPOILT_BELOW: f64 = 0.75;
-/// Looks in a row with which sets are called spoilt: one may be disturbed by what else runs.
+/// The number of consecutive measurements after which sets count as spoilt: a single one may be disturbed by other
+/// work.
 const LOOKS: u32 = 3;
-/// A search is followed by this multiple of its own length without another: searches take at most half a percent of one processor, even
-/// where a kernel that moves pages, or a busy neighbour, spoils sets every minute.
+/// After a search, none begins for this multiple of its duration. So searches take at most half a percent of one
+/// processor, even where a kernel that moves pages, or a busy neighbour, spoils sets every minute.
 const REST: u32 = 200;
-/// 0: as many as the library thinks best.
+/// 0: the number chosen by the library.
 const COLOURS: u32 = 0;
 const SECONDS: u32 = 10;
 const POINTS: usize = 8;
 const FULL_SETS: &str = "full sets";
-/// What others displace is taken off what sections do: found out by waiting so long and doing nothing, so often. 40 ms of each look.
+/// The background displacement is subtracted from that of sections. It is measured by this many waits without work,
+/// 40 ms per round.
 const IDLE_SHOTS: u32 = 128;
 const IDLE_NANOSECONDS: [u32; 2] = [20_000, 200_000];
-/// Fewer shots than this on each side were left by context switches: nothing is known.
+/// If context switches leave fewer shots than this on each side, there is no result.
 const IDLE_FEWEST: u32 = 32;
 
 #[repr(C)]
@@ -62,7 +65,7 @@ struct Summary {
     point: [Point; POINTS],
 }
 
-/// Shots that waited and did nothing else: see probe.c.
+/// The sums of shots that only waited: see probe.c.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Idle {
@@ -85,7 +88,7 @@ extern "C" {
     fn split_probe_summarize(directory: *const libc::c_char, summary: *mut Summary) -> libc::c_int;
 }
 
-/// What came of it: for the state, and lines for the log if something changed.
+/// The result: for the state, and lines for the log if something changed.
 #[derive(Debug)]
 pub(super) struct News {
     pub probe: Probe,
@@ -123,8 +126,8 @@ fn rested(begun: Instant, ended: Instant) -> Instant {
     ended + (ended - begun) * REST
 }
 
-/// Looks every minute, at the neighbours more often; returns when the sets are spoilt and others may be looked for, or the daemon stops.
-/// Sets that one look calls spoilt may be good at the next: on a busy machine the look itself is disturbed.
+/// Checks the sets every minute and the neighbours more often; returns when the sets are spoilt and a search is
+/// allowed, or when the daemon stops. One check may be wrong, because it is disturbed itself on a busy machine.
 fn watch(
     directory: &CStr,
     mut probe: Probe,
@@ -149,7 +152,7 @@ fn watch(
             probe.verified = Some(best);
             let spoilt = best < SPOILT_BELOW;
             let left = rested.saturating_duration_since(Instant::now());
-            // Once a spell, and when it ends in a search.
+            // Reported once per period, and when it ends in a search.
             if spoilt && (left.is_zero() || !was_spoilt) {
                 lines.push(spoilt_line(best, left));
             }
@@ -162,7 +165,8 @@ fn watch(
     }
 }
 
-/// Who else works here: into the state, and a line when two processors are first seen on one core, or again after a window without.
+/// Puts other work in the caches into the state; logs when two processors are first found on one core, or again
+/// after an interval without.
 fn look_at(neighbours: &mut neighbours::Watch, directory: &CStr, probe: &mut Probe) -> Option<String> {
     if probe.kind != FULL_SETS {
         return None;
@@ -226,7 +230,7 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
     })
 }
 
-/// What is asked of the published probe; `None`: it cannot be opened.
+/// Runs a query on the published probe; `None`: it cannot be opened.
 fn opened<T>(directory: &CStr, ask: impl FnOnce(*const Opened) -> T) -> Option<T> {
     // SAFETY: the name ends with a zero, a null reason is allowed; what was opened is closed, once, after its last use.
     let probe = unsafe { split_probe_open(directory.as_ptr(), std::ptr::null_mut()) };
@@ -239,7 +243,7 @@ fn opened<T>(directory: &CStr, ask: impl FnOnce(*const Opened) -> T) -> Option<T
     Some(answer)
 }
 
-/// How fast others displace lines, as far as that is sure: 0 where nothing is.
+/// The certain part of the rate at which other work displaces lines; 0 if none is certain.
 fn background(probe: *const Opened) -> f64 {
     let mut idle = [Idle::default(); 2];
     // SAFETY: the probe is open; both arrays have the two elements that probe.c takes.
@@ -247,13 +251,13 @@ fn background(probe: *const Opened) -> f64 {
     rate(&idle[0], &idle[1])
 }
 
-/// Of the lines that are left, the share that goes in a cycle: from what a long wait leaves of what a short one does. The lower end of
-/// its 95 % interval: a polluter is not to be excused by noise.
+/// The share of the remaining lines that is evicted per cycle, computed from a long and a short wait. The lower end
+/// of its 95 % interval, so that noise does not excuse a polluter.
 fn rate(short: &Idle, long: &Idle) -> f64 {
     if short.shots < IDLE_FEWEST || long.shots < IDLE_FEWEST {
         return 0.0;
     }
-    // The mean, turned towards less background by twice its error; something is always left.
+    // The mean, moved by twice its error towards less background; a minimum always remains.
     let left = |idle: &Idle, sign: f64| {
         let n = f64::from(idle.shots);
         let mean = idle.shares / n;
@@ -272,7 +276,7 @@ fn verify(probe: *const Opened) -> f64 {
     unsafe { split_probe_verify(probe) }
 }
 
-/// What the calibration found, by size: "256 KB 24 %, ...".
+/// The calibrated shares by size: "256 KB 24 %, ...".
 fn displaced_by(probe: &Probe) -> String {
     let points = probe.points.iter();
     let words = points.map(|point| format!("{} KB {:.0} %", point.kilobytes, point.median * 100.0));
@@ -307,7 +311,8 @@ mod tests {
         Idle { shots, shares: n * share, squares: n * share * share, cycles: n * cycles }
     }
 
-    /// All shots alike: 10 % are called gone at once, 55 % after 500,000 cycles more: half of what was left. ln 2 / 500,000.
+    /// All shots are equal: 10 % are evicted at once, 55 % after 500,000 cycles more, half of the rest: ln 2 /
+    /// 500,000.
     #[test]
     fn the_background_is_what_a_longer_wait_loses_more() {
         let found = rate(&idle(100, 0.10, 50_000.0), &idle(100, 0.55, 550_000.0));
@@ -332,7 +337,7 @@ mod tests {
         assert!(spoilt_line(0.5, Duration::ZERO).ends_with("looking for others"));
     }
 
-    /// Half of the shots all, half of them nothing: 50 +- 2 x 5 %, so that 40 % is sure: ln(0.9 / 0.6).
+    /// Half of the shots all, half of them none: 50 +- 2 x 5 %, so 40 % is certain: ln(0.9 / 0.6).
     #[test]
     fn of_noise_only_what_is_sure_counts() {
         let noisy = Idle { shots: 100, shares: 50.0, squares: 50.0, cycles: 100.0 * 550_000.0 };

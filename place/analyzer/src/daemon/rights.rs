@@ -1,4 +1,4 @@
-//! Least privilege: root keeps what reaching other users' segments needs, and gives the rest up.
+//! Least privilege: root keeps the capabilities needed for other users' segments and drops the rest.
 
 use rustix::thread::{capabilities, set_capabilities, set_no_new_privs, CapabilitySet, CapabilitySets};
 
@@ -6,8 +6,8 @@ use rustix::thread::{capabilities, set_capabilities, set_no_new_privs, Capabilit
 const KEPT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::IPC_LOCK);
 
-/// Drops the rights that the analyzer does not need, for this thread and those that it will start: call it before
-/// there are other threads. A process without rights keeps none.
+/// Drops the capabilities that the analyzer does not need, for this thread and those that it will start. It must be
+/// called before other threads exist. A process without capabilities keeps none.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_gone() {
-        // Rights are a thread's own: that of the test harness keeps its.
+        // Capabilities belong to a thread: the test harness's thread keeps its own.
         let lines = std::thread::spawn(|| {
             drop_rights().expect("given up");
             std::fs::read_to_string("/proc/thread-self/status").expect("read")
@@ -38,7 +38,7 @@ mod tests {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
             u64::from_str_radix(line.trim(), 16).expect("hexadecimal")
         };
-        // 1, 3 and 14: 0x4002 + 8.
+        // Capabilities 1, 3 and 14: 0x4002 + 8.
         assert_eq!(field("CapPrm:") & !0x400a, 0);
         assert_eq!(field("CapEff:") & !0x400a, 0);
         assert_eq!(field("NoNewPrivs:"), 1);

@@ -1,4 +1,4 @@
-//! The rings of sections: their order, for the scores, and into a file on request.
+//! The rings of sections: their order, used by the scores and written to a file on request.
 
 use crate::model::{AppId, KindProfile, KindRef, Workload};
 use crate::segment::{Application, TraceCursor, TraceEntry};
@@ -9,9 +9,10 @@ use std::fs::File;
 use std::io::{BufWriter, Result};
 use std::path::Path;
 
-/// One section in this many leaves an entry, if no file is written: enough for the scores, and a ring lasts.
+/// Without a trace file, one section in this many leaves an entry, which is enough for the scores and fills a ring
+/// slowly.
 pub(super) const SOME: u32 = 16;
-/// All of them, as far as rings are read in time.
+/// Every section leaves an entry, provided that the rings are read in time.
 pub(super) const ALL: u32 = 1;
 
 /// Rings, read so far.
@@ -21,7 +22,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// What was written into an application's rings since the last call.
+    /// The entries written into an application's rings since the last call.
     pub fn read(&mut self, application: &Application, now_ns: u64) -> Vec<Section> {
         let app = application.app();
         let (known, cursor) = match self.cursors.get_mut(&app) {
@@ -29,7 +30,7 @@ impl Rings {
             None => (false, self.cursors.entry(app).or_default()),
         };
         let entries = application.traces(cursor);
-        // Those of the first look may be of any time ago.
+        // The entries of the first round may be of any age.
         if !known {
             return Vec::new();
         }
@@ -37,13 +38,13 @@ impl Rings {
         entries.iter().map(|entry| section(app, entry, &now)).collect()
     }
 
-    /// An application is gone.
+    /// Removes an application that has ended.
     pub fn forget(&mut self, app: AppId) {
         self.cursors.remove(&app);
     }
 }
 
-/// The same moment by two clocks.
+/// The same moment on two clocks.
 struct Moment {
     ns: u64,
     cycles: u64,
@@ -73,7 +74,7 @@ fn cycles_now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The counter that libsplit takes for a time stamp counter here.
+/// The counter that libsplit uses as time stamp counter on this machine.
 #[cfg(target_arch = "aarch64")]
 fn cycles_now() -> u64 {
     let counter: u64;
@@ -84,7 +85,7 @@ fn cycles_now() -> u64 {
 
 /// A trace as a file.
 pub(super) struct Tracing {
-    /// Until the first section, whose application says how fast the counter runs.
+    /// Set at the first section, whose application reports the speed of the counter.
     file: Option<File>,
     writer: Option<Writer<BufWriter<File>>>,
     known: BTreeMap<KindRef, Kind>,
@@ -111,7 +112,7 @@ impl Tracing {
                 self.known.insert(profile.kind, kind);
             }
         }
-        // A kind that came after the workload was made has its line, and its sections, next time.
+        // A kind that appeared after the workload was made is written with its sections in the next round.
         for section in sections.iter().filter(|section| self.known.contains_key(&section.kind)) {
             writer.section(section)?;
             self.sections += 1;
@@ -127,7 +128,7 @@ impl Tracing {
 
 fn kind_of(profile: &KindProfile, workload: &Workload) -> Kind {
     let application = workload.apps.iter().find(|(app, _, _)| *app == profile.kind.app);
-    // To two digits, so that a line is written when something changed and not each second.
+    // Rounded to two digits, so that a line is written only when something changed.
     let rounded = |value: f64| {
         let scale = 10_f64.powf(value.abs().max(1e-9).log10().floor() - 1.0);
         (value / scale).round() * scale

@@ -1,11 +1,12 @@
-//! How long threads waited for a processor, by the kind they work on: the kernel's account of each thread in a segment's table.
+//! The time that threads waited for a processor, by the kind they work on: the kernel's account of each thread in a
+//! segment's table.
 
 use crate::guard::{Waited, Waiter};
 use crate::model::KindRef;
 use crate::segment::{Application, Folder};
 use std::collections::BTreeMap;
 
-/// All threads that worked on a kind with a time slice. Those whose account may not be read are left out.
+/// All threads that worked on a kind with a time slice. Threads whose account may not be read are left out.
 pub(super) fn read(folder: &mut Folder) -> BTreeMap<Waiter, Waited> {
     folder.applications().flat_map(|application| of(application)).collect()
 }
@@ -22,7 +23,7 @@ fn of(application: &Application) -> Vec<(Waiter, Waited)> {
     threads.collect()
 }
 
-/// The second of "time on a processor, time waiting for one, turns".
+/// The second number of "time on a processor, time waiting for one, turns".
 fn waited_ns(account: &str) -> Option<u64> {
     account.split_whitespace().nth(1)?.parse().ok()
 }

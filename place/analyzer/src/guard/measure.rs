@@ -1,22 +1,23 @@
-//! What an epoch of placement, on or off, cost: sums of statistics, their differences, and two arms against each other. Pure.
+//! The cost of an epoch with placement on or off: sums of statistics, their differences, and the comparison of two
+//! arms. Pure.
 
 use crate::model::{AppId, KindRef, Record, Snapshot, BUCKETS};
 use std::collections::BTreeMap;
 
-/// What all kinds of all applications did since their segments were made.
+/// The sums of all kinds of all applications since their segments were made.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     taken_ns: u64,
-    /// Since when each application lets itself be placed; those that do not are not here.
+    /// The time since which each application has allowed placement; applications that do not are missing.
     willing: BTreeMap<AppId, u64>,
     kinds: BTreeMap<KindRef, Record>,
     waits: BTreeMap<Waiter, Waited>,
 }
 
-/// A thread of an application: its number, and when it started, since numbers are used again.
+/// A thread of an application: its number and its start time, because numbers are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiter {
-    /// Whose.
+    /// The application.
     pub app: AppId,
     /// Its number.
     pub tid: u32,
@@ -24,7 +25,7 @@ pub struct Waiter {
     pub started_ticks: u64,
 }
 
-/// How long a thread has waited for a processor since it began, in cycles, and the kind that it works on.
+/// The cycles that a thread has waited for a processor since it began, and the kind that it works on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waited {
     /// Which kind.
@@ -33,7 +34,7 @@ pub struct Waited {
     pub cycles: f64,
 }
 
-/// What they did in an epoch.
+/// The sums of an epoch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Epoch {
     pub seconds: f64,
@@ -42,7 +43,7 @@ pub(super) struct Epoch {
     pub waits: BTreeMap<KindRef, f64>,
 }
 
-/// One arm against the other: natural logarithms of on over off, so that twice and half weigh the same.
+/// The comparison of two arms as natural logarithms of on over off, so that twice and half have the same weight.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Comparison {
     /// CPU time per request; lower is better.
@@ -53,9 +54,10 @@ pub(super) struct Comparison {
     pub p50: Option<Value>,
     /// The same.
     pub p99: Option<Value>,
-    /// Time on a processor and waiting for one, of a request; over all kinds by their number. Where threads are known by kind.
+    /// Time of a request on a processor and waiting for one, over all kinds by their number; present where threads
+    /// are known by kind.
     pub response: Option<Value>,
-    /// The kinds that take most time, those first.
+    /// The kinds with the most time, in descending order.
     pub kinds: Vec<OfKind>,
 }
 
@@ -81,17 +83,17 @@ type Common<'a> = (KindRef, &'a Record, &'a Record);
 
 /// Kinds with fewer sections than this in an arm are left out.
 const FEWEST: u64 = 10;
-/// Kinds compared must be this share of all time, else the two arms did different things.
+/// The minimum share of all time that the compared kinds need; below it the arms did different work.
 const COVERED: f64 = 0.8;
-/// What is needed for a quantile.
+/// The number of sections needed for a quantile.
 const FOR_P50: u64 = 30;
 const FOR_P99: u64 = 300;
-/// Kinds compared one by one: more are placed by no policy.
+/// The number of kinds compared one by one: no policy places more.
 const KINDS_COMPARED: usize = 64;
 
 impl Counts {
-    /// The sums of some snapshots. `willing`: since when each application lets itself be placed (split_set SPLIT_PLACE, SPLIT_COLLECT);
-    /// one that does not tells nothing of placement.
+    /// The sums of some snapshots. `willing`: the time since which each application has allowed placement
+    /// (split_set SPLIT_PLACE, SPLIT_COLLECT); other applications are no evidence about placement.
     pub fn of(snapshots: &[Snapshot], willing: &BTreeMap<AppId, u64>, taken_ns: u64) -> Counts {
         let mut kinds: BTreeMap<KindRef, Record> = BTreeMap::new();
         for snapshot in snapshots.iter().filter(|snapshot| willing.contains_key(&snapshot.app)) {
@@ -111,12 +113,12 @@ impl Counts {
         Counts { waits, ..self }
     }
 
-    /// Whether any application was willing from then until now.
+    /// Whether any application allowed placement during the whole time from `earlier` to now.
     pub(super) fn is_willing_since(&self, earlier: &Counts) -> bool {
         self.willing.values().any(|&since| since <= earlier.taken_ns)
     }
 
-    /// What came since.
+    /// The difference from `earlier`.
     pub(super) fn since(&self, earlier: &Counts) -> Epoch {
         let willing = |app| self.willing.get(&app).is_some_and(|&since| since <= earlier.taken_ns);
         let kinds = self.kinds.iter().filter(|(kind, _)| willing(kind.app)).filter_map(|(&kind, record)| {
@@ -145,7 +147,8 @@ impl Epoch {
         self.kinds.values().map(|record| record.count).fold(0, u64::saturating_add)
     }
 
-    /// What was done, at these prices; and the squares of its parts, which are the variance of a sum of random arrivals.
+    /// The work at these prices, and the sum of the squares of its parts, which is the variance of a sum of random
+    /// arrivals.
     fn at_prices(&self, prices: &BTreeMap<KindRef, f64>) -> (f64, f64) {
         let parts =
             prices.iter().filter_map(|(kind, price)| Some((self.kinds.get(kind)?.count as f64, price)));
@@ -155,7 +158,7 @@ impl Epoch {
     }
 }
 
-/// Whether `on` is better than `off`; `None`: too few requests, or the two arms did different things.
+/// Compares `on` with `off`; `None`: too few requests, or the two arms did different work.
 pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
     let usable = |record: &Record| record.own.count >= FEWEST && record.own.mean > 0.0;
     let common: Vec<Common> = on
@@ -189,18 +192,18 @@ pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
 }
 
 impl Comparison {
-    /// Whether it alone says that placement costs more than this, beyond what counting explains.
+    /// Whether this comparison alone shows that placement costs more than this, beyond counting noise.
     pub fn looks_worse(&self, worth: f64) -> bool {
         let beyond = |ln: f64, error: f64| ln > worth && ln > 2.0 * error;
         beyond(self.cost.ln, self.cost.error) || beyond(-self.work.ln, self.work.error)
     }
 }
 
-/// A kept plan's cost or work that changed so much asks for a check.
+/// A kept plan is checked when its cost or work changed by this share.
 const DEARER: f64 = 0.10;
 const LESS_WORK: f64 = 0.15;
 
-/// Whether what goes on is another thing than then: dearer, less, or of other kinds.
+/// Whether the present work differs from that time's: more expensive, less, or of other kinds.
 pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
     compare(now, then).is_none_or(|comparison| {
         comparison.cost.ln > DEARER.max(3.0 * comparison.cost.error)
@@ -208,7 +211,7 @@ pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
     })
 }
 
-/// CPU time of one and the same mix of requests: that of both arms together, so that a drifting mix does not pass for a cost.
+/// CPU time of the same mix of requests in both arms, so that a changing mix is not taken for a cost.
 fn cost(common: &[Common]) -> Value {
     let (mut costs, mut variances) = ([0.0, 0.0], [0.0, 0.0]);
     for (_, on, off) in common {
@@ -241,7 +244,7 @@ fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
     for (_, on, off) in common {
         let Some(ln) = against(on, off, share, fewest) else { continue };
         let weight = (on.count + off.count) as f64;
-        // Durations spread over an octave or so: the error of a quantile's rank, as a logarithm.
+        // Durations spread over about an octave: the error of a quantile's rank, as a logarithm.
         let ranks = share / (1.0 - share) * (1.0 / on.count as f64 + 1.0 / off.count as f64);
         sum += weight * ln;
         weights += weight;
@@ -250,8 +253,8 @@ fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
     (weights > 0.0).then(|| Value { ln: sum / weights, error: squares.sqrt() / weights })
 }
 
-/// What a request takes with its waits for a processor, on over off, over the kinds for which that is known, by their number. A request
-/// waits before its section begins: no duration of sections has that in it.
+/// The time of a request including its waits for a processor, on over off, over the kinds for which it is known, by
+/// their number. A request waits before its section begins, so the durations of sections do not include the wait.
 fn response(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (kind, one, other) in common {
@@ -264,7 +267,7 @@ fn response(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
         sum += weight * (takes(one, *waited_on) / takes(other, *waited_off)).ln();
         weights += weight;
     }
-    // What a sum of waits errs by is not known: what pairs differ by has to do.
+    // The error of a sum of waits is unknown; the differences between pairs replace it.
     (weights > 0.0 && sum.is_finite()).then(|| Value { ln: sum / weights, error: 0.0 })
 }
 
@@ -275,7 +278,7 @@ fn against(on: &Record, off: &Record, share: f64, fewest: u64) -> Option<f64> {
     Some((quantile(&on.histogram, share)? / quantile(&off.histogram, share)?).ln())
 }
 
-/// So many cycles are not exceeded by this share of the sections; interpolated within a bucket.
+/// The number of cycles not exceeded by this share of the sections; interpolated within a bucket.
 pub(super) fn quantile(histogram: &[u64], share: f64) -> Option<f64> {
     let all: u64 = histogram.iter().copied().fold(0, u64::saturating_add);
     let rank = share * all as f64;
@@ -291,7 +294,7 @@ pub(super) fn quantile(histogram: &[u64], share: f64) -> Option<f64> {
     None
 }
 
-/// Where a bucket begins, in cycles: segment.h.
+/// The beginning of a bucket in cycles: segment.h.
 fn begin(bucket: usize) -> f64 {
     match bucket.min(BUCKETS) {
         // Sections below 2^10 cycles are hardly below half of that.
@@ -320,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_fifth_less_time_for_each_request_is_a_fifth_less_whatever_the_mix() {
-        // Twice as many of the dear kind while it was on.
+        // Twice as many requests of the expensive kind while it was on.
         let off = epoch(1.0, &[(1, 1000, 10_000.0), (2, 100, 200_000.0)]);
         let on = epoch(1.0, &[(1, 1000, 8_000.0), (2, 200, 160_000.0)]);
         let comparison = compare(&on, &off).expect("enough");
@@ -328,7 +331,8 @@ mod tests {
         // At common prices: kind 1 costs 9000, kind 2 (200 x 160000 + 100 x 200000) / 300 = 173333;
         // (9e6 + 34.667e6) / (9e6 + 17.333e6) = 1.6582
         assert!((comparison.work.ln.exp() - 1.6582).abs() < 1e-4, "{comparison:?}");
-        // Kind 2 takes 33.3 of 51.3 million cycles of on: the first. Its mean of 200 has the error of a third by the root of 200.
+        // Kind 2 takes 33.3 of the 51.3 million cycles of on, so it is the first. Its mean of 200 has an error of a
+        // third divided by the root of 200.
         let first = &comparison.kinds[0];
         assert_eq!((first.kind, first.cost.ln), (kind(2), 0.8_f64.ln()));
         let error = (1.0_f64 / 9.0 * (1.0 / 199.0 + 1.0 / 99.0)).sqrt();
@@ -389,7 +393,7 @@ mod tests {
         let since = late.since(&early);
         assert_eq!((since.seconds, since.kinds[&kind(1)].count, since.kinds[&kind(2)].count), (2.0, 200, 7));
         assert_eq!(since.sections(), 207);
-        // An application that became willing meanwhile tells nothing.
+        // An application that allowed placement only meanwhile is no evidence.
         let late = Counts { willing: [(AppId(7), 2_000_000_000)].into(), ..late };
         assert!(early.is_willing_since(&early) && !late.is_willing_since(&early));
         assert_eq!(late.since(&early).sections(), 0);

@@ -12,12 +12,12 @@ use crate::model::{KindRef, Plan};
 use crate::state;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// After so many pairs without a verdict a rule is not worth having.
+/// The number of pairs without a verdict after which a rule is dropped.
 const PAIRS: usize = 12;
 /// Pairs that could not be compared.
 const UNUSABLE: usize = 3;
 
-/// What was found of a rule.
+/// The result of a rule's tests.
 #[derive(Clone, Debug)]
 struct Known {
     on: bool,
@@ -28,23 +28,23 @@ struct Known {
     times: u32,
 }
 
-/// What was found of all rules.
+/// The results of all rules.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     known: BTreeMap<KindRef, Known>,
 }
 
-/// More are not remembered: kinds come and go.
+/// The limit of remembered rules: kinds come and go.
 const REMEMBERED: usize = 1024;
 
 impl Rules {
-    /// The kinds whose rules are off, and why.
+    /// The kinds whose rules are off, with the reason.
     pub fn off(&self) -> BTreeMap<KindRef, String> {
         let off = self.known.iter().filter(|(_, known)| !known.on);
         off.map(|(kind, known)| (*kind, known.why.clone())).collect()
     }
 
-    /// Found to be worth it, or not; asked again after `wait`, then after twice as long ...
+    /// Records whether a rule was better; it is tested again after `wait`, then after twice as long, and so on.
     pub fn found(&mut self, kind: KindRef, on: bool, why: String, n: usize, now: u64, wait: u64) {
         let times = self.known.get(&kind).filter(|known| known.on == on).map_or(0, |known| known.times);
         if self.known.len() >= REMEMBERED && !self.known.contains_key(&kind) {
@@ -54,17 +54,18 @@ impl Rules {
         self.known.insert(kind, Known { on, why, n: n as u32, until, times: times + 1 });
     }
 
-    /// Another plan: what was better beside others has to show itself anew; what was off stays off until its time has come.
+    /// Called for another plan: rules that were on are tested again; rules that were off stay off until their time
+    /// has come.
     pub fn of_another_plan(&mut self) {
         self.known.retain(|_, known| !known.on);
     }
 
-    /// What was found on another machine holds no more.
+    /// Forgets all results, which were found on another machine.
     pub fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// The rule to be looked at next: `suspects` first, else in the order of `kinds`.
+    /// The rule to be tested next: `suspects` first, then in the order of `kinds`.
     pub fn next(
         &self,
         plan: &Plan,
@@ -102,14 +103,14 @@ impl Rules {
 #[derive(Debug)]
 pub(super) struct Look {
     pub kind: KindRef,
-    /// The pair that runs; `on`: with the rule.
+    /// The running pair; `on`: with the rule.
     pub running: Option<Running>,
     first: Option<Epoch>,
     series: Series,
     unusable: usize,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub on: bool,
@@ -118,7 +119,7 @@ pub(super) struct Found {
 }
 
 impl Look {
-    /// Of this kind; the seed decides the order of the epochs.
+    /// A test of this kind; the seed decides the order of the epochs.
     pub fn at(kind: KindRef, seed: u64) -> Look {
         Look { kind, running: None, first: None, series: Series::new(seed, false), unusable: 0 }
     }
@@ -128,7 +129,7 @@ impl Look {
         self.series.on_first()
     }
 
-    /// Goes on; the next epoch runs for `length` after `settle`. Says what it found at last.
+    /// Continues; the next epoch runs for `length` after `settle`. Returns the result at the end.
     pub fn step(&mut self, now: u64, counts: &Counts, settle: u64, length: u64) -> Option<Found> {
         let running = self.running.as_mut()?;
         let epoch = running.step(now, counts)?;
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(next(&rules, 0), Some(kind(2)));
         rules.found(kind(2), true, "better".into(), 5, 0, 100);
         assert_eq!(next(&rules, 0), Some(kind(1)));
-        // Kinds 1 and 2 must not both be off: then nothing would be kept from kind 3.
+        // Kinds 1 and 2 must not both be off, because then no kind would be separated from kind 3.
         rules.found(kind(1), false, "not better".into(), 12, 0, 1000);
         assert_eq!(next(&rules, 150), None);
         assert_eq!(next(&rules, 1000), Some(kind(1)), "what is off is tried again");

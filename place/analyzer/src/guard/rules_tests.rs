@@ -1,5 +1,5 @@
-//! What the guard makes of plans of which a part is good, bad, or nothing. Kinds 1 and 2 are placed on processor 0, kind 3 on 1: each of
-//! the first two is a rule of its own, and all three are the plan.
+//! The guard's decisions on plans with a part that is better, worse, or without effect. Kinds 1 and 2 are placed on
+//! processor 0, kind 3 on 1: each of the first two is a rule of its own, and all three are the plan.
 
 use super::synthetic::{placed as plan, Three};
 use crate::model::Plan;
@@ -14,7 +14,7 @@ fn phase(world: &Three) -> String {
     world.guard.report(0).phase
 }
 
-/// 1 wins 30 % by its place, 2 nothing by its own, nor does anybody by 2's.
+/// Kind 1 gains 30 % by its placement, kind 2 nothing, and no kind gains by that of 2.
 fn one_wins(placed: [bool; 3]) -> [f64; 3] {
     [if placed[0] { 0.7 } else { 1.0 }, 1.0, 1.0]
 }
@@ -29,7 +29,8 @@ fn a_rule_that_helps_nobody_is_off_alone_and_says_why() {
         let said = world.news.iter().find(|line| line.starts_with("rule of 7.2 off, it runs anywhere: "));
         assert!(said.is_some_and(|line| line.contains("pairs of epochs")), "{seed}: {:?}", world.news);
         let rules = world.guard.report(0).rules;
-        // Kind 2 takes more time and is looked at first; without it, kind 1 is the only one of its queue and belongs to the plan.
+        // Kind 2 takes more time and is tested first; without it, kind 1 is the only one of its queue and belongs
+        // to the plan.
         let found: Vec<_> = rules.iter().map(|rule| (rule.kind.code.0, rule.on)).collect();
         assert_eq!(found, [(2, false)], "{seed}: {rules:?}");
         assert!(rules[0].n >= 2, "{rules:?}");
@@ -38,8 +39,8 @@ fn a_rule_that_helps_nobody_is_off_alone_and_says_why() {
     }
 }
 
-/// 3 is slower where it is put, by 4 %; that 1 is kept from it saves a third. Its own loss is no reason to take it away: without it there
-/// would be nothing to be kept from.
+/// Kind 3 is 4 % slower where it is placed; kind 1 gains a third by being separated from it. The loss of 3 is no
+/// reason to remove its placement, which is what separates them.
 #[test]
 fn who_pays_a_little_for_what_others_win_stays_where_it_is() {
     for seed in SEEDS {
@@ -53,7 +54,8 @@ fn who_pays_a_little_for_what_others_win_stays_where_it_is() {
     }
 }
 
-/// 2 loses as much by its place as 1 wins: the plan is refused, but the next trial is of what is left, which wins.
+/// Kind 2 loses as much by its placement as 1 gains: the plan is refused, but the next trial tests the remaining
+/// part, which gains.
 #[test]
 fn of_a_plan_that_loses_the_rest_is_tried() {
     for seed in SEEDS {
@@ -73,7 +75,7 @@ fn of_a_plan_that_loses_the_rest_is_tried() {
     }
 }
 
-/// What was off is tried again after ten minutes, and stays if the world has changed.
+/// A rule that was off is tested again after ten minutes, and stays on if the load has changed.
 #[test]
 fn a_rule_comes_back_when_it_helps() {
     let mut world = Three::new(0.02, 5, one_wins);

@@ -2,7 +2,7 @@
 
 use super::measure::{Counts, Epoch};
 
-/// An epoch with fewer sections goes on, up to four times its length.
+/// The number of sections below which an epoch is extended, up to four times its length.
 pub(super) const ENOUGH: u64 = 30;
 const PROLONGED: u32 = 2;
 
@@ -11,9 +11,9 @@ const PROLONGED: u32 = 2;
 pub(super) struct Running {
     /// Whether placement is on.
     pub on: bool,
-    /// When what the switch disturbs is over, and counting begins.
+    /// The end of the disturbance by the switch, at which counting begins.
     pub settled: u64,
-    /// How long it counts, unless there are few requests.
+    /// The duration of counting, unless there are few requests.
     pub length: u64,
     start: Option<(Counts, u64)>,
     prolonged: u32,
@@ -38,7 +38,7 @@ impl Running {
             return None;
         };
         if !counts.is_willing_since(start) {
-            // Nobody lets itself be placed, or only by now: the epoch begins anew.
+            // No application allows placement, or only since now: the epoch begins again.
             *start = counts.clone();
             *end = now + self.length;
             self.settled = now;

@@ -1,5 +1,5 @@
-//! Comparisons, one after the other, and what they say together: an `evidence::Trial` of placement (on) against none
-//! (off), and the same for each kind. Pure.
+//! A sequence of comparisons and their joint verdict: an `evidence::Trial` of placement (on) against none (off),
+//! and the same for each kind. Pure.
 
 use super::measure::{Comparison, OfKind, Value};
 use crate::model::KindRef;
@@ -25,34 +25,34 @@ struct Judged {
     error: f64,
 }
 
-/// What the comparisons say together.
+/// The verdict of all comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Undecided.
     Open,
-    /// Keep it, and why.
+    /// Placement is kept, with the reason.
     Better(String),
     /// Off at once, and why.
     Worse(String),
-    /// It makes no difference, and why that is known.
+    /// Placement makes no difference, with the evidence.
     Same(String),
 }
 
-/// Nothing is better with less than this to show for it: it would not pay for the checks.
+/// The minimum gain: a smaller one would not pay for the checks.
 const WORTH: f64 = 0.01;
-/// With time slices: short requests win what nothing loses. What others may lose for that, in processor time and in work done.
+/// With time slices: the loss of processor time and work below which the gain of short requests counts.
 const FLOOR: f64 = 0.03;
-/// Latencies follow the load of a core as it happens to be: only this much of them counts.
+/// Latencies follow the random load of a core; only a loss beyond this share counts.
 const ALARMING: f64 = 0.05;
 /// Evidence of one kind's own gain or loss: 5 %, one-sided.
 const SURE: f64 = 20.0;
-/// Of fewer pairs one that met another program's load says too much.
+/// With fewer pairs, one that coincided with another program's load has too much weight.
 const FEW_PAIRS: usize = 4;
-/// After so many pairs a trial ends that can hardly come out better any more.
+/// The number of pairs after which a trial ends that is unlikely to become better.
 const HOPELESS_PAIRS: usize = 8;
 /// Kinds reported one by one.
 const KINDS_REPORTED: usize = 8;
-/// As people call it.
+/// The name in messages.
 const COST: &str = "CPU time per request";
 const WORK: &str = "work done per second";
 const P99: &str = "p99";
@@ -64,12 +64,13 @@ impl Judged {
         let lns: Vec<f64> = values.iter().map(|value| value.ln).collect();
         let mut pairs = Sequence::default();
         lns.iter().for_each(|ln| pairs.push(*ln));
-        // What counting explains, or what the pairs differ by, whichever is more: few pairs may agree by chance.
+        // The larger of the counting error and the differences between pairs, because few pairs may agree by
+        // chance.
         let counting = values.iter().map(|value| value.error * value.error).sum::<f64>().sqrt() / n as f64;
         Some(Judged { ln: pairs.estimate()?, error: counting.max(Sample::of(&lns).error()), pairs })
     }
 
-    /// What it is at least, as far as few pairs agree; of more, what it is typically.
+    /// The lower bound, as far as few pairs agree; for more pairs the typical value.
     fn at_least(&self) -> f64 {
         if self.pairs.len() < FEW_PAIRS {
             self.ln - self.error
@@ -86,7 +87,7 @@ impl Judged {
         self.ln < -WORTH && self.pairs.below(0.0) >= SURE
     }
 
-    /// Turned, so that more is worse.
+    /// The negated value, for which more is worse.
     fn negated(self) -> Judged {
         Judged { ln: -self.ln, ..self }
     }
@@ -105,8 +106,8 @@ fn worth(slices: bool) -> f64 {
 }
 
 impl Series {
-    /// None yet; the seed decides which epoch of a pair comes first. With time slices what requests wait counts too, which sections do
-    /// not show.
+    /// Without comparisons. The seed decides which epoch of a pair comes first. With time slices the waits of
+    /// requests count too, which sections do not show.
     pub fn new(seed: u64, slices: bool) -> Series {
         let worth = worth(slices);
         let metric = |name, direction, minimum_effect| Metric::new(name, direction, minimum_effect);
@@ -123,7 +124,7 @@ impl Series {
         Series { comparisons: Vec::new(), trial, slices }
     }
 
-    /// Whether the next pair begins with its epoch on: a coin decides, which is what the verdict rests on.
+    /// Whether the next pair begins with its epoch on: a random choice, on which the verdict is based.
     pub fn on_first(&self) -> bool {
         self.trial.order().first() == Some(&1)
     }
@@ -136,7 +137,7 @@ impl Series {
         };
         let mut ratios = comparison.as_ref().map_or_else(|| vec![None; 4], of);
         ratios.truncate(self.trial.plan().metrics.len());
-        // A trial that has its verdict takes in no more; what comes later is a check of it.
+        // A trial with a verdict accepts no more comparisons; later ones are a check of it.
         let _ended = self.trial.observe_round(&[ratios]);
         self.comparisons.extend(comparison);
     }
@@ -145,7 +146,7 @@ impl Series {
         self.comparisons.len()
     }
 
-    /// Only the latest so many count from now on.
+    /// Only the latest `latest` comparisons count from now on.
     pub fn keep_latest(&mut self, latest: usize) {
         let before = self.comparisons.len().saturating_sub(latest);
         let kept = self.comparisons.split_off(before);
@@ -173,12 +174,12 @@ impl Series {
         self.judged(|comparison| comparison.response)
     }
 
-    /// What a check may say and no more.
+    /// The gain that a check has to show.
     pub fn worth(&self) -> f64 {
         worth(self.slices)
     }
 
-    /// How much is lost while it is on, as far as is known: the worse of cost and work, never negative.
+    /// The loss while it is on, as far as known: the worse of cost and work, never negative.
     pub fn loss(&self) -> f64 {
         if self.len() < 2 {
             return 0.0;
@@ -197,13 +198,13 @@ impl Series {
         }
     }
 
-    /// Whether what is known says that it costs more than nothing.
+    /// Whether the comparisons suggest a cost above zero.
     pub fn looks_bad(&self) -> bool {
         let bad = |ln: f64| ln > self.worth();
         self.cost().is_some_and(|cost| bad(cost.ln)) || self.work().is_some_and(|work| bad(-work.ln))
     }
 
-    /// What the comparisons say together.
+    /// The verdict of the comparisons.
     pub fn verdict(&self) -> Verdict {
         match self.trial.verdict() {
             hardmeter_evidence::Verdict::Better => Verdict::Better(self.most_telling(true)),
@@ -213,13 +214,13 @@ impl Series {
         }
     }
 
-    /// Why it is given up though undecided, if it looks worse: what is refused by mistake is tried again.
+    /// The reason to give up an undecided trial that looks worse; a wrong refusal is tried again.
     pub fn leans_worse(&self) -> Option<String> {
         let leans = self.trial.leaning(1) == hardmeter_evidence::Verdict::Worse;
         leans.then(|| self.most_telling(false))
     }
 
-    /// The measure that says most for its being better, or worse.
+    /// The metric with the strongest evidence for better, or for worse.
     fn most_telling(&self, better: bool) -> String {
         let standing = self.trial.standings().swap_remove(0);
         let shown = |metric: &hardmeter_evidence::StandingOfMetric| {
@@ -241,12 +242,12 @@ impl Series {
         judged.map_or_else(|| what.into(), |judged| judged.said(what))
     }
 
-    /// Whether going on is of no use: nothing that it could be better in can be so by what is worth having, as far as is likely.
+    /// Whether more pairs are useless: no metric is likely to reach the minimum gain.
     pub fn is_hopeless(&self) -> bool {
         self.len() >= HOPELESS_PAIRS && self.trial.is_hopeless(1)
     }
 
-    /// What is known of the cost, with its always-valid 95 % interval.
+    /// The known cost, with its always-valid 95 % interval.
     pub fn cost_in_words(&self) -> String {
         let Some(cost) = self.cost() else { return "nothing could be compared".into() };
         let interval = cost.pairs.interval(self.trial.plan().level);
@@ -257,7 +258,7 @@ impl Series {
         format!("{COST} {change:+.1} % ({low:+.1} to {high:+.1} %, {})", pairs(cost.pairs.len()))
     }
 
-    /// The kinds of the latest comparison, those that take most time first.
+    /// The kinds of the latest comparison, by descending time.
     pub fn kinds(&self) -> impl Iterator<Item = KindRef> + '_ {
         self.comparisons.last().into_iter().flat_map(|comparison| &comparison.kinds).map(|of| of.kind)
     }
@@ -277,8 +278,9 @@ impl Series {
             .or_else(|| worse(p99, ALARMING, &format!("p99 of {kind}")))
     }
 
-    /// For comparisons with a kind's placement and without it, all others as they are: whether it is better for all, or else for
-    /// that kind and no loss to the others. A kind may well pay a little for what others win by its being elsewhere.
+    /// The verdict on comparisons with and without a kind's placement, all others unchanged: better for all, or
+    /// better for that kind without a loss for the others. A kind may lose a little if the others gain by its
+    /// placement.
     pub fn verdict_on(&self, kind: KindRef) -> Verdict {
         let verdict = self.verdict();
         if verdict != Verdict::Open {
@@ -302,7 +304,7 @@ impl Series {
         let judged = |of: fn(&OfKind) -> Option<Value>| {
             self.judged(|comparison| of(comparison.kinds.iter().find(|one| one.kind == kind)?))
         };
-        // The error of one quantile is not known: what pairs differ by has to do.
+        // The error of one quantile is unknown; the differences between pairs replace it.
         [
             judged(|of| Some(of.cost)),
             judged(|of| of.p50.map(|ln| Value { ln, error: 0.0 })),
@@ -348,7 +350,7 @@ fn effect(measure: String, judged: &Judged, level: f64) -> Effect {
 mod tests {
     use super::*;
 
-    /// So many equal comparisons: work done and response, on over off.
+    /// `pairs` equal comparisons: work done and response, on over off.
     fn verdict(work: f64, response: f64, slices: bool) -> Verdict {
         let value = |ratio: f64| Value { ln: ratio.ln(), error: 0.001 };
         let one = Comparison {
@@ -366,7 +368,7 @@ mod tests {
         series.verdict()
     }
 
-    /// Half the response at the same work: of slices that is what counts; without them it is not looked at.
+    /// Half the response time at the same work decides for slices; without them the response is ignored.
     #[test]
     fn slices_are_better_if_requests_wait_less() {
         let Verdict::Better(why) = verdict(1.0, 0.5, true) else { panic!("not better") };
@@ -374,7 +376,7 @@ mod tests {
         assert!(matches!(verdict(1.0, 0.5, false), Verdict::Same(_)));
     }
 
-    /// A tenth less work, whatever it is good for; two per cent less may be.
+    /// A tenth less work is worse in any case; two per cent less may be acceptable.
     #[test]
     fn slices_that_take_work_away_are_worse() {
         let Verdict::Worse(why) = verdict(0.9, 0.5, true) else { panic!("not worse") };

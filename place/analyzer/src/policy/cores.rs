@@ -1,10 +1,11 @@
-//! A machine as placement sees it: units that share an L2 cache, neighbours beside each other; and whole units by shares.
+//! A machine as placement uses it: units that share an L2 cache, with neighbours adjacent, and whole units by
+//! shares.
 
 use crate::model::{CpuId, Machine};
 use std::collections::BTreeMap;
 
-/// The processors of each L2 cache, in such an order that neighbours share an L3 cache and a node. Two processors of one L2 cache are
-/// one unit: what runs on the one meets what runs on the other.
+/// The processors of each L2 cache, ordered so that neighbours share an L3 cache and a node. Two processors of one
+/// L2 cache are one unit, because work on them shares the cache.
 pub fn units(machine: &Machine) -> Vec<Vec<CpuId>> {
     grouped(machine, |cpu| (cpu.node, cpu.l3, cpu.l2, 0))
 }
@@ -28,8 +29,8 @@ fn grouped<K: Ord>(machine: &Machine, key: impl Fn(&crate::model::Cpu) -> K) -> 
         .collect()
 }
 
-/// Whole units by weight: largest remainders (Hamilton), and at least one for whoever weighs anything, as long as there are so many.
-/// With more takers than units the heaviest get one each.
+/// Distributes whole units by weight: largest remainders (Hamilton), and at least one for each positive weight if
+/// there are enough units. With more weights than units the largest get one each.
 pub fn apportion(weights: &[f64], units: usize) -> Vec<usize> {
     let total: f64 = weights.iter().sum();
     let mut shares = vec![0; weights.len()];
@@ -46,7 +47,8 @@ pub fn apportion(weights: &[f64], units: usize) -> Vec<usize> {
         shares[i] = (exact(i).floor() as usize).max(1);
     }
     let mut given: usize = shares.iter().sum();
-    // Those who were lifted to one may have taken more than there is: it comes from whoever has most beyond its share.
+    // The minimum of one may have used more units than exist: the excess is taken from the largest share above its
+    // quota.
     while given > units {
         let over = |i: usize| shares[i] as f64 - exact(i);
         let Some(&richest) =

@@ -10,27 +10,27 @@ use super::harm::{base, damage};
 use crate::model::{CpuId, CpuSet, Estimate, KindProfile, KindRef, Machine, Plan, Workload};
 use std::collections::BTreeMap;
 
-/// So many kinds are looked at, those that take most time: the rest does too little to matter.
+/// The number of kinds considered, those with the most time: the rest has too little effect.
 const CANDIDATES: usize = 48;
-/// More queues than this nobody can operate.
+/// The maximum number of queues: more are impractical to operate.
 const GROUPS: usize = 16;
-/// Two applications on one core with two threads: so much of their time is lost to each other. Small against what the paper lost
-/// (+60 %, table 9), large enough to keep siblings within one application where nothing else matters.
+/// The share of time that two applications on one core with two threads lose to each other. Small against the
+/// paper's loss (+60 %, table 9), large enough to keep siblings within one application if nothing else matters.
 const SIBLINGS: f64 = 0.15;
-/// Of the time of work that is done by another group's cores: code is fetched anew, if nothing else.
+/// The cost of work done by another group's cores, as a share of its time: code is fetched again, if nothing else.
 const STOLEN: f64 = 0.02;
 
-/// Kinds that cost each other less than this share of all time need no place.
+/// Kinds that cost each other less than this share of all time are not placed.
 const ROAMING: f64 = 0.003;
 
 /// A kind, in the terms of the objective.
 pub struct Candidate<'a> {
     pub profile: &'a KindProfile,
-    /// Cycles of a section that finds its data.
+    /// Cycles of a section that finds its data in the cache.
     pub cycles: f64,
 }
 
-/// Kinds of one group, and the units of the machine that are theirs.
+/// Kinds of one group, and the units of the machine assigned to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Indices into the candidates, ascending.
@@ -38,10 +38,10 @@ pub struct Group {
     pub units: Vec<usize>,
 }
 
-/// What is known about the candidates on this machine.
+/// The data about the candidates on this machine.
 pub struct Problem<'a> {
     pub candidates: Vec<Candidate<'a>>,
-    /// `damage[i][j]`: what j takes longer after i, in cycles.
+    /// `damage[i][j]`: the cycles that j takes longer after i.
     damage: Vec<Vec<f64>>,
     units: Vec<Vec<CpuId>>,
     siblings: bool,
@@ -53,16 +53,16 @@ pub struct Problem<'a> {
 #[derive(Clone, Debug)]
 pub struct Solution {
     pub groups: Vec<Group>,
-    /// Cycles a second that sections take longer, what imbalance costs included.
+    /// Cycles per second that sections take longer, including the cost of imbalance.
     pub cost: f64,
-    /// Of the time, the share that does not fit on the group's own cores.
+    /// The share of the time that does not fit on the group's own cores.
     pub overflow: f64,
-    /// How much more than its share of the time the busiest group's cores have to do, if nobody takes it over: 0.3 is 30 % more.
+    /// The excess load of the busiest group's cores if no other takes it over: 0.3 is 30 % more than its share.
     pub bottleneck: f64,
 }
 
 impl<'a> Problem<'a> {
-    /// Of the kinds that `wanted` lets through.
+    /// The problem of the kinds that `wanted` accepts.
     pub fn new(
         machine: &Machine,
         workload: &'a Workload,
@@ -100,7 +100,7 @@ impl<'a> Problem<'a> {
         problem
     }
 
-    /// What was measured has in it what kinds lose to each other as they are placed now; loads are reckoned without.
+    /// The measured times include the losses under the present placement; loads are computed without them.
     fn less_what_is_lost_now(&mut self, before: &Plan) {
         let all: Vec<usize> = (0..self.candidates.len()).collect();
         let now = match self.again(before) {
@@ -120,8 +120,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Kinds that do nothing to each other stay out of it: they may run anywhere, which is best for everybody. On cores with
-    /// siblings all kinds belong somewhere, with those of their application.
+    /// Leaves out kinds without effect on each other: they may run on all cores, which is best for all. On cores
+    /// with siblings every kind is placed, with those of its application.
     fn let_roam(&mut self) {
         if self.siblings {
             return;
@@ -157,7 +157,7 @@ impl<'a> Problem<'a> {
         kinds.iter().map(|&i| self.time(i)).sum()
     }
 
-    /// What kinds cost each other on cores that run them in such rates.
+    /// The cost of kinds to each other on cores that run them at these rates.
     fn met(&self, rates: &[(usize, f64)]) -> f64 {
         let all: f64 = rates.iter().map(|(_, rate)| rate).sum();
         let time: f64 = rates.iter().map(|&(i, rate)| rate * self.candidates[i].cycles).sum();
@@ -181,14 +181,14 @@ impl<'a> Problem<'a> {
         cost
     }
 
-    /// All kinds on all cores: what a scheduler does that knows nothing.
+    /// All kinds on all cores: the result of a scheduler without this knowledge.
     pub fn mixed(&self) -> f64 {
         let rates: Vec<_> =
             (0..self.candidates.len()).map(|i| (i, self.candidates[i].profile.rate)).collect();
         self.met(&rates)
     }
 
-    /// With soft stealing: overflow of one group is done by the cores of others in proportion to their idle time.
+    /// With soft stealing, the excess of one group is done by the cores of others in proportion to their idle time.
     fn evaluate(&self, groups: Vec<Group>) -> Solution {
         let units = self.units.len() as f64;
         let whole: f64 = groups.iter().map(|group| self.load(&group.kinds)).sum();
@@ -222,7 +222,8 @@ impl<'a> Problem<'a> {
         Solution { groups, cost, overflow, bottleneck }
     }
 
-    /// Units for groups, by their load; groups of related applications beside each other, those that replace most last.
+    /// Assigns units to groups by their load; groups of related applications are adjacent, those that replace most
+    /// last.
     fn with_units(&self, mut clusters: Vec<Vec<usize>>) -> Solution {
         for cluster in &mut clusters {
             cluster.sort_unstable();
@@ -256,7 +257,8 @@ impl<'a> Problem<'a> {
         self.evaluate(groups)
     }
 
-    /// Merges from single kinds up, then moves kinds one by one: at most so many groups as there are units.
+    /// Merges from single kinds up, then moves kinds one by one; the number of groups is at most the number of
+    /// units.
     pub fn solve(&self) -> Solution {
         let most = self.units.len().min(GROUPS);
         let mut clusters: Vec<Vec<usize>> = (0..self.candidates.len()).map(|i| vec![i]).collect();
@@ -264,7 +266,7 @@ impl<'a> Problem<'a> {
         loop {
             if clusters.len() <= most {
                 let solution = self.with_units(clusters.clone());
-                // Fewer groups are preferred among equals: `<` would keep the finer.
+                // Among equal costs fewer groups are preferred: `<` would keep more.
                 if best.as_ref().is_none_or(|best| solution.cost <= best.cost * (1.0 + 1e-9)) {
                     best = Some(solution);
                 }
@@ -293,7 +295,7 @@ impl<'a> Problem<'a> {
             for b in a + 1..clusters.len() {
                 let both: Vec<usize> = clusters[a].iter().chain(&clusters[b]).copied().collect();
                 let more = self.met(&rates(&both)) - alone[a] - alone[b];
-                // Among merges that cost the same, small ones first: groups stay of a size.
+                // Among merges of equal cost, small ones first, so that groups stay similar in size.
                 let key = more + 1e-12 * self.load(&both);
                 if best.is_none_or(|(_, least)| key < least) {
                     best = Some(((a, b), key));
@@ -325,7 +327,7 @@ impl<'a> Problem<'a> {
         improved
     }
 
-    /// What an earlier plan's groups would cost now. Kinds that it does not know join the group in which they cost least. `None` if
+    /// The present cost of an earlier plan's groups. New kinds join the group in which they cost least. `None` if
     /// its processors are not those of this machine.
     pub fn again(&self, before: &Plan) -> Option<Solution> {
         let mut groups: BTreeMap<u32, (CpuSet, Vec<usize>)> = BTreeMap::new();
@@ -370,7 +372,7 @@ impl<'a> Problem<'a> {
         CpuSet(group.units.iter().flat_map(|&unit| self.units[unit].iter().copied()).collect())
     }
 
-    /// Of a group's kind: which kind of another group it is kept from, and what that costs it each time.
+    /// For a kind of a group: the kind of another group that would cost it most, and that cost each time.
     pub fn worst_outside(&self, groups: &[Group], of: usize, i: usize) -> Option<(&KindProfile, f64)> {
         groups
             .iter()

@@ -1,17 +1,17 @@
-//! What one kind's section costs the next one, in cycles: as measured, else as expected from what both are known to be.
+//! The cost of one kind's section for the next one, in cycles: measured, or estimated from their properties.
 
 use super::grouping::Candidate;
 use crate::model::{Class, Estimate, KindProfile, KindRef, Machine, Plan};
 use std::collections::BTreeMap;
 
-/// Where a plan has a kind, if anywhere.
+/// The queue of a kind in a plan, if it has one.
 fn queue(plan: &Plan, kind: KindRef) -> Option<u32> {
     let placed = plan.placements.iter().find(|one| one.kind == kind && !one.cpus.0.is_empty());
     placed.map(|placed| placed.queue)
 }
 
-/// What `j` takes after its own kind. Its slowdown is against that, while its mean has the sections in it that came after polluters, as
-/// often as these run on the same cores by the plan in force.
+/// The cycles of `j` after its own kind, to which its slowdown refers. Its mean also includes sections after
+/// polluters, as often as these run on the same cores under the present plan.
 pub fn base(machine: &Machine, candidates: &[Candidate], j: &Candidate, before: &Plan) -> f64 {
     let home = queue(before, j.profile.kind);
     let meets = |i: &&Candidate| match (home, queue(before, i.profile.kind)) {
@@ -29,7 +29,7 @@ pub fn base(machine: &Machine, candidates: &[Candidate], j: &Candidate, before: 
     j.cycles / (1.0 + slowdown * harmed)
 }
 
-/// How much of what a polluter does `a` does to `b`: it displaces less, or both fit into the cache together.
+/// The factor of a polluter's damage that `a` does to `b`: it displaces less, or both fit into the cache together.
 fn harm(machine: &Machine, a: &KindProfile, b: &KindProfile) -> f64 {
     let displaces = match (a.displaced, a.class) {
         (Some(share), _) => share.mean.clamp(0.0, 1.0),
@@ -47,7 +47,7 @@ fn harm(machine: &Machine, a: &KindProfile, b: &KindProfile) -> f64 {
     }
 }
 
-/// What `j` takes longer after `i`: as measured of the pair; else by what both are known to be.
+/// The cycles that `j` takes longer after `i`: measured for the pair, or estimated from their properties.
 pub fn damage(
     machine: &Machine,
     i: &Candidate,
@@ -60,8 +60,9 @@ pub fn damage(
     if a.kind == b.kind {
         return 0.0;
     }
-    // What cannot be told from nothing is nothing: else noise would shape groups. But those that are kept apart now hardly ever meet, so
-    // that little is known: of them the mean is believed, else each plan would take away its own reason.
+    // A damage that does not differ significantly from zero counts as zero, otherwise noise would shape groups.
+    // Kinds that are separated now rarely follow each other, so little is known: for them the mean is used,
+    // otherwise each plan would remove its own reason.
     let apart =
         matches!((queue(before, a.kind), queue(before, b.kind)), (Some(one), Some(other)) if one != other);
     if let Some(extra) = measured.get(&(a.kind, b.kind)) {
@@ -71,8 +72,9 @@ pub fn damage(
         let known = slowdown.low > 0.0 || apart;
         return if known { slowdown.mean.max(0.0) * base * harm(machine, a, b) } else { 0.0 };
     }
-    // Nothing was ever seen of j after anything: two that do not fit together are kept apart on suspicion, at half of what a load from
-    // L3 instead of L2 costs (docs/design/place.md, section 4, A: 281 us for 1 MB, at 2.7 GHz).
+    // There are no measurements of j after other kinds: two kinds that do not fit together are separated by
+    // default, at half the cost of a load from L3 instead of L2 (docs/design/place.md, section 4, A: 281 us for 1
+    // MB, at 2.7 GHz).
     match (a.footprint_kb, b.footprint_kb, b.displaced) {
         (Some(first), Some(second), Some(own)) if own.mean < 0.95 => {
             let over = (first.mean + second.mean) - machine.l2_bytes as f64 / 1024.0;

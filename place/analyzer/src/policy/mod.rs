@@ -1,4 +1,5 @@
-//! Policies: from what kinds do to cores for them. Pure functions, so that the simulator asks the same ones.
+//! Policies: compute cores for kinds from the effects of the kinds. They are pure functions, so that the simulator
+//! uses the same ones.
 //!
 //! | name | what it wants | how it is carried out |
 //! |---|---|---|
@@ -27,9 +28,9 @@ pub use soft::Soft;
 pub use time::{Time, SLICE_MAX_US, SLICE_MIN_US};
 pub use way::Policy;
 
-/// What there is. The order is that of the segments' headers: new ones come last.
+/// All policies, in the order of the numbers in the segments' headers: new ones are appended.
 pub const NAMES: [&str; 5] = ["observe", "paper", "lazy", "soft", "time"];
-/// Those that the simulator can carry out: it has processors and queues, and no time slices.
+/// The policies that the simulator supports: it has processors and queues, but no time slices.
 pub const SIMULATED: [&str; 4] = ["observe", "paper", "lazy", "soft"];
 
 /// A policy by its name.

@@ -2,7 +2,7 @@
 
 use crate::model::{AppId, Class, CodeId, Cpu, CpuId, Estimate, KindProfile, KindRef, Machine, Workload};
 
-/// Of the workloads here.
+/// The clock rate of the workloads here.
 pub const HERTZ: f64 = 1e9;
 
 /// Siblings are numbered as Linux does: second threads after all first ones. Eight cores share an L3 cache.
@@ -32,8 +32,8 @@ pub fn kind(app: u32, code: u32) -> KindRef {
     KindRef { app: AppId(app), code: CodeId(code) }
 }
 
-/// Kinds of an application: (app, code, class, microseconds, sections a second), over one second. Polluters displace 97 %, sensitive
-/// kinds 74 % and are twice as slow after polluters.
+/// Kinds of an application: (app, code, class, microseconds, sections per second), over one second. Polluters
+/// displace 97 %, sensitive kinds 74 % and are twice as slow after polluters.
 pub fn workload(kinds: &[(u32, u32, Class, f64, f64)]) -> Workload {
     let total: f64 = kinds.iter().map(|(_, _, _, micros, rate)| micros * rate).sum();
     let mut profiles: Vec<KindProfile> = kinds

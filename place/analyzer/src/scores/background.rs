@@ -1,14 +1,15 @@
-//! What is displaced while a section runs is not all its own doing: interrupts, siblings and other machines on the same host displace
-//! lines too, the more the longer it takes. How fast they do is measured by the analyzer (daemon/probing.rs), by sections that touch
-//! nothing.
+//! Not all lines displaced during a section are displaced by it: interrupts, siblings and other guests of the same
+//! host displace lines too, in proportion to its duration. The analyzer measures their rate by sections that touch
+//! no memory (daemon/probing.rs).
 
 use crate::model::Estimate;
 
-/// Of long sections the background explains everything: no more than this exponent (63 % of the lines) is ever taken off, so that a
-/// section that displaces all goes on being told from one that displaces nothing.
+/// For long sections the background would explain all displacement: at most this exponent (63 % of the lines) is
+/// subtracted, so that a section that displaces all lines remains distinguishable from one that displaces none.
 const MOST: f64 = 1.0;
 
-/// Lines that go at a rate leave exp(-rate x cycles) of those that the section itself left: the share that the section displaced alone.
+/// Returns the share that the section displaced alone: a background rate leaves exp(-rate x cycles) of the lines
+/// that the section itself left.
 pub fn less(share: Estimate, per_cycle: f64, cycles: f64) -> Estimate {
     let exponent = per_cycle * cycles;
     if !exponent.is_finite() || exponent <= 0.0 {
@@ -27,8 +28,8 @@ mod tests {
         less(Estimate { mean: share, low: share, high: share, n: 9 }, per_cycle, cycles).mean
     }
 
-    /// ln 2 in 1000 cycles: half of the lines go by themselves. A section that displaced half of them did nothing; one that left a
-    /// quarter displaced half of what it found.
+    /// ln 2 in 1000 cycles: half of the lines are evicted by the background. A section with half of the lines
+    /// displaced did nothing; one that left a quarter displaced half of them itself.
     #[test]
     fn a_section_is_not_blamed_for_what_others_displace() {
         let rate = std::f64::consts::LN_2 / 1000.0;

@@ -1,4 +1,4 @@
-//! What a share of displaced lines means: the size of a synthetic section that displaces as many on this machine, today.
+//! The size of a synthetic section that displaces the same share of lines on this machine, today.
 
 use crate::model::Estimate;
 use serde::{Deserialize, Serialize};

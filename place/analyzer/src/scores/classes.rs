@@ -5,30 +5,30 @@ use super::calibration;
 use super::Point;
 use crate::model::{Class, Estimate, KindProfile, Record};
 
-/// What judgements rest on.
+/// The parameters of the classification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What moving a thread costs. Default: 6.5 us at 2.7 GHz (docs/design/place.md, section 1).
+    /// The cost of moving a thread. Default: 6.5 us at 2.7 GHz (docs/design/place.md, section 1).
     pub migration_cycles: f64,
-    /// To tell 150 us and 3 ms in cycles.
+    /// Converts 150 us and 3 ms to cycles.
     pub cycles_per_second: u64,
-    /// Of one L2 cache: which number of misses means 40 % of it.
+    /// The size of one L2 cache, to derive the number of misses that is 40 % of it.
     pub l2_bytes: u64,
     /// The probe's calibration; empty: the documented one, scaled to `l2_bytes`.
     pub points: Vec<Point>,
-    /// What others displace while a section runs: of the lines that are left, this share each cycle (background.rs).
+    /// The background: the share of the remaining lines that other work displaces in each cycle (background.rs).
     pub background_per_cycle: f64,
-    /// How much of the past a judgement looks at: between one and two of these.
+    /// The length of the past that counts: between one and two of these.
     pub window_seconds: f64,
-    /// With fewer values than this nothing is said.
+    /// With fewer values than this there is no result.
     pub fewest: u64,
-    /// Shorter sections are never moved: this long, or 20 migrations, whichever is more.
+    /// Shorter sections are never moved: the longer of this time and 20 migrations.
     pub short_seconds: f64,
-    /// Longer sections hardly ever run without losing the processor.
+    /// Longer sections rarely run without losing the processor.
     pub long_seconds: f64,
     /// A polluter replaces more of L2 than this.
     pub polluter_displaces: f64,
-    /// A kind that replaces more than this finds nothing of its own again: it has nothing to lose.
+    /// A kind that replaces more than this finds none of its own data again, so it cannot be sensitive.
     pub everything_displaced: f64,
     /// A sensitive kind is slower than this after polluters.
     pub sensitive_slowdown: f64,
@@ -60,7 +60,7 @@ impl Options {
         Options { l2_bytes, cycles_per_second, migration_cycles, ..Options::default() }
     }
 
-    /// KB-equivalents of a share of displaced lines.
+    /// The size in KB that displaces this share of lines.
     pub fn footprint(&self, share: Estimate) -> Estimate {
         if self.points.is_empty() {
             calibration::kilobytes(&calibration::documented(self.l2_bytes), share)
@@ -74,29 +74,29 @@ impl Options {
         (self.short_seconds * self.cycles_per_second as f64).max(20.0 * self.migration_cycles)
     }
 
-    /// The paper's threshold on L2 misses: the lines of so much of L2 as a polluter displaces.
+    /// The paper's threshold on L2 misses: the number of lines that a polluter displaces.
     pub fn polluter_misses(&self) -> f64 {
         self.polluter_displaces * self.l2_bytes as f64 / 64.0
     }
 }
 
-/// How long a kind's sections take, and whether they keep the processor meanwhile.
+/// The duration of a kind's sections, and whether they keep the processor meanwhile.
 pub struct Duration {
     cycles: Option<f64>,
     switched: f64,
 }
 
 impl Duration {
-    /// Of a section, on average.
+    /// The mean cycles of a section.
     pub fn cycles(&self) -> Option<f64> {
         self.cycles
     }
 }
 
-/// Of the window if anything ended in it.
+/// From the window if any section ended in it.
 pub fn duration(window: &Record, whole: &Record) -> Duration {
     let record = if window.count > 0 { window } else { whole };
-    // Elapsed time has waits in it; it counts only where sections are switched so often that nothing else is known.
+    // Elapsed time includes waits; it is used only where sections are switched so often that nothing else is known.
     let cycles = if record.exact > 0 {
         Some(record.own.mean)
     } else if record.count > 0 {
@@ -108,7 +108,7 @@ pub fn duration(window: &Record, whole: &Record) -> Duration {
     Duration { cycles, switched }
 }
 
-/// Where an interval lies with regard to a bound.
+/// The position of an interval relative to a bound.
 #[derive(PartialEq)]
 enum Side {
     Above,
@@ -141,7 +141,8 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     let Some(own) = kind.cycles.filter(|own| own.n >= options.fewest) else {
         return unmeasured(kind, cycles, long, options);
     };
-    // Leaving Short takes a tenth more than entering it, beside the interval: most kinds of a web site lie near some bound.
+    // Leaving Short needs a tenth more than entering it, in addition to the interval: most kinds of a web site are
+    // near a bound.
     let bound = options.short_cycles() * if was == Class::Short { 1.1 } else { 1.0 };
     if own.high < bound || (was == Class::Short && own.low < bound) {
         let text = format!("{} on average, too short to be moved", micros(own.mean));
@@ -151,14 +152,15 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     let slower = side(kind.slowdown, options.sensitive_slowdown, options);
     let slowdown = || kind.slowdown.map(interval).unwrap_or_default();
     let displaced = || kind.displaced.map(interval).unwrap_or_default();
-    // Nothing of its own is found again: it has nothing to lose. In doubt of that, who pollutes goes on as a polluter.
+    // It finds none of its own data again, so it cannot be sensitive. While that is uncertain, a polluter stays a
+    // polluter.
     let everything = side(kind.displaced, options.everything_displaced, options);
     let nothing_to_lose = everything == Side::Above
         || (was == Class::Polluter && everything != Side::Below && displaces == Side::Above);
     if slower == Side::Above && !nothing_to_lose {
         return (Class::Sensitive, format!("slower by {} after polluters", slowdown()));
     }
-    // Who is sensitive stays so until it is known not to be, whatever it displaces.
+    // A sensitive kind stays sensitive until the opposite is certain, whatever it displaces.
     if was == Class::Sensitive && slower == Side::Across && everything != Side::Above {
         let by = kind.slowdown.map_or(String::new(), |slower| format!(" by {}", interval(slower)));
         return (was, format!("slower{by} after polluters, in doubt: as before"));
@@ -181,7 +183,7 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
             Class::Neutral,
             format!("replaces {} of L2, slower by {} after polluters", displaced(), slowdown()),
         ),
-        // No polluter ever comes before it: there is nothing that it could suffer from.
+        // No polluter ever precedes it, so it cannot suffer.
         _ if leaves(&displaces) && kind.slowdown.is_none() => {
             (Class::Neutral, format!("replaces {} of L2; no polluter came before it", displaced()))
         }
@@ -192,7 +194,7 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     }
 }
 
-/// Its own cycles are not known: sections that are always switched.
+/// The section's own cycles are not known: sections that are always switched.
 fn unmeasured(kind: &KindProfile, cycles: f64, long: &Duration, options: &Options) -> (Class, String) {
     match without_probe(kind, cycles, long, options) {
         Some(found) => found,
@@ -200,7 +202,7 @@ fn unmeasured(kind: &KindProfile, cycles: f64, long: &Duration, options: &Option
     }
 }
 
-/// A polluter by other signs, where displacement cannot be known: by the paper's threshold on misses, or by duration.
+/// A polluter by other signs where displacement is unknown: by the paper's threshold on misses, or by duration.
 fn without_probe(
     kind: &KindProfile,
     cycles: f64,
@@ -210,7 +212,7 @@ fn without_probe(
     if kind.displaced.is_some_and(|share| share.n >= options.fewest) {
         return None;
     }
-    // No interval is known here, so that leaving takes a fifth less than entering.
+    // There is no interval here, so leaving needs a fifth less than entering.
     let stays = if kind.class == Class::Polluter { 0.8 } else { 1.0 };
     if let Some(misses) = kind.misses.filter(|misses| misses.n >= options.fewest) {
         // Threshold on the mean, as in the paper: a segment keeps no variance of misses.

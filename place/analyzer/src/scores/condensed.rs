@@ -1,4 +1,4 @@
-//! All processors of a kind as one: what has to be kept of a snapshot until the window is over.
+//! All processors of a kind as one: the part of a snapshot that is kept until the window is over.
 
 use crate::model::{KindRef, Record, Snapshot};
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 /// Counters of all kinds at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Condensed {
-    /// When; 0: before everything.
+    /// The time; 0: before everything.
     pub taken_ns: u64,
     /// Sums over all processors.
     pub records: BTreeMap<KindRef, Record>,
 }
 
 impl Condensed {
-    /// The span of time between two; 0 if it is not known.
+    /// The seconds between two snapshots; 0 if unknown.
     pub fn seconds_since(&self, earlier: &Condensed) -> f64 {
         if earlier.taken_ns == 0 {
             0.0

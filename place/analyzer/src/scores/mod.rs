@@ -1,4 +1,4 @@
-//! From counters to judgements: how much a kind damages the caches, how much it suffers, which class that makes it.
+//! Computes scores from counters: the damage of a kind to the caches, its sensitivity, and its class.
 //!
 //! ```text
 //!  Snapshot, earlier ──┐                      displaced (damage) ──────┐
@@ -38,20 +38,21 @@ pub struct Scores {
     begin: Option<Condensed>,
     /// ... and the next one will begin here.
     next: Option<Condensed>,
-    /// What was found last: whoever is in doubt stays what it is.
+    /// The last results: a kind in doubt keeps its class.
     last: Last,
 }
 
-/// What a look found of kinds, for the next one.
+/// The results of a round, for the next one.
 #[derive(Clone, Debug, Default)]
 struct Last {
     classes: BTreeMap<KindRef, Class>,
-    /// Whether it replaces so much of the cache that others suffer, whatever its class; not here: never measured.
+    /// Whether it replaces so much of the cache that other kinds suffer, whatever its class; missing: never
+    /// measured.
     polluting: BTreeMap<KindRef, bool>,
 }
 
 impl Scores {
-    /// Nothing was seen yet.
+    /// The scores before the first observation.
     pub fn new(options: Options) -> Scores {
         Scores {
             options,
@@ -62,26 +63,27 @@ impl Scores {
         }
     }
 
-    /// What judgements rest on: the probe's points become known later, say.
+    /// The parameters, which may change: for example, the probe's points become known later.
     pub fn options_mut(&mut self) -> &mut Options {
         &mut self.options
     }
 
-    /// Sections that ended, in any order: who came before whom.
+    /// Adds ended sections, in any order: the pairs of predecessors and successors.
     pub fn sections(&mut self, sections: &[Section]) {
         for section in sections {
             self.transitions.add(section);
         }
     }
 
-    /// All applications, as they are now.
+    /// Adds a snapshot of all applications.
     pub fn observe(&mut self, snapshots: &[Snapshot]) -> Workload {
         let now = condense(snapshots);
         let empty = Condensed::default();
         let begin = self.begin.as_ref().or(self.next.as_ref()).unwrap_or(&empty);
         let (workload, found) = judge(snapshots, begin, &now, &self.transitions, &self.options, &self.last);
         self.last = found;
-        // Nobody there yet: a moment that is not known begins no window, or nothing would have a rate until that window is over.
+        // No application yet: an unknown time must not begin a window, otherwise no rate would be known until that
+        // window is over.
         if now.taken_ns == 0 {
             return workload;
         }
@@ -98,8 +100,8 @@ impl Scores {
     }
 }
 
-/// What happened between two looks at some applications. A kind whose class is in doubt keeps the one that the later snapshot has
-/// for it.
+/// The difference between two snapshots of some applications. A kind whose class is in doubt keeps the class in the
+/// later snapshot.
 pub fn workload(
     before: &[Snapshot],
     after: &[Snapshot],
@@ -172,7 +174,7 @@ fn judge(
     (Workload { seconds, cycles_per_second: hertz, apps, kinds, transitions }, found)
 }
 
-/// Beyond a bound, or below it, if the whole interval is; in doubt, as before.
+/// Above or below a bound if the whole interval is; in doubt, as before.
 fn is_beyond(estimate: Option<Estimate>, bound: f64, before: bool) -> bool {
     match estimate {
         Some(estimate) if before => estimate.high >= bound,
@@ -181,14 +183,14 @@ fn is_beyond(estimate: Option<Estimate>, bound: f64, before: bool) -> bool {
     }
 }
 
-/// Damage, without what others displace meanwhile.
+/// The damage without the background.
 fn displaced(window: &Record, whole: &Record, options: &Options) -> Option<Estimate> {
     let share = enough(&window.displaced, &whole.displaced, options)?;
     let cycles = classes::duration(window, whole).cycles();
     Some(background::less(share, options.background_per_cycle, cycles.unwrap_or(0.0)))
 }
 
-/// Of the window if that holds enough values, else of all that was ever seen: known kinds are probed seldom.
+/// From the window if that has enough values, else from all values: known kinds are probed rarely.
 fn enough(window: &Moments, whole: &Moments, options: &Options) -> Option<Estimate> {
     if window.count >= options.fewest {
         window.estimate()
@@ -199,7 +201,7 @@ fn enough(window: &Moments, whole: &Moments, options: &Options) -> Option<Estima
 
 fn share_time(kinds: &mut [(KindProfile, Record)]) {
     let time = |record: &Record| {
-        // Of sections whose own cycles are not known (preempted), the same is assumed as of the others.
+        // Sections whose own cycles are unknown (preempted) are assumed to be like the others.
         if record.exact > 0 {
             record.cycles.0 as f64 / record.exact as f64 * record.count as f64
         } else {

@@ -1,4 +1,4 @@
-//! The algebra of [`Moments`]: exact, so that a span of time is a difference; and what can be inferred from them.
+//! The algebra of [`Moments`], exact, so that a period is a difference; and the estimates derived from them.
 
 use crate::model::{Estimate, Moments};
 use hardmeter_evidence::{Difference, Sample};
@@ -28,8 +28,8 @@ impl Moments {
         self.m2 += other.m2 + delta * delta * a * b / (a + b);
     }
 
-    /// The values that came since: the same sum, solved for its second part. Nothing if `earlier` is not part of this (a counter
-    /// began anew, or bytes are foreign).
+    /// The values added since `earlier`: the same sum, solved for its second part. Empty if `earlier` is not part
+    /// of this (a counter was reset, or the bytes are invalid).
     pub fn since(&self, earlier: &Moments) -> Moments {
         if earlier.count == 0 {
             return *self;
@@ -45,11 +45,11 @@ impl Moments {
         if !mean.is_finite() || !m2.is_finite() {
             return Moments::default();
         }
-        // Differences of large sums may come out a little below what is possible.
+        // Differences of large sums may come out slightly below zero.
         Moments { count: self.count - earlier.count, mean, m2: m2.max(0.0) }
     }
 
-    /// Of a single value, estimated from these; 0 of fewer than two.
+    /// The variance of a single value, estimated from these; 0 for fewer than two.
     pub fn variance(&self) -> f64 {
         if self.count < 2 {
             0.0
@@ -58,7 +58,7 @@ impl Moments {
         }
     }
 
-    /// The mean with Student's 95 % interval; `None` of fewer than two values, which have none.
+    /// The mean with Student's 95 % interval; `None` for fewer than two values.
     pub fn estimate(&self) -> Option<Estimate> {
         let interval = self.sample().interval().filter(|_| self.m2.is_finite())?;
         Some(Estimate { mean: self.mean, low: interval.low, high: interval.high, n: self.count })
@@ -83,13 +83,13 @@ impl From<Difference> for Estimate {
     }
 }
 
-/// Mean of `a` minus mean of `b`, with Welch's interval: their variances need not be alike. `n` is the smaller count. `None` of
-/// fewer than two values each.
+/// Mean of `a` minus mean of `b`, with Welch's interval: their variances may differ. `n` is the smaller count.
+/// `None` of fewer than two values each.
 pub fn difference(a: &Moments, b: &Moments) -> Option<Estimate> {
     a.sample().less(&b.sample()).map(Estimate::from)
 }
 
-/// Mean of `a` by mean of `b`, less 1: "so much longer". By the delta method, with Welch's degrees of freedom.
+/// Mean of `a` divided by mean of `b`, minus 1. By the delta method, with Welch's degrees of freedom.
 pub fn ratio(a: &Moments, b: &Moments) -> Option<Estimate> {
     a.sample().by(&b.sample()).map(Estimate::from)
 }

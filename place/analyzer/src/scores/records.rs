@@ -1,4 +1,4 @@
-//! The algebra of [`Record`]: processors add up, and later minus earlier is what came between.
+//! The algebra of [`Record`]: records of processors are added, and later minus earlier is the difference.
 
 use crate::model::{Moments, Record, AFTERS, BUCKETS};
 use hardmeter_samples::model::Cycles;
@@ -32,7 +32,7 @@ fn minus(a: Cycles, b: Cycles) -> Cycles {
 }
 
 impl Record {
-    /// What both have counted. The expectation is that of the one which rests on more.
+    /// The sum of both. The expectation is that of the record with more values.
     pub fn add(&mut self, other: &Record) {
         if other.exact > self.exact {
             self.adaptive = other.adaptive;
@@ -56,7 +56,7 @@ impl Record {
         }
     }
 
-    /// What came since.
+    /// The difference from `earlier`.
     pub fn since(&self, earlier: &Record) -> Record {
         let mut after = [Moments::default(); AFTERS];
         for (i, moments) in after.iter_mut().enumerate() {

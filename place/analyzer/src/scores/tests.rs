@@ -8,7 +8,7 @@ fn options() -> Options {
     Options::of_machine(2 << 20, HERTZ)
 }
 
-/// Values that alternate a little around a mean.
+/// Values that alternate slightly around a mean.
 fn moments(count: u64, mean: f64, spread: f64) -> Moments {
     Moments { count, mean, m2: count as f64 * spread * spread }
 }
@@ -86,7 +86,7 @@ fn leaving_short_takes_a_tenth_more() {
 #[test]
 fn a_polluter_needs_its_whole_interval_beyond_the_bound() {
     assert_eq!(judged(Class::Unknown, displacing(record(100, 500.0), 30, 0.6)).class, Class::Polluter);
-    // Three probes are no proof, and a mean of 41 % with an interval from 39 is none either.
+    // Three probes are not enough, nor is a mean of 41 % with an interval from 39.
     assert_eq!(judged(Class::Unknown, displacing(record(100, 500.0), 3, 0.6)).class, Class::Unknown);
     assert_eq!(judged(Class::Unknown, displacing(record(100, 500.0), 30, 0.41)).class, Class::Unknown);
     let kept = judged(Class::Polluter, displacing(record(100, 500.0), 30, 0.41));
@@ -128,7 +128,7 @@ fn long_sections_that_are_always_switched_pollute_by_duration() {
     let kind = judged(Class::Unknown, long.clone());
     assert_eq!(kind.class, Class::Polluter);
     assert!(kind.reason.contains("30.0 ms") && kind.reason.contains("by duration"), "{}", kind.reason);
-    // Where the probe knows better it is believed.
+    // The probe's result takes precedence.
     assert_ne!(judged(Class::Unknown, displacing(long.clone(), 30, 0.1)).class, Class::Polluter);
     long.preempted = 5;
     assert_eq!(judged(Class::Unknown, long).class, Class::Unknown);
@@ -197,8 +197,8 @@ fn known_kinds_are_probed_seldom_and_keep_their_score() {
     assert_eq!(scores.observe(&at(16, 700, 31)).seconds, 4.0);
 }
 
-/// A host on which others displace lines: half of them in 500 us. A control that touches nothing shows 50 %, and is no polluter; what
-/// leaves 10 % of the lines where nothing would leave 50 %, replaces 80 %.
+/// A host on which other work displaces half of the lines in 500 us. A control without memory accesses shows 50 %
+/// and is not a polluter; a section that leaves 10 % of the lines where the background leaves 50 % replaces 80 %.
 #[test]
 fn controls_are_not_blamed_for_a_noisy_host() {
     let noisy = Options { background_per_cycle: std::f64::consts::LN_2 / 500_000.0, ..options() };
@@ -217,7 +217,7 @@ fn controls_are_not_blamed_for_a_noisy_host() {
     assert_eq!(observed(&options())[0].class, Class::Polluter, "without, the control is blamed");
 }
 
-/// Looks that differ by noise alone, around a bound: an interval that holds the bound changes nothing.
+/// Rounds that differ by noise alone, around a bound: an interval that contains the bound changes nothing.
 #[test]
 fn classes_do_not_flap_between_looks() {
     let base = |share: f64| displacing(after(record(100, 400.0), AFTER_SAME, 50, 400.0), 30, share);
@@ -243,7 +243,7 @@ fn classes_do_not_flap_between_looks() {
         looks(Class::Unknown, sensitive.into()),
         [Class::Sensitive, Class::Sensitive, Class::Sensitive, Class::Sensitive, Class::Polluter]
     );
-    // All is displaced, then 95 % (+- 2): has it something to lose? It goes on as a polluter until 80 % say so.
+    // All is displaced, then 95 % (+- 2): sensitivity is uncertain. It stays a polluter until 80 % is measured.
     let everything = [0.99, 0.955, 0.945, 0.955, 0.80].map(|share| slower(share, 600.0));
     assert_eq!(
         looks(Class::Unknown, everything.into()),
@@ -251,7 +251,7 @@ fn classes_do_not_flap_between_looks() {
     );
 }
 
-/// 45, then 41 and 39 % (+- 2) of L2 replaced: who comes after it goes on counting as after a polluter.
+/// 45, then 41 and 39 % (+- 2) of L2 replaced: kinds after it continue to count as after a polluter.
 #[test]
 fn who_pollutes_does_so_until_it_surely_does_not() {
     let share = |mean: f64| Some(Estimate { mean, low: mean - 0.02, high: mean + 0.02, n: 30 });
@@ -260,7 +260,7 @@ fn who_pollutes_does_so_until_it_surely_does_not() {
     assert!(!is_beyond(share(0.37), 0.4, true) && !is_beyond(None, 0.4, true));
 }
 
-/// Always switched, around 3 ms: known by duration alone, which has no interval.
+/// Always switched, around 3 ms: classified by duration alone, which has no interval.
 #[test]
 fn durations_around_a_bound_do_not_flap_either() {
     let long = |micros: u64| Record {

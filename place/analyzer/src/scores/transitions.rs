@@ -1,15 +1,16 @@
-//! The transition matrix: who makes whom slower. From ring entries, each of which says which kind was on the processor before.
+//! The transition matrix: the slowdown of each kind by each predecessor, from ring entries that name the previous
+//! kind on the processor.
 
 use super::moments::{difference, ratio};
 use crate::model::{Estimate, KindRef, Moments};
 use crate::trace::Section;
 use std::collections::BTreeMap;
 
-/// More pairs are not kept: ids come from foreign bytes. What is not kept is only not shown.
+/// The limit of pairs: ids are foreign bytes. Pairs beyond it are only not shown.
 const PAIRS: usize = 16_384;
-/// So many values of a pair never fade: newer ones outweigh them soon enough where there are any.
+/// The number of values of a pair that never fade; newer values soon outweigh them.
 const KEPT: u64 = 32;
-/// With fewer values of a pair nothing is said of it.
+/// With fewer values of a pair there is no result.
 const FEWEST: u64 = 8;
 
 /// Own cycles of sections by kind and predecessor.
@@ -19,13 +20,13 @@ pub struct Transitions {
 }
 
 impl Transitions {
-    /// One section, if its own cycles and its predecessor are known.
+    /// Adds one section, if its own cycles and its predecessor are known.
     pub fn add(&mut self, section: &Section) {
         let (Some(previous), Some(own)) = (section.previous, section.own) else { return };
         if section.preempted || section.migrated || section.nested {
             return;
         }
-        // Keyed by the later kind: all that came before one kind lie together.
+        // Keyed by the later kind, so that all predecessors of a kind are adjacent.
         let key = (section.kind, previous);
         if self.pairs.len() >= PAIRS && !self.pairs.contains_key(&key) {
             return;
@@ -33,8 +34,8 @@ impl Transitions {
         self.pairs.entry(key).or_default().push(own.0 as f64);
     }
 
-    /// The past counts half from now on: requests change. A few values stay: kinds that are kept apart hardly ever meet, and what they
-    /// cost each other is the reason why they are.
+    /// Halves the weight of the past, because requests change. A few values stay: separated kinds rarely follow
+    /// each other, and their cost is the reason for the separation.
     pub fn fade(&mut self) {
         for moments in self.pairs.values_mut() {
             let count = (moments.count / 2).max(moments.count.min(KEPT));
@@ -43,7 +44,7 @@ impl Transitions {
         }
     }
 
-    /// What a kind takes when it finds its own data: after itself, else after whatever it is fastest after.
+    /// The cycles of a kind that finds its own data: after itself, else after the kind after which it is fastest.
     fn baseline(&self, kind: KindRef) -> Option<(KindRef, Moments)> {
         if let Some(own) = self.pairs.get(&(kind, kind)).filter(|own| own.count >= FEWEST) {
             return Some((kind, *own));
@@ -62,7 +63,7 @@ impl Transitions {
             .map(|((_, previous), moments)| (*previous, moments))
     }
 
-    /// All pairs that say something: what a section of the second takes longer if the first came before it, in cycles.
+    /// All pairs with enough values: the cycles that a section of the second takes longer after the first.
     pub fn estimates(&self) -> Vec<(KindRef, KindRef, Estimate)> {
         let mut estimates = Vec::new();
         let mut kinds: Vec<KindRef> = self.pairs.keys().map(|(later, _)| *later).collect();
@@ -82,8 +83,8 @@ impl Transitions {
         estimates
     }
 
-    /// How much longer a kind takes after those that replace much of the cache, whatever their class (a section may be short, or be
-    /// sensitive itself, and still do damage), than after the others. `None` where the ring knows too little.
+    /// The slowdown of a kind after kinds that replace much of the cache, whatever their class (a section may be
+    /// short or sensitive and still do damage), relative to the others. `None` if the ring has too few values.
     pub fn slowdown(&self, kind: KindRef, polluting: &BTreeMap<KindRef, bool>) -> Option<Estimate> {
         let (mut damaged, mut baseline) = (Moments::default(), Moments::default());
         for (previous, moments) in self.before(kind) {
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(transitions.pairs.len(), PAIRS);
     }
 
-    /// 10 values stay; of 100 there are 50, then 32 and no fewer; what they say stays the same.
+    /// 10 values stay; 100 become 50, then 32 and no fewer; the mean is unchanged.
     #[test]
     fn the_past_fades_but_not_all_of_it() {
         let mut transitions = of(&[(2, 2, 1000)]);

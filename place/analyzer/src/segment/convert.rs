@@ -1,11 +1,11 @@
-//! From what lies in a segment to the model: numbers checked, texts made printable.
+//! Converts the bytes of a segment to the model: numbers are checked, texts made printable.
 
 use super::layout::{After, Kind, RawRecord, LABEL_LENGTH, NOTE_LENGTH};
 use crate::model::{Moments, Record, AFTERS};
 use hardmeter_samples::model::Cycles;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A record of the model; `None` if a number is not valid (not finite, or negative where that cannot be).
+/// A record of the model; `None` if a number is not valid (not finite, or negative where that is impossible).
 pub(crate) fn record(raw: &RawRecord) -> Option<Record> {
     let displaced = moments(raw.probed, raw.displaced_mean, raw.displaced_m2)?;
     if displaced.mean > 1.0 {
@@ -17,7 +17,7 @@ pub(crate) fn record(raw: &RawRecord) -> Option<Record> {
     }
     // Each exact section is in one of them.
     let own = raw.after.iter().fold(After::default(), |sum, after| sum.plus(after));
-    // The sum is exact and the mean follows; squares of misses are not kept.
+    // The sum is exact, so the mean is; squares of misses are not kept.
     let misses = if raw.missed == 0 { 0.0 } else { raw.misses as f64 / raw.missed as f64 };
     Some(Record {
         count: raw.count,
@@ -51,13 +51,13 @@ impl After {
     }
 }
 
-/// Mean and squared differences of whole numbers, whose sums are exact. `None` if no numbers have such sums.
+/// Mean and squared differences of whole numbers with exact sums. `None` if no numbers have such sums.
 fn of_sums(after: &After) -> Option<Moments> {
     let (count, sum) = (u128::from(after.count), u128::from(after.cycles));
     if count == 0 {
         return (sum == 0 && after.squares() == 0).then(Moments::default);
     }
-    // From the whole number below the mean the squared differences are a whole number, too, and small.
+    // Relative to the whole number below the mean, the squared differences are a small whole number, too.
     let (below, rest) = (sum / count, sum % count);
     let from_below = below.checked_mul(below)?.checked_mul(count)?.checked_add(after.squares())?;
     let from_below = from_below.checked_sub((2 * below).checked_mul(sum)?)?;
@@ -84,7 +84,7 @@ pub(crate) fn label(kind: &Kind) -> String {
     }
 }
 
-/// The words noted with a kind.
+/// The words stored with a kind.
 pub(crate) fn note(kind: &Kind) -> String {
     text(&kind.note, NOTE_LENGTH)
 }
@@ -94,7 +94,7 @@ fn text(bytes: &[AtomicU8], length: usize) -> String {
     printable(&copied)
 }
 
-/// Bytes up to a zero as text in which nothing moves a cursor or hides a line.
+/// Bytes up to a zero as text without characters that move a cursor or hide a line.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     let hidden = |c: char| {
@@ -108,8 +108,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// 3 and 4: mean 3.5, squared differences 2 x 0.25. Ten million sections of 10^12 and 10^12 + 2 cycles each: 10^7 x 1, where doubles
-    /// would see nothing of it.
+    /// 3 and 4: mean 3.5, squared differences 2 x 0.25. Ten million sections of 10^12 and 10^12 + 2 cycles each:
+    /// 10^7 x 1, which doubles would lose.
     #[test]
     fn sums_are_exact_however_large() {
         let of = |count: u64, cycles: u64, squares: u128| {

@@ -1,4 +1,4 @@
-//! The folder of segments: which applications there are, came and went.
+//! The folder of segments: the applications that exist, appeared and ended.
 
 use super::application::{Application, Refusal};
 use crate::model::AppId;
@@ -8,11 +8,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where segments are if nothing else is said: libsplit's default.
+/// The folder of segments by default, which is libsplit's default.
 const DEFAULT_DIRECTORY: &str = "/run/hardmeter-split";
-/// The folder's files beyond this are not looked at.
+/// The limit of files read in the folder.
 const FILES_MAX: usize = 65536;
-/// An application that ended no section is asked so rarely whether it lives: the question takes its lock for an instant.
+/// The interval of the check whether an application without ended sections still runs; the check takes its lock
+/// briefly.
 const ASK_NS: u64 = 3_000_000_000;
 
 /// The folder to use: as given, else the environment's SPLIT_DIRECTORY, else the default.
@@ -24,12 +25,12 @@ pub fn directory(told: Option<&Path>) -> PathBuf {
     }
 }
 
-/// What happened to an application between two scans.
+/// The change of an application between two scans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there.
+    /// It appeared.
     Came(AppId, String),
-    /// Its processes are gone; its segment stays a while.
+    /// Its processes ended; its segment is kept for a while.
     Died(AppId, String),
     /// Its segment was removed, by this process or another one.
     Left(AppId, String),
@@ -40,7 +41,7 @@ pub enum Change {
 #[derive(Debug)]
 struct Known {
     application: Application,
-    /// How many sections had ended when it was looked at last, and when it was asked whether it lives.
+    /// The number of ended sections at the last scan, and the time of the last check.
     sections: u64,
     asked_ns: u64,
     dead_since: Option<u64>,
@@ -52,7 +53,7 @@ pub struct Folder {
     path: PathBuf,
     grace: Duration,
     known: BTreeMap<AppId, Known>,
-    /// Refused files, with their state then: each is reported once.
+    /// Refused files with their state at that time: each is reported once.
     refused: BTreeMap<PathBuf, (u64, i64, Refusal)>,
 }
 
@@ -65,7 +66,7 @@ impl Folder {
     /// The system's error if the folder cannot be made or listed.
     pub fn open(path: &Path, grace: Duration) -> std::io::Result<Folder> {
         match std::fs::DirBuilder::new().mode(0o1777).create(path) {
-            // The umask took bits away.
+            // The umask removed bits.
             Ok(()) => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o1777))?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -85,7 +86,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), grace, known: BTreeMap::new(), refused: BTreeMap::new() })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -100,7 +101,7 @@ impl Folder {
         self.known.get_mut(&app).map(|known| &mut known.application)
     }
 
-    /// Looks who came and who went.
+    /// Finds the applications that appeared or ended.
     pub fn scan(&mut self, now_ns: u64) -> Vec<Change> {
         let mut changes = self.part(now_ns);
         let files = self.files();
@@ -117,7 +118,7 @@ impl Folder {
                     let known = Known { application, sections: 0, asked_ns: now_ns, dead_since: None };
                     self.known.insert(*app, known);
                 }
-                // Gone since the folder was read.
+                // Removed since the folder was read.
                 Err(_) if std::fs::symlink_metadata(path).is_err() => {}
                 Err(refusal) => {
                     let now = (identity.0, identity.1, refusal.clone());
@@ -132,12 +133,13 @@ impl Folder {
         changes
     }
 
-    /// An application whose segment turned out not to be one: it is opened anew at the next scan, and then refused with a reason.
+    /// Forgets an application whose segment turned out to be invalid: it is opened again at the next scan, and then
+    /// refused with a reason.
     pub fn forget(&mut self, app: AppId) {
         self.known.remove(&app);
     }
 
-    /// Those that left, died, or have been dead long enough to be taken away.
+    /// The applications that left, died, or were dead long enough to be removed.
     fn part(&mut self, now_ns: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         let grace = u64::try_from(self.grace.as_nanos()).unwrap_or(u64::MAX);
@@ -191,7 +193,7 @@ impl Folder {
 fn app_of(name: &OsStr) -> Option<AppId> {
     let id = name.to_str()?.strip_prefix("app-")?.strip_suffix(".segment")?;
     let number = u32::from_str_radix(id, 16).ok()?;
-    // As libsplit writes it and no other way: no sign, no zeros before, no capitals.
+    // Accepts exactly libsplit's notation: no sign, no leading zeros, no capitals.
     (format!("{number:x}") == id && (1..1 << 24).contains(&number)).then_some(AppId(number))
 }
 

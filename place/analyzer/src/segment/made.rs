@@ -47,7 +47,7 @@ pub(crate) fn identity(layout: &Layout, app: u32) -> Identity {
     }
 }
 
-/// What a structure consists of.
+/// The bytes of a structure.
 pub(crate) fn bytes<T: Copy>(value: &T) -> &[u8] {
     // SAFETY: T is a plain structure without padding that matters; its bytes are only written to a file.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
@@ -108,7 +108,7 @@ impl Made {
     }
 }
 
-/// Numbers that look random: SplitMix64 (Steele, Lea, Flood 2014).
+/// Pseudo-random numbers: SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub u64);
 
 impl Random {

@@ -12,10 +12,10 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
-/// How many segments can be mapped at a time: a folder full of hostile files ends here.
+/// The maximum number of segments mapped at a time, as a limit for a folder full of hostile files.
 pub(crate) const MAPPINGS_MAX: usize = 256;
 
-/// A mapping that the handler knows. `start` 0: free.
+/// A mapping known to the handler. `start` 0: unused.
 struct Guarded {
     start: AtomicUsize,
     length: AtomicUsize,
@@ -25,7 +25,7 @@ struct Guarded {
 static GUARDED: [Guarded; MAPPINGS_MAX] = [const {
     Guarded { start: AtomicUsize::new(0), length: AtomicUsize::new(0), spoilt: AtomicBool::new(false) }
 }; MAPPINGS_MAX];
-/// Taken to change which places of `GUARDED` are free; never by the handler.
+/// Taken to change which entries of `GUARDED` are used; never by the handler.
 static CHANGING: Mutex<()> = Mutex::new(());
 static INSTALL: Once = Once::new();
 static mut BEFORE: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
@@ -55,7 +55,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `length` bytes of a file that has as many; for writing too if asked.
+    /// Maps the first `length` bytes of a file that is at least that long; for writing too if requested.
     pub fn new(file: &File, length: u64, writable: bool) -> io::Result<Mapping> {
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         INSTALL.call_once(install);
@@ -79,7 +79,7 @@ impl Mapping {
         Ok(Mapping { start: start.cast(), length, place })
     }
 
-    /// Whether the file shrank under us: nothing that was read since the last call with `false` is to be believed.
+    /// Whether the file shrank: then nothing read since the last call that returned `false` is valid.
     pub fn spoilt(&self) -> bool {
         GUARDED[self.place].spoilt.load(Ordering::Acquire)
     }
@@ -87,20 +87,20 @@ impl Mapping {
     fn checked(&self, at: u64, size: usize, alignment: usize) -> *mut u8 {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         let fits = at.checked_add(size).is_some_and(|end| end <= self.length);
-        // Offsets come from Layout, whose size was compared with the mapping's.
+        // Offsets come from Layout, whose size was checked against the mapping's.
         assert!(fits && at.is_multiple_of(alignment), "offset {at} of a segment of {} bytes", self.length);
         // SAFETY: within the mapping.
         unsafe { self.start.add(at) }
     }
 
-    /// What lies at an offset.
+    /// The structure at an offset.
     pub fn at<T: Shared>(&self, at: u64) -> &T {
         let place = self.checked(at, size_of::<T>(), align_of::<T>());
         // SAFETY: within the mapping and aligned; T has atomics only, and lives as long as the mapping.
         unsafe { &*place.cast::<T>() }
     }
 
-    /// A copy of what lies at an offset, word by word; others may write meanwhile.
+    /// A copy of the structure at an offset, word by word; other processes may write meanwhile.
     pub fn copy<T: Plain>(&self, at: u64) -> T {
         const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() >= 8) };
         let place = self.checked(at, size_of::<T>(), 8).cast::<AtomicU64>();

@@ -6,7 +6,7 @@
 //!                                                       <── beat, command   heartbeat; placement on or off
 //! ```
 //!
-//! * [`layout`]: the structures and where they lie; [`mapping`]: bytes that change, or go, under every look.
+//! * [`layout`]: the structures and their offsets; [`mapping`]: bytes that may change or vanish at every read.
 //! * [`application`]: one segment, and what is written into it; [`reading`]: its statistics; [`convert`]: records as the model's;
 //!   [`folder`]: which applications there are.
 //!
@@ -29,7 +29,7 @@ pub use application::{Application, Decision, Facts, Refusal, ThreadSeen};
 pub use folder::{directory, Change, Folder};
 pub use reading::{Reading, TraceCursor, TraceEntry};
 
-/// Nanoseconds of CLOCK_MONOTONIC: what heartbeats and snapshots are stamped with.
+/// Nanoseconds of CLOCK_MONOTONIC, the clock of heartbeats and snapshots.
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists on every Linux; `time` lives.

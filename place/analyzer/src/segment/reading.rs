@@ -1,4 +1,4 @@
-//! What an application measured: its records, by seqlock, and its rings of sections.
+//! The measurements of an application: its records, read by seqlock, and its rings of sections.
 
 use super::application::{Application, Refusal};
 use super::convert;
@@ -16,17 +16,19 @@ unsafe impl Shared for RecordHead {}
 unsafe impl Plain for RawRecord {}
 unsafe impl Plain for RawTrace {}
 
-/// Looks at a record that is being written: a writer is in it for tens of nanoseconds, unless it lost its processor or its life.
+/// The number of reads of a record that is being written: a writer takes tens of nanoseconds, unless it was
+/// preempted or died.
 const LOOKS: u32 = 200;
-/// A record that stays unchanged this long, with an owner that is gone, is unowned.
+/// A record that is unchanged for this long, with an owner that has ended, is unowned.
 pub(super) const STUCK_NS: u64 = 2_000_000_000;
-/// More records than this are not read of one segment: a hostile one could ask for any memory. 1024 kinds on 128 processors.
+/// The limit of records read from one segment, because a hostile one could request any amount of memory: 1024 kinds
+/// on 128 processors.
 const RECORDS_MAX: usize = 1 << 17;
 
-/// What a snapshot found besides.
+/// The result of reading a snapshot.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What was read.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Records whose writer died while writing, repaired.
     pub healed: u32,
@@ -36,11 +38,11 @@ pub struct Reading {
     pub left_out: u32,
 }
 
-/// How far the ring of traces was read, of each processor.
+/// The position read in the ring of traces of each processor.
 #[derive(Clone, Debug, Default)]
 pub struct TraceCursor(Vec<u64>);
 
-/// A section of the ring, as it lies there; of its own application.
+/// A section of the ring in the segment's layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TraceEntry {
@@ -60,7 +62,7 @@ pub struct TraceEntry {
 }
 
 impl Application {
-    /// Everything that the application measured so far.
+    /// Reads all measurements of the application so far.
     ///
     /// # Errors
     ///
@@ -76,7 +78,7 @@ impl Application {
             if !ready && kind.key_hash.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            // Its creator died before it had a label.
+            // Its creator died before it had written the label.
             let label = if ready { convert::label(kind) } else { "(unnamed)".into() };
             let statement = Some(StatementId(kind.statement.load(Ordering::Relaxed))).filter(|id| id.0 != 0);
             let (note, related) = (self.note(code), self.related(code));
@@ -155,7 +157,7 @@ impl Application {
         (app != 0 && code != 0).then_some(KindRef { app: AppId(app), code: CodeId(code) })
     }
 
-    /// Reads a record by its seqlock; repairs it if its writer is gone.
+    /// Reads a record by its seqlock; repairs it if its writer has ended.
     pub(super) fn record(&mut self, cpu: u32, code: u32, now: u64) -> Found {
         let at = self.layout.record(cpu, code);
         let head = self.mapping.at::<RecordHead>(at);
@@ -194,7 +196,7 @@ impl Application {
         Found::Healed
     }
 
-    /// Sections of the rings that were written since `cursor`; those overwritten meanwhile are lost.
+    /// Sections written to the rings since `cursor`; sections overwritten meanwhile are lost.
     pub fn traces(&self, cursor: &mut TraceCursor) -> Vec<TraceEntry> {
         let mut entries = Vec::new();
         cursor.0.resize(self.layout.cpus as usize, 0);
@@ -206,7 +208,7 @@ impl Application {
                 let place = self.layout.trace(cpu, (number % room) as u32);
                 let raw = self.mapping.copy::<RawTrace>(place);
                 fence(Ordering::Acquire);
-                // An entry that a writer came to meanwhile is two halves.
+                // An entry that was overwritten during the read is inconsistent.
                 let ended: u64 = self.mapping.copy::<Word>(place).0;
                 if raw.ended_tsc != 0 && ended == raw.ended_tsc {
                     entries.push(entry(CpuId(cpu), &raw));
@@ -218,7 +220,7 @@ impl Application {
     }
 }
 
-/// Gives a record back whose owner died in it. A section may be half in it: sums that are off by one.
+/// Repairs a record whose owner died while writing. A section may be partly included: sums may be off by one.
 fn mend(head: &RecordHead, sequence: u32, owner: u32) {
     if !sequence.is_multiple_of(2) {
         let even = sequence.wrapping_add(1);
@@ -227,7 +229,7 @@ fn mend(head: &RecordHead, sequence: u32, owner: u32) {
     let _ = head.owner.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// What reading a record gave.
+/// The result of reading a record.
 pub(super) enum Found {
     Nothing,
     Record(Box<Record>),
@@ -260,7 +262,7 @@ fn entry(cpu: CpuId, raw: &RawTrace) -> TraceEntry {
     }
 }
 
-/// Whether a thread of this id lives, whosever it is.
+/// Whether a thread with this id exists, in any process.
 fn thread_exists(tid: u32) -> bool {
     let Ok(tid) = i32::try_from(tid) else { return false };
     // SAFETY: signal 0 is not delivered.

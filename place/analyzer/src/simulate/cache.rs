@@ -1,15 +1,16 @@
-//! A simulated cache: sets of data in the order of their last use. What lies above a set in that order was inserted since, and so much
-//! of the set is gone as the table of damage says. Streams are data that is not used again: only their sum is kept.
+//! A simulated cache: sets of data in the order of their last use. The sets above a set in that order were inserted
+//! since; the table of damage gives the share of the set that they evicted. Streams are data that is not used
+//! again: only their sum is kept.
 
 use super::damage::Damage;
 
-/// Whose data: a kind's, or an application's code.
+/// The owner of data: a kind, or an application's code.
 pub type Owner = u32;
 
 struct Entry {
     owner: Owner,
     kb: f64,
-    /// How much had been streamed by its last use.
+    /// The amount streamed until its last use.
     streamed: f64,
 }
 
@@ -21,7 +22,7 @@ pub struct Cache {
     streamed: f64,
 }
 
-/// Beyond this depth, in caches, nothing is left of a set.
+/// The depth, in cache sizes, beyond which nothing of a set is left.
 const DEPTH: f64 = 5.0;
 
 impl Cache {
@@ -30,7 +31,7 @@ impl Cache {
         Cache { kb, entries: Vec::new(), streamed: 0.0 }
     }
 
-    /// A set is used: the share of it that is gone. From now on it is whole.
+    /// Uses a set: returns the evicted share. Afterwards it is complete.
     pub fn touch(&mut self, damage: &Damage, owner: Owner, kb: f64) -> f64 {
         if kb <= 0.0 {
             return 0.0;

@@ -1,4 +1,4 @@
-//! What sections do to each other's data in a cache, in numbers: measured, and kept as data with their source.
+//! The effects of sections on each other's data in a cache: measured numbers, kept as data with their source.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ const DOCUMENTED: &str = include_str!("../../data/damage-6a.json");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Of the set.
+    /// of the set.
     pub resident_kb: f64,
     /// For each of the sizes that were inserted, 0 to 1.
     pub lost: Vec<f64>,
@@ -19,19 +19,19 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Damage {
-    /// Where the numbers are from.
+    /// The source of the numbers.
     pub source: String,
-    /// Of the machine that was measured; others are scaled.
+    /// The L2 of the measured machine; other machines are scaled.
     pub l2_kb: f64,
-    /// Columns: how much was inserted.
+    /// Columns: the amount inserted.
     pub inserted_kb: Vec<f64>,
-    /// By the size of the set, ascending.
+    /// Rows by the size of the set, ascending.
     pub rows: Vec<Row>,
-    /// What it takes to fetch lost data from L3, if loads depend on each other.
+    /// The time to fetch lost data from L3, if loads depend on each other.
     pub reload_us_per_kb: f64,
-    /// How much longer from memory.
+    /// The factor for fetching from memory.
     pub memory_factor: f64,
-    /// Speed of a thread whose sibling works too.
+    /// The speed of a thread whose sibling works too.
     pub sibling_speed: f64,
     /// Moving a thread.
     pub migration_us: f64,
@@ -39,19 +39,19 @@ pub struct Damage {
     pub affinity_us: f64,
 }
 
-/// Why numbers cannot be used.
+/// The reason why numbers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DamageError {
     /// They are not in the form of data/damage-6a.json.
     #[error("the damage file cannot be read: {0}; place/analyzer/data/damage-6a.json shows the form")]
     Form(#[from] serde_json::Error),
-    /// They make no sense.
+    /// They are inconsistent.
     #[error("the damage file makes no sense: {0}")]
     Sense(&'static str),
 }
 
 impl Damage {
-    /// What was measured for docs/design/place.md.
+    /// The measurements of docs/design/place.md.
     pub fn documented() -> Damage {
         Damage::parse(DOCUMENTED).expect("the built-in numbers are in order: a test reads them")
     }
@@ -82,14 +82,14 @@ impl Damage {
         Ok(damage)
     }
 
-    /// The share of a set that is gone, by the amount inserted since it was used; both as shares of the cache. Between the rows and
-    /// columns: linear in the set's size, and in the logarithm of what was inserted.
+    /// The evicted share of a set, by the amount inserted since its use; both as shares of the cache. Interpolated
+    /// between rows and columns: linear in the set's size and in the logarithm of the inserted amount.
     pub fn lost(&self, resident: f64, inserted: f64) -> f64 {
         if inserted <= 0.0 || resident <= 0.0 {
             return 0.0;
         }
         if resident > 1.0 {
-            // What does not fit displaces itself.
+            // A set that does not fit displaces itself.
             return 1.0;
         }
         let kb = resident * self.l2_kb;

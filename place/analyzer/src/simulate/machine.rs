@@ -10,7 +10,7 @@ pub struct MachineError {
     why: String,
 }
 
-/// Largest machine: what a CPU set of the simulator holds.
+/// The largest machine: the size of a CPU set of the simulator.
 pub const CPUS_MAX: u32 = 512;
 
 /// Parses `16x2,l2=2M,l3=32M/8` or a name. `this` is not known here: the caller that can read topologies resolves
@@ -79,7 +79,7 @@ fn kilobytes(text: &str) -> Option<u64> {
     number.checked_mul(unit).filter(|kilobytes| (1..=1 << 30).contains(kilobytes))
 }
 
-/// Second threads are numbered after all first ones, as Linux does on most machines.
+/// Second threads are numbered after all first ones, as in Linux on most machines.
 fn build(cores: u32, smt: u32, l2: (u64, u32), l3: (u64, u32)) -> Machine {
     let cpu = |id: u32| {
         let core = id % cores;

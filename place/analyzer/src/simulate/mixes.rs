@@ -1,4 +1,5 @@
-//! Workloads that are known without a recording: the ten mixes of docs/design/place.md, section 4; those in two tiers are in `tiers`.
+//! Workloads defined without a recording: the ten mixes of docs/design/place.md, section 4; those in two tiers are
+//! in `tiers`.
 //!
 //! Times of the clean kinds are section 6a's (a pass over 1 MB, each load depending on the one before: 88 us; independent loads: a
 //! tenth), streams run at 16 GB/s (64 MB in 4.2 ms). A reload of independent loads is a tenth of that of dependent ones: from D, in

@@ -28,16 +28,16 @@ use crate::model::{Class, Machine, Plan};
 use crate::policy::Policy;
 use engine::{Engine, Judge, HURRY};
 
-/// How long, and how often the analyzer looks.
+/// The duration of a simulation, and the interval of the analyzer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Length {
-    /// Before anything is placed: caches get warm, kinds get known.
+    /// Before anything is placed: fills the caches and measures the kinds.
     pub learn_seconds: f64,
-    /// What is reported.
+    /// The reported time.
     pub seconds: f64,
     /// Between two looks of the analyzer.
     pub interval_seconds: f64,
-    /// Of all chance.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -74,7 +74,7 @@ pub fn simulate_guarded(
 /// A trial of the guard in simulated seconds, at most: 20 pairs of two epochs of 110 ms, and as many that could not be compared.
 const TRIAL_SECONDS: f64 = 10.0;
 
-/// As `simulate`, with a given plan that is never changed.
+/// The same as `simulate`, with a given plan that is never changed.
 pub fn simulate_plan(
     scenario: &Scenario,
     machine: &Machine,

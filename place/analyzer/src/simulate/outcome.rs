@@ -1,4 +1,4 @@
-//! What a simulation comes to.
+//! The results of a simulation.
 
 use crate::model::{Class, KindRef};
 use crate::state;
@@ -51,15 +51,15 @@ pub struct Times {
     /// Which kind, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<KindRef>,
-    /// What the analyzer found it to be.
+    /// The class found by the analyzer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// How many.
     pub count: u64,
-    /// Processor time of each, in microseconds, on average; of requests it is not known.
+    /// Mean processor time in microseconds; unknown for requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_us: Option<f64>,
-    /// From asking to the end, in microseconds: half are faster.
+    /// From the request to its end, in microseconds: the median.
     pub p50_us: f64,
     /// 99 of 100 are faster.
     pub p99_us: f64,
@@ -67,7 +67,7 @@ pub struct Times {
     pub mean_us: f64,
 }
 
-/// Of one policy.
+/// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Its name; "default": the kernel's scheduler alone.
@@ -76,32 +76,32 @@ pub struct Outcome {
     pub throughput: f64,
     /// Processor time of a request, in microseconds.
     pub cpu_us: f64,
-    /// How busy the processors were, 0 to 1.
+    /// The utilisation of the processors, 0 to 1.
     pub busy: f64,
     /// Threads that changed their processor, a second.
     pub moves_per_second: f64,
-    /// How often the plan changed while it was measured.
+    /// The number of changes of the plan during the measurement.
     pub changes: u64,
     /// Of whole requests.
     pub requests: Vec<Times>,
     /// Of each kind.
     pub kinds: Vec<Times>,
-    /// What the guard found, where one watched.
+    /// The guard's result, if there was a guard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<state::Guard>,
-    /// What the policy had to say at last.
+    /// The policy's last warnings.
     pub remarks: Vec<String>,
-    /// Where each kind was at last; the ones that are anywhere are left out.
+    /// The last place of each kind; kinds without a place are left out.
     pub places: Vec<String>,
 }
 
 impl Outcome {
-    /// Its processor time by another's, less 1: -0.2 is 20 % less.
+    /// Its processor time divided by another's, minus 1: -0.2 is 20 % less.
     pub fn cpu_against(&self, other: &Outcome) -> f64 {
         self.cpu_us / other.cpu_us - 1.0
     }
 
-    /// How much longer the same requests take in all, against another: -0.2 is 20 % shorter.
+    /// The time of all the same requests relative to another's, minus 1: -0.2 is 20 % shorter.
     pub fn makespan_against(&self, other: &Outcome) -> f64 {
         other.throughput / self.throughput - 1.0
     }

@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine: equal seeds give equal simulations.
+//! Pseudo-random numbers that are the same on every machine: equal seeds give equal simulations.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub struct Random(u64);

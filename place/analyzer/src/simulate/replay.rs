@@ -8,21 +8,21 @@ use crate::trace::{self, Entry, Reader, TraceError};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-/// More sections than this are not replayed: it is days of a busy server.
+/// The limit of replayed sections, which is days of a busy server.
 const SECTIONS: usize = 50_000_000;
 
-/// Why a trace cannot be replayed.
+/// The reason why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// There is nothing in it.
+    /// The trace is empty.
     #[error(
         "the trace has no sections: record one while requests come in (hardmeter split analyze --trace FILE)"
     )]
     Empty,
-    /// There is too much in it.
+    /// The trace has too many sections.
     #[error("the trace has more than {SECTIONS} sections: cut it (head -n)")]
     Large,
 }
@@ -143,7 +143,8 @@ fn model(kind: KindRef, app: usize, seen: &Seen, hertz: f64, l2_bytes: u64, dama
         Some(Options { l2_bytes, ..Options::default() }.footprint(share).mean)
     });
     let footprint_kb = footprint_kb.unwrap_or(0.0).max(0.0);
-    // What it is slower after polluters is data that it would have found; the rest of what it touches it does not use again.
+    // The slowdown after polluters comes from data that it would have found; it does not use the rest of its data
+    // again.
     let slowdown = told.and_then(|told| told.slowdown).unwrap_or(0.0).max(0.0);
     let resident_kb = (slowdown * warm_us / damage.reload_us_per_kb.max(1e-6)).min(footprint_kb);
     let label = told.map(|told| told.label.clone()).filter(|label| !label.is_empty());
@@ -155,7 +156,7 @@ fn model(kind: KindRef, app: usize, seen: &Seen, hertz: f64, l2_bytes: u64, dama
     model
 }
 
-/// The mean of the faster quarter's end: sections that found their data.
+/// The mean of the fastest quarter: sections that found their data.
 fn fast_quarter(own: &[u64]) -> Option<f64> {
     let mut ordered = own.to_vec();
     ordered.sort_unstable();

@@ -6,7 +6,7 @@ use hardmeter_evidence::table::{Style, TextTable};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What was simulated, and what came of it.
+/// The simulated scenario and its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Of the workload.
@@ -21,7 +21,7 @@ pub struct Report {
     pub seconds: f64,
     /// Of all chance.
     pub seed: u64,
-    /// Where the numbers of damage are from.
+    /// The source of the table of damage.
     pub damage: String,
     /// The kernel's scheduler alone first, then policies.
     pub outcomes: Vec<Outcome>,

@@ -1,4 +1,5 @@
-//! What a simulated machine works on: applications with threads, kinds with what they do to caches, requests of one or more steps.
+//! The workload of a simulated machine: applications with threads, kinds with their effects on caches, requests of
+//! one or more steps.
 
 use crate::model::{AppId, CodeId, KindRef};
 
@@ -9,9 +10,9 @@ pub struct App {
     pub id: AppId,
     /// For people.
     pub name: String,
-    /// Whose requests cause its requests.
+    /// The application whose requests cause its requests.
     pub related: Option<AppId>,
-    /// How many threads work on requests.
+    /// The number of threads that serve requests.
     pub threads: usize,
     /// Code and data that all its kinds use.
     pub code_kb: f64,
@@ -28,44 +29,45 @@ pub struct Kind {
     pub label: String,
     /// Index of its application.
     pub app: usize,
-    /// What it takes if all its data lies in L2.
+    /// Its time if all its data is in L2.
     pub warm_us: f64,
     /// Data that its sections use again.
     pub resident_kb: f64,
     /// Data that each section uses anew.
     pub stream_kb: f64,
-    /// How often a section goes over its data.
+    /// The number of times that a section uses its data.
     pub passes: f64,
-    /// Of what it costs to load lost data again, compared with loads that depend on each other: less where a prefetcher helps.
+    /// The cost of loading lost data again, relative to dependent loads: less where a prefetcher helps.
     pub reload: f64,
-    /// Standard deviation of its time, as a share of it.
+    /// The standard deviation of its time, as a share of it.
     pub spread: f64,
 }
 
-/// What a client asks for: one section after the other.
+/// The request of a client: sections in sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// For people.
     pub name: String,
     /// Indices of kinds. The first is the one by which the request is routed.
     pub steps: Vec<usize>,
-    /// How often, relatively.
+    /// The relative frequency.
     pub weight: f64,
 }
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// The constant number of outstanding requests.
     Closed(usize),
-    /// As they were recorded: when, in microseconds, ascending, and which request. Once through, it begins anew.
+    /// As recorded: the time in microseconds, ascending, and the request. It is repeated from the beginning at its
+    /// end.
     Recorded(Vec<(f64, usize)>),
 }
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// As `--mix` names it, or the trace's file.
+    /// The name given to `--mix`, or the trace's file.
     pub name: String,
     /// In words.
     pub title: String,

@@ -22,9 +22,9 @@ use crate::model::{Class, CpuId, KindRef};
 use hardmeter_samples::model::Cycles;
 use serde::{Deserialize, Serialize};
 
-/// What the first line names.
+/// The name in the first line.
 pub const FORMAT: &str = "hardmeter-split-trace";
-/// Of the format. A reader refuses what is newer.
+/// The version of the format. A reader refuses later versions.
 pub const VERSION: u32 = 1;
 
 /// The first line.
@@ -34,9 +34,9 @@ pub struct Header {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Of the time stamp counter.
+    /// The rate of the time stamp counter.
     pub cycles_per_second: u64,
-    /// Where it is from, in words.
+    /// The source of the sections, in words.
     #[serde(default)]
     pub source: String,
 }
@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// A kind, as well as it was known when the line was written.
+/// A kind, with the data known when the line was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kind {
     /// Which.
@@ -60,16 +60,16 @@ pub struct Kind {
     /// The name of its application.
     #[serde(default)]
     pub application: String,
-    /// What it is.
+    /// Its class.
     #[serde(default)]
     pub class: Class,
-    /// What a section takes that finds its data in the cache.
+    /// The cycles of a section that finds its data in the cache.
     #[serde(default)]
     pub warm_cycles: Option<f64>,
-    /// How much of the cache it replaces, in KB-equivalents of the probe.
+    /// The size of the cache that it replaces, in KB-equivalents of the probe.
     #[serde(default)]
     pub footprint_kb: Option<f64>,
-    /// How much longer it takes after polluters; 0.1 is 10 %.
+    /// Its slowdown after polluters; 0.1 is 10 %.
     #[serde(default)]
     pub slowdown: Option<f64>,
 }
@@ -79,7 +79,7 @@ pub struct Kind {
 pub struct Section {
     /// On CLOCK_MONOTONIC.
     pub ended_ns: u64,
-    /// Where it ended.
+    /// The processor on which it ended.
     pub cpu: CpuId,
     /// Its kind.
     pub kind: KindRef,
@@ -87,13 +87,13 @@ pub struct Section {
     pub previous: Option<KindRef>,
     /// From start to end.
     pub elapsed: Cycles,
-    /// Its own, if they are known.
+    /// Its own cycles, if they are known.
     pub own: Option<Cycles>,
-    /// The share of the probe's lines that were gone after it, 0 to 1, if it was probed.
+    /// The share of the probe's lines that were evicted after it, 0 to 1, if it was probed.
     pub displaced: Option<f64>,
     /// It lost the processor.
     pub preempted: bool,
-    /// It went on on another processor.
+    /// It continued on another processor.
     pub migrated: bool,
     /// The library had placed it.
     pub placed: bool,

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 
 /// Limit of a line: labels have 128 bytes.
 const LINE: u64 = 16 * 1024;
-/// As many as segments of all applications of a large machine can name.
+/// The number that segments of all applications of a large machine can name.
 const KINDS: usize = 1 << 20;
 
 /// Why a trace cannot be read (on).
@@ -17,15 +17,15 @@ pub enum TraceError {
     /// The file could not be read.
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// It is not a trace.
     #[error("this is not a trace of sections: {0}; `hardmeter split analyze --trace` writes them")]
     Foreign(String),
-    /// It is of a later version.
+    /// It has a later version.
     #[error(
         "the trace is of version {0}, this program reads up to {VERSION}; use the hardmeter that wrote it"
     )]
     Newer(u32),
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("line {line} of the trace is damaged: {why}; what came before it can be used (head -n)")]
     Damaged {
         /// Which, from 1.

@@ -3,7 +3,7 @@
 use super::{Header, Kind, Section};
 use std::io::{self, Write};
 
-/// Lines to a file, or wherever. Sections are not buffered here: give it a `BufWriter`.
+/// Writes lines to a file or another writer. Sections are not buffered here: pass a `BufWriter`.
 pub struct Writer<W: Write> {
     out: W,
 }
@@ -19,7 +19,7 @@ impl<W: Write> Writer<W> {
         Ok(Writer { out })
     }
 
-    /// Writes what is known of a kind: before its first section, and again whenever more is known.
+    /// Writes the data of a kind: before its first section, and again when more is known.
     ///
     /// # Errors
     ///

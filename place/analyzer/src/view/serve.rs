@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-/// Why it cannot serve.
+/// The reason why it cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Not a loopback address.
@@ -36,14 +36,14 @@ impl Listener {
         Server::http(address).map(Listener).map_err(|error| ServeError::Listen(address, error.to_string()))
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.0.server_addr().to_ip()
     }
 
     /// Answers one request, if one comes within the time; `now_ns` tells CLOCK_MONOTONIC.
     pub fn serve_one(&self, folder: &Path, patience: std::time::Duration, now_ns: fn() -> u64) {
-        // A client that breaks off is its own affair.
+        // A client that disconnects is not an error.
         if let Ok(Some(request)) = self.0.recv_timeout(patience) {
             let answer = answer(&request, folder, now_ns());
             let _ = request.respond(answer);

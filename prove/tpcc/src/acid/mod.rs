@@ -60,7 +60,7 @@ pub enum Property {
 /// The result of a part, for one style of transactions.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Tried {
-    /// Which part.
+    /// The property.
     pub property: Property,
     /// The style of the transactions, in words.
     pub transactions: String,

@@ -36,11 +36,11 @@ fn parse(line: &str) -> Option<Acknowledged> {
 pub(super) struct Comparison {
     /// Orders of the file.
     pub(super) acknowledged: u64,
-    /// Those whose number occurs in another line, too.
+    /// The lines whose number also occurs in another line.
     pub(super) twice: u64,
-    /// Those that ORDERS lacks.
+    /// The lines that ORDERS lacks.
     pub(super) missing: u64,
-    /// Those with a number of ORDER-LINE rows other than O_OL_CNT.
+    /// The lines with a number of ORDER-LINE rows other than O_OL_CNT.
     pub(super) incomplete: u64,
     /// The first of the missing and incomplete ones.
     pub(super) examples: Vec<String>,

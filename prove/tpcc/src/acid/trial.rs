@@ -2,7 +2,7 @@
 
 use crate::audit::Verdict;
 
-/// Where the steps of a trial come from.
+/// The source of a trial's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -21,11 +21,11 @@ pub struct Trial {
     pub clause: &'static str,
     /// Its subject.
     pub name: String,
-    /// Where its steps come from.
+    /// The source of its steps.
     pub source: Source,
     /// Whether it was as it must be.
     pub verdict: Verdict,
-    /// Which of several allowed outcomes was observed.
+    /// The allowed outcome that was observed, if there are several.
     pub case: Option<String>,
     /// Observations in order of time.
     pub seen: Vec<String>,

@@ -16,7 +16,7 @@ use crate::work::{
 use mysql::{Error, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Why a transaction ended before its end.
+/// The reason why a transaction ended before its end.
 pub(super) enum Trouble {
     /// The server, or the way to it.
     Server(Error),

@@ -1,4 +1,4 @@
-//! Which MariaDB, and which database in it.
+//! The MariaDB server and its database.
 
 use super::fault;
 use crate::error::TpccError;

@@ -5,7 +5,7 @@ use crate::order::RunOrder;
 use crate::time::Micros;
 use std::ops::Range;
 
-/// What the monitor knows about a run besides the recordings.
+/// The monitor's data about a run, besides the recordings.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
     /// The order of the run.
@@ -14,7 +14,7 @@ pub struct Run<'a> {
     pub started_at: u64,
     /// When it ended, by the run's clock: the measurement interval ends here at the latest.
     pub ended: Micros,
-    /// How it ended.
+    /// The way it ended.
     pub ending: Ending,
     /// This driver.
     pub driver: DriverPart,

@@ -28,15 +28,15 @@ use crate::work::Kind;
 /// Times of one transaction, or of the interactive part of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Which transaction.
+    /// The kind of the transaction.
     pub kind: Kind,
-    /// When the terminal should have sent it.
+    /// The time at which the terminal should have sent it.
     pub due: Micros,
     /// When the driver passed it to the monitor; later than `due` by the driver's own lag.
     pub entered: Micros,
-    /// When a connection took it; the last time if it was retried.
+    /// The time at which a connection took it; the last time if it was retried.
     pub dispatched: Micros,
-    /// When the terminal had its answer. The response time is counted from `due`.
+    /// The time at which the terminal had its answer. The response time is counted from `due`.
     pub answered: Micros,
     /// Whether it was New-Order's 1 %: done and rolled back, which counts as done (clause 5.4.1).
     pub rolled_back: bool,

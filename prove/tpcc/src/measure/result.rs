@@ -20,7 +20,7 @@ pub struct RunResult {
     pub environment: Environment,
     /// When it began by the calendar, microseconds since 1970.
     pub started_at: u64,
-    /// How it ended.
+    /// The way it ended.
     pub ending: Ending,
     /// Actual length of the measurement interval in seconds: less than ordered if it was cut off.
     pub measured_seconds: f64,
@@ -84,7 +84,7 @@ pub enum Ending {
     Interrupted,
     /// The server went away and did not come back, or every transaction failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -92,7 +92,7 @@ pub enum Ending {
 /// One of the five transactions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindResult {
-    /// Which.
+    /// The kind of transaction.
     pub kind: Kind,
     /// Ended in the measurement interval, including rolled-back ones. For Delivery: the interactive part.
     pub completed: u64,
@@ -160,13 +160,13 @@ pub struct Second {
 /// Failures of a transaction with one code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Which transaction.
+    /// The kind of the transaction.
     pub kind: Kind,
     /// SQLSTATE or the engine's code; empty: not from the server.
     pub code: String,
     /// Number of failures.
     pub count: u64,
-    /// Those that were retried.
+    /// The transactions that were retried.
     pub retried: u64,
     /// The server's message at the first one.
     pub example: String,

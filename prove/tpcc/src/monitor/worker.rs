@@ -237,7 +237,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         now
     }
 
-    /// Why it is of no use to go on, if it is of none.
+    /// The reason why it is of no use to go on, if it is of none.
     fn hopeless(&self, now: Micros) -> Option<String> {
         let patience = self.state.patience.without_success;
         let seconds = patience.as_seconds();

@@ -175,7 +175,7 @@ impl Answer {
         self.refusal.as_ref()
     }
 
-    /// Why the server closed the connection, if it sent a reason.
+    /// The reason why the server closed the connection, if it sent a reason.
     pub fn last_words(&self) -> Option<&Refusal> {
         self.refusal.as_ref().or(self.warning.as_ref())
     }

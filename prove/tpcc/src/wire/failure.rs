@@ -1,4 +1,4 @@
-//! Why a connection could not be opened, with the remedy.
+//! The reason why a connection could not be opened, with the remedy.
 
 use super::refusal::Refusal;
 use crate::error::TpccError;

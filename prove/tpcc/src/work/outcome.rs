@@ -24,7 +24,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Why a transaction was not done.
+/// The reason why a transaction was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What a retry can achieve.

@@ -21,7 +21,7 @@ pub struct ObservedAccess {
     pub pid: Pid,
     /// The data address.
     pub address: VirtualAddress,
-    /// When (`CLOCK_MONOTONIC`).
+    /// The time (`CLOCK_MONOTONIC`).
     pub time: Timestamp,
     /// The stack pointer, where registers were recorded.
     pub stack_pointer: Option<VirtualAddress>,

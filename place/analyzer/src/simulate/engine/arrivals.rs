@@ -1,4 +1,4 @@
-//! Where requests come from.
+//! The arrival of requests.
 
 use super::parts::Asked;
 use super::Engine;
@@ -20,7 +20,7 @@ impl Engine<'_> {
         self.next_arrival += 1;
         if self.next_arrival == arrivals.len() {
             self.next_arrival = 0;
-            // The gap between two laps is the mean gap; and time has to go on.
+            // The gap between two rounds is the mean gap, and time must advance.
             let gap_us = (at_us / (arrivals.len() as f64 - 1.0).max(1.0)).max(1.0);
             self.laps += (at_us + gap_us) * 1e3;
         }

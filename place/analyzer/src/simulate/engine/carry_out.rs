@@ -1,4 +1,4 @@
-//! From a plan to places, queues and homes of threads: what libsplit does with decisions.
+//! Converts a plan to places, queues and threads' homes, like libsplit's use of decisions.
 
 use super::parts::{Mask, Placed, Status};
 use super::Engine;
@@ -43,7 +43,7 @@ impl Engine<'_> {
                         self.threads[thread].home.map_or(Mask::ALL, |(_, mask)| mask);
                 }
             }
-            // Idle threads of the new order may be just those that waiting requests need.
+            // Idle threads of the new order may be the ones that waiting requests need.
             for (thread, work) in self.queues[app].match_waiting() {
                 self.threads[thread].work = Some(work);
                 self.wake(thread);

@@ -1,5 +1,5 @@
-//! What libsplit would have measured, and the analyzer that looks at it: the same scores and policies as on a real machine, on counters
-//! that a simulated server filled.
+//! The measurements that libsplit would have made, and the analyzer that reads them: the same scores and policies
+//! as on a real machine, on counters filled by a simulated server.
 
 use super::parts::Work;
 use super::Engine;
@@ -17,7 +17,7 @@ use hardmeter_samples::model::Cycles;
 /// Simulated time stamp counters run at 2.7 GHz.
 pub const HERTZ: u64 = 2_700_000_000;
 const CYCLES_PER_NS: f64 = HERTZ as f64 / 1e9;
-/// One section in this many is probed, and goes into the ring.
+/// One section in this many is probed and written to the ring.
 const PROBED: f64 = 1.0 / 8.0;
 /// Spread of one probe of 64 lines (docs/design/place.md, section 3).
 const PROBE_SPREAD: f64 = 0.03;
@@ -148,17 +148,17 @@ pub struct Judge<'p> {
     scores: Scores,
     policy: Option<&'p dyn Policy>,
     guard: Option<Guard>,
-    /// What it last saw.
+    /// The workload of the last round.
     pub workload: Workload,
-    /// What it last wanted.
+    /// The policy's plan of the last round.
     pub plan: Plan,
-    /// What the engine carries out.
+    /// The plan that the engine carries out.
     in_force: Plan,
-    /// How often that changed the place of a kind.
+    /// The number of times that the plan changed the place of a kind.
     pub changes: u64,
 }
 
-/// A simulated machine has no other load: a trial takes tenths of the seconds that it takes in earnest.
+/// A simulated machine has no other load: a trial takes a tenth of the time it takes on a real machine.
 pub const HURRY: u64 = 10;
 
 impl<'p> Judge<'p> {
@@ -176,7 +176,7 @@ impl<'p> Judge<'p> {
         }
     }
 
-    /// Once an interval: look, decide, carry out.
+    /// Called once per interval: reads the counters, decides, carries out.
     pub fn look(&mut self, engine: &mut Engine, place: bool) {
         self.scores.sections(&std::mem::take(&mut engine.measured.ring));
         self.workload = self.scores.observe(&engine.snapshots());
@@ -203,16 +203,16 @@ impl<'p> Judge<'p> {
         self.policy.map_or("default", |policy| policy.name())
     }
 
-    /// When the guard wants to be asked, in simulated seconds.
+    /// The time at which the guard must run next, in simulated seconds.
     pub fn guard_due(&self) -> f64 {
         match self.guard.as_ref().map(Guard::due_ns) {
             None | Some(u64::MAX) => f64::INFINITY,
-            // A nanosecond later: seconds are rounded, and what is not due yet is not done.
+            // A nanosecond later, because seconds are rounded and the guard does nothing before its time.
             Some(due) => (due as f64 + 1.0) / 1e9,
         }
     }
 
-    /// The guard's time has come.
+    /// Runs the guard.
     pub fn guard(&mut self, engine: &mut Engine) {
         let Some(guard) = &mut self.guard else { return };
         let snapshots = engine.snapshots();
@@ -221,12 +221,12 @@ impl<'p> Judge<'p> {
         self.carry_out(engine);
     }
 
-    /// Whether the guard has not made up its mind.
+    /// Whether the guard has no decision yet.
     pub fn is_undecided(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_undecided)
     }
 
-    /// What the guard found, if there is one.
+    /// The guard's result, if there is a guard.
     pub fn found(&self, engine: &Engine) -> Option<state::Guard> {
         self.guard.as_ref().map(|guard| guard.report(engine.now()))
     }

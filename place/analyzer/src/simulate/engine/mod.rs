@@ -48,12 +48,12 @@ pub struct Engine<'a> {
     next_arrival: usize,
     laps: f64,
     measured: Measured,
-    /// What is reported.
+    /// The reported sums.
     pub tally: Tally,
 }
 
 impl<'a> Engine<'a> {
-    /// Everything idle and every cache empty.
+    /// All processors idle and all caches empty.
     pub fn new(scenario: &'a Scenario, machine: &'a Machine, damage: &'a Damage, seed: u64) -> Engine<'a> {
         let mut engine = Engine {
             scenario,
@@ -105,7 +105,7 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// Goes on until then.
+    /// Continues until that time.
     pub fn run_until(&mut self, seconds: f64) {
         let until = seconds * 1e9;
         loop {
@@ -178,7 +178,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A processor's event: its section is over, or its slice.
+    /// Handles a processor's event: its section or its time slice ends.
     fn step(&mut self, cpu: usize) {
         self.account(cpu);
         if self.waiting > 0 && self.idle > 0 {
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A thread that is on a processor asks for its next request.
+    /// A thread that is on a processor takes its next request.
     fn take(&mut self, cpu: usize, thread: usize) {
         let (app, home) = (self.threads[thread].app, self.threads[thread].home);
         match self.queues[app].take(home.map(|(queue, _)| queue)) {
@@ -268,7 +268,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A thread on a processor has a new section: affinity, as was decided for its kind; then it goes on, here or elsewhere.
+    /// Begins a section of a thread on a processor: sets the affinity decided for its kind; the thread then
+    /// continues on this processor or another.
     fn begin(&mut self, cpu: usize, thread: usize) {
         let Some(kind) = self.threads[thread].work.as_ref().map(|work| work.kind) else { return };
         let mut cost_us = 0.0;

@@ -1,9 +1,9 @@
-//! What an engine is made of: work, threads, processors, events.
+//! The parts of an engine: work, threads, processors, events.
 
 use crate::model::Actuation;
 use std::collections::VecDeque;
 
-/// Processors, as bits.
+/// A set of processors as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mask([u64; 8]);
 
@@ -29,7 +29,7 @@ pub(super) struct Work {
     pub(super) request: usize,
     pub(super) kind: usize,
     pub(super) put_ns: f64,
-    /// What is left, at full speed; before it began: what moving it cost.
+    /// The remaining time at full speed; before the section begins, the cost of moving it.
     pub(super) left_ns: f64,
     /// All of it, once it began.
     pub(super) whole_ns: f64,
@@ -56,12 +56,12 @@ pub(super) enum Status {
 
 pub(super) struct Thread {
     pub(super) app: usize,
-    /// Where it ran last.
+    /// The processor on which it ran last.
     pub(super) cpu: usize,
     pub(super) allowed: Mask,
     pub(super) status: Status,
     pub(super) work: Option<Work>,
-    /// Soft: its class queue, and the processor it is bound to.
+    /// For soft placement: its class queue, and the processors to which it is bound.
     pub(super) home: Option<(usize, Mask)>,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Asked {
     pub(super) caller: Option<usize>,
 }
 
-/// What was decided for a kind.
+/// The decision for a kind.
 #[derive(Clone, Copy)]
 pub(super) struct Placed {
     pub(super) actuation: Actuation,
@@ -116,5 +116,5 @@ impl PartialOrd for Event {
     }
 }
 
-/// Of the kernel's scheduler: how long a thread runs while another waits.
+/// The kernel's time slice: how long a thread runs while another waits.
 pub(super) const SLICE_NS: f64 = 3e6;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 struct Group {
-    /// As the plan numbers it.
+    /// Its number in the plan.
     number: u32,
     polluters: bool,
     waiting: VecDeque<(u64, Work)>,
@@ -14,12 +14,12 @@ struct Group {
     idle: Vec<usize>,
 }
 
-/// Of one application. Group 0 is for kinds without a place: any thread takes them, in order of age.
+/// The queues of one application. Group 0 is for kinds without a place: any thread takes them, in order of age.
 pub struct Queues {
     /// Its threads.
     pub threads: Range<usize>,
     groups: Vec<Group>,
-    /// Group of a kind; what is not named is in group 0.
+    /// The group of each kind; kinds that are missing are in group 0.
     of_kind: Vec<(usize, usize)>,
     put: u64,
 }
@@ -37,8 +37,9 @@ impl Queues {
         self.groups.len() > 1
     }
 
-    /// Orders everything anew by what was decided: (kind, queue, class, processors). All idle threads are forgotten: the caller tells of
-    /// them again. Returns homes for threads, in turn: a group, and its processors, once for each of them; none if nothing is routed.
+    /// Rebuilds the queues from decisions: (kind, queue, class, processors). All idle threads are forgotten: the
+    /// caller must add them again. Returns homes for threads, in turn: a group, and its processors, once for each
+    /// of them; none if nothing is routed.
     pub fn route(&mut self, kinds: &[(usize, u32, Class, Mask)], cpus: usize) -> Vec<(usize, Mask)> {
         let mut all: Vec<(u64, Work)> =
             self.groups.iter_mut().flat_map(|group| group.waiting.drain(..)).collect();
@@ -82,14 +83,14 @@ impl Queues {
         self.groups[group].idle.push(thread);
     }
 
-    /// It has, by another way.
+    /// The thread got work in another way.
     pub fn not_idle(&mut self, thread: usize) {
         for group in &mut self.groups {
             group.idle.retain(|&one| one != thread);
         }
     }
 
-    /// A request waits, unless a thread takes it at once.
+    /// Adds a request, unless a thread takes it at once.
     pub fn put(&mut self, work: Work) -> Option<(usize, Work)> {
         let group = self.group(work.kind);
         self.put += 1;
@@ -97,7 +98,7 @@ impl Queues {
         self.pair(group)
     }
 
-    /// An idle thread for the oldest request of a group: of its own, else one that may steal it.
+    /// Finds an idle thread for the oldest request of a group: one of its own, else one that may steal it.
     fn pair(&mut self, group: usize) -> Option<(usize, Work)> {
         let backlog = self.groups[group].waiting.len();
         if backlog == 0 {
@@ -116,7 +117,7 @@ impl Queues {
         Some((thread, work))
     }
 
-    /// A polluter's worker takes anything; others only if more than one waits.
+    /// A polluter's worker takes any request; others steal only if more than one waits.
     fn may_steal(&self, home: usize, from: usize, backlog: usize) -> bool {
         home != from && (self.groups[home].polluters && !self.groups[from].polluters || backlog > 1)
     }
@@ -125,7 +126,7 @@ impl Queues {
     pub fn take(&mut self, home: Option<usize>) -> Option<Work> {
         let oldest = |group: &Group| group.waiting.front().map(|(age, _)| *age);
         let Some(home) = home.filter(|&home| home > 0 && home < self.groups.len()) else {
-            // No home: the oldest.
+            // Without a home: the oldest request.
             let group = (0..self.groups.len())
                 .filter_map(|group| oldest(&self.groups[group]).map(|age| (age, group)))
                 .min()?
@@ -148,7 +149,7 @@ impl Queues {
         self.groups[from].waiting.pop_front().map(|(_, work)| work)
     }
 
-    /// Idle threads for requests that wait already.
+    /// Returns idle threads for requests that already wait.
     pub fn match_waiting(&mut self) -> Vec<(usize, Work)> {
         let mut matched = Vec::new();
         for group in 0..self.groups.len() {

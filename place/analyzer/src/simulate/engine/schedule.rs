@@ -1,6 +1,7 @@
-//! The kernel's scheduler, as far as it matters here: a thread that wakes goes to its last processor if that core is idle, else to an
-//! idle core near by, else to an idle sibling, else it waits where it ran last; a processor without work fetches waiting threads. And how
-//! fast a section runs: what its processor's caches have lost of its data, and what siblings take from it meanwhile.
+//! The relevant behaviour of the kernel's scheduler: a thread that wakes goes to its last processor if that core is
+//! idle, else to an idle core near by, else to an idle sibling, else it waits where it ran last; a processor
+//! without work fetches waiting threads. Also the speed of a section, from the data that its processor's caches
+//! have lost and the share of the core that siblings use.
 
 use super::parts::{Event, Processor, Status, SLICE_NS};
 use super::Engine;
@@ -39,7 +40,7 @@ pub fn processors(machine: &Machine) -> Vec<Processor> {
 }
 
 impl Engine<'_> {
-    /// Brings a processor's section up to now.
+    /// Advances a processor's section to the present time.
     pub(super) fn account(&mut self, cpu: usize) {
         let processor = &mut self.cpus[cpu];
         let elapsed = self.now_ns - processor.since_ns;
@@ -52,7 +53,7 @@ impl Engine<'_> {
         self.tally.busy_ns += elapsed;
     }
 
-    /// When something happens on a processor next.
+    /// Plans the next event of a processor.
     pub(super) fn plan_event(&mut self, cpu: usize) {
         let speed = self.speed(cpu);
         let processor = &mut self.cpus[cpu];
@@ -75,7 +76,8 @@ impl Engine<'_> {
         }
     }
 
-    /// 1: alone. Siblings share the core's units; and who shares a cache takes room from whoever goes over its data more than once.
+    /// 1: alone. Siblings share the core's units, and threads that share a cache evict data that is used more than
+    /// once.
     fn speed(&self, cpu: usize) -> f64 {
         let processor = &self.cpus[cpu];
         if processor.neighbours.is_empty() {
@@ -115,7 +117,7 @@ impl Engine<'_> {
         share / (1.0 + longer)
     }
 
-    /// A thread's section begins on a processor, or goes on there after it had lost one.
+    /// Begins a thread's section on a processor, or continues it after the thread had lost its processor.
     pub(super) fn start(&mut self, cpu: usize, thread: usize) {
         let Some((kind, begun, share_left)) = self.threads[thread].work.as_ref().map(|work| {
             let share =
@@ -153,7 +155,7 @@ impl Engine<'_> {
         self.plan_event(cpu);
     }
 
-    /// What a section has to load anew, in microseconds; from now on it is there.
+    /// The time in microseconds to load a section's evicted data; afterwards the data is in the cache.
     fn fetch(&mut self, cpu: usize, kind: usize) -> f64 {
         let (l2, l3) = (self.cpus[cpu].l2, self.cpus[cpu].l3);
         let section = &self.scenario.kinds[kind];
@@ -187,7 +189,7 @@ impl Engine<'_> {
         self.tell_neighbours(cpu);
     }
 
-    /// A thread with work wants a processor.
+    /// A thread with work requests a processor.
     pub(super) fn wake(&mut self, thread: usize) {
         let cpu = self.choose(thread);
         if self.threads[thread].cpu != cpu {
@@ -204,7 +206,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A ready thread comes onto an idle processor: a new section's affinity is its kind's.
+    /// Puts a ready thread on an idle processor; a new section's affinity is that of its kind.
     fn on(&mut self, cpu: usize, thread: usize) {
         let fresh = self.threads[thread].work.as_ref().is_some_and(|work| !work.bound);
         if fresh {
@@ -245,7 +247,7 @@ impl Engine<'_> {
         shortest.unwrap_or(last)
     }
 
-    /// A processor without work takes the next of its own queue, else one that waits elsewhere.
+    /// A processor without work takes the next thread of its own queue, else one that waits on another.
     pub(super) fn dispatch(&mut self, cpu: usize) {
         if self.cpus[cpu].running.is_some() {
             return;
@@ -262,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Idle processors look for threads that wait elsewhere: a kernel does so at its ticks.
+    /// Idle processors take threads that wait on others, as a kernel does at its ticks.
     pub(super) fn balance(&mut self) {
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].running.is_none() {
@@ -292,5 +294,5 @@ impl Engine<'_> {
     }
 }
 
-/// Of code, compared with data: it is fetched ahead, for the most part.
+/// The cost of reloading code relative to data: most of it is prefetched.
 const CODE_RELOAD: f64 = 0.5;

@@ -10,15 +10,15 @@ use std::time::Duration;
 pub struct Kill {
     /// From 1.
     pub number: u32,
-    /// When.
+    /// The time.
     pub moment: Moment,
     /// Seconds from the first acknowledged New-Order to the kill.
     pub after_seconds: f64,
     /// New-Orders that the server had acknowledged since it was started.
     pub acknowledged: u64,
-    /// Those whose row of ORDERS is missing.
+    /// The orders whose row of ORDERS is missing.
     pub missing: u64,
-    /// Those without all of their order lines.
+    /// The orders without all of their order lines.
     pub incomplete: u64,
     /// Increase of the sum of D_NEXT_O_ID.
     pub growth: u64,
@@ -30,11 +30,11 @@ pub struct Kill {
     pub broken_conditions: Vec<u8>,
     /// Whether all is as it must be.
     pub verdict: Verdict,
-    /// What failed.
+    /// The failed checks.
     pub faults: Vec<String>,
 }
 
-/// When a server is killed.
+/// The moment at which a server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
@@ -78,7 +78,7 @@ impl Killed {
     }
 }
 
-/// Where recovery began, from PostgreSQL's message.
+/// The position at which recovery began, from PostgreSQL's message.
 fn redo_start(said: &str) -> Option<LogPosition> {
     let (_, behind) = said.split_once("redo starts at ")?;
     behind.split_whitespace().next().and_then(LogPosition::parse)

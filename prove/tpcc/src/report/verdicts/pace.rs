@@ -11,7 +11,7 @@ pub(super) fn time_factor(result: &RunResult) -> Option<f64> {
     }
 }
 
-/// Why a rule about terminals does not apply to a run without them.
+/// The reason why a rule about terminals does not apply to a run without them.
 pub(super) fn without_terminals(result: &RunResult) -> &'static str {
     match result.order.mode {
         Mode::Terminals { .. } => "",
