@@ -3,9 +3,8 @@
  * Writing perf_event records into the segment's ring, byte for byte as a kernel
  * writes them into its own, so that one recorder drains both.
  *
- * The layout follows include/uapi/linux/perf_event.h and the order of perf_output_sample() in
- * kernel/events/core.c. No record is lost: a writer waits while the ring is full, which takes no
- * simulated time.
+ * The layout follows include/uapi/linux/perf_event.h and the order of
+ * perf_output_sample() in kernel/events/core.c.
  */
 #include "tool.h"
 
@@ -18,8 +17,7 @@
 
 #include "libvex_guest_amd64.h"
 
-#include "host.h"
-#include "lock.h"
+#include "ring.h"
 #include "state.h"
 #include "timing.h"
 
@@ -53,7 +51,7 @@ void hm_set_thread(ThreadId tid) {
   current_tid = os_thread[tid];
 }
 
-/* --- The ring ---------------------------------------------------------------- */
+/* --- A record ---------------------------------------------------------------- */
 
 struct record {
   uint64_t words[640];
@@ -99,28 +97,10 @@ static Bool anything_is_sampled(void) {
 }
 
 static void submit(void) {
-  struct hm_header *header = hm_sim.header;
-  if (!anything_is_sampled()) return; /* only counting: the ring is not drained */
-  char *ring = (char *)header + HM_RING_OFFSET;
-  uint64_t size = header->ring_size, bytes = (uint64_t)record.length * sizeof(uint64_t);
+  if (!anything_is_sampled()) return; /* only counted: the ring is not drained */
+  uint64_t bytes = (uint64_t)record.length * sizeof(uint64_t);
   record.words[0] |= bytes << 48;
-  hm_lock_acquire(&header->ring_lock, hm_sim.pid);
-  uint64_t head = atomic_load_explicit(&header->ring_head, memory_order_relaxed);
-  for (uint32_t tries = 1;
-       head + bytes - atomic_load_explicit(&header->ring_tail, memory_order_acquire) > size;
-       tries++) {
-    uint32_t recorder = atomic_load(&header->recorder_pid);
-    if (recorder == 0 || (tries % 4096 == 0 && !hm_host_process_exists(recorder))) {
-      hm_lock_release(&header->ring_lock); /* no reader any more */
-      return;
-    }
-    hm_host_yield();
-  }
-  uint64_t at = head & (size - 1), first = bytes < size - at ? bytes : size - at;
-  VG_(memcpy)(ring + at, record.words, first);
-  VG_(memcpy)(ring, (char *)record.words + first, bytes - first);
-  atomic_store_explicit(&header->ring_head, head + bytes, memory_order_release);
-  hm_lock_release(&header->ring_lock);
+  hm_deliver_record(record.words, bytes);
 }
 
 /* --- Processes and mappings ----------------------------------------------------- */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the three processes of the follower share: one anonymous mapping, made before they part.
+ *
+ *     emulator (main)  ── forks ──>  watchdog  ── forks ──>  stopper  ══ ptrace ══>  followed process
+ *           │  order: whom, how long, hot pages  ───────────────>│
+ *           │<──────────  snapshots: registers, pages, end ──────│
+ *           │                            │<── heartbeat, stop ───│
+ *
+ * A snapshot is one slot of a ring:
+ *
+ *     FREE ── stopper: copied at a call's exit ──> BEGUN ── stopper: next call's entry ──> ENDED
+ *       ^                                                                                    │
+ *       └───────────────────── emulator: compared, counted or thrown away ───────────────────┘
+ *
+ * Invariants:
+ *  1. A slot is written by the stopper while FREE or BEGUN, read by the emulator while BEGUN or
+ *     ENDED, and freed by the emulator alone.
+ *  2. The stopper never waits for the emulator while it has the process stopped.
+ *  3. `traced` names the process as long as the stopper is attached to it, `stopped_since` is not 0
+ *     while the stopper knows that it is stopped; the watchdog acts on these two alone.
+ */
+#ifndef HM_GHOST_CHANNEL_H
+#define HM_GHOST_CHANNEL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/user.h>
+
+#define HM_SNAPSHOTS 32
+#define HM_MOST_HOT 1024 /* pages copied at a stop */
+#define HM_MOST_XSTATE 16384
+#define HM_PAGE 4096u
+
+enum hm_snapshot_state { HM_SNAPSHOT_FREE, HM_SNAPSHOT_BEGUN, HM_SNAPSHOT_ENDED };
+
+/* How the server's own run of the stretch ended. */
+enum hm_stretch_end {
+  HM_END_AT_CALL,    /* at a system call: `end` are the registers there */
+  HM_END_BY_SIGNAL,  /* a signal came first */
+  HM_END_BY_LIMIT,   /* no call within the time limit, or the window was called off */
+  HM_END_OF_PROCESS, /* it has ended, or the stopper has */
+};
+
+struct hm_snapshot {
+  _Atomic uint32_t state;
+  uint32_t end_kind;
+  uint32_t first;   /* 1: of its window */
+  uint32_t at_call; /* 1: begun at a call's exit, 0: at an interrupt */
+  int32_t process;
+  uint32_t xstate_size;
+  uint32_t pages; /* copied */
+  uint32_t reserved;
+  uint64_t began; /* CLOCK_MONOTONIC, nanoseconds */
+  uint64_t pause_copy, pause_end;
+  struct user_regs_struct registers, end;
+  uint8_t xstate[HM_MOST_XSTATE] __attribute__((aligned(64)));
+  uint64_t page[HM_MOST_HOT];
+  uint8_t data[HM_MOST_HOT][HM_PAGE] __attribute__((aligned(4096)));
+};
+
+/* Pages to copy at each stop.  The emulator completes one list after the other; a copy ends long
+ * before the lists have gone round. */
+#define HM_HOT_LISTS 8
+struct hm_hot_list {
+  uint32_t count;
+  uint32_t reserved;
+  uint64_t page[HM_MOST_HOT]; /* ascending */
+};
+
+enum hm_window_state { HM_WINDOW_NONE, HM_WINDOW_ORDERED, HM_WINDOW_OPEN, HM_WINDOW_CLOSED };
+
+/* Why a window ended. */
+enum hm_window_end {
+  HM_WINDOW_COMPLETE,
+  HM_WINDOW_REFUSED,   /* error_number says why the process could not be seized */
+  HM_WINDOW_IDLE,      /* it waits in the kernel */
+  HM_WINDOW_GONE,      /* it has ended */
+  HM_WINDOW_SUSPENDED, /* by job control: left alone */
+  HM_WINDOW_FULL,      /* no free slot: the emulator is behind */
+  HM_WINDOW_KILLED     /* the watchdog ended the stopper */
+};
+
+struct hm_channel {
+  /* The emulator's order. */
+  _Atomic uint32_t window; /* enum hm_window_state */
+  int32_t process;
+  uint32_t stretches;
+  uint32_t end_kind; /* enum hm_window_end */
+  int32_t error_number;
+  _Atomic uint32_t finish; /* 1: everyone ends */
+  _Atomic uint32_t hot_current;
+  struct hm_hot_list hot[HM_HOT_LISTS];
+
+  /* Of the stopper. */
+  _Atomic uint32_t begun; /* snapshots ever begun: the next goes to begun % HM_SNAPSHOTS */
+  _Atomic uint32_t news; /* grows whenever a slot or the window changes: the emulator waits on it */
+  uint32_t real_time;    /* 1: it runs at real-time priority */
+  uint32_t reserved;
+
+  /* Of the watchdog. */
+  _Atomic int32_t stopper;
+  _Atomic int32_t traced;         /* 0: no process is traced */
+  _Atomic uint64_t stopped_since; /* CLOCK_MONOTONIC; 0: it runs */
+  _Atomic uint64_t stops;         /* grows at each stop that was dealt with */
+  _Atomic uint64_t watched;       /* when the watchdog looked last */
+  _Atomic uint32_t freed;         /* how often it had to kill the stopper */
+  _Atomic uint32_t stoppers_started;
+
+  struct hm_snapshot snapshot[HM_SNAPSHOTS];
+};
+
+/* stopper.c: the stopper's whole life; never returns. */
+_Noreturn void hm_stopper(struct hm_channel *channel);
+
+/* watchdog.c: forks the watchdog, which forks the stopper; its pid, or -1. */
+int hm_start_watchdog(struct hm_channel *channel);
+
+/* Real-time priority `level`, or, failing that, the best there is; 1 if real-time. */
+int hm_raise_priority(int level);
+
+uint64_t hm_now(void); /* CLOCK_MONOTONIC, nanoseconds */
+void hm_wait_for_change(_Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds);
+void hm_wake_waiter(_Atomic uint32_t *word);
+
+#endif

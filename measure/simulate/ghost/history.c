@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Which pages come back.  What is copied at a stop costs the server time, what is not is fetched
+ * later, when it may have changed.  So those pages are copied that are likely to be touched soon:
+ *
+ *     unknown ── first touch ──> met once ── another stretch touches it ──> recurrent, gap g
+ *        ^                          │  hot for KEPT_ONCE stretches             │  hot for 2 g, at
+ *        └──── not touched for REMEMBERED stretches ───────────────────────────┘  least KEPT
+ *
+ * A block of a table that is met once does not come back soon.  Stack, heap and locks do, though some
+ * of them only every hundred stretches: entries of the lock table, which a transaction takes where
+ * the last one left a free one.  `gap` is the longest lately, halved at each return.  A page that is
+ * only read is as good when it is fetched late: it is not kept for longer than KEPT_READ.
+ *
+ * Invariant: an entry's page is in `entry` once; entries are only dropped all at a time, when the
+ * table is sifted.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ghost.h"
+
+#define ENTRIES (1u << 16)
+#define MOST_ENTRIES (ENTRIES / 2)
+#define KEPT_ONCE 40u /* longer than a transaction: what comes back in the next is known then */
+#define KEPT 64u
+#define KEPT_READ 128u
+#define REMEMBERED 2048u
+
+struct entry {
+  uint64_t page; /* 0: free */
+  uint32_t touched, gap;
+  uint8_t shared, stored;
+};
+
+static struct entry entry[ENTRIES];
+static uint32_t entries, hot;
+
+static struct entry *place_of(uint64_t page) {
+  uint32_t slot = (uint32_t)((page >> 12) * 0x9e3779b97f4a7c15ull >> 40) & (ENTRIES - 1);
+  while (entry[slot].page != 0 && entry[slot].page != page) slot = (slot + 1) & (ENTRIES - 1);
+  return &entry[slot];
+}
+
+/* Those that were touched within so many stretches stay. */
+static void sift(uint32_t stretch, uint32_t within) {
+  static struct entry kept[MOST_ENTRIES + 1];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < ENTRIES; i++)
+    if (entry[i].page != 0 && stretch - entry[i].touched <= within) kept[count++] = entry[i];
+  memset(entry, 0, sizeof entry);
+  for (uint32_t i = 0; i < count; i++) *place_of(kept[i].page) = kept[i];
+  entries = count;
+}
+
+void hm_history_touch(uint64_t page, uint32_t stretch, int shared, int stored) {
+  struct entry *of = place_of(page);
+  if (of->page == 0) {
+    if (entries == MOST_ENTRIES) {
+      sift(stretch, REMEMBERED);
+      if (entries > MOST_ENTRIES / 2) sift(stretch, KEPT);
+      if (entries > MOST_ENTRIES / 2) sift(stretch, 0);
+      of = place_of(page);
+    }
+    *of = (struct entry){
+        .page = page, .touched = stretch, .shared = (uint8_t)shared, .stored = (uint8_t)stored};
+    entries++;
+    return;
+  }
+  if (stored) of->stored = 1;
+  uint32_t gap = stretch - of->touched;
+  if (gap == 0) return;
+  of->gap = gap > of->gap / 2 ? gap : of->gap / 2;
+  of->touched = stretch;
+}
+
+static uint32_t kept_for(const struct entry *of) {
+  if (of->gap == 0 && of->shared) return KEPT_ONCE;
+  uint32_t kept = of->gap * 2;
+  uint32_t most = of->stored ? REMEMBERED : KEPT_READ;
+  return kept < KEPT ? KEPT : kept > most ? most : kept;
+}
+
+static uint32_t stretch_now;
+
+/* What is overdue the least first. */
+static int by_promise(const void *a, const void *b) {
+  const struct entry *first = *(struct entry *const *)a, *second = *(struct entry *const *)b;
+  uint64_t x = (uint64_t)(stretch_now - first->touched + 1) * kept_for(second);
+  uint64_t y = (uint64_t)(stretch_now - second->touched + 1) * kept_for(first);
+  return x < y ? -1 : x > y;
+}
+
+static int by_address(const void *a, const void *b) {
+  uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+  return first < second ? -1 : first > second;
+}
+
+void hm_history_hot(struct hm_hot_list *into, uint32_t stretch) {
+  static struct entry *found[MOST_ENTRIES + 1];
+  uint32_t count = 0;
+  stretch_now = stretch;
+  for (uint32_t i = 0; i < ENTRIES; i++)
+    if (entry[i].page != 0 && stretch - entry[i].touched <= kept_for(&entry[i]))
+      found[count++] = &entry[i];
+  if (count > HM_MOST_HOT) {
+    qsort(found, count, sizeof found[0], by_promise);
+    count = HM_MOST_HOT;
+  }
+  for (uint32_t i = 0; i < count; i++) into->page[i] = found[i]->page;
+  qsort(into->page, count, sizeof into->page[0], by_address);
+  into->count = hot = count;
+}
+
+uint32_t hm_pages_hot(void) { return hot; }

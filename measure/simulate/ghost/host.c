@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What the simulator (sim/host.h) and the tool's files ask of the program around them.
+ */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ghost.h"
+#include "ring.h"
+#include "simulator.h"
+#include "state.h"
+
+static int followed;
+static uint64_t wall;
+
+/* --- Time and waiting -------------------------------------------------------------------- */
+
+uint64_t hm_now(void) {
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+void hm_wait_for_change(_Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds) {
+  struct timespec patience = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
+  syscall(SYS_futex, word, FUTEX_WAIT, expected, &patience, NULL, 0);
+}
+
+void hm_wake_waiter(_Atomic uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
+  hm_wait_for_change(word, expected, 50000000);
+}
+
+void hm_host_wake(_Atomic uint32_t *word) { hm_wake_waiter(word); }
+void hm_host_yield(void) { sched_yield(); }
+int hm_host_process_exists(uint32_t pid) { return !(kill((pid_t)pid, 0) != 0 && errno == ESRCH); }
+
+/* --- The followed process ------------------------------------------------------------------ */
+
+void hm_host_stretch(int process, uint64_t began) {
+  followed = process;
+  wall = began;
+  hm_sim.pid = (uint32_t)process;
+}
+
+int hm_host_process(void) { return followed; }
+
+/* When the server was there, not when its ghost is. */
+uint64_t hm_wall_nanoseconds(void);
+uint64_t hm_wall_nanoseconds(void) { return wall != 0 ? wall : hm_now(); }
+
+int hm_state_readable(uint64_t address, uint64_t length) {
+  return !hm_is_own(address) && hm_need_range(address, length);
+}
+
+void hm_host_read_line(uint64_t address, void *line) {
+  if (!hm_is_own(address) && hm_need_page(address))
+    memcpy(line, (const void *)address, HM_LINE_SIZE);
+  else
+    memset(line, 0, HM_LINE_SIZE);
+}
+
+static uint64_t mix(uint64_t value) {
+  value *= 0x9e3779b97f4a7c15ull;
+  return value ^ value >> 32;
+}
+
+/* As in tool/mappings.c: what is shared is named by file and page. */
+struct hm_page_identity hm_host_identify_page(uint64_t virtual_page) {
+  uint64_t address = virtual_page << HM_PAGE_BITS;
+  const struct hm_mapping *mapping = hm_find_mapping(address);
+  struct hm_page_identity identity = {HM_PAGE_PRIVATE, 0};
+  if (mapping == NULL || mapping->inode == 0) return identity;
+  uint64_t page = (mapping->offset + (address - mapping->start)) >> HM_PAGE_BITS;
+  identity.kind = mapping->shared ? HM_PAGE_SHARED : HM_PAGE_FILE_PRIVATE;
+  identity.key = mix(mix(mapping->device) + mapping->inode) + page * 2;
+  return identity;
+}
+
+void *hm_host_allocate(size_t size) {
+  void *memory =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    fprintf(stderr, "hardmeter-ghost: no memory for %zu bytes of page tables\n", size);
+    exit(1);
+  }
+  return memory;
+}
+
+/* --- Records ---------------------------------------------------------------------------------- */
+
+static uint8_t *kept;
+static size_t kept_bytes, kept_room;
+static int keeping;
+
+/* Records wait for the verdict on their stretch. */
+void hm_deliver_record(const uint64_t *words, uint64_t bytes) {
+  if (!keeping) {
+    hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), words, bytes);
+    return;
+  }
+  if (kept_bytes + bytes > kept_room) {
+    size_t room = kept_room == 0 ? 1 << 20 : kept_room * 2;
+    uint8_t *larger = realloc(kept, room);
+    if (larger == NULL) return;
+    kept = larger;
+    kept_room = room;
+  }
+  memcpy(kept + kept_bytes, words, bytes);
+  kept_bytes += bytes;
+}
+
+void hm_pending_begin(void) {
+  keeping = 1;
+  kept_bytes = 0;
+}
+
+void hm_pending_drop(void) {
+  keeping = 0;
+  kept_bytes = 0;
+}
+
+void hm_pending_commit(void) {
+  keeping = 0;
+  for (size_t at = 0; at < kept_bytes;) {
+    uint64_t head;
+    memcpy(&head, kept + at, sizeof head);
+    uint64_t bytes = head >> 48;
+    hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), (const uint64_t *)(kept + at), bytes);
+    at += bytes;
+  }
+  kept_bytes = 0;
+}
+
+/* tool/records.c, whose header needs Valgrind's types. */
+void hm_record_exec(const char *name);
+void hm_record_mapping(unsigned long address, unsigned long length);
+void hm_record_shared_memory(unsigned long address, unsigned long length);
+
+void hm_announce_process(int process) {
+  char path[40], name[32] = "unknown";
+  uint32_t count;
+  hm_host_stretch(process, 0);
+  snprintf(path, sizeof path, "/proc/%d/comm", process);
+  FILE *comm = fopen(path, "re");
+  if (comm != NULL) {
+    if (fgets(name, sizeof name, comm) != NULL) name[strcspn(name, "\n")] = 0;
+    fclose(comm);
+  }
+  hm_record_exec(name);
+  const struct hm_mapping *mapping = hm_all_mappings(&count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t length = mapping[i].end - mapping[i].start;
+    if (mapping[i].shared && strcmp(mapping[i].name, "/dev/zero (deleted)") == 0)
+      hm_record_shared_memory(mapping[i].start, length);
+    else
+      hm_record_mapping(mapping[i].start, length);
+  }
+}

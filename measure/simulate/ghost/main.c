@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * hardmeter-ghost: follows running processes and simulates the memory hierarchy under what they do,
+ * from copies.  `hardmeter record --ghosts` starts it; by hand it counts, and prints figures.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ghost.h"
+#include "simulator.h"
+
+static const char usage[] =
+    "usage: hardmeter-ghost -p PID[,PID...] [options]\n"
+    "  -p, --processes PID,...  the processes to follow\n"
+    "  -s, --seconds N          for that long (default: until a signal, or the recorder ends)\n"
+    "      --segment PATH       the segment made by `hardmeter record` (default: only count)\n"
+    "      --stretches N        from one system call to the next so often, per window (default "
+    "20)\n"
+    "      --share PERCENT      of a process's time that stops may take (default 1)\n"
+    "      --instructions N     most of a stretch (default 2000000)\n"
+    "      --report FILE        write what came of it as JSON\n"
+    "  -v, --verbose            say what each stretch was thrown away for\n";
+
+static _Noreturn void wrong(const char *what, const char *value) {
+  fprintf(stderr, "hardmeter-ghost: invalid %s \"%s\"\n%s", what, value, usage);
+  exit(2);
+}
+
+static double number(const char *what, const char *text, double least, double most) {
+  char *end;
+  errno = 0;
+  double value = strtod(text, &end);
+  if (errno != 0 || end == text || *end != 0 || !(value >= least && value <= most))
+    wrong(what, text);
+  return value;
+}
+
+static void processes(struct hm_options *options, const char *text) {
+  for (const char *at = text; *at != 0;) {
+    char *end;
+    long pid = strtol(at, &end, 10);
+    if (end == at || pid <= 0 || pid > INT32_MAX || (*end != 0 && *end != ','))
+      wrong("process", text);
+    if (options->process_count == sizeof options->processes / sizeof options->processes[0])
+      wrong("number of processes (at most 256)", text);
+    options->processes[options->process_count++] = (int)pid;
+    at = *end == ',' ? end + 1 : end;
+  }
+}
+
+static void parse(int count, char **arguments, struct hm_options *options) {
+  enum { SEGMENT = 256, STRETCHES, SHARE, INSTRUCTIONS, REPORT };
+  static const struct option known[] = {{"processes", required_argument, NULL, 'p'},
+                                        {"seconds", required_argument, NULL, 's'},
+                                        {"segment", required_argument, NULL, SEGMENT},
+                                        {"stretches", required_argument, NULL, STRETCHES},
+                                        {"share", required_argument, NULL, SHARE},
+                                        {"instructions", required_argument, NULL, INSTRUCTIONS},
+                                        {"report", required_argument, NULL, REPORT},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  for (int option; (option = getopt_long(count, arguments, "p:s:vh", known, NULL)) != -1;) {
+    switch (option) {
+      case 'p': processes(options, optarg); break;
+      case 's': options->seconds = number("seconds", optarg, 0.001, 1e7); break;
+      case SEGMENT: options->segment = optarg; break;
+      case STRETCHES:
+        options->stretches = (uint32_t)number("stretches", optarg, 1, HM_SNAPSHOTS);
+        break;
+      case SHARE: options->share = number("share", optarg, 0.01, 50); break;
+      case INSTRUCTIONS:
+        options->instructions = (uint64_t)number("instructions", optarg, 1000, 1e8);
+        break;
+      case REPORT: options->report = optarg; break;
+      case 'v': options->verbose = 1; break;
+      case 'h': fputs(usage, stdout); exit(0);
+      default: fputs(usage, stderr); exit(2);
+    }
+  }
+  if (options->process_count == 0 || optind != count) {
+    fputs(usage, stderr);
+    exit(2);
+  }
+}
+
+static _Noreturn void fail(const char *what, const char *why) {
+  fprintf(stderr, "hardmeter-ghost: %s: %s\n", what, why);
+  exit(1);
+}
+
+int main(int count, char **arguments) {
+  static struct hm_options options = {.stretches = 20, .share = 1, .instructions = 2000000};
+  parse(count, arguments, &options);
+  const char *problem = hm_arrange_layout(arguments);
+  if (problem != NULL) fail("its own memory cannot be arranged", problem);
+  struct hm_channel *channel = mmap(NULL, sizeof *channel, PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (channel == MAP_FAILED) fail("no memory is left", strerror(errno));
+  if (hm_start_watchdog(channel) < 0) fail("the watchdog cannot be started", strerror(errno));
+  struct hm_header *header = options.segment != NULL ? hm_open_segment(options.segment, &problem)
+                                                     : hm_own_segment(&problem);
+  if (header == NULL) fail("the segment cannot be used", problem);
+  problem = hm_attach(header, (uint32_t)getpid());
+  if (problem != NULL) fail("the segment cannot be used", problem);
+  return hm_follow(&options, channel);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The stopper: stops a process at system calls, copies its registers and hot pages, and lets it run
+ * on at once.  It writes nothing into the process: no POKE, no register is set.
+ *
+ *   detached ── seize, interrupt ──> stopped ── PTRACE_SYSCALL ──> running ── entry ──> stopped
+ *      ^                                                           ^  │                   │
+ *      │                                                           │  └─ exit ─> copy ────┤
+ *      │                                                           └── PTRACE_SYSCALL ────┘
+ *      └──────────── interrupt if it runs, detach: the window is over, or its time is
+ *
+ * Invariants:
+ *  1. The process is seized without PTRACE_O_EXITKILL: if the stopper dies, it runs on.
+ *  2. Between a stop and the next request to the kernel to let it run, the stopper waits for
+ *     nothing; copying is cut short after COPY_LIMIT.
+ *  3. A signal that arrives is passed on with the very next request.
+ *  4. A window ends after its time limit, with or without the emulator.
+ */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include "channel.h"
+
+#define COPY_LIMIT 1500000ull  /* nanoseconds */
+#define IDLE_LIMIT 60000000ull /* without a stop */
+#define WINDOW_LIMIT 2000000000ull
+#define PATIENCE 15000 /* microseconds: waiting is looked up from that often */
+#define MOST_VECTORS 512
+#define WATCHDOG_LIMIT 60000000ull /* it looks every few milliseconds */
+
+enum stop {
+  STOP_ENTRY,
+  STOP_EXIT,
+  STOP_INTERRUPT,
+  STOP_SIGNAL,
+  STOP_SUSPENDED,
+  STOP_GONE,
+  STOP_LATE,  /* none within the limit */
+  STOP_OTHER, /* a stop of no interest: let it run on */
+};
+
+static struct hm_channel *channel;
+static int process, pending_signal;
+
+static void ignore(int number) { (void)number; }
+
+static void tell(void) {
+  atomic_fetch_add(&channel->news, 1);
+  hm_wake_waiter(&channel->news);
+}
+
+/* --- Stops ---------------------------------------------------------------------- */
+
+static enum stop classify(int status) {
+  if (WIFEXITED(status) || WIFSIGNALED(status)) return STOP_GONE;
+  int event = status >> 16, number = WSTOPSIG(status);
+  if (event == PTRACE_EVENT_STOP) return number == SIGTRAP ? STOP_INTERRUPT : STOP_SUSPENDED;
+  if (event != 0) return STOP_OTHER;
+  if (number == (SIGTRAP | 0x80)) {
+    struct __ptrace_syscall_info info;
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, process, sizeof info, &info) <= 0) return STOP_OTHER;
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) return STOP_ENTRY;
+    return info.op == PTRACE_SYSCALL_INFO_EXIT ? STOP_EXIT : STOP_OTHER;
+  }
+  pending_signal = number;
+  return STOP_SIGNAL;
+}
+
+/* Waits for a stop until `limit`.  The timer interrupts the wait, now and then in vain. */
+static enum stop wait_for_stop(uint64_t limit) {
+  for (;;) {
+    int status;
+    pid_t who = waitpid(process, &status, __WALL);
+    if (who == process) {
+      atomic_store(&channel->stopped_since, hm_now());
+      return classify(status);
+    }
+    if (errno != EINTR) return STOP_GONE;
+    if (hm_now() > limit) return STOP_LATE;
+  }
+}
+
+static void went_on(void) {
+  atomic_store(&channel->stopped_since, 0);
+  atomic_fetch_add(&channel->stops, 1);
+}
+
+static int run_on(void) {
+  int number = pending_signal;
+  pending_signal = 0;
+  long result = ptrace(PTRACE_SYSCALL, process, 0, (long)number);
+  went_on();
+  return result == 0;
+}
+
+/* Lets go of a process that is stopped. */
+static void detach(void) {
+  int number = pending_signal;
+  pending_signal = 0;
+  ptrace(PTRACE_DETACH, process, 0, (long)number);
+  went_on();
+  atomic_store(&channel->traced, 0);
+}
+
+/* Lets go of a process that runs, or waits in the kernel. */
+static void detach_running(void) {
+  ptrace(PTRACE_INTERRUPT, process, 0, 0);
+  for (;;) {
+    enum stop stop = wait_for_stop(UINT64_MAX);
+    if (stop == STOP_GONE) {
+      went_on();
+      atomic_store(&channel->traced, 0);
+      return;
+    }
+    /* Any stop will do; the interrupt that is still to come goes with the attachment. */
+    detach();
+    return;
+  }
+}
+
+/* --- Copying -------------------------------------------------------------------- */
+
+/* Reads the hot pages, neighbours in one vector; what is gone is left out. */
+static void copy_pages(struct hm_snapshot *slot, uint64_t since) {
+  const struct hm_hot_list *hot = &channel->hot[atomic_load(&channel->hot_current) % HM_HOT_LISTS];
+  static struct iovec remote[MOST_VECTORS];
+  uint32_t count = hot->count < HM_MOST_HOT ? hot->count : HM_MOST_HOT, next = 0;
+  slot->pages = 0;
+  while (next < count && hm_now() - since < COPY_LIMIT) {
+    uint32_t vectors = 0, first = next, batch = 0;
+    for (; next < count && batch < 128 && vectors < MOST_VECTORS; next++, batch++) {
+      if (vectors > 0 && hot->page[next] == hot->page[next - 1] + HM_PAGE) {
+        remote[vectors - 1].iov_len += HM_PAGE;
+      } else {
+        remote[vectors].iov_base = (void *)hot->page[next];
+        remote[vectors++].iov_len = HM_PAGE;
+      }
+    }
+    struct iovec local = {slot->data[slot->pages], (size_t)batch * HM_PAGE};
+    ssize_t got = process_vm_readv(process, &local, 1, remote, vectors, 0);
+    uint32_t whole = got > 0 ? (uint32_t)got / HM_PAGE : 0;
+    memcpy(&slot->page[slot->pages], &hot->page[first], whole * sizeof slot->page[0]);
+    slot->pages += whole;
+    if (whole < batch) next = first + whole + 1; /* that one cannot be read */
+  }
+}
+
+static int take_snapshot(struct hm_snapshot *slot, int at_call, int first) {
+  uint64_t since = atomic_load(&channel->stopped_since);
+  struct iovec state = {slot->xstate, sizeof slot->xstate};
+  if (ptrace(PTRACE_GETREGS, process, 0, &slot->registers) != 0) return 0;
+  if (ptrace(PTRACE_GETREGSET, process, (void *)NT_X86_XSTATE, &state) != 0) return 0;
+  slot->xstate_size = (uint32_t)state.iov_len;
+  copy_pages(slot, since);
+  slot->process = process;
+  slot->at_call = (uint32_t)at_call;
+  slot->first = (uint32_t)first;
+  slot->began = since;
+  slot->pause_end = 0;
+  return 1;
+}
+
+static void publish(struct hm_snapshot *slot, enum hm_snapshot_state state) {
+  atomic_store(&slot->state, state);
+  tell();
+}
+
+static void end_stretch(struct hm_snapshot **slot, enum hm_stretch_end how) {
+  if (*slot == NULL) return;
+  (*slot)->end_kind = how;
+  publish(*slot, HM_SNAPSHOT_ENDED);
+  *slot = NULL;
+}
+
+/* --- A window -------------------------------------------------------------------- */
+
+/* The state letter of the process; 0 if it has ended. */
+static char state_of(void) {
+  char path[32], text[256];
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  const char *name_ends = strrchr(text, ')');
+  return name_ends != NULL && name_ends[1] == ' ' ? name_ends[2] : 0;
+}
+
+/* A process that waits in the kernel would have its wait interrupted (some calls then return EINTR):
+ * it is stopped while it runs, if it runs at all. */
+static int is_running_soon(void) {
+  uint64_t limit = hm_now() + IDLE_LIMIT;
+  for (;;) {
+    char state = state_of();
+    if (state == 'R') return 1;
+    if (state == 0 || hm_now() > limit) return 0;
+    struct timespec moment = {0, 50000};
+    nanosleep(&moment, NULL);
+  }
+}
+
+/* Whether the process stands in its own code: not in a system call. */
+static int in_user_code(void) {
+  struct user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, process, 0, &registers) != 0) return 0;
+  return (long long)registers.orig_rax < 0;
+}
+
+static struct hm_snapshot *free_slot(void) {
+  uint32_t next = atomic_load(&channel->begun);
+  struct hm_snapshot *slot = &channel->snapshot[next % HM_SNAPSHOTS];
+  return atomic_load(&slot->state) == HM_SNAPSHOT_FREE ? slot : NULL;
+}
+
+/* Begins a stretch at this stop and lets the process run on; NULL if that cannot be. */
+static struct hm_snapshot *begin_stretch(int at_call, int first) {
+  struct hm_snapshot *slot = free_slot();
+  uint64_t since = atomic_load(&channel->stopped_since);
+  if (slot == NULL || !take_snapshot(slot, at_call, first)) return NULL;
+  int goes_on = run_on();
+  slot->pause_copy = hm_now() - since;
+  atomic_fetch_add(&channel->begun, 1);
+  publish(slot, HM_SNAPSHOT_BEGUN);
+  return goes_on ? slot : NULL;
+}
+
+/* Follows until the window is over; leaves the process detached. */
+static enum hm_window_end follow(uint32_t stretches) {
+  struct hm_snapshot *slot = NULL;
+  uint64_t began = hm_now(), last = began;
+  uint32_t taken = 0;
+  int interrupted = 0;
+  for (;;) {
+    enum stop stop = wait_for_stop(last + IDLE_LIMIT);
+    uint64_t now = hm_now();
+    int over =
+        taken >= stretches || now - began > WINDOW_LIMIT || atomic_load(&channel->finish) != 0;
+    switch (stop) {
+      case STOP_GONE:
+        went_on();
+        atomic_store(&channel->traced, 0);
+        end_stretch(&slot, HM_END_OF_PROCESS);
+        return HM_WINDOW_GONE;
+      case STOP_SUSPENDED:
+        detach();
+        end_stretch(&slot, HM_END_BY_LIMIT);
+        return HM_WINDOW_SUSPENDED;
+      case STOP_LATE:
+        /* A process that computes is met where it is; one that waits is left alone. */
+        if (slot == NULL && !interrupted && taken == 0 && state_of() == 'R') {
+          interrupted = 1;
+          last = now;
+          ptrace(PTRACE_INTERRUPT, process, 0, 0);
+          continue;
+        }
+        detach_running();
+        end_stretch(&slot, HM_END_BY_LIMIT);
+        return over ? HM_WINDOW_COMPLETE : HM_WINDOW_IDLE;
+      case STOP_SIGNAL:
+        run_on();
+        end_stretch(&slot, HM_END_BY_SIGNAL);
+        break;
+      case STOP_ENTRY:
+        if (slot != NULL) {
+          ptrace(PTRACE_GETREGS, process, 0, &slot->end);
+          uint64_t since = atomic_load(&channel->stopped_since);
+          if (over)
+            detach();
+          else
+            run_on();
+          slot->pause_end = hm_now() - since;
+          end_stretch(&slot, HM_END_AT_CALL);
+          if (over) return HM_WINDOW_COMPLETE;
+        } else {
+          run_on();
+        }
+        break;
+      case STOP_EXIT:
+      case STOP_INTERRUPT:
+        if (stop == STOP_INTERRUPT && (!interrupted || slot != NULL || !in_user_code())) {
+          run_on();
+          break;
+        }
+        end_stretch(&slot,
+                    HM_END_BY_LIMIT); /* an exit without an entry: fork, exec and their like */
+        if (over) {
+          detach();
+          return HM_WINDOW_COMPLETE;
+        }
+        if (free_slot() == NULL) {
+          detach();
+          return HM_WINDOW_FULL;
+        }
+        slot = begin_stretch(stop == STOP_EXIT, taken == 0);
+        if (slot == NULL && atomic_load(&channel->stopped_since) != 0) run_on();
+        taken++;
+        break;
+      default: run_on(); break;
+    }
+    last = now;
+  }
+}
+
+/* The memory that is copied into exists before anything is stopped. */
+static void prefault(uint32_t slots) {
+  uint32_t pages = channel->hot[atomic_load(&channel->hot_current) % HM_HOT_LISTS].count;
+  if (pages > HM_MOST_HOT) pages = HM_MOST_HOT;
+  for (uint32_t i = 0; i < slots && i < HM_SNAPSHOTS; i++) {
+    struct hm_snapshot *slot =
+        &channel->snapshot[(atomic_load(&channel->begun) + i) % HM_SNAPSHOTS];
+    if (atomic_load(&slot->state) != HM_SNAPSHOT_FREE) return;
+    for (uint32_t page = 0; page < pages; page++) *(volatile uint8_t *)slot->data[page] = 0;
+  }
+}
+
+static void open_window(void) {
+  process = channel->process;
+  pending_signal = 0;
+  channel->error_number = 0;
+  atomic_store(&channel->window, HM_WINDOW_OPEN);
+  prefault(channel->stretches);
+  if (hm_now() - atomic_load(&channel->watched) > WATCHDOG_LIMIT || !is_running_soon()) {
+    channel->end_kind = HM_WINDOW_IDLE;
+    return;
+  }
+  atomic_store(&channel->traced, process);
+  if (ptrace(PTRACE_SEIZE, process, 0, PTRACE_O_TRACESYSGOOD) != 0) {
+    channel->error_number = errno;
+    channel->end_kind = errno == ESRCH ? HM_WINDOW_GONE : HM_WINDOW_REFUSED;
+    atomic_store(&channel->traced, 0);
+    return;
+  }
+  ptrace(PTRACE_INTERRUPT, process, 0, 0);
+  struct itimerval often = {{0, PATIENCE}, {0, PATIENCE}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  channel->end_kind = (uint32_t)follow(channel->stretches);
+  setitimer(ITIMER_REAL, &never, NULL);
+}
+
+_Noreturn void hm_stopper(struct hm_channel *shared) {
+  channel = shared;
+  struct sigaction wake = {.sa_handler = ignore}; /* no SA_RESTART: waitpid is to return */
+  sigaction(SIGALRM, &wake, NULL);
+  channel->real_time = (uint32_t)hm_raise_priority(2);
+  for (;;) {
+    uint32_t window = atomic_load(&channel->window);
+    if (atomic_load(&channel->finish) != 0) _exit(0);
+    if (window != HM_WINDOW_ORDERED) {
+      hm_wait_for_change(&channel->window, window, 50000000);
+      continue;
+    }
+    open_window();
+    atomic_store(&channel->window, HM_WINDOW_CLOSED);
+    tell();
+  }
+}

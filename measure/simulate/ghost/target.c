@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The followed process from outside: its mappings, and copies of its memory.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "ghost.h"
+
+#define MOST_MAPPINGS 8192
+static struct hm_mapping mapping[MOST_MAPPINGS];
+static uint32_t mappings;
+static uint64_t layout;
+
+static uint64_t mix(uint64_t value) {
+  value *= 0x9e3779b97f4a7c15ull;
+  return value ^ value >> 32;
+}
+
+/* One line of /proc/PID/maps. */
+static int parse(const char *line, struct hm_mapping *into) {
+  unsigned long start, end, offset, inode;
+  unsigned major, minor;
+  char rights[5];
+  int name_at = 0;
+  if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, rights, &offset, &major, &minor,
+             &inode, &name_at) < 7)
+    return 0;
+  *into = (struct hm_mapping){.start = start,
+                              .end = end,
+                              .offset = offset,
+                              .device = (uint64_t)major << 8 | (minor & 0xff),
+                              .inode = inode,
+                              .read = rights[0] == 'r',
+                              .write = rights[1] == 'w',
+                              .execute = rights[2] == 'x',
+                              .shared = rights[3] == 's'};
+  if (name_at > 0) {
+    size_t length = strcspn(line + name_at, "\n");
+    if (length >= sizeof into->name) length = sizeof into->name - 1;
+    memcpy(into->name, line + name_at, length);
+    into->name[length] = 0;
+  }
+  return 1;
+}
+
+const char *hm_read_mappings(int process) {
+  char path[32], line[4608];
+  snprintf(path, sizeof path, "/proc/%d/maps", process);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return errno == ENOENT ? "it has ended"
+                           : "its mappings cannot be read: run as its user or as root";
+  const char *problem = NULL;
+  mappings = 0;
+  layout = 0;
+  while (problem == NULL && fgets(line, sizeof line, file) != NULL) {
+    struct hm_mapping *next = &mapping[mappings];
+    if (mappings == MOST_MAPPINGS || !parse(line, next) || next->start >> 47 != 0) continue;
+    if (hm_overlaps_own(next->start, next->end))
+      problem = "its memory lies where this program's own does: start the follower again";
+    if (next->execute)
+      layout = mix(layout ^ next->start) + mix(next->end ^ next->inode << 20 ^ next->offset);
+    mappings++;
+  }
+  fclose(file);
+  return problem != NULL ? problem : mappings == 0 ? "it has ended" : NULL;
+}
+
+const struct hm_mapping *hm_find_mapping(uint64_t address) {
+  uint32_t low = 0, high = mappings;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (mapping[middle].end <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < mappings && mapping[low].start <= address ? &mapping[low] : NULL;
+}
+
+const struct hm_mapping *hm_all_mappings(uint32_t *count) {
+  *count = mappings;
+  return mapping;
+}
+
+uint64_t hm_code_layout(void) { return layout; }
+
+int hm_read_process(int process, uint64_t address, void *into, size_t length) {
+  struct iovec local = {into, length}, remote = {(void *)address, length};
+  return process_vm_readv(process, &local, 1, &remote, 1, 0) == (ssize_t)length;
+}
