@@ -30,6 +30,7 @@ ARMS = ("stock", "time", "by hand")
 METRICS = ("mean", "p95", "p99", "aggregates")
 BARS = {"mean": Bar(0.5), "p95": Bar(0.15), "p99": Bar(0.5), "aggregates": Bar(0.97, at_most=False)}
 SCALE = 10
+SERVERS: Dict[Path, NiceServer] = {}  # by the playground's folder
 CALM = 0.85
 SETTLE = 1.0  # the switch of an arm is in force within 0.2 s; aggregates under way end
 
@@ -127,13 +128,17 @@ def _serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]
     segments = playground.folder / "split"
     segments.mkdir(exist_ok=True)
     segments.chmod(0o777)
-    server = NiceServer("native", playground.folder, SCALE, {**SETTINGS, **_settings(segments)})
-    playground.adopt(server)
-    server.make()
+    if playground.folder not in SERVERS:
+        made = SERVERS[playground.folder] = NiceServer("native", playground.folder, SCALE, {**SETTINGS, **_settings(segments)})
+        playground.adopt(made)
+        made.make()
+    server = SERVERS[playground.folder]
     with contextlib.ExitStack() as stack:
+        # The group is left when the server has ended: nothing is in it then.
+        group = stack.enter_context(Group(f"hardmeter-bench-{os.getpid()}")) if case.own_group else None
         stack.enter_context(server.running())
-        if case.own_group:
-            stack.enter_context(Group(f"hardmeter-bench-{os.getpid()}")).take(server.processes())
+        if group:
+            group.take(server.processes())
         yield server, segments
 
 

@@ -1,6 +1,6 @@
 """Ways to run the same load: as the kernel does, by policy `time`, and by hand.
 
-By hand is what UFS (arXiv 2605.02377) is told by SQL functions, with the means of a stock kernel: sessions that a person knows to be
+By hand is what users set in UFS (arXiv 2605.02377) by SQL functions, with the means of a stock kernel: sessions that a person knows to be
 heavy are in the background (SCHED_IDLE), those that are known to be light have the shortest time slice.
 """
 
