@@ -38,6 +38,7 @@ typedef struct refreshing {
   p3l_store *store;
   const p3l_news *news;
   bool gone;            /* some object: invariant 3 */
+  bool emptied;         /* some adopted frame: its page has no objects any more */
   p3l_segment **buried; /* large objects that are gone: pinned until the pass was made */
   size_t buried_count;
   uint8_t *object; /* whose slots are passed over */
@@ -105,6 +106,7 @@ static void refresh_frame(refreshing *refreshing, p3l_page_state *state,
     memset(state->frame->starts, 0, sizeof(state->frame->starts));
     state->frame->count = 0;
     state->frame->end = P3L_OBJECTS_BEGIN;
+    refreshing->emptied = true;
   }
   state->pieces = state->frame->count;
   state->found = 0;
@@ -235,6 +237,17 @@ static void mend_slots(refreshing *refreshing) {
                   refreshing, NULL);
 }
 
+/* No slot leads into such a frame any more, and the page may be another object's by now. */
+static p3l_code drop_if_emptied(void *context, p3l_page_number number, p3l_page_state *state,
+                                p3l_error *error) {
+  refreshing *refreshing = context;
+  (void)number, (void)error;
+  if (!state->adopted || state->frame->count > 0) return P3L_OK;
+  p3l_pool_drop(refreshing->store, state);
+  state->known = false;
+  return P3L_OK;
+}
+
 static void release_buried(refreshing *refreshing) {
   for (size_t at = 0; at < refreshing->buried_count; at++)
     if (--refreshing->buried[at]->pins == 0) p3l_segment_release(refreshing->buried[at]);
@@ -250,6 +263,7 @@ static p3l_code refresh(p3l_store *store, p3l_error *error) {
   if (code == P3L_OK && news.changed) code = p3l_types_refresh(store, error);
   if (code == P3L_OK && news.changed) code = refresh_pages(&refreshing, error);
   if (refreshing.gone) mend_slots(&refreshing);
+  if (refreshing.emptied) p3l_page_states_each(store, drop_if_emptied, &refreshing, NULL);
   release_buried(&refreshing);
   if (code != P3L_OK && news.changed) {
     store->lost = true;

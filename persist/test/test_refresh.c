@@ -283,6 +283,47 @@ static void large_objects_too(void **state) {
   finish();
 }
 
+typedef struct brick {
+  uint64_t values[500]; /* a page of its own */
+} brick;
+P3L_PLAIN_TYPE(brick, brick, 1);
+
+static uint64_t page_of(const void *object) {
+  return ((uint64_t)(uintptr_t)p3l_surrogate(object) & P3L_SURROGATE_ADDRESS) / P3L_PAGE_SIZE;
+}
+
+static void delete_root(const char *name) {
+  begin();
+  p3l_delete(writer, p3l_root(writer, name));
+  must(p3l_set_root(writer, name, NULL));
+  commit();
+}
+
+static void a_large_object_where_pages_of_objects_were(void **state) {
+  (void)state;
+  start();
+  begin();
+  must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
+  brick *a = p3l_new(writer, brick), *b = p3l_new(writer, brick);
+  must(p3l_set_root(writer, "a", a));
+  must(p3l_set_root(writer, "b", b));
+  a->values[0] = b->values[0] = 3;
+  commit();
+  uint64_t first = page_of(a);
+  assert_int_equal(page_of(b), first + 1);
+  open_reader();
+  assert_int_equal(((brick *)p3l_root(reader, "a"))->values[0], 3);
+  assert_int_equal(((brick *)p3l_root(reader, "b"))->values[0], 3);
+  delete_root("b");
+  delete_root("a");
+  refresh();
+  set_large(800, 7);
+  assert_int_equal(page_of(P3L_LD(((holder *)p3l_root(writer, "holder"))->large)), first);
+  refresh();
+  check_large(800, 7);
+  finish();
+}
+
 static void another_large_object_in_the_place_of_one(void **state) {
   (void)state;
   start();
@@ -395,6 +436,7 @@ int main(void) {
       cmocka_unit_test(another_object_in_the_place_of_one),
       cmocka_unit_test(a_slot_that_nobody_changed_goes_stale),
       cmocka_unit_test(large_objects_too),
+      cmocka_unit_test(a_large_object_where_pages_of_objects_were),
       cmocka_unit_test(another_large_object_in_the_place_of_one),
       cmocka_unit_test(a_type_that_came_later),
       cmocka_unit_test(a_load_is_one_version),
