@@ -57,7 +57,7 @@ pub enum Takes {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[allow(missing_docs)] // the names say what each is
 pub enum ChangeKind {
-    /// A setting. `before` is the value that the same scope had when the server was looked at.
+    /// A setting. `before` is the value that the same scope had when the server was examined.
     Setting { scope: Scope, name: String, value: String, before: Option<String> },
     /// `definition` is as `pg_get_indexdef` gives it.
     CreateIndex { schema: String, name: String, definition: String },

@@ -2,7 +2,7 @@
 
 use hardmeter_session::SessionError;
 
-/// Why a server could not be looked at. [`AdviseError::remedy`] says what to do about it.
+/// The reason why a server could not be examined. [`AdviseError::remedy`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say what each is
 pub enum AdviseError {

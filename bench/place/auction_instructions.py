@@ -56,7 +56,7 @@ class Server:
         _await(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text(), f"the end of {name}")
 
     def start(self, counts: Path) -> subprocess.Popen:
-        """Inside callgrind, under its original account."""
+        """Starts the server inside callgrind, under its original account."""
         tool = ["valgrind", "--tool=callgrind", f"--toggle-collect={COUNTED[self.name]}", f"--dump-before={MARKED[self.name]}"]
         tool += [f"--callgrind-out-file={counts}"]
         if isinstance(self.address, str):
@@ -145,7 +145,7 @@ def _end(process: subprocess.Popen) -> None:
 def _total(file: Path) -> int:
     counted = callgrind.total(file)
     if counted is None:
-        raise Trouble(f"callgrind counted nothing in {file}\n  remedy: the server's symbols may be other ones: see COUNTED")
+        raise Trouble(f"callgrind counted nothing in {file}\n  remedy: check the names in COUNTED: this server may have other symbols")
     return counted
 
 

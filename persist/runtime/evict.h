@@ -1,5 +1,5 @@
 /*
- * When a store is swept: at a safe point, above its limit, with nobody within. evict_sweep.h has the
+ * When a store is swept: at a safe point, above its limit, without scopes. evict_sweep.h has the
  * invariants. Private to runtime/.
  */
 #ifndef P3L_EVICT_H

@@ -6,7 +6,7 @@
 
 #include "p3l.h"
 
-/* Tells the handler; does not return. The caller holds no lock and no memory. */
+/* Calls the handler; does not return. The caller holds no lock and no memory. */
 __attribute__((noreturn)) void p3l_raise(const p3l_error *error);
 
 #endif

@@ -72,7 +72,7 @@ typedef struct Batch {
    * skip them, the operator sends them through core's functions (batch_store_slot, ExecEvalExpr).
    * Set by batch_decode().
    */
-  int nodd;   /* how many rows are odd; 0: odd[] need not be looked at */
+  int nodd;   /* the number of odd rows; 0: odd[] need not be read */
   uint8 *odd; /* [BATCH_ROWS] */
 } Batch;
 

@@ -237,7 +237,7 @@ static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   return NULL;
 }
 
-/* A path at its cost for a parent that takes batches: lower if it is a join of ours. */
+/* A path at its cost for a parent that takes batches: lower if it is one of ccopt's joins. */
 static Path *at_batch_cost(Path *path) {
   BatchJoinPath *join;
 
@@ -312,7 +312,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
                    .keys = list_length(clauses->hash)};
   double inner_bytes = inner->rows * work.entry;
   double limit = get_hash_memory_limit();
-  /* A unique inner side tells how many outer rows find a partner. */
+  /* A unique inner side gives the number of outer rows that find a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->parent->rows;
   /* Workers divide the outer rows among them, and with these the rows that come out. */
   double divisor = process_divisor(outer->parallel_workers);

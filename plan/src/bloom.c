@@ -26,7 +26,7 @@
 #include "hash_keys.h"
 #include "hash_prefetch.h"
 
-/* Rows looked up before anything is decided; rows filtered before it is looked at again. */
+/* Rows looked up before anything is decided; rows filtered before it is decided again. */
 #define TRIED_ROWS 1000
 #define PROVEN_ROWS 20000
 /* Above this share of rows that pass a filter only costs. */

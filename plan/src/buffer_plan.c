@@ -132,7 +132,7 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
   pass.position = (PlanPosition){.may_stop = true, .order_matters = true};
   plan_for_each_child(plan->planTree, collect_places, &pass);
   foreach (cell, plan->subplans) {
-    /* Who reads a subplan, and how far, is not looked into: an expression somewhere. */
+    /* The expression that reads a subplan, and how far it reads, is not examined. */
     pass.position = (PlanPosition){.may_stop = true, .order_matters = true, .rescanned = true};
     if (lfirst(cell)) plan_for_each_child(lfirst(cell), collect_places, &pass);
   }

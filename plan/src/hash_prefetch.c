@@ -16,7 +16,7 @@
  */
 #define BUFFER_NS 25
 #define BATCH_NS 6
-/* While it does not pay: rows until the table's size is looked at again. */
+/* While it does not pay: rows until the table's size is read again. */
 #define ROWS_UNTIL_NEXT_LOOK 1024
 
 typedef enum TableState { TABLE_UNKNOWN, TABLE_AGREES, TABLE_DIFFERS } TableState;
@@ -32,7 +32,7 @@ typedef struct HashPrefetch {
   TableState state;
   uint32 hashes[BATCH_ROWS];
   double changes; /* of the last rows: the share that has another key than the row before */
-  /* a visitor's batches until the table's size is looked at again, and what was found */
+  /* a visitor's batches until the table's size is read again, and the result */
   int batches;
   bool pays;
 } HashPrefetch;

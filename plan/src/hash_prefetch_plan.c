@@ -18,7 +18,7 @@
 #define COPY_NS 25
 #define SETUP_NS 100000
 /* What is expected to be saved against what it costs. Estimates are wrong more than that, but the
- * real table is looked at before a row is kept. */
+ * real table is read before a row is kept. */
 #define WORTH 2
 
 static List *join_keys(const HashJoin *join) {

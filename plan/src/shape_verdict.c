@@ -1,7 +1,7 @@
 /*
  * When core's plan is tried, and when it is kept.
  *
- *            SHAPE_PAIRS pairs, no verdict: counts begin anew
+ *            SHAPE_PAIRS pairs, no verdict: counts are reset
  *              +-------+
  *              v       |   counts reach a boundary: turn(true)
  *   new ----> ours ----+-------------------------------------------> pinned to stock
@@ -32,9 +32,9 @@
 #define WAIT_WHEN_PINNED 8
 /* What trials may take beyond what the standing plan would have, as a share of all its time. */
 #define TRIAL_SHARE (1.0 / 64)
-/* A mean over about so many executions. */
+/* The mean is over about this many executions. */
 #define REMEMBERED_RUNS 4
-/* The mean ratio is over about so many pairs. */
+/* The mean ratio is over about this many pairs. */
 #define REMEMBERED_PAIRS 16
 
 /* ---- trials ---- */

@@ -61,7 +61,7 @@ static inline ShapeWay shape_standing(const Shape *shape) {
 /* Of a new shape. */
 extern void shape_begin(Shape *shape);
 extern ShapeWish shape_wish(const Shape *shape, ShapesSetting setting);
-/* A trial was planned: whoever asks next is told to wait. */
+/* A trial was planned: the next caller must wait. */
 extern void shape_trial_begins(Shape *shape);
 /* Takes in an execution, and pins or releases the shape. */
 extern void shape_record(Shape *shape, ShapeWay way, double ns);

@@ -20,11 +20,11 @@
 
 /* What has to be known of a statement before planning, which changes the query. */
 typedef struct ShapePlanning {
-  uint32 sign; /* of the query, coarse; 0: nobody asked */
+  uint32 sign; /* of the query, coarse; 0: not requested */
   Query *copy; /* to plan again, or NULL */
 } ShapePlanning;
 
-/* Whether any plan with a node of ours was seen: by the server, or by this session. */
+/* Whether any plan with one of ccopt's nodes was seen: by the server, or by this session. */
 extern const bool *shapes_in_use;
 
 extern void shapes_look_at_query(ShapePlanning *planning, Query *parse);

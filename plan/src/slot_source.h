@@ -19,7 +19,7 @@ typedef struct GatherSource GatherSource;
 extern GatherSource *gather_source_create(const Batch *layout, NextRow next_row, void *argument,
                                           PlanState *node);
 extern BatchSource *gather_source_base(GatherSource *gather);
-/* Forgets the rows at hand; next_row will begin anew. */
+/* Forgets the rows at hand; next_row starts again. */
 extern void gather_source_rescan(GatherSource *gather);
 
 #endif

@@ -54,7 +54,7 @@ class LintLanguage(unittest.TestCase):
         self.finds("plan/src/a.c", 'f("Mend the disk");\n', 'plan/src/a.c:1: "Mend": write fixes')
 
     def test_comments(self) -> None:
-        self.finds("evidence/src/a.rs", "f(); // as nobody knows\n", 'evidence/src/a.rs:1: "nobody"')
+        self.finds("ground/statement/src/a.rs", "f(); // as nobody knows\n", 'ground/statement/src/a.rs:1: "nobody"')
         self.finds("evidence/tests/a.rs", "/// What is looked at.\n", 'evidence/tests/a.rs:1: "looked at": write examined')
         self.finds("plan/test/a.c", "/* One,\n * anew. */\nint two;\n", 'plan/test/a.c:2: "anew": write again')
         self.finds("bench/a.py", '"""It tells.\n"""\n', 'bench/a.py:1: "tells"')

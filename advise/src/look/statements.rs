@@ -146,7 +146,7 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
         let (Some(text), mut counts) = (line.query, line.counts) else { continue };
         if let Some(earlier) = before.get(&line.key) {
             for (count, earlier) in counts.fields().into_iter().zip(earlier.clone().fields()) {
-                // Evicted and counted anew: what was counted since.
+                // Evicted and counted again: the counts since then.
                 *count -= if *count >= *earlier { *earlier } else { 0.0 };
             }
         }

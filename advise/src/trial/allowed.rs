@@ -90,7 +90,7 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Whether a plan depends on the setting, so that a session that keeps plans must make them anew.
+/// Whether a plan depends on the setting, so that a session that keeps plans must make them again.
 pub(super) fn shapes_plans(name: &str) -> bool {
     let of_writing = ["backend_", "bgwriter_", "checkpoint_", "commit_", "max_wal_", "wal_"];
     !of_writing.iter().any(|begin| name.starts_with(begin))

@@ -45,12 +45,12 @@ pub struct SettingSwitch {
     pub was: String,
     /// What sessions will have; `None` where the server does not tell beforehand.
     pub becomes: Option<String>,
-    /// Sessions are told to plan anew at each switch.
+    /// Sessions must plan again at each switch.
     #[serde(default)]
     pub replans: bool,
 }
 
-/// Makes all sessions of the database plan anew.
+/// Makes all sessions of the database plan again.
 const REPLAN: &str = "BEGIN; CREATE SCHEMA hardmeter_replan; DROP SCHEMA hardmeter_replan; COMMIT;";
 
 impl SettingSwitch {
@@ -181,7 +181,7 @@ impl SettingSwitch {
         }
     }
 
-    /// What is said of cached plans: that they are made anew, or that they are not.
+    /// The sentence on cached plans: whether they are made again.
     pub(super) fn plans_in_words(&self) -> Option<String> {
         if self.database.is_some() || !shapes_plans(&self.name) {
             return None;

@@ -39,7 +39,7 @@ pub enum Switch {
 }
 
 /// Asks the server for the state of what is to be tried: rights, values before, what would make a trial say nothing.
-/// `fresh_sessions`: the sessions of the load begin anew in each block.
+/// `fresh_sessions`: the load starts new sessions in each block.
 ///
 /// # Errors
 /// If the role may not make the change, it is not allowed, is made already, or would not reach the load.

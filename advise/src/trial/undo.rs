@@ -93,7 +93,7 @@ pub(super) fn closing(undone: &Undone) -> (Closing, &str) {
     }
 }
 
-/// What tells this server from all others.
+/// The identity of this server.
 pub(super) fn system_identifier(control: &mut Control) -> Result<String, TryError> {
     let what = "reading the system identifier";
     let value = control.value(what, "SELECT system_identifier FROM pg_catalog.pg_control_system()")?;

@@ -1,6 +1,6 @@
 //! Bounded memory: a capture of a quarter gigabyte, read in both orders, needs as much as a small one.
 //!
-//! Alone in its file, since the peak is the whole process's.
+//! The test has a file of its own, because the peak is measured for the whole process.
 
 mod common;
 

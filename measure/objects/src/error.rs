@@ -6,7 +6,7 @@ use hardmeter_samples::model::Pid;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a server cannot be looked into. The rest of a profile does not depend on it.
+/// The reason why a server's memory cannot be read. The rest of a profile does not depend on it.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The process cannot be read.

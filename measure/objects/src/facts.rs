@@ -139,7 +139,7 @@ impl Facts {
         let identity = (pid.map_or(SHARED, |pid| pid.0), found.start, found.length.0, path, Some(state));
         if let Some(id) = self.known.get(&identity) {
             let seen = &mut self.facts[id.0].seen;
-            // With the state as proof, the time only tells facts without it apart; the span may have gaps.
+            // With the state as proof, the time only distinguishes facts without it; the span may have gaps.
             *seen = (seen.0.min(time), seen.1.max(time));
             return;
         }

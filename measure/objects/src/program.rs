@@ -369,7 +369,7 @@ mod tests {
     use super::*;
     use hardmeter_samples::model::Pid;
 
-    /// A function whose address tells whether the load bias is right.
+    /// A function whose address shows whether the load bias is right.
     #[no_mangle]
     pub extern "C" fn hardmeter_objects_landmark() {}
 

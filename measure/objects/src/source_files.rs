@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A compressed section may claim any size; of one library's debug information this is more than there is.
 const SECTION_LIMIT: u64 = 1 << 30;
-/// Programs of more source files are not looked at to their end.
+/// The limit of source files that are read of a program.
 const MOST_UNITS: usize = 20_000;
 /// Nor those of more pieces.
 const MOST_PIECES: usize = 200_000;

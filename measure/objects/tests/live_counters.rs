@@ -172,7 +172,7 @@ fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
         "{:?}",
         notes.remarks
     );
-    // Anew, it is a server like any other.
+    // After the restart it is a server like any other.
     let mut objects = attach(server.pid).expect("attached");
     pgbench(&server, &["-c", "1", "-t", "10"]);
     assert_eq!(figures(&objects.counted())[3..], [10, 30, 0]);

@@ -37,7 +37,7 @@ static void describe(struct split_kind *kind, const struct split_key *key) {
   atomic_store_explicit(&kind->state, SPLIT_KIND_READY, memory_order_release);
 }
 
-/* Looks into the shared table: what stands at this place, or shall stand there from now on? */
+/* Reads the shared table: returns the kind at this place, or puts the new one there. */
 static uint64_t settle(struct split_mapping *mapping, uint32_t code, const struct split_key *key) {
   struct split_kind *kind = &mapping->kinds[code];
   uint64_t there = 0;

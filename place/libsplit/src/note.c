@@ -1,4 +1,4 @@
-/* What becomes known of a section while it runs, and how it tells others who it is. */
+/* Data that becomes known while a section runs, and the id that it passes to the next tier. */
 #include "affinity.h"
 #include "process.h"
 #include "slice.h"

@@ -46,7 +46,7 @@ bool split_preempt_works(void) {
   struct split_preempt preempt = {0};
   split_preempt_open(&preempt);
   if (!preempt.area) return false;
-  /* Somebody else's, within a sequence of which we cannot be; put back so that nothing changes for it. */
+  /* The announcement of other code, whose sequence this code cannot be in; restored, so that nothing changes for it. */
   uint64_t before = preempt.area->announced;
   split_preempt_arm(&preempt);
   struct timespec wait = {0, 50000};

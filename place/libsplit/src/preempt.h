@@ -62,7 +62,7 @@ static inline void split_preempt_arm(struct split_preempt *preempt) {
   if (preempt->area) preempt->area->announced = (uint64_t)(uintptr_t)&split_preempt_announcement;
 }
 
-/* Before memory of ours may go away, and so that the kernel has nothing to look after. */
+/* Must be called before the library's memory may be freed; the kernel then has no announcement to check. */
 static inline void split_preempt_disarm(struct split_preempt *preempt) {
   if (preempt->area) preempt->area->announced = 0;
 }

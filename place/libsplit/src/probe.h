@@ -4,7 +4,7 @@
  *   prime:   load W lines of each of some cache sets, W being the number of ways: the sets are full of our lines
  *   section: lines that it loads into these sets push probe lines out
  *   count:   load them again, each timed; a slow one had gone (where the clock is too blunt for that: four lines of each set, by
- *            chains of four loads; struct split_probe_chains tells how)
+ *            chains of four loads; see struct split_probe_chains)
  *
  * Which pages fill a set cannot be known from addresses (virtual machines, hashed indices), but can be timed: the analyzer finds
  * them at its start (probe_discover_colours.c) and publishes the pages themselves, as a file that every process maps: L2 is indexed by
@@ -64,7 +64,7 @@ struct split_probe_header {
   uint64_t magic;
   uint32_t version;
   uint32_t header_size;
-  uint64_t generation; /* even, never 0. Goes up whenever sets are found anew */
+  uint64_t generation; /* even, never 0. Increases whenever sets are found again */
   uint64_t made_ns;
   char boot_id[40];
   uint32_t pages; /* in the file, behind the header */

@@ -5,7 +5,7 @@
  *
  * All tests are repeated: other work on the processor only ever adds misses, and the replacement policy is not LRU.
  *
- * Where single loads cannot be told apart, all of it is done with whole pages: probe_discover_pages.c.
+ * Where single loads cannot be distinguished, all of it is done with whole pages: probe_discover_pages.c.
  */
 #include "probe_discover.h"
 

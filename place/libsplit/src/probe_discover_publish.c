@@ -163,7 +163,7 @@ static void random_lines(struct publication *publication) {
           (uint16_t)(split_random_next(&publication->pool.random) % publication->pool.count);
 }
 
-/* Each colour once: a second set of it tells little more, and takes as long. Where chains are timed, only four lines of each set are
+/* Each colour once: a second set of it adds little information, and takes as long. Where chains are timed, only four lines of each set are
  * asked for: there it is two. */
 static uint32_t sets_of(const struct split_probe_header *header) {
   const uint32_t once = header->colours < SETS / 2 ? SETS / 2 : header->colours;

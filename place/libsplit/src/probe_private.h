@@ -46,7 +46,7 @@ struct split_probe {
 /* Can this processor tell times that differ by a few nanoseconds? NULL if so, else why not. */
 const char *split_probe_clock_problem(void);
 
-/* Is this header one that can be used with a file of so many bytes? NULL if so, else why not. */
+/* Checks that this header fits a file of this size: NULL, or the reason why not. */
 const char *split_probe_header_problem(const struct split_probe_header *header, uint64_t file_size);
 /* A view of pages that are mapped already; `header` was checked. */
 void split_probe_view(struct split_probe *probe, const struct split_probe_header *header,

@@ -9,11 +9,11 @@
  *
  * Invariants:
  *   - All but affinities is under the lock. No system call is made under it but waiting, and waking all after a new plan.
- *   - A worker that sleeps is in `asleep`. Whoever puts a request claims a sleeper, if one could take it; a claimed sleeper looks for
- *     itself; whoever awoke looks before it sleeps again. So no request is forgotten: either a sleeper looks, or all who could take
+ *   - A worker that sleeps is in `asleep`. A thread that puts a request claims a sleeper, if one could take it; a claimed sleeper looks for
+ *     itself; an awoken worker looks before it sleeps again. So no request is forgotten: either a sleeper looks, or all who could take
  *     it are awake, and look before they sleep.
- *   - Whoever sleeps while something waits that it might steal has a time (`due`) at which it looks again.
- *   - While nothing is placed, all groups are everybody's home: one queue, by age.
+ *   - A worker that sleeps while a request waits that it might steal has a time (`due`) at which it looks again.
+ *   - While nothing is placed, all groups are home to all workers: one queue, by age.
  */
 #include "queue_inside.h"
 
@@ -28,7 +28,7 @@
 #define RECHECK_NS UINT64_C(400000000)
 /* So often is asked whether a group came into use, or fell out of it. */
 #define LAY_OUT_NS UINT64_C(1000000000)
-/* Of requests that follow their own group, one in so many has its CPU time taken (two calls of 170 ns). */
+/* Of requests that follow their own group, one in this many has its CPU time measured (two calls of 170 ns). */
 enum { WARM_SAMPLING = 8 };
 
 /* Of the calling thread, which works for one queue at a time. */
@@ -216,7 +216,7 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
     const struct queue_kind *kind = &queue->plan.kinds[taken.code % QUEUE_KINDS];
     if (taken.code != SPLIT_CODE_NONE && kind->code == taken.code && kind->group == group) {
       const bool changes = before != group && before != QUEUE_NO_GROUP;
-      /* Beside a request of another group, what it takes tells nothing; nor does what that takes. */
+      /* Beside a request of another group, its time is not comparable, nor is the other's. */
       const bool alone = scene->running == 0 || !changes;
       if (!alone) scene->clashes++;
       here.timed.clashes = scene->clashes;
@@ -259,7 +259,7 @@ static void sleep_until(split_queue *queue, struct queue_sleeper *sleeper, uint6
   sleeper->claimed = false;
   if (listed) {
     queue->asleep[queue->sleepers++] = sleeper;
-  } else { /* more threads than were announced: nobody wakes these */
+  } else { /* more threads than were announced: these are not woken */
     const uint64_t soon = clock_ns(CLOCK_MONOTONIC) + 1000000;
     if (until > soon) until = soon;
   }

@@ -24,7 +24,7 @@ static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned gr
   const uint64_t cost =
       split_queue_costs_of_theft(&queue->costs, split_queue_ran_before(queue, number), group);
   uint64_t patience = split_queue_patience(cost, scene->busy_ns, queue->plan.groups[group].warm_ns);
-  /* Somebody at home is on the way to it. */
+  /* A worker at home is about to take it. */
   if (queue->scene[owner].running < split_queue_room(queue, owner) && patience < QUEUE_WAKE_NS)
     patience = QUEUE_WAKE_NS;
   return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + patience;
@@ -117,7 +117,7 @@ struct queue_sleeper *split_queue_claim(split_queue *queue, unsigned group) {
   if (split_queue_placed(queue) && queue->plan.routed >> group & 1) {
     claimed = first_of_all(queue, group);
   } else {
-    /* At home with everybody: best where a processor is idle. */
+    /* At home with all workers: best where a processor is idle. */
     for (unsigned at = 0; at < queue->plan.domains && claimed == NULL; at++)
       if (queue->scene[at].running < split_queue_room(queue, at))
         claimed = last_unclaimed(queue, at);

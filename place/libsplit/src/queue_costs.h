@@ -17,7 +17,7 @@
 
 #include "queue_plan.h"
 
-/* Nobody waits longer for work at home than this: what is learned may be wrong, or old. */
+/* The limit of waiting for work at home, because the learned cost may be wrong or old. */
 #define QUEUE_LONGEST_PATIENCE_NS UINT64_C(2000000)
 /* A worker whose processors are all at work for their home has nothing to win by a theft: unless those who work there block. */
 #define QUEUE_BLOCKED_NS UINT64_C(2000000)

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #define QUEUE_NEVER UINT64_MAX
-/* A sleep and its end cost about as much: nobody sleeps for less. */
+/* A sleep and its end cost about as much: no worker sleeps for less. */
 #define QUEUE_SHORTEST_SLEEP_NS UINT64_C(20000)
 
 struct queue_worker {
@@ -20,7 +20,7 @@ struct queue_worker {
 /* On the stack of a thread that waits. */
 struct queue_sleeper {
   uint32_t worker;
-  bool claimed;      /* somebody woke it, or is about to */
+  bool claimed;      /* a thread woke it, or is about to */
   uint64_t asked_ns; /* since when it wants work */
   uint64_t due;      /* when it looks by itself, for a theft */
 };
@@ -61,7 +61,7 @@ struct split_queue {
 
 static inline bool split_queue_placed(const split_queue *queue) { return queue->plan.domains > 0; }
 
-/* So many requests can be worked on at once in a domain. */
+/* The number of requests that can be served at once in a domain. */
 static inline uint32_t split_queue_room(const split_queue *queue, unsigned domain) {
   const struct queue_domain *of = &queue->plan.domain[domain];
   return of->slots < of->workers ? of->slots : of->workers;

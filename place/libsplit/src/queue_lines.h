@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many groups are told apart; a set of them is a uint64_t. Group 0 is of those kinds that may run anywhere. */
+/* The limit of distinguished groups; a set of them is a uint64_t. Group 0 is of those kinds that may run anywhere. */
 enum { QUEUE_GROUPS = 64, QUEUE_ROAMING = 0, QUEUE_NO_GROUP = 255 };
 
 struct queue_request {

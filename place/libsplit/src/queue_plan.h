@@ -19,7 +19,7 @@
 #define QUEUE_KINDS 1024           /* remembered; others overwrite them */
 #define QUEUE_DOMAINS QUEUE_GROUPS /* group 0 has none, but the rest of the processors may be one */
 #define QUEUE_UNUSED_NS \
-  (UINT64_C(10) * 1000000000) /* a group of which nobody asked for so long loses its home */
+  (UINT64_C(10) * 1000000000) /* a group without requests for this long loses its home */
 
 struct queue_cpus {
   uint64_t bits[SPLIT_CPUS_MAX / 64];
@@ -37,7 +37,7 @@ struct queue_kind {
 struct queue_group {
   struct queue_cpus cpus;
   uint64_t last_put_ns;
-  uint32_t kinds; /* so many of those remembered are in it */
+  uint32_t kinds; /* the number of remembered ones in it */
   uint32_t warm_count;
   double warm_ns; /* what its requests take where it ran before */
   bool refused;   /* the kernel would not have it: no such processors for us */
@@ -47,7 +47,7 @@ struct queue_group {
 struct queue_domain {
   struct queue_cpus cpus;
   uint64_t groups;
-  uint32_t slots; /* processors: so many requests can be worked on at once */
+  uint32_t slots; /* processors: the number of requests served at once */
   uint32_t workers;
 };
 

@@ -7,7 +7,7 @@
 /* The thread's place in the shared table, taken now if it has none; NULL: there is no room. */
 struct split_thread *split_thread_entry(struct split_self *self);
 struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t tid);
-/* Gives the affinity back of whoever it is; false: it was not narrowed, or somebody else is at it. */
+/* Restores a thread's affinity; false: it was not narrowed, or another thread is restoring it. */
 bool split_entry_release(struct split_thread *entry);
 /* The same of its time slice. */
 bool split_entry_release_slice(struct split_thread *entry);

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* What costs a system call is done for one section of so many. */
+/* Work that needs a system call is done for one section in this many. */
 #define SYSCALL_EVERY 16
 /* Budget that was not used is kept for so long: a burst of new kinds is learned at once, and the mean stays what it is. */
 #define BUDGET_SECONDS 0.25

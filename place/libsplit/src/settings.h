@@ -1,4 +1,4 @@
-/* What split_set was told before there was a segment. */
+/* The settings made by split_set before there was a segment. */
 #ifndef SPLIT_SETTINGS_H
 #define SPLIT_SETTINGS_H
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-/* Whole blocks are looked at, which may have bytes of others in them. */
+/* Whole blocks are read, which may contain bytes of other objects. */
 #if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <emmintrin.h>
 #define SPLIT_TEXT_BLOCK 16u

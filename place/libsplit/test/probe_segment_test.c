@@ -107,7 +107,7 @@ static void a_sound_file_is_taken(void **state) {
 static const struct split_probe_timing by_chains = {
     .limit = 222, .most = 222, .hit = 50, .miss = 140};
 
-/* Pages hold zeros, unless somebody wrote there: what a load brings must not decide where the next one goes. */
+/* Pages hold zeros, unless a process wrote there: the loaded value must not decide the next address. */
 static void chains_go_nowhere_else_whatever_the_pages_hold(void **state) {
   (void)state;
   need_clock();

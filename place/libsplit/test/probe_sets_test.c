@@ -56,7 +56,7 @@ static int by_share(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Share of lines that a section of so many kilobytes displaces. */
+/* The share of lines that a section of this size in KB displaces. */
 static double displaced(const struct split_probe *probe, uint32_t kilobytes, uint32_t turn) {
   void *memory = section_arena_fresh(&arena, (size_t)kilobytes * 1024);
   uint32_t lines;
@@ -249,7 +249,7 @@ static void a_new_publication_is_a_new_generation(void **state) {
     assert_int_equal(split_probe_published(after)->colours, 1);
     assert_int_equal(split_probe_published(after)->sets, sets_for(split_probe_published(after)));
   }
-  /* Whoever still has the old file goes on. */
+  /* A process that still has the old file continues. */
   uint32_t lines = 0;
   split_probe_prime(before, 1);
   assert_true(split_probe_count(before, 1, &lines) <= lines);
@@ -302,7 +302,7 @@ static void neighbours_are_looked_at_in_turns(void **state) {
   const uint32_t nowhere = CPU_SETSIZE - 1;
   assert_false(split_discover_look(probe, nowhere, NULL, 0, 8, &found));
   assert_int_equal(found.resting, 0);
-  /* Nobody streamed, so nothing was seen beside it. */
+  /* No thread streamed, so nothing was measured beside it. */
   assert_false(split_discover_look(probe, cpu[0], &nowhere, 1, 8, &found));
   assert_int_equal(found.streaming, 0);
   assert_false(split_discover_look(probe, cpu[0], NULL, 0, SPLIT_LOOKS_MAX + 1, &found));

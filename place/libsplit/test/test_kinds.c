@@ -32,7 +32,7 @@ static void ten_thousand_keys(void **state) {
   assert_int_equal(atomic_load(&header()->kinds_used), 2 + 10000 - as_other);
   assert_int_equal(atomic_load(&header()->kinds_used), 1024); /* every place was found */
   assert_non_null(strstr(split_problem(), "no room for more kinds"));
-  for (int i = 0; i < 10000; i++) { /* and everybody stays what it was */
+  for (int i = 0; i < 10000; i++) { /* and every kind keeps its id */
     snprintf(key, sizeof key, "/item?id=%d", i);
     assert_int_equal(section_of(key), codes[i]);
   }
@@ -45,7 +45,7 @@ static void a_key_of_a_megabyte(void **state) {
   memset(key, 'k', length);
   key[length] = '\0';
   uint32_t code = section_of(key);
-  key[SPLIT_KEY_LENGTH] = 'x'; /* beyond what tells kinds apart */
+  key[SPLIT_KEY_LENGTH] = 'x'; /* beyond the part that distinguishes kinds */
   assert_int_equal(section_of(key), code);
   key[SPLIT_KEY_LENGTH - 1] = 'x';
   assert_int_not_equal(section_of(key), code);
@@ -61,7 +61,7 @@ static void a_key_of_a_megabyte(void **state) {
 
 static void keys_of_every_length(void **state) {
   (void)state;
-  /* Of a's: they differ by their length only; and each byte tells keys apart. */
+  /* Of a's: they differ by their length only; and each byte distinguishes keys. */
   static char key[101];
   uint64_t hashes[2 * 100 + 1];
   size_t n = 0;
@@ -181,7 +181,7 @@ static void threads_agree_on_codes(void **state) {
   assert_int_equal(atomic_load(&header()->kinds_used), 502);
 }
 
-/* A claimant died between the hash and the label: whoever comes next writes it. */
+/* A claimant died between the hash and the label: the next thread writes it. */
 static void a_kind_whose_claimant_died(void **state) {
   (void)state;
   struct split_mapping *mapping = split_mapping_in_use();

@@ -94,7 +94,7 @@ static void a_share_of_lines(void **state) {
     assert_true(record->displaced_m2 == 0);
     short_ones += record->histogram[0];
   }
-  /* What the probe took, 2000 cycles, is none of the section's time. */
+  /* The 2000 cycles of the probe do not count as the section's time. */
   assert_in_range(short_ones, 50, 100);
   assert_in_range(probed, 50, 100); /* a few are interrupted */
   assert_int_equal(fake.primed, 100);

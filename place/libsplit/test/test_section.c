@@ -38,7 +38,7 @@ static void an_end_without_a_start_is_nothing(void **state) {
 
 static void nested_time_is_kept(void **state) {
   (void)state;
-  /* Tried again while somebody interrupts. */
+  /* Tried again after an interruption. */
   for (int i = 0; i < 1000; i++) {
     char outer_key[16], inner_key[16];
     snprintf(outer_key, sizeof outer_key, "outer %d", i);

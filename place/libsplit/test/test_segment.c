@@ -34,7 +34,7 @@ static void overwrite(const char *name, size_t at, uint64_t value, size_t length
   close(file);
 }
 
-/* Another process that uses the segment until it is told to end. */
+/* Another process that uses the segment until it is ended. */
 static pid_t neighbour(int *tell) {
   int up[2], down[2];
   assert_int_equal(pipe(up), 0);
@@ -110,7 +110,7 @@ static void of_another_version_and_in_use(void **state) {
   split_end();
   close(tell);
   waitpid(child, NULL, 0);
-  assert_int_equal(begin(), TEST_APP); /* nobody lives in it any more: replaced */
+  assert_int_equal(begin(), TEST_APP); /* no process uses it any more: replaced */
   one_section();
   assert_int_equal(total_of(code_of("k")).count, 1);
 }
@@ -322,7 +322,7 @@ static void killed_inside(void **state) {
   assert_true(whole > 0);
 }
 
-/* While it runs, bytes of the segment go bad: nothing of it is used as an index or a size. */
+/* While it runs, bytes of the segment are damaged: none is used as an index or a size. */
 static void damaged_while_it_runs(void **state) {
   (void)state;
   assert_int_equal(begin(), TEST_APP);

@@ -111,7 +111,7 @@ static void *close_and_begin(void *unused) {
   return NULL;
 }
 
-/* The library ends and begins again while threads are in sections: nobody falls over. */
+/* The library ends and begins again while threads are in sections: no thread crashes. */
 static void closing_under_load(void **state) {
   (void)state;
   pthread_t threads[THREADS], closer;

@@ -77,8 +77,8 @@ impl TpccError {
                 "load into another database (--database NAME), or rename or drop that table yourself".into()
             }
             TpccError::AlreadyLoaded { .. } => {
-                "use what is there, load into another database, or throw the tables of TPC-C away and load \
-                 anew: --replace"
+                "use the existing tables, load into another database, or drop the tables of TPC-C and load \
+                 them again: --replace"
                     .into()
             }
             TpccError::OtherLoad { .. } => {
@@ -100,14 +100,14 @@ impl TpccError {
                  run once, or use client SQL: --style client"
                     .into()
             }
-            TpccError::BadMark { .. } => "load anew: hardmeter tpcc load --replace".into(),
+            TpccError::BadMark { .. } => "load the data again: hardmeter tpcc load --replace".into(),
             TpccError::NotAlone { .. } => {
                 "wait until they are done, or stop them: what others change looks here like a broken transaction".into()
             }
             TpccError::SuccessFile { .. } => "see that its folder's disk is not full; run it again".into(),
             TpccError::Victim { remedy, .. } => remedy.clone(),
             TpccError::StrangeRow { .. } => {
-                "see with hardmeter tpcc audit what the data are; load them anew: hardmeter tpcc load --replace".into()
+                "see with hardmeter tpcc audit what the data are; load them again: hardmeter tpcc load --replace".into()
             }
             TpccError::NoData { .. } => {
                 "load them (hardmeter tpcc load), name another database, or say which tool made them: --foreign NAME"

@@ -42,16 +42,16 @@ impl TpchError {
             TpchError::Session(error) => error.remedy(),
             TpchError::NoData { .. } => "load them (hardmeter tpch load), or name another database".into(),
             TpchError::AlreadyLoaded { .. } => {
-                "use what is there, load into another database, or throw the tables of TPC-H away and load \
-                 anew: --replace"
+                "use the existing tables, load into another database, or drop the tables of TPC-H and load \
+                 them again: --replace"
                     .into()
             }
-            TpchError::Incomplete => "load them anew: hardmeter tpch load --replace".into(),
+            TpchError::Incomplete => "load them again: hardmeter tpch load --replace".into(),
             TpchError::WrongScale { .. } => {
                 "load scale 1 into another database: hardmeter tpch load --scale 1".into()
             }
             TpchError::Refreshed { .. } | TpchError::NoUpdateSet { .. } => {
-                "load them anew: hardmeter tpch load --replace".into()
+                "load them again: hardmeter tpch load --replace".into()
             }
             TpchError::BadScale { .. } => {
                 "1 is 1 GB of raw data; give a number from 0.01 to 300, for example --scale 0.1".into()

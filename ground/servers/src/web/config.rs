@@ -56,8 +56,7 @@ pub(super) fn httpd(
     places: &Places,
     port: u16,
 ) -> Result<String, ServerError> {
-    let mut text =
-        String::from("# Made by hardmeter for one throwaway server; written anew at each start.\n");
+    let mut text = String::from("# Made by hardmeter for one throwaway server; rewritten at each start.\n");
     let mut line = |words: String| {
         text.push_str(&words);
         text.push('\n');

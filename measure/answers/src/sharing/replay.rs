@@ -60,7 +60,7 @@ pub enum Basis {
 /// The effect of another layout on a line's coherence misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// Misses as it is.
+    /// Misses with the present layout.
     pub before: u64,
     /// Misses afterwards.
     pub after: u64,

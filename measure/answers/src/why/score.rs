@@ -1,4 +1,4 @@
-//! The inference held against the simulator, on the same misses.
+//! Compares the inferred causes with the simulator's, for the same misses.
 
 use super::kind::Cause;
 use crate::estimate::Share;

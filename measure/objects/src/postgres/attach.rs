@@ -217,7 +217,7 @@ impl Server {
     }
 
     /// Whether the server still is what was found. One whose backend crashed goes on with the same first process, and
-    /// makes all of its shared memory anew.
+    /// creates all of its shared memory again.
     pub fn state(&self) -> ServerState {
         let (handle, list) = self.dynamic_segments;
         let found = handle_of_list(&self.memory, self.layout.shmem_magic, list);
@@ -248,7 +248,7 @@ fn handle_of_list(
 pub(crate) enum ServerState {
     /// It is the one that was found.
     Same,
-    /// It has made its shared memory anew.
+    /// It has created its shared memory again.
     Restarted,
     /// It has ended.
     Ended,
@@ -267,7 +267,7 @@ fn check_buffers(
     segment: &Range<VirtualAddress>,
     number_at: u64,
 ) -> Result<(), String> {
-    /// More than that many are not looked at one by one.
+    /// The limit of processes that are examined one by one.
     const LOOKED_AT: u32 = 1024;
     let count = buffers.count;
     let fits = |base: VirtualAddress, stride: u64| {

@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Libraries {
     /// By the path that processes have them by.
     found: BTreeMap<PathBuf, Vec<Mark>>,
-    /// When each process was looked at.
+    /// The time at which each process was examined.
     looked: HashMap<Pid, Instant>,
     /// What could not be marked, and why.
     pub remarks: Vec<String>,
 }
 
-/// A process is not looked at again sooner.
+/// The minimum interval between two examinations of a process.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Limit of processes per pass.
 const MOST_PROCESSES: usize = 256;
@@ -58,7 +58,7 @@ impl Libraries {
         }
     }
 
-    /// Looks at what a process has mapped, if it is the server's and was not looked at just now.
+    /// Reads the mappings of a process if it belongs to the server and was not read just before.
     pub fn look_at(&mut self, server: &Server, pid: Pid) {
         if self.found.len() >= MOST_LIBRARIES || self.looked.get(&pid).is_some_and(|at| at.elapsed() < PAUSE)
         {

@@ -1,4 +1,4 @@
-//! A PostgreSQL server that is thrown away with the test.
+//! A PostgreSQL server that is deleted at the end of the test.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -43,7 +43,7 @@ impl Throwaway {
         Some(throwaway)
     }
 
-    /// Starts it anew with more settings.
+    /// Restarts it with more settings.
     pub fn start_with(&mut self, more: &[&str]) {
         let _ = self.cluster.stop(&|_| {});
         let settings = ["autovacuum=off", "shared_buffers=32MB"].iter().chain(more);

@@ -236,7 +236,7 @@ fn render_causes(answer: &EventAnswer, style: Style, text: &mut String) {
     text.push_str(&grid.render(style, 2));
 }
 
-/// A cause's name and figures, then on what, where and for whom it is, which only the first screen shows in columns.
+/// A cause's name and figures, then its objects, places and statements, which only the first screen shows in columns.
 fn cause_columns(answer: &EventAnswer) -> Vec<Column> {
     let mut columns = vec![
         Column::left("cause"),

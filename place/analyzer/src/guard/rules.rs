@@ -23,7 +23,7 @@ struct Known {
     on: bool,
     why: String,
     n: u32,
-    /// When it is looked at again, and how often it was so far.
+    /// The time of its next test, and the number of tests so far.
     until: u64,
     times: u32,
 }
@@ -99,7 +99,7 @@ impl Rules {
     }
 }
 
-/// A rule while it is looked at.
+/// A rule during its test.
 #[derive(Debug)]
 pub(super) struct Look {
     pub kind: KindRef,

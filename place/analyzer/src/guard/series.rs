@@ -263,7 +263,7 @@ impl Series {
         self.comparisons.last().into_iter().flat_map(|comparison| &comparison.kinds).map(|of| of.kind)
     }
 
-    /// Whether a kind looks worse by itself, in processor time or latency, and by how much.
+    /// Whether a kind alone looks worse, in processor time or latency, and by how much.
     pub fn kind_looks_worse(&self, kind: KindRef) -> Option<String> {
         self.kind_is_worse(kind, LEANS)
     }

@@ -33,7 +33,7 @@ pub struct Kind {
     pub warm_us: f64,
     /// Data that its sections use again.
     pub resident_kb: f64,
-    /// Data that each section uses anew.
+    /// New data used by each section.
     pub stream_kb: f64,
     /// The number of times that a section uses its data.
     pub passes: f64,
@@ -110,7 +110,7 @@ impl Kind {
         self
     }
 
-    /// With data that each section uses anew.
+    /// With new data for each section.
     pub fn streaming(mut self, kb: f64) -> Kind {
         self.stream_kb = kb;
         self

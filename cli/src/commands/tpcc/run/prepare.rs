@@ -55,7 +55,7 @@ fn check_size(there: u32, found: &str, wanted: Option<u32>) -> Result<(), Comman
         Some(wanted) if wanted != there => Err(CommandError::new(
             format!("this database holds {found}, not {wanted} warehouses"),
             format!(
-                "run on those (--warehouses {there}), load anew (hardmeter tpcc load --replace --warehouses {wanted}), or name \
+                "run on those (--warehouses {there}), load again (hardmeter tpcc load --replace --warehouses {wanted}), or name \
                  another database: --database NAME"
             ),
         )),

@@ -14,7 +14,7 @@ pub(crate) struct ClassRow {
     pub oid: u32,
     pub name: String,
     pub namespace: u32,
-    /// 0: the relation map tells.
+    /// 0: the relation map has it.
     pub file: u32,
     pub toast: u32,
     pub access_method: u32,

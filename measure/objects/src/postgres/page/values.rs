@@ -59,7 +59,7 @@ pub(super) fn value_at(
                 continue;
             }
         }
-        // The byte there tells: padding is zero, and a short header never is.
+        // The byte there decides: padding is zero, and a short header never is.
         let short = attribute.length == -1 && *page.get(at)? != 0;
         let start = if short { at } else { at.next_multiple_of(attribute.alignment()) };
         let length = match attribute.length {

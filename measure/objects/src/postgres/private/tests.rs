@@ -156,7 +156,7 @@ fn contexts_blocks_and_chunks_of_each_version() {
             let found = chunks(&memory, &contexts, kind, context, &tree.blocks[number]);
             found.iter().map(|chunk: &Chunk| (chunk.size(), chunk.is_free)).collect()
         };
-        // Only 15 tells that the second chunk is free.
+        // Only 15 shows that the second chunk is free.
         assert_eq!(sizes(0, Kind::AllocSet), [(64, false), (128, major == 15)]);
         assert_eq!(sizes(1, Kind::Generation), [(200, false)]);
         assert!(tree.head_at(&contexts, VirtualAddress(TOP + 8)).is_some());

@@ -39,7 +39,7 @@ pub(crate) struct DatabaseCounts {
     pub updated: u64,
     /// Rows that were deleted.
     pub deleted: u64,
-    /// When counting began anew (`pg_stat_reset`), on the server's clock.
+    /// When the counters were reset (`pg_stat_reset`), on the server's clock.
     pub reset: u64,
 }
 

@@ -95,7 +95,7 @@ impl Axis {
         Axis { title: title.into(), from: 0.0, to: (most / step).ceil() * step }
     }
 
-    /// From 0 to just this.
+    /// An axis from 0 to exactly `to`.
     pub fn exactly(title: impl Into<String>, to: f64) -> Axis {
         Axis { title: title.into(), from: 0.0, to: if to > 0.0 { to } else { 1.0 } }
     }
