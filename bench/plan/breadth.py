@@ -64,7 +64,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def _answer(connection: Connection, statements: Sequence[str]) -> list:
-    return sorted(row for statement in statements for row in connection.query(statement))
+    return sorted((row for statement in statements for row in connection.query(statement)), key=repr)
 
 
 def _block(ways: Dict[str, Connection], statements: Sequence[str], chance: random.Random) -> float:
