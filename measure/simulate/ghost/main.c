@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * hardmeter-ghost: follows running processes and simulates the memory hierarchy under what they do,
- * from copies.  `hardmeter record --ghosts` starts it; by hand it counts, and prints figures.
+ * from copies.  It counts, and prints figures; with a segment it would write samples, which the
+ * command does not ask for yet (docs/design/ghost.md).
  */
 #define _GNU_SOURCE
 #include <errno.h>
