@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+#include "changes.h"
 #include "programs.h"
 
 typedef struct item {
@@ -376,6 +377,33 @@ static void type_ids_where_an_object_was(void **state) {
   finish();
 }
 
+/* The writer has begun to log a transaction: its pages do not exist yet, and are no news. */
+static void a_transaction_without_its_commit(void **state) {
+  (void)state;
+  start();
+  begin();
+  must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
+  commit();
+  open_reader();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->kind, 0);
+  begin();
+  P3L_SET(((holder *)p3l_root(writer, "holder"))->kind, 5);
+  commit();
+  begin();
+  holder *all = p3l_root(writer, "holder");
+  P3L_SET(all->large, (uint64_t *)(void *)p3l_new_array(writer, number, 5000));
+  P3L_SET(all->count, 5000);
+  must(p3l_pager_append_early(writer->changes->pager, 1, &failure));
+  refresh();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->kind, 5);
+  assert_null(((holder *)p3l_root(reader, "holder"))->large);
+  commit();
+  refresh();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->count, 5000);
+  assert_non_null(P3L_LD(((holder *)p3l_root(reader, "holder"))->large));
+  finish();
+}
+
 static void another_large_object_in_the_place_of_one(void **state) {
   (void)state;
   start();
@@ -491,6 +519,7 @@ int main(void) {
       cmocka_unit_test(a_large_object_where_pages_of_objects_were),
       cmocka_unit_test(type_ids_where_an_object_was),
       cmocka_unit_test(another_large_object_in_the_place_of_one),
+      cmocka_unit_test(a_transaction_without_its_commit),
       cmocka_unit_test(a_type_that_came_later),
       cmocka_unit_test(a_load_is_one_version),
       cmocka_unit_test(misuse_is_refused),
