@@ -130,6 +130,11 @@ static inline uint32_t p3l_id_count(const p3l_object_page *page) {
   return count;
 }
 
+/* Where they begin in the page; behind it, all is theirs. */
+static inline uint32_t p3l_ids_begin(const p3l_object_page *page) {
+  return P3L_PAGE_SIZE - p3l_id_count(page) * (uint32_t)sizeof(uint16_t);
+}
+
 /* Type and generation of piece k. */
 static inline uint16_t p3l_id_at(const p3l_object_page *page, uint32_t k) {
   uint16_t id;

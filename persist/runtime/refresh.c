@@ -76,8 +76,18 @@ static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_p
   }
 }
 
+/* Fills the memory of a piece that is gone with what says so. Not the type ids of the pieces that are
+ * there now, which may have come where it was. */
+static void poison(p3l_object_page *frame, const p3l_piece *gone) {
+  uint32_t end = gone->offset + (uint32_t)gone->bytes, ids = p3l_ids_begin(frame);
+  if (end > ids) end = ids;
+  if (gone->offset < end)
+    memset((uint8_t *)frame + gone->offset, P3L_DELETED_BYTE | gone->generation,
+           end - gone->offset);
+}
+
 /* Of the pieces that were in place, those that are the same object as before, by granule. The others'
- * memory is filled with what says that they are gone. */
+ * memory says that they are gone. */
 static void keep_same(const p3l_object_page *was, const uint64_t before[4], p3l_page_state *state) {
   uint64_t same[4] = {0};
   p3l_piece now, then = {0};
@@ -88,7 +98,7 @@ static void keep_same(const p3l_object_page *was, const uint64_t before[4], p3l_
         now.bytes == then.bytes && now.type == then.type && now.generation == then.generation)
       same[granule / 64] |= UINT64_C(1) << granule % 64;
     else
-      memset((uint8_t *)state->frame + then.offset, P3L_DELETED_BYTE | then.generation, then.bytes);
+      poison(state->frame, &then);
   }
   for (uint32_t word = 0; word < 4; word++)
     p3l_in_place_put(state, word, state->in_place[word] & same[word]);

@@ -39,8 +39,10 @@ static inline uint8_t p3l_frame_generation(const p3l_frame_info *info, uint64_t 
   if (!p3l_piece_at(info->state->frame, (uint32_t)offset, &piece)) piece.offset = 0;
   if (piece.offset != 0 && p3l_is_in_place(info->state, piece.offset / P3L_GRANULE))
     return piece.generation;
-  /* Deleted: transaction.c and refresh.c left it there. What was never an object has none. */
-  bool deleted = offset >= P3L_OBJECTS_BEGIN && (frame[offset] & 0xe0u) == P3L_DELETED_BYTE;
+  /* Deleted: transaction.c and refresh.c left it there. What was never an object has none, nor does
+   * what lies where type ids came since: 0 is not what an object that comes there next has. */
+  bool deleted = offset >= P3L_OBJECTS_BEGIN && offset < p3l_ids_begin(info->state->frame) &&
+                 (frame[offset] & 0xe0u) == P3L_DELETED_BYTE;
   return deleted ? frame[offset] & 0x1fu : 0;
 }
 

@@ -9,6 +9,7 @@
 typedef struct recovering {
   p3l_pager *pager;
   p3l_redone *redone;
+  size_t committed; /* pages of `redone` */
 } recovering;
 
 void p3l_redone_free(p3l_redone *redone) {
@@ -59,6 +60,7 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
   if (frame->kind == P3L_FRAME_COMMIT) {
     p3l_images_publish(&recovering->pager->transaction);
     recovering->redone->transactions++;
+    recovering->committed = recovering->redone->count;
     return P3L_OK;
   }
   p3l_image *image;
@@ -71,8 +73,11 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
 
 p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redone *redone,
                             p3l_log_tail *tail, p3l_error *error) {
-  recovering recovering = {pager, redone};
+  recovering recovering = {pager, redone, redone->count};
   p3l_code code = p3l_log_scan(&pager->log, reading, redo, &recovering, tail, error);
+  /* Without those of a transaction at the end that has no commit: they are no news, and some of them
+   * may not exist. */
+  redone->count = recovering.committed;
   p3l_images_discard(&pager->transaction);
   return code;
 }

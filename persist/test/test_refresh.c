@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 
+#include "changes.h"
 #include "programs.h"
 
 typedef struct item {
@@ -324,6 +325,85 @@ static void a_large_object_where_pages_of_objects_were(void **state) {
   finish();
 }
 
+typedef struct most {
+  uint64_t values[480]; /* of a page */
+} most;
+P3L_PLAIN_TYPE(most, most, 1);
+
+typedef struct rest {
+  uint64_t values[10];
+} rest;
+P3L_PLAIN_TYPE(rest, rest, 1);
+
+/* The page's type ids come where an object was, and are what says which generation another has. */
+static void type_ids_where_an_object_was(void **state) {
+  (void)state;
+  enum { LATER = 50 };
+  start();
+  begin();
+  holder *all = p3l_new(writer, holder);
+  most *before = p3l_new_near(writer, most, all);
+  pair *stays = p3l_new_near(writer, pair, all);
+  rest *behind = p3l_new_near(writer, rest, all);
+  stays->values[0] = 7;
+  must(p3l_set_root(writer, "holder", all));
+  must(p3l_set_root(writer, "before", before));
+  must(p3l_set_root(writer, "stays", stays));
+  must(p3l_set_root(writer, "behind", behind));
+  commit();
+  uint64_t page = page_of(all);
+  assert_int_equal(page_of(before), page);
+  assert_int_equal(page_of(stays), page);
+  assert_int_equal(page_of(behind), page);
+  open_reader();
+  assert_int_equal(((most *)p3l_root(reader, "before"))->values[0], 0);
+  assert_int_equal(((pair *)p3l_root(reader, "stays"))->values[0], 7);
+  assert_int_equal(((rest *)p3l_root(reader, "behind"))->values[0], 0);
+  delete_root("before");
+  delete_root("behind");
+  begin();
+  P3L_SET(all->any, (void *)stays);
+  for (int at = 0; at < LATER; at++)
+    assert_int_equal(page_of(p3l_new_near(writer, late, all)), page);
+  commit();
+  uint64_t ids = P3L_PAGE_SIZE - (LATER + 2) * sizeof(uint16_t);
+  uint64_t end = (uint64_t)(uintptr_t)p3l_surrogate(stays) % P3L_PAGE_SIZE + sizeof(pair);
+  assert_true(end < ids && ids < end + sizeof(rest));
+  refresh();
+  holder *mine = p3l_root(reader, "holder");
+  pair *seen = P3L_LD(mine->any);
+  assert_int_equal(seen->values[0], 7);
+  assert_ptr_equal(p3l_type_of(seen), &p3l_type_of_pair);
+  finish();
+}
+
+/* The writer has begun to log a transaction: its pages do not exist yet, and are no news. */
+static void a_transaction_without_its_commit(void **state) {
+  (void)state;
+  start();
+  begin();
+  must(p3l_set_root(writer, "holder", p3l_new(writer, holder)));
+  commit();
+  open_reader();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->kind, 0);
+  begin();
+  P3L_SET(((holder *)p3l_root(writer, "holder"))->kind, 5);
+  commit();
+  begin();
+  holder *all = p3l_root(writer, "holder");
+  P3L_SET(all->large, (uint64_t *)(void *)p3l_new_array(writer, number, 5000));
+  P3L_SET(all->count, 5000);
+  must(p3l_pager_append_early(writer->changes->pager, 1, &failure));
+  refresh();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->kind, 5);
+  assert_null(((holder *)p3l_root(reader, "holder"))->large);
+  commit();
+  refresh();
+  assert_int_equal(((holder *)p3l_root(reader, "holder"))->count, 5000);
+  assert_non_null(P3L_LD(((holder *)p3l_root(reader, "holder"))->large));
+  finish();
+}
+
 static void another_large_object_in_the_place_of_one(void **state) {
   (void)state;
   start();
@@ -437,7 +517,9 @@ int main(void) {
       cmocka_unit_test(a_slot_that_nobody_changed_goes_stale),
       cmocka_unit_test(large_objects_too),
       cmocka_unit_test(a_large_object_where_pages_of_objects_were),
+      cmocka_unit_test(type_ids_where_an_object_was),
       cmocka_unit_test(another_large_object_in_the_place_of_one),
+      cmocka_unit_test(a_transaction_without_its_commit),
       cmocka_unit_test(a_type_that_came_later),
       cmocka_unit_test(a_load_is_one_version),
       cmocka_unit_test(misuse_is_refused),
