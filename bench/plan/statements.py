@@ -79,13 +79,13 @@ def no_rows(chance: random.Random) -> Sequence[str]:
 
 
 # Those that small statements are judged by, and the others.
-SMALL = {
+SMALL: Dict[str, Transaction] = {
     "select-only": select_only,
     "aggregates of no rows": no_rows,
     "aggregates of 1 row": one_row,
     "aggregates of 50 rows": fifty_rows,
 }
-OTHERS = {
+OTHERS: Dict[str, Transaction] = {
     "TPC-B": tpc_b,
     "DISTINCT of 50 rows": distinct_rows,
     "INSERT ... SELECT of 10 rows": insert_rows,

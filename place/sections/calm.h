@@ -12,7 +12,8 @@ struct split_probe;
  * One processor of each L2 (as the kernel reports them) that this thread may use is measured, at most 16. 1 if there was none. */
 struct section_calm {
   double by_strangers; /* while no processor of this program ran */
-  double by_ours; /* while those of the other caches streamed, including disturbance by other programs */
+  double
+      by_ours; /* while those of the other caches streamed, including disturbance by other programs */
 };
 struct section_calm section_calm(const struct split_probe *probe);
 
