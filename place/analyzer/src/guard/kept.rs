@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 
 /// A plan that was kept so long is forgiven its earlier trials.
 const FORGIVEN: u64 = 300 * SECOND;
-/// A kept plan is checked so often: 1 s of 30 s off.
-const CHECK: u64 = 30 * SECOND;
-const CHECK_LENGTH: u64 = SECOND;
+/// The epochs in which a kept plan is watched, and its check's epoch off; with time slices those of the trial if they were
+/// longer.
+const LENGTH: u64 = SECOND;
+/// A kept plan is checked after 30 epochs: off for 1 s of 30 s.
+const CHECK: u64 = 30;
 /// Checks that count together.
 const CHECKS: usize = 6;
-/// A kept plan is looked at so often; cost or work that changed asks for a check ...
-const WATCH: u64 = SECOND;
-/// ... if the last one was so long ago.
-const CHECK_SPACING: u64 = 5 * SECOND;
+/// Cost or work that changed asks for a check if the last one was five epochs ago.
+const CHECK_SPACING: u64 = 5;
 /// Epochs with and without a rule; and how long all rules are as found between two pairs: what a good rule is worth is lost in one
 /// eighth of the time until that is found out.
 const RULE_LENGTH: u64 = SECOND / 2;
@@ -28,6 +28,8 @@ const RULE_SPACING: u64 = 3 * SECOND;
 pub(super) struct Kept {
     pub since: u64,
     checked: u64,
+    /// Of an epoch.
+    length: u64,
     /// How it was when it was kept, or checked last.
     reference: Option<Epoch>,
     watching: Running,
@@ -39,12 +41,15 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn new(now: u64, reference: Epoch, settle: u64, hurry: u64) -> Kept {
+    /// A plan that is kept from `now` on, after a trial whose epochs lasted for `length`.
+    pub fn new(now: u64, reference: Epoch, settle: u64, length: u64, hurry: u64) -> Kept {
+        let length = length.max(LENGTH / hurry);
         Kept {
             since: now,
             checked: now,
+            length,
             reference: Some(reference),
-            watching: Running::new(true, now, settle, WATCH / hurry),
+            watching: Running::new(true, now, settle, length),
             checking: None,
             look: None,
             look_from: now + RULE_SPACING / hurry,
@@ -90,14 +95,14 @@ impl Guard {
             let changed = kept.reference.as_ref().is_some_and(|reference| has_changed(&epoch, reference));
             let since = now.saturating_sub(kept.checked);
             let enough = epoch.sections() >= ENOUGH;
-            let due = since >= self.brisk(CHECK) || (changed && since >= self.brisk(CHECK_SPACING));
+            let due = since >= CHECK * kept.length || (changed && since >= CHECK_SPACING * kept.length);
             if enough && due {
-                let off = Running::new(false, now, self.settle(), self.brisk(CHECK_LENGTH));
+                let off = Running::new(false, now, self.settle(), kept.length);
                 kept.checking = Some((off, epoch));
             } else if enough && now >= kept.look_from {
                 self.begin_pair(&mut kept, now);
             }
-            kept.watching = Running::new(true, now, 0, self.brisk(WATCH));
+            kept.watching = Running::new(true, now, 0, kept.length);
         }
         self.phase = Phase::Kept(kept);
     }
@@ -124,7 +129,7 @@ impl Guard {
     }
 
     fn watch_anew(&self, kept: &mut Kept, now: u64) {
-        kept.watching = Running::new(true, now, self.settle(), self.brisk(WATCH));
+        kept.watching = Running::new(true, now, self.settle(), kept.length);
     }
 
     /// The next pair of the rule that is looked at, or of the next one.
