@@ -132,8 +132,7 @@ static void *close_and_begin(void *unused) {
 static void closing_under_load(void **state) {
   (void)state;
   pthread_t threads[THREADS], closer;
-  for (int i = 0; i < THREADS; i++)
-    pthread_create(&threads[i], NULL, work_while_closing, NULL);
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work_while_closing, NULL);
   pthread_create(&closer, NULL, close_and_begin, NULL);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   pthread_join(closer, NULL);
