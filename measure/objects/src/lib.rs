@@ -40,6 +40,8 @@ mod bytes;
 mod error;
 mod facts;
 mod found;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod mariadb;
 pub mod postgres;
 pub mod process_memory;

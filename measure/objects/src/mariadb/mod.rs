@@ -26,6 +26,8 @@ mod pool;
 mod threads;
 
 pub(crate) use observer::MariaDb;
+#[cfg(fuzzing)]
+pub(crate) use page::name_parts;
 
 use hardmeter_samples::model::StateId;
 

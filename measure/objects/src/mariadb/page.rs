@@ -150,6 +150,18 @@ pub(super) fn part_of_index(page: &[u8], size: usize, offset: usize) -> Option<(
     parts.into_iter().find(|(_, range)| range.contains(&offset))
 }
 
+/// Reads all that a page says of itself, and the part of each offset.
+#[cfg(fuzzing)]
+pub(crate) fn name_parts(bytes: &[u8]) {
+    let said = (PageId::of(bytes), Kind::of(bytes), Identity::of(bytes).map(|identity| identity.page()));
+    std::hint::black_box(said);
+    for offset in 0..bytes.len() {
+        if let Some((_, part)) = part_of_index(bytes, bytes.len(), offset) {
+            assert!(part.contains(&offset) && part.end <= bytes.len(), "{part:?} of {offset}");
+        }
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;

@@ -24,6 +24,8 @@ mod shared;
 mod statistics;
 
 pub(crate) use observer::Postgres;
+#[cfg(fuzzing)]
+pub(crate) use {page::fuzz::name_parts, private::fuzz::walk_contexts};
 
 use blocks::BufferPart;
 use hardmeter_samples::model::StateId;

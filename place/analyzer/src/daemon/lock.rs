@@ -3,8 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Its name.
+pub(super) const FILE: &str = "analyzer.lock";
 
 /// Why there is no lock.
 #[derive(Debug)]
@@ -24,7 +27,12 @@ pub(super) struct Lock {
 impl Lock {
     /// Takes the lock, or returns the process that has it.
     pub fn take(folder: &Path) -> Result<Lock, LockError> {
-        let mut file = open(&folder.join("analyzer.lock")).map_err(LockError::Io)?;
+        let mut file = open(&folder.join(FILE)).map_err(LockError::Io)?;
+        // A hard link, or a pipe, that another account put there: it is about to be truncated and written.
+        let found = file.metadata().map_err(LockError::Io)?;
+        if !found.is_file() || found.nlink() != 1 {
+            return Err(LockError::Io(std::io::Error::other("it is not a file of that one name")));
+        }
         // SAFETY: our own descriptor.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let mut text = String::new();

@@ -82,6 +82,14 @@ pub enum DaemonError {
         /// Why.
         error: std::io::Error,
     },
+    /// The lock of the folder cannot be used: another file is in its place, or the right is missing.
+    #[error("the lock {}: {error}", file.display())]
+    Lock {
+        /// The lock.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// No processors.
     #[error(transparent)]
     Machine(#[from] MachineError),
@@ -105,6 +113,9 @@ impl DaemonError {
             DaemonError::Taken { .. } => "end that one, or name another folder (--directory)".into(),
             DaemonError::Folder { .. } => {
                 "run it as a user who may make and write that folder, or name another (--directory)".into()
+            }
+            DaemonError::Lock { .. } => {
+                "see whose file it is and who may write into the folder, and remove it".into()
             }
             DaemonError::Machine(_) => String::new(),
             DaemonError::Policy(_) => format!("one of {}", policy::NAMES.join(", ")),
@@ -154,7 +165,9 @@ pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
     let _lock = match Lock::take(directory) {
         Ok(lock) => lock,
         Err(LockError::Taken(pid)) => return Err(DaemonError::Taken { directory: directory.clone(), pid }),
-        Err(LockError::Io(error)) => return Err(folder_error(error)),
+        Err(LockError::Io(error)) => {
+            return Err(DaemonError::Lock { file: directory.join(lock::FILE), error })
+        }
     };
     let mut journal = Journal::default();
     let machine = machine::read()?;

@@ -20,7 +20,9 @@ mod layout;
 mod mapping;
 mod reading;
 
-#[cfg(test)]
+#[cfg(fuzzing)]
+pub mod fuzz;
+#[cfg(any(test, fuzzing))]
 pub(crate) mod made;
 #[cfg(test)]
 mod tests;

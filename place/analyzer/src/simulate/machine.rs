@@ -68,14 +68,13 @@ pub fn parse(text: &str) -> Result<Machine, MachineError> {
 }
 
 fn kilobytes(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at(text.len().checked_sub(1)?);
-    let unit = match unit {
-        "K" | "k" => 1,
-        "M" | "m" => 1024,
-        "G" | "g" => 1024 * 1024,
+    let unit = match text.chars().next_back()? {
+        'K' | 'k' => 1,
+        'M' | 'm' => 1024,
+        'G' | 'g' => 1024 * 1024,
         _ => return None,
     };
-    let number: u64 = number.parse().ok()?;
+    let number: u64 = text[..text.len() - 1].parse().ok()?;
     number.checked_mul(unit).filter(|kilobytes| (1..=1 << 30).contains(kilobytes))
 }
 
@@ -96,6 +95,13 @@ fn build(cores: u32, smt: u32, l2: (u64, u32), l3: (u64, u32)) -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by the fuzz target read_side_files: a size whose last character has two bytes.
+    #[test]
+    fn a_size_in_foreign_letters_is_refused() {
+        assert!(parse("2,l2=2\u{d5}").is_err());
+        assert!(parse("2,l2=").is_err());
+    }
 
     #[test]
     fn a_line_is_a_machine() {

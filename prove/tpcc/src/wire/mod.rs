@@ -22,6 +22,8 @@ mod requests;
 mod script;
 mod socket;
 
+#[cfg(fuzzing)]
+pub use answer::read_pieces;
 pub use backend::PostgresBackends;
 pub use refusal::Refusal;
 pub use replies::{Columns, Elements, Replies, Reply, Row, Rows, Unexpected, Value};

@@ -9,6 +9,8 @@
 //! checked, and what makes no sense is named no further than it does.
 
 pub(crate) mod btree;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 pub(crate) mod heap;
 mod layout;
 mod values;

@@ -14,6 +14,8 @@
 mod caches;
 mod chunks;
 mod contexts;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod history;
 mod nodes;
 #[cfg(test)]
