@@ -21,6 +21,7 @@
 #include "types.h"
 
 #define LEAST_LIMIT (UINT64_C(4) << 20)
+#define IMAGE_PART 4 /* of a memory limit, for pages that are to be written */
 
 /* Everything but the pager. */
 static void free_store(p3l_store *store) {
@@ -98,7 +99,8 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
   if (code != P3L_OK) return code;
   p3l_pager_options pager_options = {.read_only = options->read_only,
                                      .excludes_writers = options->excludes_writers,
-                                     .checkpoint_bytes = options->checkpoint_bytes};
+                                     .checkpoint_bytes = options->checkpoint_bytes,
+                                     .image_bytes = options->memory_bytes / IMAGE_PART};
   p3l_pager *pager;
   code = p3l_pager_open(path, &pager_options, &pager, NULL, error);
   return code == P3L_OK ? p3l_open_pager(pager, options, store, error) : code;
