@@ -1,12 +1,12 @@
 /*
- * p3l::deque: a ring of elements in one array. Rules in p3l_containers.hpp, which includes this.
+ * p3l::deque: a ring of elements in one array. Rules in p3l_containers.hpp.
  */
 #ifndef P3L_DEQUE_HPP
 #define P3L_DEQUE_HPP
 
 #include <iterator>
 
-#include "p3l_containers.hpp"
+#include "p3l_elements.hpp"
 
 namespace p3l {
 

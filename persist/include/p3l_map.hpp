@@ -1,5 +1,5 @@
 /*
- * p3l::map: entries in the order of their keys. Rules in p3l_containers.hpp, which includes this.
+ * p3l::map: entries in the order of their keys. Rules in p3l_containers.hpp.
  *
  * A treap: a search tree by key that is a heap by priority, so that its depth is that of a random tree:
  * about 2 log2(n) on a search, whatever order the keys come in.
@@ -15,7 +15,7 @@
 
 #include <iterator>
 
-#include "p3l_containers.hpp"
+#include "p3l_unordered_map.hpp"
 
 namespace p3l {
 

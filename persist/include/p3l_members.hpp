@@ -1,12 +1,12 @@
 /*
- * p3l::optional and p3l::unique_ptr. Rules in p3l_containers.hpp, which includes this.
+ * p3l::optional and p3l::unique_ptr. Rules in p3l_containers.hpp.
  */
 #ifndef P3L_MEMBERS_HPP
 #define P3L_MEMBERS_HPP
 
 #include <optional>
 
-#include "p3l_containers.hpp"
+#include "p3l_elements.hpp"
 
 namespace p3l {
 

@@ -1,12 +1,12 @@
 /*
- * p3l::unordered_map: entries in chains. Rules in p3l_containers.hpp, which includes this.
+ * p3l::unordered_map: entries in chains. Rules in p3l_containers.hpp.
  */
 #ifndef P3L_UNORDERED_MAP_HPP
 #define P3L_UNORDERED_MAP_HPP
 
 #include <iterator>
 
-#include "p3l_containers.hpp"
+#include "p3l_string.hpp"
 
 namespace p3l {
 

@@ -10,17 +10,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "guard_trap.h"
-#include "segment.h"
+#include "guard_calls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uintptr_t page_bytes = P3L_PAGE_SIZE; /* the kernel's, but not less than a store's */
+static const p3l_memory *all;
+static uintptr_t page_bytes = 4096; /* the kernel's */
 
-void p3l_guard_install(void) {
+#define GIVEN_UP_BYTES (UINT64_C(1) << 20) /* a segment, so that no area is divided any more */
+
+void p3l_guard_range(const p3l_memory *range) {
   long page = sysconf(_SC_PAGESIZE);
-  if (page > P3L_PAGE_SIZE) page_bytes = (uintptr_t)page;
-  p3l_guard_trap_install();
+  if (page > 0) page_bytes = (uintptr_t)page;
+  all = range;
 }
+
+static bool is_guarded(const void *memory) { return (uintptr_t)memory - all->base < all->bytes; }
 
 uint64_t p3l_guard_stride(uint64_t bytes) {
   return (bytes + page_bytes - 1) & ~(uint64_t)(page_bytes - 1);
@@ -34,9 +38,8 @@ int p3l_guard_segment(uint8_t *memory, size_t bytes, bool objects) {
 /* Invariant 4. */
 static void give_up(uintptr_t page) {
   static bool reported;
-  uintptr_t offset = page - p3l_persistent_memory.base;
-  void *segment = (void *)(page - offset % P3L_SEGMENT_BYTES);
-  mprotect(segment, P3L_SEGMENT_BYTES, PROT_READ | PROT_WRITE);
+  void *around = (void *)(page - (page - all->base) % GIVEN_UP_BYTES);
+  mprotect(around, GIVEN_UP_BYTES, PROT_READ | PROT_WRITE);
   if (!reported)
     p3l_guard_print(
         "p3l-debug: the kernel refuses to protect more areas of memory, so that not all objects "
@@ -48,17 +51,17 @@ static void protect(const void *memory, size_t bytes, int protection) {
   uintptr_t from = (uintptr_t)memory & ~(page_bytes - 1);
   uintptr_t to = ((uintptr_t)memory + bytes + page_bytes - 1) & ~(page_bytes - 1);
   /* Upgrades have both layouts in ordinary memory. */
-  if (bytes == 0 || !p3l_is_persistent(memory)) return;
+  if (bytes == 0 || !is_guarded(memory)) return;
   if (mprotect((void *)from, to - from, protection) == 0) return;
-  for (uintptr_t at = from; at < to; at += P3L_SEGMENT_BYTES) give_up(at);
+  for (uintptr_t at = from; at < to; at += GIVEN_UP_BYTES) give_up(at);
   if (from < to) give_up(to - 1);
 }
 
 /* Invariant 2. */
 static bool is_marked(uintptr_t page) {
-  uintptr_t first = (page - p3l_persistent_memory.base) >> P3L_CARD_SHIFT;
+  uintptr_t first = (page - all->base) >> P3L_CARD_SHIFT;
   for (uintptr_t card = first; card < first + page_bytes / P3L_CARD_BYTES; card++)
-    if (p3l_persistent_memory.cards[card] != 0) return true;
+    if (all->cards[card] != 0) return true;
   return false;
 }
 
@@ -69,7 +72,7 @@ void p3l_guard_begin(const void *memory, size_t bytes) {
 
 static void protect_unmarked(const void *memory, size_t bytes) {
   uintptr_t from = (uintptr_t)memory & ~(page_bytes - 1), end = (uintptr_t)memory + bytes;
-  if (!p3l_is_persistent(memory)) return;
+  if (!is_guarded(memory)) return;
   for (uintptr_t page = from; page < end;) {
     uintptr_t to = page;
     while (to < end && !is_marked(to)) to += page_bytes;

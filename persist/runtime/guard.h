@@ -24,16 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "p3l_status.h"
-
-struct p3l_changes;
-struct p3l_segment;
+#include "p3l_access.h"
 
 #ifdef P3L_DEBUG
 
 enum { P3L_GUARDED = 1 };
-/* Once a process, when the range is reserved: what traps in it is explained from here on. */
-void p3l_guard_install(void);
+/* Once a process, when the range is reserved. `range` stays. */
+void p3l_guard_range(const p3l_memory *range);
 /* How the memory of a segment begins: objects protected, frames of the pool not. 0, or errno. */
 int p3l_guard_segment(uint8_t *memory, size_t bytes, bool objects);
 void p3l_guard_begin(const void *memory, size_t bytes);
@@ -47,7 +44,7 @@ uint64_t p3l_guard_stride(uint64_t bytes);
 #else
 
 enum { P3L_GUARDED = 0 };
-static inline void p3l_guard_install(void) {}
+static inline void p3l_guard_range(const p3l_memory *range) { (void)range; }
 static inline int p3l_guard_segment(uint8_t *memory, size_t bytes, bool objects) {
   (void)memory, (void)bytes, (void)objects;
   return 0;

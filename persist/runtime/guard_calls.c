@@ -12,15 +12,28 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guard_trap.h"
+#include "guard_calls.h"
 
 extern char **environ;
+
+void p3l_guard_print(const char *format, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  if (length < 0) return;
+  if ((size_t)length >= sizeof(text)) length = sizeof(text) - 1;
+  ssize_t put = write(STDERR_FILENO, text, (size_t)length);
+  (void)put;
+}
 
 enum { MOST_CALLS = 16, MOST_FRAMES = 64 };
 

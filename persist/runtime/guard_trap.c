@@ -15,31 +15,18 @@
 
 #include "guard_trap.h"
 
+#include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <ucontext.h>
-#include <unistd.h>
 
+#include "guard_calls.h"
 #include "segment_places.h"
 #include "store.h"
 #include "surrogate.h"
 #include "types.h"
 
 static struct sigaction before;
-
-void p3l_guard_print(const char *format, ...) {
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  if (length < 0) return;
-  if ((size_t)length >= sizeof(text)) length = sizeof(text) - 1;
-  ssize_t put = write(STDERR_FILENO, text, (size_t)length);
-  (void)put;
-}
 
 /* ---- the processor ---- */
 
@@ -177,10 +164,15 @@ static void trap(int signal, siginfo_t *information, void *state) {
     sigaction(signal, &before, NULL); /* invariant 1 */
 }
 
-void p3l_guard_trap_install(void) {
+static void take_signal(void) {
   struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   sigaction(SIGSEGV, &action, &before);
+}
+
+void p3l_guard_explain_traps(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, take_signal);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "changes.h"
+#include "guard_trap.h"
 #include "object.h"
 #include "open_stores.h"
 #include "page_state.h"
@@ -58,6 +59,7 @@ static p3l_store *new_store(const char *path, const p3l_options *options) {
 p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store **opened,
                         p3l_error *error) {
   p3l_code code = p3l_memory_reserve(error);
+  p3l_guard_explain_traps();
   p3l_store *store = code == P3L_OK ? new_store(p3l_pager_path(pager), options) : NULL;
   if (code == P3L_OK && store == NULL)
     code = p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", p3l_pager_path(pager));

@@ -112,7 +112,7 @@ p3l_code p3l_memory_reserve(p3l_error *error) {
   pthread_mutex_lock(&lock);
   bool reserved = p3l_persistent_memory.bytes != 0;
   for (uint64_t bytes = wanted_bytes(); !reserved && bytes >= LEAST_BYTES; bytes /= 2)
-    if ((reserved = reserve_all(bytes))) p3l_guard_install();
+    if ((reserved = reserve_all(bytes))) p3l_guard_range(&p3l_persistent_memory);
   pthread_mutex_unlock(&lock);
   if (reserved) return P3L_OK;
   return p3l_fail(error, P3L_NO_MEMORY,

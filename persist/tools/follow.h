@@ -12,7 +12,7 @@ typedef struct p3l_shipped {
   size_t count, capacity;
 } p3l_shipped;
 
-/* P3L_MISUSE: there are none. What a killed follower left is none of them. */
+/* P3L_MISUSE: there are none. What a killed follower left unfinished is not listed. */
 p3l_code p3l_shipped_list(const char *folder, p3l_shipped *shipped, p3l_error *error);
 void p3l_shipped_free(p3l_shipped *shipped);
 

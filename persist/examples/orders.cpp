@@ -1,4 +1,4 @@
-/* jobs STORE add NAME COST | run | list: a queue of jobs, and what each has cost, by name. */
+/* orders STORE add NAME COST | run | list: a queue of jobs, and what each has cost, by name. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
