@@ -107,7 +107,8 @@ typedef struct p3l_options {
   uint64_t memory_bytes;     /* limit of resident objects and pages; 0: none. At least 4 MB. It is a
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
-  uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB */
+  uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB, or three
+                              * times the pages that are changed again and again, up to 768 MB */
   /* Copy objects in the order of their first access, also from small stores: later pointer
    * accesses are faster, the first ones slower (docs/persist.md). */
   bool discovery_order;

@@ -4,12 +4,14 @@
  */
 #include "arena.h"
 
+#include "guard.h"
 #include "store.h"
 
 p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, p3l_error *error) {
   uint32_t bytes = (uint32_t)object.granules * P3L_GRANULE;
+  uint32_t stride = P3L_GUARDED ? (uint32_t)p3l_arena_stride(bytes) : bytes;
   p3l_segment *arena = store->filling;
-  if (arena == NULL || arena->arena.fill + bytes > P3L_SEGMENT_BYTES) {
+  if (arena == NULL || arena->arena.fill + stride > P3L_SEGMENT_BYTES) {
     p3l_code code = p3l_segment_take(store, P3L_ARENA, 1, &arena, error);
     if (code != P3L_OK) return code;
     store->filling = arena;
@@ -28,7 +30,8 @@ p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, 
   *place =
       (p3l_place){arena,    arena->memory + arena->arena.fill, {object.address}, bytes, object.type,
                   resident, (uint8_t)object.generation};
-  arena->arena.fill += bytes;
+  arena->arena.fill += stride;
+  /* Without what a debug library adds: limits are for the program as it will run. */
   p3l_segment_grew(arena, bytes + sizeof(p3l_resident));
   return P3L_OK;
 }

@@ -7,13 +7,14 @@
 
 #include "changes.h"
 #include "convert.h"
+#include "guard.h"
 #include "segment.h"
 #include "store.h"
 #include "types.h"
 
 /* A place of memory. Of a frame it is a page, which is read once; the objects of an arena are of as many
  * pages. */
-enum { PLACE_BYTES = P3L_PAGE_SIZE, ARENA_PLACE_BYTES = 256 };
+enum { PLACE_BYTES = P3L_PAGE_SIZE, ARENA_PLACE_BYTES = P3L_GUARDED ? P3L_PAGE_SIZE : 256 };
 
 static uint64_t place_bytes(const p3l_segment *segment) {
   return segment->kind == P3L_ARENA ? ARENA_PLACE_BYTES : PLACE_BYTES;
@@ -164,5 +165,17 @@ p3l_code p3l_audit_changes(p3l_store *store, uint32_t places, p3l_error *error) 
   if (places == P3L_AUDIT_ALL) return audit_all(&looking, error);
   for (uint32_t n = 0; n < places && code == P3L_OK && next_place(store, &from, &to); n++)
     code = audit_place(&looking, p3l_segment_of(from), from, to, error);
+  return code;
+}
+
+p3l_code p3l_audit_opened(p3l_store *store, p3l_error *error) {
+  looking looking = {.store = store};
+  p3l_changes *changes = store->changes;
+  p3l_code code = P3L_OK;
+  for (size_t i = 0; i < changes->card_count && code == P3L_OK; i++) {
+    uintptr_t offset = p3l_kept_card_at(changes, i)->card << P3L_CARD_SHIFT;
+    uint8_t *page = (uint8_t *)p3l_persistent_memory.base + offset / PLACE_BYTES * PLACE_BYTES;
+    code = audit_place(&looking, p3l_segment_of(page), page, page + PLACE_BYTES, error);
+  }
   return code;
 }

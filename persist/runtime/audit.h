@@ -19,4 +19,8 @@
  * it is written. */
 p3l_code p3l_audit_changes(p3l_store *store, uint32_t places, p3l_error *error);
 
+/* The same of objects some of whose cards are marked: their other cards are as writable. For the debug
+ * library (guard.h). */
+p3l_code p3l_audit_opened(p3l_store *store, p3l_error *error);
+
 #endif

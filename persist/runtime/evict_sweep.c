@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "evict_sweep.h"
+#include "guard.h"
 #include "pool_frames.h"
 #include "residency_change.h"
 #include "segment_places.h"
@@ -72,7 +73,9 @@ static void sweep_slot(void *state, uint64_t offset) {
   p3l_store *owner;
   uint64_t surrogate;
   if (p3l_memory_surrogate((void *)(uintptr_t)*slot, &owner, &surrogate)) {
+    p3l_guard_begin(slot, sizeof(*slot));
     *slot = surrogate;
+    p3l_guard_end(slot, sizeof(*slot));
     sweep->swept.slots++;
   } else {
     decide(sweep, p3l_segment_of((void *)(uintptr_t)*slot), STAYS); /* evict.h, invariant 4 */

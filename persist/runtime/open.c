@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "changes.h"
+#include "guard_trap.h"
 #include "object.h"
 #include "open_stores.h"
 #include "page_state.h"
@@ -21,6 +22,7 @@
 #include "types.h"
 
 #define LEAST_LIMIT (UINT64_C(4) << 20)
+#define IMAGE_PART 4 /* of a memory limit, for pages that are to be written */
 
 /* Everything but the pager. */
 static void free_store(p3l_store *store) {
@@ -57,6 +59,7 @@ static p3l_store *new_store(const char *path, const p3l_options *options) {
 p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store **opened,
                         p3l_error *error) {
   p3l_code code = p3l_memory_reserve(error);
+  p3l_guard_explain_traps();
   p3l_store *store = code == P3L_OK ? new_store(p3l_pager_path(pager), options) : NULL;
   if (code == P3L_OK && store == NULL)
     code = p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", p3l_pager_path(pager));
@@ -98,7 +101,8 @@ p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **stor
   if (code != P3L_OK) return code;
   p3l_pager_options pager_options = {.read_only = options->read_only,
                                      .excludes_writers = options->excludes_writers,
-                                     .checkpoint_bytes = options->checkpoint_bytes};
+                                     .checkpoint_bytes = options->checkpoint_bytes,
+                                     .image_bytes = options->memory_bytes / IMAGE_PART};
   p3l_pager *pager;
   code = p3l_pager_open(path, &pager_options, &pager, NULL, error);
   return code == P3L_OK ? p3l_open_pager(pager, options, store, error) : code;

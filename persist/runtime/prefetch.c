@@ -20,6 +20,7 @@
 
 #include "bits.h"
 #include "fault.h"
+#include "guard.h"
 #include "pool_frames.h"
 #include "prefetch_pages.h"
 #include "residency.h"
@@ -203,8 +204,10 @@ static const p3l_stored_type *slots_of(prefetch *p, p3l_type_id id) {
 
 /* As p3l_swizzle() does it, and says why that is enough. */
 static void heal(const wish *wish, const void *memory) {
-  if (__atomic_load_n(wish->slot, __ATOMIC_RELAXED) == wish->surrogate)
-    __atomic_store_n(wish->slot, (uint64_t)(uintptr_t)memory, __ATOMIC_RELEASE);
+  if (__atomic_load_n(wish->slot, __ATOMIC_RELAXED) != wish->surrogate) return;
+  p3l_guard_begin(wish->slot, sizeof(*wish->slot));
+  __atomic_store_n(wish->slot, (uint64_t)(uintptr_t)memory, __ATOMIC_RELEASE);
+  p3l_guard_end(wish->slot, sizeof(*wish->slot));
 }
 
 static p3l_address address_of(const wish *wish) { return p3l_surrogate_address(wish->surrogate); }

@@ -22,6 +22,7 @@
 
 #include "bits.h"
 #include "evict_sweep.h"
+#include "guard.h"
 #include "page_copies.h"
 #include "page_state.h"
 #include "pager.h"
@@ -67,7 +68,9 @@ static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_p
     p3l_place place;
     if (page != NULL && p3l_place_of(memory, &place) && place.memory == memory &&
         same_object(page, &place)) {
+      p3l_guard_begin(memory, place.bytes);
       memcpy(memory, (const uint8_t *)page + granule * P3L_GRANULE, place.bytes);
+      p3l_guard_end(memory, place.bytes);
       continue;
     }
     p3l_residency_remove(refreshing->store,
@@ -168,7 +171,10 @@ static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3
   if (part && large->bytes == place.bytes && same &&
       (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0) {
     uint64_t done = (number.n - first) * P3L_LARGE_PART, left = place.bytes - done;
-    memcpy(memory + done, large->part, left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
+    uint64_t part_bytes = left < P3L_LARGE_PART ? left : P3L_LARGE_PART;
+    p3l_guard_begin(memory + done, part_bytes);
+    memcpy(memory + done, large->part, part_bytes);
+    p3l_guard_end(memory + done, part_bytes);
     return P3L_OK;
   }
   p3l_code code = bury_large(refreshing, &place, error);
@@ -228,7 +234,10 @@ static void mend_slot(void *context, uint64_t offset) {
   p3l_place place;
   const void *to = (const void *)(uintptr_t)*slot;
   if (*slot == 0 || p3l_is_surrogate(to) || p3l_place_of(to, &place)) return;
-  if (p3l_memory_surrogate(to, &owner, &surrogate) && owner == refreshing->store) *slot = surrogate;
+  if (!p3l_memory_surrogate(to, &owner, &surrogate) || owner != refreshing->store) return;
+  p3l_guard_begin(slot, sizeof(*slot));
+  *slot = surrogate;
+  p3l_guard_end(slot, sizeof(*slot));
 }
 
 static p3l_code mend_object(void *context, const p3l_place *place, p3l_error *error) {

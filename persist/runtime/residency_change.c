@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "guard.h"
 #include "page_copies.h"
 #include "pool_frames.h"
 #include "residency_change.h"
@@ -81,10 +82,12 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
 static void bury(uint8_t *memory) {
   p3l_place place;
   if (!p3l_place_of(memory, &place)) return;
-  if (place.segment->kind == P3L_LARGE && place.segment->pins == 0)
+  if (place.segment->kind == P3L_LARGE && place.segment->pins == 0) {
     p3l_segment_release(place.segment);
-  else
-    place.resident->flags = P3L_RESIDENT_DEAD;
+    return;
+  }
+  place.resident->flags = P3L_RESIDENT_DEAD;
+  if (place.segment->pins == 0) p3l_guard_dead(place.memory, place.bytes);
 }
 
 /* The pages of a large object become unowned. */
@@ -171,7 +174,7 @@ void p3l_residency_forget(p3l_store *store, p3l_segment *segment) {
     for (uint32_t at = 0; at < segment->arena.count; at++) {
       const p3l_resident *object = &segment->arena.objects[at];
       forget_copy(store, object, memory);
-      memory += (uint64_t)object->granules * P3L_GRANULE;
+      memory += p3l_arena_stride((uint64_t)object->granules * P3L_GRANULE);
     }
   } else {
     p3l_pool_forget(store, segment);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "guard.h"
 #include "page_copies.h"
 #include "pool_frames.h"
 #include "residency_load.h"
@@ -119,7 +120,9 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
     code = p3l_arena_add(store, resident, &place, error);
   }
   if (code == P3L_OK) {
+    p3l_guard_begin(place.memory, upgrade.bytes);
     memcpy(place.memory, bytes, upgrade.bytes);
+    p3l_guard_end(place.memory, upgrade.bytes);
     p3l_copies_put(state, piece->offset / P3L_GRANULE, place.memory);
     state->discovered++;
     store->statistics.objects_copied++;
@@ -180,7 +183,10 @@ static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l
       if (!is_large_page(&buffer[i], first) || page->bytes != bytes)
         return not_its_page(store, first + at, first, error);
       uint64_t done = at * P3L_LARGE_PART, left = bytes - done;
-      memcpy(memory + done, page->part, left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
+      uint64_t part_bytes = left < P3L_LARGE_PART ? left : P3L_LARGE_PART;
+      p3l_guard_begin(memory + done, part_bytes);
+      memcpy(memory + done, page->part, part_bytes);
+      p3l_guard_end(memory + done, part_bytes);
     }
   }
   return P3L_OK;
@@ -242,7 +248,9 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
     code = read_large(store, first.n, bytes, buffer, upgraded ? old_bytes : object_memory, error);
   if (code == P3L_OK && upgraded) {
     code = run_upgrade(store, &upgrade, old_bytes, new_bytes, error);
+    p3l_guard_begin(object_memory, upgrade.bytes);
     if (code == P3L_OK) memcpy(object_memory, new_bytes, upgrade.bytes);
+    p3l_guard_end(object_memory, upgrade.bytes);
   }
   if (code == P3L_OK && !p3l_large_note(store, first.n, bytes, object_memory))
     code = no_memory(store, error);

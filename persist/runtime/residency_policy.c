@@ -16,6 +16,7 @@
  */
 #include "residency_policy.h"
 
+#include "guard.h"
 #include "pool_frames.h"
 #include "small_store.h"
 #include "types.h"
@@ -49,7 +50,7 @@ void p3l_fill_in_place(p3l_page_state *state) {
 }
 
 bool p3l_adopt(p3l_store *store, p3l_page_state *state) {
-  if (store->options.discovery_order) return false;
+  if (store->options.discovery_order || P3L_GUARDED) return false;
   if (!p3l_fits_limit(store)) return false;
   bool dense = (state->discovered + 1u) * DENSE_PART >= state->pieces;
   if ((!dense && !p3l_adopts_all(store)) || !p3l_page_is_current(store, state->frame)) return false;

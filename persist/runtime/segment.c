@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "guard.h"
 #include "small_store.h"
 #include "store.h"
 
@@ -111,7 +112,7 @@ p3l_code p3l_memory_reserve(p3l_error *error) {
   pthread_mutex_lock(&lock);
   bool reserved = p3l_persistent_memory.bytes != 0;
   for (uint64_t bytes = wanted_bytes(); !reserved && bytes >= LEAST_BYTES; bytes /= 2)
-    reserved = reserve_all(bytes);
+    if ((reserved = reserve_all(bytes))) p3l_guard_range(&p3l_persistent_memory);
   pthread_mutex_unlock(&lock);
   if (reserved) return P3L_OK;
   return p3l_fail(error, P3L_NO_MEMORY,
@@ -155,6 +156,8 @@ static bool wants_huge_pages(const p3l_store *store, p3l_segment_kind kind) {
  * is still free comes along. */
 static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t first,
                        uint64_t count) {
+  if (P3L_GUARDED)
+    return p3l_guard_segment(memory_of(first), count * P3L_SEGMENT_BYTES, kind != P3L_FRAMES);
   uint64_t from = first & ~UINT64_C(1), to = (first + count + 1) & ~UINT64_C(1);
   uint8_t *memory = memory_of(from);
   size_t bytes = (to - from) * P3L_SEGMENT_BYTES;

@@ -3,6 +3,7 @@
  */
 #include "segment_places.h"
 
+#include "guard.h"
 #include "page_state.h"
 
 static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
@@ -102,8 +103,9 @@ static p3l_code visit_arena(p3l_segment *segment, uint64_t from, uint64_t to,
     p3l_place place = {
         segment,  segment->memory + at,         {resident->address}, bytes, resident->type,
         resident, (uint8_t)resident->generation};
-    if (!is_dead(&place)) code = visit(state, &place, error);
-    at += bytes;
+    bool behind = P3L_GUARDED && at + bytes <= from; /* where nothing lies, up to the next page */
+    if (!is_dead(&place) && !behind) code = visit(state, &place, error);
+    at += p3l_arena_stride(bytes);
   }
   return code;
 }

@@ -12,6 +12,7 @@
 #include "swizzle.h"
 
 #include "fault.h"
+#include "guard.h"
 #include "open_stores.h"
 #include "residency.h"
 #include "residency_load.h"
@@ -89,8 +90,11 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
    * is none: no type has such.
    */
   if (segment != NULL && ((uintptr_t)slot & (sizeof(void *) - 1)) == 0 &&
-      __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) == (uintptr_t)surrogate)
+      __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) == (uintptr_t)surrogate) {
+    p3l_guard_begin(slot, sizeof(void *));
     __atomic_store_n((uintptr_t *)slot, (uintptr_t)memory, __ATOMIC_RELEASE);
+    p3l_guard_end(slot, sizeof(void *));
+  }
   if (in_place && __atomic_load_n(&state->found, __ATOMIC_RELAXED) != P3L_FOUND_ENOUGH)
     p3l_page_found(store, state);
   return memory;

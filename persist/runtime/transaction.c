@@ -12,6 +12,7 @@
 #include "changes.h"
 #include "evict.h"
 #include "fault.h"
+#include "guard.h"
 #include "object.h"
 #include "residency_change.h"
 #include "scope.h"
@@ -155,8 +156,10 @@ static void refresh_back(p3l_store *store) {
 /* An address of a deleted object that a program kept: its bytes are not the object's any more, and its
  * slots lead nowhere, for this is no canonical address. The memory of large ones goes. */
 static void poison(const p3l_place *place) {
-  if (place->bytes <= P3L_SMALL_BYTES)
-    memset(place->memory, P3L_DELETED_BYTE | place->generation, place->bytes);
+  if (place->bytes > P3L_SMALL_BYTES) return;
+  p3l_guard_begin(place->memory, place->bytes);
+  memset(place->memory, P3L_DELETED_BYTE | place->generation, place->bytes);
+  p3l_guard_end(place->memory, place->bytes);
 }
 
 /* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
@@ -192,6 +195,7 @@ p3l_code p3l_commit(p3l_store *store, p3l_error *error) {
   p3l_code code = p3l_pager_inherited(store->pager, error);
   uint32_t places = store->options.audit_places;
   if (code == P3L_OK) code = p3l_audit_changes(store, places == 0 ? 1 : places, error);
+  if (code == P3L_OK && P3L_GUARDED) code = p3l_audit_opened(store, error);
   if (code == P3L_OK) code = p3l_changes_write(store, error);
   if (code != P3L_OK) {
     p3l_abort(store);

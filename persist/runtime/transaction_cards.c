@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "guard.h"
 #include "store.h"
 #include "transaction_cards.h"
 #include "visits.h"
@@ -46,6 +47,7 @@ static void keep(p3l_changes *changes, uintptr_t card) {
   memcpy(kept->bytes, memory_of(card), P3L_CARD_BYTES);
   p3l_table_add(&changes->kept, card, changes->card_count++);
   p3l_persistent_memory.cards[card] = P3L_CARD_KEPT;
+  p3l_guard_open(memory_of(card), P3L_CARD_BYTES);
 }
 
 __attribute__((noreturn, format(printf, 2, 3))) static void refuse(p3l_code code,
@@ -109,6 +111,7 @@ p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint6
   if (p3l_persistent_memory.cards[first] != 0) first++;
   if (first > last) return P3L_OK;
   memset(p3l_persistent_memory.cards + first, P3L_CARD_NEW, last - first + 1);
+  p3l_guard_open(memory_of(first), (last - first + 1) * P3L_CARD_BYTES);
   p3l_card_run *run = changes->new_count == 0 ? NULL : &changes->new_cards[changes->new_count - 1];
   if (run != NULL && run->first + run->count == first)
     run->count += last - first + 1;
@@ -147,4 +150,9 @@ void p3l_changes_unmark(p3l_changes *changes) {
   for (size_t i = 0; i < changes->new_count; i++)
     memset(p3l_persistent_memory.cards + changes->new_cards[i].first, 0,
            changes->new_cards[i].count);
+  for (size_t i = 0; P3L_GUARDED && i < changes->card_count; i++)
+    p3l_guard_close(memory_of(p3l_kept_card_at(changes, i)->card), P3L_CARD_BYTES);
+  for (size_t i = 0; P3L_GUARDED && i < changes->new_count; i++)
+    p3l_guard_close(memory_of(changes->new_cards[i].first),
+                    changes->new_cards[i].count * P3L_CARD_BYTES);
 }

@@ -1,108 +1,76 @@
 /*
- * Copies a version of a store. The copy gets its name only when it is complete.
+ * Copies a version of a store, or what increments make of one. The copy gets its name only when it is
+ * complete.
  *
  *   PATH-new locked ──> pages copied ──> synced ──> log made ──> read again, checked ──> PATH-log named ──> PATH named
  *        │ another process has it            any failure: both removed                        │ killed here: a log without
  *        └──> P3L_BUSY                                                                        └──> a store, replaced next time
  *
- * Invariants:
- *  1. A process writes to PATH-new only with the lock on that file, and after it saw that PATH-new
- *     still names it; the lock goes with the process.
- *  2. Nothing is at PATH before everything of it is on stable storage and was checked.
+ * copy_file.h has the invariants, and: nothing is at PATH before everything of it is on stable storage
+ * and was checked.
  */
+#include "build.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "create.h"
+#include "copy_file.h"
 #include "images.h"
-#include "readers.h"
 
 /* Pages that are read and written at a time. */
 enum { RUN = 64 };
 
 typedef struct names {
-  char *path, *log, *fresh, *fresh_log;
+  char *log, *fresh, *fresh_log;
 } names;
 
 static bool make_names(names *names, const char *path) {
-  *names = (struct names){.path = strdup(path)};
+  *names = (struct names){0};
   if (asprintf(&names->log, "%s-log", path) < 0) names->log = NULL;
   if (asprintf(&names->fresh, "%s-new", path) < 0) names->fresh = NULL;
   if (asprintf(&names->fresh_log, "%s-new-log", path) < 0) names->fresh_log = NULL;
-  return names->path != NULL && names->log != NULL && names->fresh != NULL &&
-         names->fresh_log != NULL;
+  return names->log != NULL && names->fresh != NULL && names->fresh_log != NULL;
 }
 
 static void free_names(names *names) {
-  free(names->path);
   free(names->log);
   free(names->fresh);
   free(names->fresh_log);
 }
 
-/* Invariant 1. A file of another length was left by a killed process. */
-static p3l_code take_name(const names *names, int *taken, p3l_error *error) {
-  struct stat opened, named;
-  if (access(names->path, F_OK) == 0)
-    return p3l_fail(error, P3L_MISUSE, "%s exists; a copy is not made over it", names->path);
-  int descriptor = open(names->fresh, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-  if (descriptor < 0) return p3l_fail_errno(error, errno, "%s: making it", names->fresh);
-  int failed = p3l_writer_lock(descriptor, true);
-  if (failed == 0 && (fstat(descriptor, &opened) != 0 || stat(names->fresh, &named) != 0 ||
-                      opened.st_ino != named.st_ino || opened.st_dev != named.st_dev))
-    failed = EWOULDBLOCK;
-  if (failed == 0 && !S_ISREG(opened.st_mode)) failed = EINVAL;
-  if (failed == 0 && ftruncate(descriptor, 0) != 0) failed = errno;
-  if (failed == 0) {
-    *taken = descriptor;
-    return P3L_OK;
+/* Of which version it is a copy, if it is one. */
+static void put_header(p3l_page *zero, const uint8_t store_id[16], const p3l_version *version) {
+  p3l_origin origin = {.version = {.position = 0}};
+  if (version != NULL) {
+    memcpy(origin.magic, P3L_ORIGIN_MAGIC, sizeof(origin.magic));
+    origin.version = *version;
   }
-  close(descriptor);
-  return failed == EWOULDBLOCK
-             ? p3l_fail(error, P3L_BUSY, "%s is being made by another process", names->path)
-             : p3l_fail_errno(error, failed, "%s: making it", names->fresh);
+  memcpy(p3l_header_of(zero)->store_id, store_id, 16);
+  memcpy(zero->payload + P3L_ORIGIN_AT, &origin, sizeof(origin));
 }
 
-static p3l_code write_all(int descriptor, const void *bytes, size_t length, uint64_t at,
-                          const char *path, p3l_error *error) {
-  for (size_t done = 0; done < length;) {
-    ssize_t put = pwrite(descriptor, (const char *)bytes + done, length - done, (off_t)(at + done));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return p3l_fail_errno(error, errno, "%s: writing it", path);
-    done += (size_t)put;
-  }
-  return P3L_OK;
-}
-
-/* Copies all pages of the version, as those of a new store. */
-static p3l_code copy_pages(p3l_pager *pager, int descriptor, const names *names,
+/* All pages, as those of a new store. */
+static p3l_code copy_pages(const p3l_build *build, const p3l_copy_file *copy,
                            const uint8_t store_id[16], p3l_backup *backup, p3l_error *error) {
   p3l_page *pages = malloc(RUN * sizeof(*pages));
-  if (pages == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to copy it", pager->path);
-  uint64_t total = p3l_pager_page_count(pager);
-  p3l_code code = p3l_pager_check_size(pager, error);
-  for (uint64_t first = 0; first < total && code == P3L_OK; first += RUN) {
-    size_t count = total - first < RUN ? (size_t)(total - first) : RUN;
-    if (backup->progress != NULL) backup->progress(backup->state, "copying", first, total);
-    p3l_pager_soon(pager, (p3l_page_number){first + count}, RUN);
-    code = p3l_pager_read_run(pager, (p3l_page_number){first}, count, pages, error);
+  if (pages == NULL) return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to copy it", copy->path);
+  p3l_code code = P3L_OK;
+  for (uint64_t first = 0; first < build->pages && code == P3L_OK; first += RUN) {
+    size_t count = build->pages - first < RUN ? (size_t)(build->pages - first) : RUN;
+    if (backup->progress != NULL) backup->progress(backup->state, "copying", first, build->pages);
+    code = build->read(build->state, (p3l_page_number){first}, count, pages, error);
     if (code != P3L_OK) break;
-    if (first == 0) memcpy(p3l_header_of(&pages[0])->store_id, store_id, 16);
+    if (first == 0) put_header(&pages[0], store_id, build->version);
     for (size_t at = 0; at < count; at++) p3l_page_seal(&pages[at], (p3l_lsn){0});
-    code = write_all(descriptor, pages, count * sizeof(*pages), first * P3L_PAGE_SIZE, names->fresh,
-                     error);
+    code = p3l_copy_write(copy, pages, count * sizeof(*pages), first * P3L_PAGE_SIZE, error);
   }
   free(pages);
-  backup->pages = total;
-  if (code == P3L_OK && fsync(descriptor) != 0)
-    code = p3l_fail_errno(error, errno, "%s: syncing it", names->fresh);
-  return code;
+  backup->pages = build->pages;
+  return code == P3L_OK ? p3l_copy_sync(copy, error) : code;
 }
 
 static p3l_code make_log(const names *names, const uint8_t store_id[16], p3l_error *error) {
@@ -116,18 +84,18 @@ static p3l_code make_log(const names *names, const uint8_t store_id[16], p3l_err
 }
 
 /* Checks the copy as it is read back from the file. */
-static p3l_code check(const names *names, p3l_backup *backup, p3l_error *error) {
+static p3l_code check(const p3l_copy_file *file, p3l_backup *backup, p3l_error *error) {
   p3l_pager *copy;
   p3l_verification found;
   p3l_pager_options options = {.read_only = true};
-  p3l_code code = p3l_pager_open(names->fresh, &options, &copy, NULL, error);
+  p3l_code code = p3l_pager_open(file->fresh, &options, &copy, NULL, error);
   if (code != P3L_OK) return code;
   code = p3l_pager_verify_watched(copy, NULL, backup->progress, backup->state, &found, error);
   if (code == P3L_OK && found.faults > 0)
     code = p3l_fail(error, P3L_CORRUPT,
                     "%s: the copy has %llu faults, and is not kept; p3l verify of the original "
                     "says which",
-                    names->path, (unsigned long long)found.faults);
+                    file->path, (unsigned long long)found.faults);
   if (code == P3L_OK && backup->check != NULL) code = backup->check(backup->state, copy, error);
   p3l_pager_close(copy, NULL);
   return code;
@@ -135,48 +103,55 @@ static p3l_code check(const names *names, p3l_backup *backup, p3l_error *error) 
 
 /* Names the log first: a store without its log would look like one that lost it. A file that
  * already has the log's name belongs to no store, or to a copy that was killed here. */
-static p3l_code give_names(const names *names, p3l_error *error) {
-  if (access(names->path, F_OK) == 0)
-    return p3l_fail(error, P3L_MISUSE, "%s exists; a copy is not made over it", names->path);
+static p3l_code give_names(const names *names, p3l_copy_file *copy, p3l_error *error) {
+  if (access(copy->path, F_OK) == 0)
+    return p3l_fail(error, P3L_MISUSE, "%s exists; a copy is not made over it", copy->path);
   if (rename(names->fresh_log, names->log) != 0)
     return p3l_fail_errno(error, errno, "%s: giving the new log its name", names->log);
-  if (renameat2(AT_FDCWD, names->fresh, AT_FDCWD, names->path, RENAME_NOREPLACE) != 0) {
-    int failed = errno;
-    if (failed != EEXIST) unlink(names->log);
-    return p3l_fail_errno(error, failed, "%s: giving the copy its name", names->path);
-  }
-  int failed = p3l_sync_folder(names->path);
-  return failed == 0 ? P3L_OK
-                     : p3l_fail_errno(error, failed, "%s: syncing its folder", names->path);
+  p3l_code code = p3l_copy_name(copy, error);
+  /* Unless another process has made the store meanwhile, whose log it then is. */
+  if (!copy->named && access(copy->path, F_OK) != 0) unlink(names->log);
+  return code;
 }
 
-static p3l_code backup_to(p3l_pager *pager, const names *names, p3l_backup *backup,
-                          p3l_error *error) {
+static p3l_code build_with(const p3l_build *build, const char *path, const names *names,
+                           p3l_backup *backup, p3l_error *error) {
   uint8_t store_id[16];
-  int descriptor = -1;
-  p3l_code code = take_name(names, &descriptor, error);
+  p3l_copy_file copy;
+  p3l_code code = p3l_copy_begin(&copy, path, names->fresh, error);
   if (code != P3L_OK) return code;
   if (getrandom(store_id, sizeof(store_id), 0) != (ssize_t)sizeof(store_id))
-    code = p3l_fail_errno(error, errno, "%s: asking the kernel for a random number", names->path);
-  if (code == P3L_OK) code = copy_pages(pager, descriptor, names, store_id, backup, error);
+    code = p3l_fail_errno(error, errno, "%s: asking the kernel for a random number", path);
+  if (code == P3L_OK) code = copy_pages(build, &copy, store_id, backup, error);
   if (code == P3L_OK) code = make_log(names, store_id, error);
-  if (code == P3L_OK) code = check(names, backup, error);
-  if (code == P3L_OK) code = give_names(names, error);
-  if (code != P3L_OK) {
-    unlink(names->fresh);
-    unlink(names->fresh_log);
-  }
-  close(descriptor);
+  if (code == P3L_OK) code = check(&copy, backup, error);
+  if (code == P3L_OK) code = give_names(names, &copy, error);
+  if (!copy.named) unlink(names->fresh_log);
+  p3l_copy_end(&copy);
   return code;
+}
+
+p3l_code p3l_build_store(const p3l_build *build, const char *path, p3l_backup *backup,
+                         p3l_error *error) {
+  names names;
+  p3l_code code = make_names(&names, path)
+                      ? build_with(build, path, &names, backup, error)
+                      : p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to copy it", path);
+  free_names(&names);
+  return code;
+}
+
+static p3l_code read_version(void *state, p3l_page_number first, size_t count, p3l_page *pages,
+                             p3l_error *error) {
+  p3l_pager *pager = state;
+  p3l_pager_soon(pager, (p3l_page_number){first.n + count}, RUN);
+  return p3l_pager_read_run(pager, first, count, pages, error);
 }
 
 p3l_code p3l_pager_backup(p3l_pager *pager, const char *path, p3l_backup *backup,
                           p3l_error *error) {
-  names names;
-  p3l_code code =
-      make_names(&names, path)
-          ? backup_to(pager, &names, backup, error)
-          : p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to copy it", p3l_pager_path(pager));
-  free_names(&names);
-  return code;
+  p3l_version version = p3l_pager_version(pager);
+  p3l_build build = {version.page_count, &version, read_version, pager};
+  p3l_code code = p3l_pager_check_size(pager, error);
+  return code == P3L_OK ? p3l_build_store(&build, path, backup, error) : code;
 }

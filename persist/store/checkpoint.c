@@ -96,8 +96,10 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->sync);
   pager->appended = pager->durable = pager->emptied = pager->log.end;
+  pager->images_logged = pager->old_images_logged = 0;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_forget(pager);
+  pager->checkpoint_pages = pager->page_count;
   remap_if_longer(pager);
   return P3L_OK;
 }

@@ -19,23 +19,58 @@ static void leave_out_unchanged(p3l_image *image) {
   }
 }
 
-/* One frame for each run of changed units, or one for the page. */
+enum {
+  WORDS = P3L_PAGE_SIZE / sizeof(uint64_t),
+  UNIT_WORDS = P3L_UNIT / sizeof(uint64_t),
+  /* Words that are the same, between two that are not, of which a frame of its own is no shorter. */
+  GAP_WORDS = sizeof(p3l_frame) / sizeof(uint64_t)
+};
+
+static uint64_t word_at(const p3l_page *page, unsigned word) {
+  uint64_t value;
+  memcpy(&value, (const uint8_t *)page + word * sizeof(value), sizeof(value));
+  return value;
+}
+
+/* The next word from `word` on that differs; WORDS: none does. */
+static unsigned next_difference(const p3l_image *image, unsigned word) {
+  while (word < WORDS) {
+    uint64_t units = image->changed >> word / UNIT_WORDS;
+    if (units == 0) return WORDS;
+    unsigned skipped = (unsigned)__builtin_ctzll(units);
+    if (skipped > 0)
+      word = (word / UNIT_WORDS + skipped) * UNIT_WORDS;
+    else if (word_at(image->private_copy, word) != word_at(image->committed, word))
+      return word;
+    else
+      word++;
+  }
+  return WORDS;
+}
+
+/* One frame for each run of words that differ, or one for the page. */
 static p3l_code log_page(p3l_pager *pager, const p3l_image *image, p3l_error *error) {
-  const uint8_t *bytes = (const uint8_t *)image->private_copy;
   p3l_address address = {image->number * P3L_PAGE_SIZE};
-  if (!image->logged)
-    return p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_IMAGE, address, bytes,
-                          P3L_PAGE_SIZE, error);
-  uint64_t left = image->changed;
+  if (!image->logged) {
+    pager->frames.images += P3L_PAGE_SIZE;
+    if (image->number < pager->checkpoint_pages) pager->frames.old_images += P3L_PAGE_SIZE;
+    return p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_IMAGE, address,
+                          image->private_copy, P3L_PAGE_SIZE, error);
+  }
   p3l_code code = P3L_OK;
-  while (left != 0 && code == P3L_OK) {
-    unsigned first = (unsigned)__builtin_ctzll(left);
-    uint64_t from_first = left >> first;
-    unsigned run = from_first == ~UINT64_C(0) ? 64 : (unsigned)__builtin_ctzll(~from_first);
-    code = p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_RANGE,
-                          (p3l_address){address.byte + first * P3L_UNIT}, bytes + first * P3L_UNIT,
-                          run * P3L_UNIT, error);
-    left &= first + run == 64 ? 0 : ~UINT64_C(0) << (first + run);
+  unsigned first = next_difference(image, 0);
+  while (first < WORDS && code == P3L_OK) {
+    unsigned end = first + 1, next = next_difference(image, end);
+    while (next < WORDS && next - end <= GAP_WORDS) {
+      end = next + 1;
+      next = next_difference(image, end);
+    }
+    uint32_t at = first * (uint32_t)sizeof(uint64_t);
+    code =
+        p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_RANGE,
+                       (p3l_address){address.byte + at}, (const uint8_t *)image->private_copy + at,
+                       (end - first) * (uint32_t)sizeof(uint64_t), error);
+    first = next;
   }
   return code;
 }
@@ -107,6 +142,8 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   pthread_mutex_lock(&pager->sync);
   pager->appended = pager->log.end;
   pager->bytes_logged += length;
+  pager->images_logged += pager->frames.images;
+  pager->old_images_logged += pager->frames.old_images;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_publish(transaction);
   p3l_old_pages_trim(pager, false);
@@ -117,20 +154,35 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
 /* A log this many times as long as it should be makes a commit wait for the writer. */
 enum { PATIENCE = 4 };
 
+/*
+ * Whether the log is to be emptied: it is longer than `checkpoint_bytes`; and, if the program did not say how
+ * long it may get, what is in it of old pages' images has paid, which each checkpoint makes necessary
+ * again: the frames of what changed in them after that are as long as PAID times the images; or all
+ * images, which are in memory, are more than they may be. So where the same pages change again and again,
+ * the log is at most 1 + PAID times as long as they are; where new ones are made, it is as long as ever.
+ */
+enum { PAID = 2 };
+
+static bool is_long(p3l_pager *pager, uint64_t *length) {
+  pthread_mutex_lock(&pager->sync);
+  *length = pager->appended.byte - pager->emptied.byte;
+  uint64_t images = pager->images_logged, old_images = pager->old_images_logged;
+  pthread_mutex_unlock(&pager->sync);
+  if (*length <= pager->checkpoint_bytes) return false;
+  return images >= pager->image_bytes || *length - images >= PAID * old_images;
+}
+
 /* A checkpoint that fails for lack of space is repeated by the next commit; the present one is
  * committed. */
 static void shorten_log(p3l_pager *pager) {
-  pthread_mutex_lock(&pager->sync);
-  uint64_t length = pager->appended.byte - pager->emptied.byte;
-  pthread_mutex_unlock(&pager->sync);
-  if (length <= pager->checkpoint_bytes) return;
+  uint64_t length;
+  if (!is_long(pager, &length)) return;
   if (pthread_mutex_trylock(&pager->writer) != 0) {
     if (length / PATIENCE <= pager->checkpoint_bytes) return;
     pthread_mutex_lock(&pager->writer);
   }
   /* Unless another thread has made it meanwhile. */
-  if (pager->log.end.byte - pager->log.start.byte > pager->checkpoint_bytes)
-    p3l_checkpoint_locked(pager, false, NULL);
+  if (is_long(pager, &length)) p3l_checkpoint_locked(pager, false, NULL);
   pthread_mutex_unlock(&pager->writer);
 }
 

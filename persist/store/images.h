@@ -27,8 +27,8 @@ static inline int p3l_numbers_differ(const void *a, const void *b) {
   return *(const uint64_t *)a != *(const uint64_t *)b;
 }
 
-/* Changes of a page are logged in units of this many bytes, so that one word says which units
- * changed. */
+/* Changes of a page are reported in units of this many bytes, so that one word says which units
+ * changed; logged are the words in them that did. */
 #define P3L_UNIT (P3L_PAGE_SIZE / 64)
 
 typedef struct p3l_image {
@@ -71,10 +71,12 @@ struct p3l_pager {
   struct p3l_old_pages *old; /* old_pages.h; NULL: none were ever needed */
   unsigned forks;            /* as p3l_forks() said when it was opened */
   uint64_t checkpoint_bytes;
-  bool loading;        /* load.h; with what follows guarded by `writer` */
-  uint64_t load_pages; /* page_count at begin */
-  size_t load_most;    /* images that are kept of pages that are new since */
-  size_t load_next;    /* so many images in all, and they are written */
+  uint64_t image_bytes;      /* of images, that make a checkpoint; 0: checkpoint_bytes alone does */
+  uint64_t checkpoint_pages; /* page_count as of the last checkpoint; guarded by `writer` */
+  bool loading;              /* load.h; with what follows guarded by `writer` */
+  uint64_t load_pages;       /* page_count at begin */
+  size_t load_most;          /* images that are kept of pages that are new since */
+  size_t load_next;          /* so many images in all, and they are written */
 
   /* One writer at a time, from begin until its frames are appended. Guards log (but see
    * durable), frames, buffers, transaction. */
@@ -98,6 +100,7 @@ struct p3l_pager {
   p3l_lsn durable;
   p3l_lsn emptied; /* log.start as of the last checkpoint */
   uint64_t bytes_logged;
+  uint64_t images_logged, old_images_logged; /* since the last checkpoint: p3l_frames */
 };
 
 /* Finds the committed header page if it is newer than the file's; for transactions, the private

@@ -117,6 +117,7 @@ static uint32_t frame_checksum(const p3l_frame *frame, const uint8_t *bytes) {
 
 void p3l_frames_clear(p3l_frames *frames) {
   frames->used = frames->part_count = frames->length = frames->written = 0;
+  frames->images = frames->old_images = 0;
 }
 
 void p3l_frames_free(p3l_frames *frames) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "images.h"
@@ -18,6 +19,16 @@
 #include "snapshot.h"
 
 #define DEFAULT_CHECKPOINT_BYTES (UINT64_C(16) << 20)
+#define MOST_IMAGE_BYTES (UINT64_C(256) << 20)
+#define MEMORY_PART 32
+
+static uint64_t default_image_bytes(void) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / MEMORY_PART : 0;
+  return bytes < DEFAULT_CHECKPOINT_BYTES ? DEFAULT_CHECKPOINT_BYTES
+         : bytes < MOST_IMAGE_BYTES       ? bytes
+                                          : MOST_IMAGE_BYTES;
+}
 
 /* ---- recovery ---- */
 
@@ -109,6 +120,8 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
       options->read_only && !options->excludes_writers && p3l_file_descriptor(file) >= 0;
   pager->checkpoint_bytes =
       options->checkpoint_bytes ? options->checkpoint_bytes : DEFAULT_CHECKPOINT_BYTES;
+  if (options->checkpoint_bytes == 0)
+    pager->image_bytes = options->image_bytes ? options->image_bytes : default_image_bytes();
   pager->transaction.pager = pager;
   pager->forks = p3l_forks();
   pthread_mutex_init(&pager->writer, NULL);
@@ -128,6 +141,7 @@ static p3l_code pager_open(const char *path, p3l_device *file, p3l_device *log,
     pager_free(pager);
     return code;
   }
+  pager->checkpoint_pages = pager->page_count;
   *opened = pager;
   return P3L_OK;
 }

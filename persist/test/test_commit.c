@@ -150,7 +150,7 @@ static void the_log_carries_what_differs(void **state) {
   uint64_t before = p3l_pager_bytes_logged(f.pager);
   set_byte(&f, 1, 101);
   assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 32 + 4096 + 32);
-  /* The whole page is reported, but only two of its units differ: bytes 32 to 63 and 4095. */
+  /* The whole page is reported, but only two of its words differ: bytes 32 to 39 and 4088 to 4095. */
   before = p3l_pager_bytes_logged(f.pager);
   p3l_pager_transaction *transaction = begin(&f);
   p3l_page *page = page_of(&f, transaction, 1);
@@ -158,7 +158,7 @@ static void the_log_carries_what_differs(void **state) {
   page->payload[sizeof(page->payload) - 1] = 1;
   p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);
   must(&f, p3l_pager_commit(transaction, &f.error));
-  assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 2 * (32 + 64) + 32);
+  assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 2 * (32 + 8) + 32);
   /* A reported unit that did not change makes no frame and no commit. */
   before = p3l_pager_bytes_logged(f.pager);
   uint64_t calls = f.log->calls;

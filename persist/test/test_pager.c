@@ -92,8 +92,8 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   p3l_page_number one = add_page(&f, 1);
   uint64_t before = f.log->size;
   assert_int_equal(write_value(&f, one, 2), P3L_OK);
-  /* A frame with one unit of 64 bytes, and the commit's frame. */
-  assert_int_equal(f.log->size - before, 32 + 64 + 32);
+  /* A frame with one word of 8 bytes, and the commit's frame. */
+  assert_int_equal(f.log->size - before, 32 + 8 + 32);
   /* The first change after a checkpoint logs the page. The log begins again, in the same bytes of
    * the file. */
   assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);

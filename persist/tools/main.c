@@ -13,6 +13,8 @@ static const struct {
     {"verify", p3l_run_verify, "check every page, object and pointer"},
     {"dump", p3l_run_dump, "list objects and what they point to"},
     {"backup", p3l_run_backup, "copy a store, also while a process writes to it"},
+    {"restore", p3l_run_restore, "make a store of a backup and increments"},
+    {"follow", p3l_run_follow, "ship what is committed to a folder, for a standby"},
     {"gc", p3l_run_gc, "find and delete what no root leads to"},
     {"torture", p3l_run_torture,
      "kill a writer at random moments, and see that nothing it committed is lost"},

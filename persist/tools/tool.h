@@ -16,6 +16,8 @@ int p3l_run_stat(int argc, char **argv);
 int p3l_run_verify(int argc, char **argv);
 int p3l_run_dump(int argc, char **argv);
 int p3l_run_backup(int argc, char **argv);
+int p3l_run_restore(int argc, char **argv);
+int p3l_run_follow(int argc, char **argv);
 int p3l_run_gc(int argc, char **argv);
 int p3l_run_torture(int argc, char **argv);
 
@@ -33,6 +35,8 @@ int p3l_dump_store(p3l_pager *pager, const p3l_dump_options *options, FILE *to);
 
 /* Copies the store to `copy` and prints what was copied. */
 int p3l_backup_store(p3l_pager *pager, const char *copy, FILE *to);
+/* p3l_backup.check: objects, lists and pointers, like p3l verify. `state` is a p3l_object_verification. */
+p3l_code p3l_check_copied_objects(void *state, p3l_pager *copy, p3l_error *error);
 
 int p3l_stat_store(p3l_pager *pager, const p3l_recovery *recovery, FILE *to);
 

@@ -1,0 +1,142 @@
+/*
+ * What containers in a store have in common: the types of elements, their memory, their names. Private
+ * to p3l_containers.hpp.
+ */
+#ifndef P3L_ELEMENTS_HPP
+#define P3L_ELEMENTS_HPP
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "p3l.hpp"
+
+namespace p3l {
+
+template <class T>
+class unique_ptr;
+
+namespace detail {
+
+/* ---- types of elements ---- */
+
+template <class T>
+struct is_slot : std::false_type {};
+template <class T>
+struct is_slot<pptr<T>> : std::true_type {};
+template <class T>
+struct is_slot<unique_ptr<T>> : std::true_type {};
+
+/* Slots and numbers have a type for each size; classes have that of P3L_CLASS. */
+template <class T>
+const std::string &name_of() {
+  static const std::string name = [] {
+    if constexpr (is_slot<T>::value)
+      return std::string("p3l.slot");
+    else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value)
+      return "p3l.number" + std::to_string(sizeof(T));
+    else
+      return std::string(class_of<T>::type()->name);
+  }();
+  return name;
+}
+
+struct slot {
+  pptr<void> to;
+};
+
+template <std::size_t bytes>
+struct number {
+  unsigned char value[bytes];
+};
+
+template <class T>
+const p3l_type *type_of_element() {
+  if constexpr (is_slot<T>::value) {
+    static const auto *made = new description<slot>("p3l.slot", 1, nullptr);
+    return &made->type;
+  } else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value) {
+    static const auto *made = new description<number<sizeof(T)>>(name_of<T>().c_str(), 1, nullptr);
+    return &made->type;
+  } else {
+    return class_of<T>::type();
+  }
+}
+
+template <class T>
+std::uint32_t version_of() {
+  return type_of_element<T>()->version;
+}
+
+/* ---- memory ---- */
+
+/* The store that contains a container. */
+inline p3l_store *store_around(const void *container) {
+  p3l_store *store = p3l_store_of(container);
+  if (__builtin_expect(store != nullptr, 1)) return store;
+  p3l_error cause;
+  p3l_fail(&cause, P3L_MISUSE,
+           "a container of p3l that lies in no store cannot hold anything; make it with "
+           "store.make<>(), or as a member of an object in the store");
+  throw error(cause);
+}
+
+template <class T>
+T *room_for(p3l_store *store, std::size_t count, const void *near) {
+  void *room = p3l_allocate_array(store, type_of_element<T>(), count, near);
+  if (__builtin_expect(!room, 0)) throw error(*p3l_failure(store));
+  return static_cast<T *>(room);
+}
+
+/* Erases the contents of an element, if it has clear(), as containers do. */
+template <class T, class = void>
+struct has_clear : std::false_type {};
+template <class T>
+struct has_clear<T, std::void_t<decltype(std::declval<T &>().clear())>> : std::true_type {};
+template <class T>
+void clear_element(T &element) {
+  if constexpr (has_clear<T>::value) element.clear();
+}
+
+/* By a constructor, or as an aggregate. */
+template <class T, class... A>
+T *construct(void *place, A &&...arguments) {
+  if constexpr (std::is_constructible<T, A...>::value)
+    return ::new (place) T(std::forward<A>(arguments)...);
+  else
+    return ::new (place) T{std::forward<A>(arguments)...};
+}
+
+/* An element comes where none is, or goes; what it leaves is zero, so that no slot of it dangles. */
+template <class T, class... A>
+T *make_element(T *place, A &&...arguments) {
+  p3l_dirty(place, sizeof(T));
+  return construct<T>(place, std::forward<A>(arguments)...);
+}
+template <class T>
+void drop_element(T *element) {
+  p3l_dirty(element, sizeof(T));
+  clear_element(*element);
+  std::memset(static_cast<void *>(element), 0, sizeof(T));
+}
+
+}  // namespace detail
+
+/* ---- as classes of a store ---- */
+
+namespace detail {
+
+/* One name for each instance, composed of its elements' names; open refuses it if an element's
+ * version differs from the store's. */
+template <class C>
+const p3l_type *describe(const std::string &name, std::uint32_t version) {
+  static const std::string *kept = new std::string(name);
+  static const auto *made = new description<C>(kept->c_str(), version, nullptr);
+  return &made->type;
+}
+
+}  // namespace detail
+
+}  // namespace p3l
+
+#endif
