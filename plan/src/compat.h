@@ -73,6 +73,14 @@
 #error "ccopt is made for PostgreSQL 15 to 18"
 #endif
 
+/*
+ * Since 18 the planner marks what grouping sets can make NULL in all expressions above the grouping, and
+ * the nodes below it have them without the mark. Until BatchAgg maps one to the other, core groups there.
+ */
+#if PG_VERSION_NUM < 180000
+#define CCOPT_GROUPING_SETS
+#endif
+
 /* GROUP BY without what the planner found to follow from the rest. */
 #if PG_VERSION_NUM >= 160000
 #define GROUP_CLAUSES(root) ((root)->processed_groupClause)
