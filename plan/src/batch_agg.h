@@ -6,6 +6,7 @@
 
 #include "batch.h"
 #include "nodes/extensible.h"
+#include "top_n.h"
 #include "transitions.h"
 
 /*
@@ -30,6 +31,10 @@ typedef enum AggSetPrivate {
 } AggSetPrivate;
 
 extern Node *batch_agg_create_state(CustomScan *plan);
+
+/* Groups that cannot be among the first of a sort above, by entry `resno` of the target list, are not handed
+ * out. Nothing if `node` is no BatchAgg, or the entry no aggregate. */
+extern void batch_agg_set_top_n(PlanState *node, TopN *top, AttrNumber resno);
 
 /* ---- HAVING on numbers ---- */
 

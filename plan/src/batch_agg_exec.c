@@ -14,13 +14,18 @@
 
 #include "executor/nodeCustom.h"
 #include "miscadmin.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 
+#include "costs.h"
 #include "node_names.h"
 
 /* Partitions at a time; fewer if memory is so scarce that their buffers would be most of it. */
 #define PARTITIONS 32
 #define FEW_PARTITIONS 8
 #define SCARCE_MEMORY (4 * 1024 * 1024)
+
+static const CustomExecMethods batch_agg_exec_methods;
 
 /* ---- grouping ---- */
 
@@ -137,6 +142,14 @@ static void note_memory(BatchAggState *state) {
   state->memory = Max(state->memory, memory);
 }
 
+/* The groups of the first set are to be handed out. */
+static void start_handing_out(BatchAggState *state) {
+  state->emitting = 0;
+  state->emitted = 0;
+  state->noted = false;
+  state->top_on = state->top && top_n_begin(state->top);
+}
+
 static void build(BatchAggState *state) {
   AggSet *only_set = state->nsets == 1 ? state->sets : NULL;
   Batch *batch;
@@ -154,8 +167,7 @@ static void build(BatchAggState *state) {
   }
   note_memory(state);
   state->passes++;
-  state->emitting = 0;
-  state->emitted = 0;
+  start_handing_out(state);
   state->built = true;
 }
 
@@ -177,28 +189,85 @@ static bool build_next_partition(BatchAggState *state, AggSet *set) {
   state->ngroups += group_table_count(set->table);
   note_memory(state);
   state->emitted = 0;
+  state->noted = false;
   state->passes++;
   return true;
 }
 
+/* ---- below ORDER BY ... LIMIT ---- */
+
+void batch_agg_set_top_n(PlanState *node, TopN *top, AttrNumber resno) {
+  BatchAggState *state = (BatchAggState *)node;
+  const TargetEntry *entry = get_tle_by_resno(node->plan->targetlist, resno);
+  const Var *var = entry ? (const Var *)entry->expr : NULL;
+  int aggregate;
+
+  if (!IsA(node, CustomScanState) || state->css.methods != &batch_agg_exec_methods) return;
+  /* What HAVING takes out later must not count; and a worker hands on no results. */
+  if (node->qual != NULL || var == NULL || !IsA(var, Var) || var->varno != INDEX_VAR ||
+      intVal(list_nth(((CustomScan *)node->plan)->custom_private, AGG_PRIVATE_STEP)) ==
+          AGG_STEP_PARTIAL)
+    return;
+  aggregate = var->varattno - 1 - state->ncells;
+  if (aggregate < 0 || aggregate >= state->naggregates) return;
+  state->top = top;
+  state->top_aggregate = aggregate;
+}
+
+static void note_groups(BatchAggState *state, const AggSet *set) {
+  for (uint64 i = 0; i < group_table_count(set->table); i++) {
+    int128 number;
+    int scale;
+    bool is_null;
+    if (i % BATCH_ROWS == 0) CHECK_FOR_INTERRUPTS();
+    if (transitions_number(set->transitions, state->top_aggregate, group_table_get(set->table, i),
+                           &number, &scale, &is_null) &&
+        !is_null)
+      top_n_note(state->top, number);
+  }
+  state->noted = true;
+}
+
+static bool may_be_first(const BatchAggState *state, const AggSet *set, const GroupRecord *group) {
+  int128 number;
+  int scale;
+  bool is_null;
+
+  if (!transitions_number(set->transitions, state->top_aggregate, group, &number, &scale, &is_null))
+    return true;
+  return is_null ? top_n_admits_null(state->top) : top_n_admits(state->top, number);
+}
+
 /* ---- handing out ---- */
 
-/* The next group that HAVING may let pass, of the set at hand; or NULL. */
+static bool is_wanted(BatchAggState *state, const AggSet *set, const GroupRecord *group) {
+  if (state->having &&
+      !having_filter_passes(state->having, set->transitions, group, state->row_context)) {
+    InstrCountFiltered1(state, 1);
+    return false;
+  }
+  if (state->top_on && !may_be_first(state, set, group)) {
+    top_n_count(state->top, 1);
+    return false;
+  }
+  return true;
+}
+
+/* The next group that may be wanted, of the set at hand; or NULL. */
 static const GroupRecord *next_record(BatchAggState *state) {
   while (state->emitting < state->nsets) {
     AggSet *set = &state->sets[state->emitting];
+    if (state->top_on && !state->noted) note_groups(state, set);
     while (state->emitted < group_table_count(set->table)) {
       const GroupRecord *group = group_table_get(set->table, state->emitted++);
-      if (state->having == NULL ||
-          having_filter_passes(state->having, set->transitions, group, state->row_context))
-        return group;
-      InstrCountFiltered1(state, 1);
+      if (is_wanted(state, set, group)) return group;
       if (state->emitted % BATCH_ROWS == 0) CHECK_FOR_INTERRUPTS();
     }
     if (build_next_partition(state, set)) continue;
     if (state->emitting + 1 == state->nsets) return NULL;
     state->emitting++;
     state->emitted = 0;
+    state->noted = false;
   }
   return NULL;
 }
@@ -284,8 +353,7 @@ static void rescan(CustomScanState *css) {
     /* Nothing was read, or reading failed. */
   } else if (css->ss.ps.chgParam == NULL && child->chgParam == NULL && !has_spilled(state)) {
     /* The groups are still what they were. */
-    state->emitting = 0;
-    state->emitted = 0;
+    start_handing_out(state);
     return;
   }
   forget_groups(state);

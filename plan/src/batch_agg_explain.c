@@ -63,6 +63,7 @@ void batch_agg_explain(CustomScanState *css, List *ancestors, ExplainState *es) 
   ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
   if (slow_rows(state) > 0)
     ExplainPropertyUInteger("Rows Through Core", NULL, slow_rows(state), es);
+  if (state->top) top_n_explain(state->top, es);
   ExplainPropertyUInteger("Memory Usage", "kB", (state->memory + 1023) / 1024, es);
   if (state->put_off > 0) {
     ExplainPropertyUInteger("Passes", NULL, state->passes, es);

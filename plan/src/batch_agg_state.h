@@ -36,11 +36,15 @@ typedef struct BatchAggState {
   ExprContext *row_context; /* and what is evaluated for them */
   MemoryContext context;    /* of the query */
   HavingFilter *having;     /* NULL: none */
+  TopN *top;                /* NULL: no sort above keeps only the first */
+  int top_aggregate;        /* its key */
 
   bool began;     /* constants are evaluated */
   bool built;     /* the groups in memory are complete */
   int emitting;   /* the set whose groups are handed out */
   uint64 emitted; /* of those of its table */
+  bool top_on;    /* the sort has a bound */
+  bool noted;     /* it knows the keys of the groups in the table */
 
   /* for EXPLAIN */
   NodeCounts counts;

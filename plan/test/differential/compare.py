@@ -257,7 +257,8 @@ class Round:
             self.counts["timed out with ccopt only"] += 1
             if not self.look_ups:
                 print(f"SLOW in round {self.number} ({name}, {mode}, {'; '.join(settings)}):\n"
-                      f"  {queries.with_literals(sql)}", flush=True)
+                      f"  {queries.with_literals(sql)}")
+                print("  plan:\n    " + sessions.plan(name, sql, settings).replace("\n", "\n    "), flush=True)
             return ""
         text = difference(stock, other, bool(query.order))
         for line in sessions.by_name[name].notices:
