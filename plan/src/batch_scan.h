@@ -33,9 +33,8 @@ extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor,
 /* At each new start of the scan: of the visitor that was added last. */
 typedef void (*BatchVisitorRestart)(void *state);
 extern void batch_scan_on_restart(PlanState *node, BatchVisitorRestart restart);
-/* Whether all rows that are left after the visitors are handed on, and these as they are. */
-extern bool batch_scan_hands_on_columns(const PlanState *node);
-extern ColumnKind batch_scan_column_kind(const PlanState *node, int column);
+/* The batch, if all rows that are left after the visitors are handed on, and these as they are; else NULL. */
+extern const Batch *batch_scan_handed_on(const PlanState *node);
 extern int batch_scan_column_of_resno(PlanState *node, AttrNumber resno);
 extern bool is_batch_scan(const PlanState *node);
 

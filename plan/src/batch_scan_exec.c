@@ -377,12 +377,9 @@ void batch_scan_on_restart(PlanState *node, BatchVisitorRestart restart) {
   ((BatchScanState *)node)->newest_visitor->restart = restart;
 }
 
-bool batch_scan_hands_on_columns(const PlanState *node) {
-  return is_batch_scan(node) && ((const BatchScanState *)node)->plain;
-}
-
-ColumnKind batch_scan_column_kind(const PlanState *node, int column) {
-  return ((const BatchScanState *)node)->batch.columns[column].kind;
+const Batch *batch_scan_handed_on(const PlanState *node) {
+  const BatchScanState *state = (const BatchScanState *)node;
+  return state->plain ? &state->batch : NULL;
 }
 
 int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {

@@ -12,12 +12,12 @@
  */
 #include "top_n.h"
 
-#include "access/stratnum.h"
 #include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
 
 #include "batch_agg.h"
+#include "batch_join.h"
 #include "batch_scan.h"
 #include "settings.h"
 
@@ -30,8 +30,8 @@ struct TopN {
   const SortState *sort;
   bool descending, nulls_first;
   bool on;
-  bool begun; /* of a scan */
-  int column; /* of a scan: the batch's */
+  bool begun; /* of batches */
+  int column; /* of batches: that of the key */
   int bound;  /* n */
   int nkeys;
   int capacity;
@@ -99,7 +99,7 @@ bool top_n_admits_null(const TopN *top) { return top->nulls_first || !is_full(to
 
 void top_n_count(TopN *top, uint64 dropped) { top->dropped += dropped; }
 
-/* ---- rows of a scan ---- */
+/* ---- rows of batches ---- */
 
 static bool is_number(const BatchColumn *column, const Batch *batch, int row) {
   return column->where[row] != NULL && !batch->odd[row];
@@ -143,8 +143,7 @@ static void drop_rows(TopN *top, Batch *batch, const BatchColumn *column) {
   top->tried = top->passed = 0;
 }
 
-static void visit(void *state, Batch *batch) {
-  TopN *top = state;
+void top_n_filter(TopN *top, Batch *batch) {
   const BatchColumn *column = &batch->columns[top->column];
 
   if (!top->begun) {
@@ -158,7 +157,18 @@ static void visit(void *state, Batch *batch) {
   if (is_full(top)) drop_rows(top, batch, column);
 }
 
-static void restart(void *state) { ((TopN *)state)->begun = false; }
+void top_n_restart(TopN *top) { top->begun = false; }
+
+static void visit(void *state, Batch *batch) { top_n_filter(state, batch); }
+
+static void restart(void *state) { top_n_restart(state); }
+
+bool top_n_set_column(TopN *top, const Batch *batch, int column) {
+  const ColumnKind kind = batch->columns[column].kind;
+
+  top->column = column;
+  return kind == COLUMN_INTEGER || kind == COLUMN_DECIMAL;
+}
 
 /* ---- attaching ---- */
 
@@ -171,7 +181,7 @@ static void explain(const void *state, ExplainState *es) { top_n_explain(state, 
 /* Whether the sort's first operator orders values of the type as their numbers are; and how. */
 static bool orders_numbers(const Sort *sort, Oid type, TopN *top) {
   Oid family, input;
-  int16 strategy;
+  OperatorOrder order;
 
   switch (type) {
     case INT2OID:
@@ -183,24 +193,21 @@ static bool orders_numbers(const Sort *sort, Oid type, TopN *top) {
     case TIMESTAMPTZOID: break;
     default: return false;
   }
-  if (!get_ordering_op_properties(sort->sortOperators[0], &family, &input, &strategy) ||
+  if (!get_ordering_op_properties(sort->sortOperators[0], &family, &input, &order) ||
       family >= FirstGenbkiObjectId || input != type)
     return false;
-  top->descending = strategy == BTGreaterStrategyNumber;
+  top->descending = order == ORDERS_DESCENDING;
   top->nulls_first = sort->nullsFirst[0];
   return true;
 }
 
 static void attach_scan(TopN *top, PlanState *scan, AttrNumber resno) {
-  ColumnKind kind;
+  const Batch *batch = batch_scan_handed_on(scan);
   int column;
 
-  if (!batch_scan_hands_on_columns(scan)) return;
+  if (batch == NULL) return;
   column = batch_scan_column_of_resno(scan, resno);
-  if (column < 0) return;
-  kind = batch_scan_column_kind(scan, column);
-  if (kind != COLUMN_INTEGER && kind != COLUMN_DECIMAL) return;
-  top->column = column;
+  if (column < 0 || !top_n_set_column(top, batch, column)) return;
   batch_scan_add_visitor(scan, visit, explain, top);
   batch_scan_on_restart(scan, restart);
 }
@@ -216,7 +223,7 @@ static void attach_sort(SortState *state) {
     return;
   if (is_batch_scan(child))
     attach_scan(top, child, resno);
-  else
+  else if (!batch_join_set_top_n(child, top, resno))
     batch_agg_set_top_n(child, top, resno);
 }
 

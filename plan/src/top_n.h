@@ -3,8 +3,9 @@
  *
  *     Limit
  *       Sort           core's; keeps the first n (its bound)
- *         BatchScan    drops rows whose first sort key is behind that of n rows that were there before
- *      or BatchAgg     does so with groups, before their results are made
+ *         BatchScan       drops rows whose first sort key is behind that of n rows that were there before
+ *      or BatchHashJoin   does so with joined rows
+ *      or BatchAgg        does so with groups, before their results are made
  *
  * The sort stays core's, and so do the order of equal keys, NULLs and further keys: what is dropped here
  * it would have dropped itself.
@@ -22,7 +23,12 @@ typedef struct TopN TopN;
  */
 extern void top_n_attach(PlanState *node);
 
-/* The input starts: takes the sort's bound; false if it has none. */
+/* Of batches: which column has the key, false if it has no numbers; drops rows; the input starts again. */
+extern bool top_n_set_column(TopN *top, const Batch *batch, int column);
+extern void top_n_filter(TopN *top, Batch *batch);
+extern void top_n_restart(TopN *top);
+
+/* Of groups. The input starts: takes the sort's bound; false if it has none. */
 extern bool top_n_begin(TopN *top);
 /* A key that is there, and whether rows with a key may still be among the first. */
 extern void top_n_note(TopN *top, int128 key);

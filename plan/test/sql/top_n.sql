@@ -93,6 +93,18 @@ reset hash_mem_multiplier;
 -- Sets; the largest group is that of all.
 select id % 3 as third, sum(id) from items group by rollup (1) order by 2 desc limit 2;
 
+-- Rows of a join, inner and left: 13 of 20,010 have no name, and these have the largest ids.
+create table names (id int, label text);
+insert into names select i, 'label ' || i from generate_series(1, 19997) i;
+analyze names;
+set ccopt.require = 'BatchHashJoin';
+select i.id, n.label from items i join names n on n.id = i.id order by i.id desc limit 2;
+select i.id, n.label from items i left join names n on n.id = i.id order by i.id desc limit 2;
+select i.id, n.label from items i left join names n on n.id = i.id order by n.id desc nulls last limit 2;
+select i.id, i.made from items i where exists (select from names n where n.id = i.id and n.label like 'label 1%') order by i.id desc limit 2;
+reset ccopt.require;
+select * from drops('select i.id, n.label from items i join names n on n.id = i.id order by i.id desc limit 2');
+
 -- Partitions, each with a sort of its own, and workers.
 create table parts (id int, v int) partition by range (id);
 create table parts1 partition of parts for values from (0) to (10000);
