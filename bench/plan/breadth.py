@@ -1,4 +1,5 @@
-"""What an analyst does beside the 22 queries: DISTINCT, statements that write what they read, cursors. On the tables of TPC-H."""
+"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, the first rows of an order, statements that write what they
+read, cursors. On the tables of TPC-H."""
 
 import contextlib
 import random
@@ -23,6 +24,25 @@ STATEMENTS: Dict[str, Sequence[str]] = {
         "SELECT l_shipmode, count(DISTINCT l_partkey) FROM lineitem GROUP BY l_shipmode",
     ],
     "SELECT DISTINCT": ["SELECT DISTINCT l_shipdate, l_shipmode FROM lineitem"],
+    "ROLLUP": [
+        "SELECT l_returnflag, l_linestatus, l_shipmode, count(*), sum(l_quantity), avg(l_extendedprice) FROM lineitem "
+        "GROUP BY ROLLUP (l_returnflag, l_linestatus, l_shipmode)",
+    ],
+    "CUBE": [
+        "SELECT l_returnflag, l_linestatus, l_shipmode, count(*), sum(l_extendedprice * (1 - l_discount)) FROM lineitem "
+        "GROUP BY CUBE (l_returnflag, l_linestatus, l_shipmode)",
+    ],
+    "GROUPING SETS": [
+        "SELECT l_suppkey, l_shipdate, GROUPING(l_suppkey), sum(l_quantity) FROM lineitem "
+        "GROUP BY GROUPING SETS ((l_suppkey), (l_shipdate), ())",
+    ],
+    "first 10 rows": ["SELECT * FROM lineitem ORDER BY l_extendedprice DESC, l_orderkey, l_linenumber LIMIT 10"],
+    "first 100 rows, few keys": [
+        "SELECT l_orderkey, l_comment FROM lineitem ORDER BY l_shipdate DESC, l_orderkey, l_linenumber LIMIT 100",
+    ],
+    "first 10 groups": [
+        "SELECT l_partkey, sum(l_quantity) AS n, count(*) FROM lineitem GROUP BY l_partkey ORDER BY n DESC, l_partkey LIMIT 10",
+    ],
     "INSERT ... SELECT, groups": [f"INSERT INTO kept {REVENUE}", "SELECT * FROM kept", "TRUNCATE kept"],
     "INSERT ... SELECT, rows": [
         "INSERT INTO kept SELECT l_orderkey, l_linenumber, l_tax FROM lineitem WHERE l_discount = 0.07",

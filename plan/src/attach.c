@@ -8,6 +8,7 @@
  */
 #include "attach.h"
 
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "batch_scan.h"
 #include "bloom.h"
@@ -19,6 +20,7 @@
 #include "parser/parsetree.h"
 #include "settings.h"
 #include "shapes.h"
+#include "top_n.h"
 
 static ExecutorStart_hook_type previous_executor_start = NULL;
 
@@ -110,6 +112,7 @@ static void attach_to_outer(PlanState *node) {
 
 static void attach_to_node(PlanState *node) {
   if (IsA(node, HashJoinState) || IsA(node, AggState)) attach_to_outer(node);
+  if (IsA(node, LimitState)) top_n_attach(outerPlanState(node));
   if (buffer_purpose_of(node) == BUFFER_FOR_KEY_ORDER)
     buffer_set_helper(node, key_sort_helper(node));
 }
@@ -126,7 +129,11 @@ static void executor_start(QueryDesc *query, int eflags) {
     previous_executor_start(query, eflags);
   else
     standard_ExecutorStart(query, eflags);
-  if (ccopt_enabled && query->planstate) attach_below(query->planstate, NULL);
+  if (ccopt_enabled && query->planstate) {
+    attach_below(query->planstate, NULL);
+    /* A bound of the leader's comes to the top node of the worker. */
+    if (IsParallelWorker()) top_n_attach(query->planstate);
+  }
   shapes_started(query, eflags);
 }
 

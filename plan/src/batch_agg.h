@@ -6,12 +6,13 @@
 
 #include "batch.h"
 #include "nodes/extensible.h"
+#include "top_n.h"
 #include "transitions.h"
 
 /*
  * custom_private of the plan node. Expressions are over the child's target list, with
  * Var(OUTER_VAR, resno). custom_scan_tlist has the same, as the planner knows them: keys, carried
- * columns, aggregates, in this order.
+ * columns, aggregates, in this order; then GROUPING() of grouping sets.
  */
 typedef enum AggPrivate {
   AGG_PRIVATE_KEYS,       /* List of Var */
@@ -19,10 +20,21 @@ typedef enum AggPrivate {
   AGG_PRIVATE_AGGREGATES, /* List of Aggref */
   AGG_PRIVATE_GROUPS,     /* Float: how many are expected */
   AGG_PRIVATE_STEP,       /* Integer: AggStep */
+  AGG_PRIVATE_SETS, /* List of List: grouping sets, by AggSetPrivate; NIL: GROUP BY of all keys */
   AGG_PRIVATE_LENGTH
 } AggPrivate;
 
+typedef enum AggSetPrivate {
+  AGG_SET_KEYS,     /* IntList: which of the keys */
+  AGG_SET_GROUPING, /* IntList: the values of GROUPING() */
+  AGG_SET_GROUPS    /* Float: how many are expected */
+} AggSetPrivate;
+
 extern Node *batch_agg_create_state(CustomScan *plan);
+
+/* Groups that cannot be among the first of a sort above, by entry `resno` of the target list, are not handed
+ * out. Nothing if `node` is no BatchAgg, or the entry no aggregate. */
+extern void batch_agg_set_top_n(PlanState *node, TopN *top, AttrNumber resno);
 
 /* ---- HAVING on numbers ---- */
 

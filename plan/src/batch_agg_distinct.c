@@ -76,11 +76,11 @@ const char *batch_agg_add_distinct_path(PlannerInfo *root, RelOptInfo *output_re
     return "too many grouping columns";
   reason = batch_agg_offer(root, child, &pairs, AGG_STEP_KEYS, &lower);
   if (reason) return reason;
-  values =
-      batch_agg_make_path(root, output_rel, target_of(root, &pairs), &pairs, &lower, lower.groups);
+  values = batch_agg_make_path(root, output_rel, target_of(root, &pairs), &pairs, NIL, &lower,
+                               lower.groups);
   reason = batch_agg_offer(root, &values->path, grouping, AGG_STEP_OF_DISTINCT, &upper);
   if (reason) return reason;
-  path = batch_agg_make_path(root, output_rel, output_rel->reltarget, grouping, &upper,
+  path = batch_agg_make_path(root, output_rel, output_rel->reltarget, grouping, NIL, &upper,
                              batch_agg_result_rows(output_rel, upper.groups));
   cost_batch_distinct(root, child, &lower.work, lower.groups, &upper.work, upper.groups, &startup,
                       &total);
@@ -132,8 +132,8 @@ static const char *add_distinct_over(PlannerInfo *root, RelOptInfo *output_rel, 
   if (!ccopt_force && batch_agg_cheapest_stream(output_rel) <
                           cost_batch_agg_beside_streams(root, child, &offer.work, offer.groups))
     return "rows that come in order are grouped for less, without a table";
-  add_path(output_rel, &batch_agg_make_path(root, output_rel, child->pathtarget, grouping, &offer,
-                                            batch_agg_result_rows(output_rel, offer.groups))
+  add_path(output_rel, &batch_agg_make_path(root, output_rel, child->pathtarget, grouping, NIL,
+                                            &offer, batch_agg_result_rows(output_rel, offer.groups))
                             ->path);
   return NULL;
 }

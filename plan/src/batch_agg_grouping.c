@@ -26,6 +26,10 @@ static bool collect_inputs(Node *node, Grouping *grouping) {
     grouping->aggregates = list_append_unique(grouping->aggregates, node);
     return false;
   }
+  if (IsA(node, GroupingFunc)) {
+    grouping->functions = list_append_unique(grouping->functions, node);
+    return false;
+  }
   if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
     grouping->carried = list_append_unique(grouping->carried, node);
     return false;

@@ -81,7 +81,7 @@ bool batch_agg_add_parallel_path(PlannerInfo *root, RelOptInfo *input_rel, RelOp
   if (grouping.keys != NIL)
     groups =
         estimate_num_groups(root, grouping.keys, input_rel->cheapest_total_path->rows, NULL, NULL);
-  partial = batch_agg_make_path(root, rel, rel->reltarget, &grouping, &offer, offer.groups);
+  partial = batch_agg_make_path(root, rel, rel->reltarget, &grouping, NIL, &offer, offer.groups);
   path = finalized(root, rel, output_rel, &partial->path, extra, groups);
   if (ccopt_force) {
     /* Free like the path without workers, and then preferred to it, if a Gather is free as well. */

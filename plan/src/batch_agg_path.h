@@ -14,6 +14,7 @@ typedef struct Grouping {
   List *carried;    /* Vars that follow from the keys */
   List *aggregates; /* Aggref */
   List *having;
+  List *functions; /* GroupingFunc */
 } Grouping;
 
 /* GROUP BY as BatchAgg groups: NIL makes one group. */
@@ -38,9 +39,11 @@ typedef struct AggOffer {
 /* Fills `offer`, or says why a BatchAgg of `child` cannot be. */
 extern const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping,
                                    AggStep step, AggOffer *offer);
-/* Its path. Not added to the relation's paths. */
+/* A group count in a path or plan. */
+extern Node *batch_agg_group_count(double groups);
+/* Its path. `sets` as AGG_PRIVATE_SETS. Not added to the relation's paths. */
 extern CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
-                                       const Grouping *grouping, const AggOffer *offer,
+                                       const Grouping *grouping, List *sets, const AggOffer *offer,
                                        double rows);
 /* Rows that are left after HAVING, as core estimates it. */
 extern double batch_agg_result_rows(const RelOptInfo *output_rel, double groups);
@@ -55,6 +58,9 @@ extern Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel);
 /* Adds a path in two steps for aggregates with DISTINCT, or says why there is none. */
 extern const char *batch_agg_add_distinct_path(PlannerInfo *root, RelOptInfo *output_rel,
                                                Path *child, const Grouping *grouping);
+/* Adds a path for GROUPING SETS, or says why there is none. */
+extern const char *batch_agg_add_sets_path(PlannerInfo *root, RelOptInfo *output_rel, Path *child,
+                                           const Grouping *grouping);
 /* Adds a path that aggregates in workers, for the leader to combine; false if there is none. */
 extern bool batch_agg_add_parallel_path(PlannerInfo *root, RelOptInfo *input_rel,
                                         RelOptInfo *output_rel, GroupPathExtraData *extra);

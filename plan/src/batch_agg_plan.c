@@ -24,15 +24,17 @@
 #include "settings.h"
 #include "transitions.h"
 
-/* custom_private of the path: the lists of Grouping, in this order, the number of groups, and
- * the AggStep. */
+/* custom_private of the path: the lists of Grouping, in this order, the number of groups, the
+ * AggStep, and the grouping sets as the plan has them. */
 typedef enum PathPrivate {
   PATH_KEYS,
   PATH_CARRIED,
   PATH_AGGREGATES,
   PATH_HAVING,
+  PATH_FUNCTIONS,
   PATH_GROUPS,
-  PATH_STEP
+  PATH_STEP,
+  PATH_SETS
 } PathPrivate;
 
 /* ---- whether ---- */
@@ -42,7 +44,9 @@ static const char *statement_level_refusal(PlannerInfo *root, RelOptInfo *input_
   const char *reason = statement_refusal(root);
 
   if (reason) return reason;
-  if (root->parse->groupingSets != NIL) return "grouping sets";
+#ifndef CCOPT_GROUPING_SETS
+  if (root->parse->groupingSets != NIL) return "grouping sets on PostgreSQL 18 and later";
+#endif
   if (root->parse->hasTargetSRFs) return "a function that returns sets in the target list";
   if (IS_OTHER_REL(input_rel)) return "aggregation of a single partition";
   if (extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL) return "partial aggregation";
@@ -127,6 +131,10 @@ Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel) {
     if (IsA(path, AggPath) && ((const AggPath *)path)->aggstrategy == AGG_SORTED &&
         ((const AggPath *)path)->aggsplit == AGGSPLIT_SIMPLE)
       input = ((const AggPath *)path)->subpath;
+    else if (IsA(path, GroupingSetsPath) &&
+             ((const GroupingSetsPath *)path)->aggstrategy == AGG_SORTED &&
+             list_length(((const GroupingSetsPath *)path)->rollups) == 1)
+      input = ((const GroupingSetsPath *)path)->subpath;
     else if (IsA(path, UpperUniquePath))
       input = ((const UpperUniquePath *)path)->subpath;
     if (input != NULL && !IsA(input, SortPath) && !IsA(input, IncrementalSortPath))
@@ -136,7 +144,7 @@ Cost batch_agg_cheapest_stream(const RelOptInfo *output_rel) {
 }
 
 /* With a point: on its way to a worker a node becomes text, and a Float without one an Integer. */
-static Node *group_count(double groups) { return (Node *)makeFloat(psprintf("%.1f", groups)); }
+Node *batch_agg_group_count(double groups) { return (Node *)makeFloat(psprintf("%.1f", groups)); }
 
 const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping, AggStep step,
                             AggOffer *offer) {
@@ -158,7 +166,8 @@ const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grou
 }
 
 CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
-                                const Grouping *grouping, const AggOffer *offer, double rows) {
+                                const Grouping *grouping, List *sets, const AggOffer *offer,
+                                double rows) {
   CustomPath *path = makeNode(CustomPath);
   const Path *child = offer->child;
 
@@ -176,8 +185,10 @@ CustomPath *batch_agg_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->custom_paths = list_make1(offer->child);
   path->custom_private = list_make5(grouping->keys, grouping->carried, grouping->aggregates,
-                                    grouping->having, group_count(offer->groups));
+                                    grouping->having, grouping->functions);
+  path->custom_private = lappend(path->custom_private, batch_agg_group_count(offer->groups));
   path->custom_private = lappend(path->custom_private, makeInteger(offer->work.step));
+  path->custom_private = lappend(path->custom_private, sets);
   path->methods = &path_methods;
   return path;
 }
@@ -188,6 +199,8 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
   CustomPath *path;
   const char *reason;
 
+  if (root->parse->groupingSets != NIL)
+    return batch_agg_add_sets_path(root, output_rel, child, grouping);
   if (grouping_has_distinct(grouping))
     return batch_agg_add_distinct_path(root, output_rel, child, grouping);
   reason = batch_agg_offer(root, child, grouping, AGG_STEP_WHOLE, &offer);
@@ -196,7 +209,7 @@ static const char *add_path_over(PlannerInfo *root, RelOptInfo *output_rel, Path
       batch_agg_cheapest_stream(output_rel) <
           cost_batch_agg_beside_streams(root, child, &offer.work, offer.groups))
     return "rows that come in order are grouped for less, without a table";
-  path = batch_agg_make_path(root, output_rel, output_rel->reltarget, grouping, &offer,
+  path = batch_agg_make_path(root, output_rel, output_rel->reltarget, grouping, NIL, &offer,
                              batch_agg_result_rows(output_rel, offer.groups));
   drop_fragile_paths(root, output_rel, &path->path, child, &offer.work, offer.groups);
   add_path(output_rel, &path->path);
@@ -265,7 +278,8 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   CustomScan *plan = makeNode(CustomScan);
   Grouping grouping = {.keys = list_nth(path->custom_private, PATH_KEYS),
                        .carried = list_nth(path->custom_private, PATH_CARRIED),
-                       .aggregates = list_nth(path->custom_private, PATH_AGGREGATES)};
+                       .aggregates = list_nth(path->custom_private, PATH_AGGREGATES),
+                       .functions = list_nth(path->custom_private, PATH_FUNCTIONS)};
   List *child = get_tlist_exprs(((Plan *)linitial(custom_plans))->targetlist, true);
   Grouping *mapped =
       grouping_over(&grouping, child, (AggStep)intVal(list_nth(path->custom_private, PATH_STEP)));
@@ -280,6 +294,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   plan->custom_scan_tlist = add_entries(NIL, grouping.keys);
   plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.carried);
   plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.aggregates);
+  plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.functions);
   /* So that the node is run again when one of them changes. */
   collect_params((Node *)mapped->aggregates, &params);
   plan->custom_exprs = params;
@@ -287,6 +302,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   plan->custom_private = list_make5(mapped->keys, mapped->carried, mapped->aggregates,
                                     list_nth(path->custom_private, PATH_GROUPS),
                                     list_nth(path->custom_private, PATH_STEP));
+  plan->custom_private = lappend(plan->custom_private, list_nth(path->custom_private, PATH_SETS));
   plan->methods = &scan_methods;
   return &plan->scan.plan;
 }

@@ -21,6 +21,7 @@
 #include "join_table.h"
 #include "qual.h"
 #include "stats.h"
+#include "top_n.h"
 
 typedef enum BatchJoinKind {
   BATCH_JOIN_INNER,
@@ -164,6 +165,7 @@ typedef struct BatchJoinState {
   JoinRowScan unmatched; /* of PHASE_UNMATCHED_INNER */
 
   /* rows by slot */
+  TopN *top; /* NULL: no sort above keeps only the first */
   int next_selected;
   int nresult; /* plain target list: column of each entry; 0: use the projection */
   int *result_columns;
@@ -198,6 +200,9 @@ extern void join_spill_end(BatchJoinState *state);
 /* Is `node` a BatchHashJoin whose target entry `resno` is a column of its outer side, and one that
  * rows can be dropped from below? Then what it is there. */
 extern bool batch_join_passes_outer(PlanState *node, int *resno, PlanState **outer);
+/* Joined rows that cannot be among the first of a sort above, by target entry `resno`, are not handed on.
+ * False if `node` is no BatchHashJoin. */
+extern bool batch_join_set_top_n(PlanState *node, TopN *top, AttrNumber resno);
 extern void batch_join_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif

@@ -367,18 +367,23 @@ static TupleTableSlot *store_result(BatchJoinState *state, int row) {
   return ExecStoreVirtualTuple(slot);
 }
 
+/* Rows for the parent come into `out`; false: there are no more. */
+static bool take_rows(BatchJoinState *state) {
+  state->next_selected = 0;
+  while (next_batch(&state->source) != NULL) {
+    if (state->top) top_n_filter(state->top, &state->out);
+    if (state->out.nselected > 0) return true;
+  }
+  state->out.nselected = 0;
+  return false;
+}
+
 static TupleTableSlot *next_row(CustomScanState *node) {
   BatchJoinState *state = (BatchJoinState *)node;
   ProjectionInfo *projection = node->ss.ps.ps_ProjInfo;
   int row;
 
-  if (state->next_selected >= state->out.nselected) {
-    state->next_selected = 0;
-    if (next_batch(&state->source) == NULL) {
-      state->out.nselected = 0;
-      return NULL;
-    }
-  }
+  if (state->next_selected >= state->out.nselected && !take_rows(state)) return NULL;
   row = state->out.selected[state->next_selected++];
   if (projection == NULL) {
     batch_store_slot(&state->out, row, node->ss.ss_ScanTupleSlot);
@@ -417,6 +422,17 @@ bool batch_join_passes_outer(PlanState *node, int *resno, PlanState **outer) {
   return true;
 }
 
+bool batch_join_set_top_n(PlanState *node, TopN *top, AttrNumber resno) {
+  BatchJoinState *state = (BatchJoinState *)node;
+
+  if (!IsA(node, CustomScanState) || state->css.methods != &batch_join_exec_methods.base)
+    return false;
+  /* What a target list computes could fail for a row that is dropped. */
+  if (state->nresult >= 0 && top_n_set_column(top, &state->out, state->result_columns[resno - 1]))
+    state->top = top;
+  return true;
+}
+
 /* ---- again, and the end ---- */
 
 static void forget_table(BatchJoinState *state) {
@@ -452,6 +468,7 @@ static void rescan(CustomScanState *node) {
   state->matched = state->own_matched;
   state->out.nselected = 0;
   state->next_selected = 0;
+  if (state->top) top_n_restart(state->top);
 }
 
 static void end(CustomScanState *node) {

@@ -46,5 +46,6 @@ void batch_join_explain(CustomScanState *node, List *ancestors, ExplainState *es
     ExplainPropertyFloat(
         "Rows Removed by Join Filter", NULL,
         node->ss.ps.instrument->nfiltered2 / Max(node->ss.ps.instrument->nloops, 1.0), 0, es);
+  if (state->top != NULL) top_n_explain(state->top, es);
   if (state->table != NULL) explain_run(state, es);
 }

@@ -30,6 +30,11 @@ typedef void (*BatchVisitorExplain)(const void *state, ExplainState *es);
  * entry `resno`, or -1. */
 extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor,
                                    BatchVisitorExplain explain, void *state);
+/* At each new start of the scan: of the visitor that was added last. */
+typedef void (*BatchVisitorRestart)(void *state);
+extern void batch_scan_on_restart(PlanState *node, BatchVisitorRestart restart);
+/* The batch, if all rows that are left after the visitors are handed on, and these as they are; else NULL. */
+extern const Batch *batch_scan_handed_on(const PlanState *node);
 extern int batch_scan_column_of_resno(PlanState *node, AttrNumber resno);
 extern bool is_batch_scan(const PlanState *node);
 

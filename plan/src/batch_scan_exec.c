@@ -24,6 +24,7 @@
 typedef struct Visitor {
   BatchVisitor visit;
   BatchVisitorExplain explain;
+  BatchVisitorRestart restart; /* may be NULL */
   void *state;
   struct Visitor *next;
 } Visitor;
@@ -41,7 +42,7 @@ typedef struct BatchScanState {
   VectorQual *qual; /* NULL: none */
   int qual_attno;   /* the last attribute that predicates look at */
   int last_attno;
-  Visitor *visitors, **last_visitor;
+  Visitor *visitors, **last_visitor, *newest_visitor;
   int visited_attno; /* the last attribute that visitors asked for */
 
   /* handing out rows */
@@ -313,6 +314,8 @@ static void rescan_batch_scan(CustomScanState *node) {
   state->next = 0;
   state->begun = false;
   state->done = false;
+  for (Visitor *visitor = state->visitors; visitor; visitor = visitor->next)
+    if (visitor->restart) visitor->restart(visitor->state);
 }
 
 static void end_batch_scan(CustomScanState *node) {
@@ -366,7 +369,17 @@ bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor, BatchVisitorE
   added->state = visitor_state;
   *state->last_visitor = added;
   state->last_visitor = &added->next;
+  state->newest_visitor = added;
   return true;
+}
+
+void batch_scan_on_restart(PlanState *node, BatchVisitorRestart restart) {
+  ((BatchScanState *)node)->newest_visitor->restart = restart;
+}
+
+const Batch *batch_scan_handed_on(const PlanState *node) {
+  const BatchScanState *state = (const BatchScanState *)node;
+  return state->plain ? &state->batch : NULL;
 }
 
 int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {

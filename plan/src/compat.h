@@ -8,10 +8,12 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
+#include "access/stratnum.h"
 #include "commands/explain.h"
 #include "nodes/extensible.h"
 #include "pgstat.h"
 #if PG_VERSION_NUM >= 180000
+#include "access/cmptype.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
@@ -71,6 +73,23 @@
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "ccopt is made for PostgreSQL 15 to 18"
+#endif
+
+/*
+ * Since 18 the planner marks what grouping sets can make NULL in all expressions above the grouping, and
+ * the nodes below it have them without the mark. Until BatchAgg maps one to the other, core groups there.
+ */
+#if PG_VERSION_NUM < 180000
+#define CCOPT_GROUPING_SETS
+#endif
+
+/* How an operator orders values: by the strategies of a B-tree up to 17. */
+#if PG_VERSION_NUM >= 180000
+typedef CompareType OperatorOrder;
+#define ORDERS_DESCENDING COMPARE_GT
+#else
+typedef int16 OperatorOrder;
+#define ORDERS_DESCENDING BTGreaterStrategyNumber
 #endif
 
 /* GROUP BY without what the planner found to follow from the rest. */

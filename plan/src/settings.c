@@ -13,6 +13,7 @@ bool ccopt_enable_batch_agg = true;
 bool ccopt_enable_batch_join = true;
 bool ccopt_enable_adaptive_join = true;
 bool ccopt_enable_bloom = true;
+bool ccopt_enable_top_n = true;
 int ccopt_buffer = BUFFER_AUTO;
 int ccopt_buffer_mode = BUFFER_RING;
 int ccopt_buffer_rows = 0;
@@ -50,6 +51,9 @@ void settings_define(void) {
   DefineCustomBoolVariable("ccopt.enable_bloom",
                            "Lets a finished hash table filter the scan that probes it.", NULL,
                            &ccopt_enable_bloom, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  DefineCustomBoolVariable("ccopt.enable_top_n",
+                           "Lets a sort below LIMIT drop rows before they are handed on.", NULL,
+                           &ccopt_enable_top_n, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
   DefineCustomEnumVariable(
       "ccopt.buffer", "Where buffer nodes are put into plans.",
       "auto: where they prefetch or sort keys; paper: by the rule of CC-Optimizer 2008; force: "

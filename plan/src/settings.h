@@ -30,6 +30,7 @@ extern bool ccopt_enable_batch_agg;     /* ccopt.enable_batch_agg */
 extern bool ccopt_enable_batch_join;    /* ccopt.enable_batch_join */
 extern bool ccopt_enable_adaptive_join; /* ccopt.enable_adaptive_join */
 extern bool ccopt_enable_bloom;         /* ccopt.enable_bloom */
+extern bool ccopt_enable_top_n;         /* ccopt.enable_top_n */
 extern int ccopt_buffer;                /* ccopt.buffer, a BufferSetting */
 extern int ccopt_buffer_mode;           /* ccopt.buffer_mode, a BufferMode */
 extern int ccopt_buffer_rows;           /* ccopt.buffer_rows: 0 = by the rule */

@@ -256,7 +256,9 @@ class Round:
         if other.sqlstate == TIMEOUT:  # a bad plan was forced, or a loop has no end: for a person to judge
             self.counts["timed out with ccopt only"] += 1
             if not self.look_ups:
-                print(f"SLOW ({name}, {mode}, {'; '.join(settings)}):\n  {queries.with_literals(sql)}")
+                print(f"SLOW in round {self.number} ({name}, {mode}, {'; '.join(settings)}):\n"
+                      f"  {queries.with_literals(sql)}")
+                print("  plan:\n    " + sessions.plan(name, sql, settings).replace("\n", "\n    "), flush=True)
             return ""
         text = difference(stock, other, bool(query.order))
         for line in sessions.by_name[name].notices:

@@ -59,12 +59,14 @@ class Select:
     sources: list
     where: list = field(default_factory=list)
     group: list = None
-    grouping: str = ""  # ROLLUP, CUBE
+    grouping: str = ""  # ROLLUP, CUBE, GROUPING SETS
+    sets: list = field(default_factory=list)  # of GROUPING SETS: positions in group
     having: list = field(default_factory=list)
     distinct: bool = False
     ctes: list = field(default_factory=list)  # (name, MATERIALIZED or nothing, Select)
     union: tuple = None  # (UNION ALL ..., Select)
     order: str = ""  # '' or a suffix of each key
+    first: int = 0  # the item that is the first key; the others follow
     limit: str = ""
 
     def render(self) -> str:
@@ -84,13 +86,17 @@ class Select:
             parts.append("WHERE " + " AND ".join(f"({clause})" for clause in self.where))
         if self.group:
             keys = ", ".join(self.group)
+            if self.grouping == "GROUPING SETS":
+                keys = ", ".join(f"({', '.join(self.group[key] for key in keys)})" for keys in self.sets)
             parts.append(f"GROUP BY {self.grouping}({keys})" if self.grouping else f"GROUP BY {keys}")
         if self.having:
             parts.append("HAVING " + " AND ".join(f"({clause})" for clause in self.having))
         if self.union:
             parts.append(f"{self.union[0]} {self.union[1].render()}")
         if self.order:
-            parts.append("ORDER BY " + ", ".join(f"{number + 1}{self.order}" for number in range(len(self.items))))
+            items = len(self.items)
+            keys = ((self.first + number) % items + 1 for number in range(items))
+            parts.append("ORDER BY " + ", ".join(f"{key}{self.order}" for key in keys))
         if self.limit:
             parts.append(self.limit)
         return " ".join(parts)
@@ -402,9 +408,14 @@ class Generator:
             if any("\x01" in key.sql and "." not in key.sql for key in keys):
                 keys = []
             query.group = [key.sql for key in keys] or None
-            if len(keys) > 1 and self.chance(0.12):
-                query.grouping = rng.choice(("ROLLUP", "CUBE"))
+            if keys and self.chance(0.2):
+                query.grouping = rng.choice(("ROLLUP", "CUBE", "GROUPING SETS"))
+                positions = range(len(keys))
+                query.sets = [rng.sample(positions, rng.randint(0, len(keys))) for _ in range(rng.randint(1, 4))]
+                query.sets.append(list(positions))  # each key must be in one of them
             query.items = [shown(key) for key in keys] + [self.aggregate(scope) for _ in range(rng.randint(1, 4))]
+            if query.grouping and self.chance(0.5):
+                query.items.append(Expr(f"GROUPING({rng.choice(query.group)})", "int", "int4"))
             if self.chance(0.15):
                 query.having = [rng.choice(("count(*) > 1", "count(*) < 5", f"{self.aggregate(scope).sql} IS NOT NULL"))]
         else:
@@ -418,7 +429,8 @@ class Generator:
             if self.chance(0.12) and all(item.type not in ("jsonb", "int4[]", "other") for item in query.items):
                 query.distinct = ambiguous = True
         if top and self.chance(0.25):
-            query.order = rng.choice(("", " DESC", " NULLS FIRST", ""))or " ASC"
+            query.order = rng.choice(("", " DESC", " NULLS FIRST", " DESC NULLS LAST")) or " ASC"
+            query.first = rng.randrange(8)
             query.limit = rng.choice(("", "LIMIT 1", "LIMIT 10", "LIMIT 100 OFFSET 5", "LIMIT 0"))
             ambiguous = True
         if ambiguous:

@@ -117,7 +117,7 @@ SELECT stddev(d) FROM n;
 SELECT count(DISTINCT i2), count(*) FROM n;
 SELECT sum(d ORDER BY id) FROM n;
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY f) FROM n;
-SELECT c1, b, count(*) FROM n GROUP BY GROUPING SETS ((c1), (b));
+SELECT c1, b, count(DISTINCT d) FROM n GROUP BY GROUPING SETS ((c1), (b));
 SELECT sum(d / 2) FROM n;
 SELECT sum(CASE WHEN f > 1 THEN 1 ELSE 0 END) FROM n;
 SELECT count(*) FILTER (WHERE upper(t) = 'A') FROM n;
