@@ -118,7 +118,8 @@ typedef struct p3l_frames {
   size_t part_count, part_capacity;
   size_t length;  /* of all frames */
   size_t written; /* of that: p3l_log_write_early(), and then in `parts` no more */
-  uint64_t images, old_images; /* bytes of pages among them, and of those that a checkpoint wrote before */
+  uint64_t images,
+      old_images; /* bytes of pages among them, and of those that a checkpoint wrote before */
   uint32_t last;  /* checksum of the last one */
 } p3l_frames;
 
