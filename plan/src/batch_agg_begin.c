@@ -109,6 +109,8 @@ static void make_sets(BatchAggState *state, List *private) {
       set->nkeys = state->nkeys;
       set->cells = palloc(sizeof(*set->cells) * Max(set->nkeys, 1));
       for (int k = 0; k < set->nkeys; k++) set->cells[k] = k;
+      /* GROUPING() without sets is 0. */
+      set->functions = palloc0(sizeof(*set->functions) * Max(state->nfunctions, 1));
     } else {
       const List *planned = list_nth(sets, i);
       set->nkeys = list_length(list_nth(planned, AGG_SET_KEYS));

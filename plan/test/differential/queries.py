@@ -314,7 +314,9 @@ class Generator:
 
     @staticmethod
     def outputs(alias: str, body: Select) -> list:
-        return [replace(item, sql=f"{alias}.o{number}") for number, item in enumerate(body.items)]
+        # Equal averages have different display scales, and where they are grouped again any one of them is shown.
+        return [replace(item, sql=f"{alias}.o{number}", forms=MANY_FORMS if "avg(" in item.sql else item.forms)
+                for number, item in enumerate(body.items)]
 
     def join_condition(self, left: list, right: list) -> list:
         rng = self.rng

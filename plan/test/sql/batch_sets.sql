@@ -60,7 +60,11 @@ select o.k, g.k as key, g.total from (values (1), (2)) as o(k),
   lateral (select odd.k, count(*) as total from odd where odd.v < o.k + 2 group by rollup (odd.k)) as g
   order by o.k, g.k;
 
--- What it leaves to core.
+-- GROUPING() without sets is 0.
+select region, grouping(region), sum(n) from sales group by region order by region;
+
+-- What it leaves to core. Two columns of a subquery that are one column below.
+select a, b, count(*) from (select product as a, product as b from sales) as same group by rollup (a, b) order by a, b;
 explain (costs off) select region, count(distinct n) from sales group by rollup (region);
 set enable_hashagg = off;
 explain (costs off) select region, count(*) from sales group by rollup (region);
