@@ -53,6 +53,7 @@ struct hm_snapshot {
   uint32_t reserved;
   uint64_t began; /* CLOCK_MONOTONIC, nanoseconds */
   uint64_t pause_copy, pause_end;
+  uint64_t ran_before, ran_after; /* the process's CPU time at both ends; after 0: not known */
   struct user_regs_struct registers, end;
   uint8_t xstate[HM_MOST_XSTATE] __attribute__((aligned(64)));
   uint64_t page[HM_MOST_HOT];

@@ -47,6 +47,10 @@ void hm_follow_memory_of(int process);
 void hm_forget_memory(void);
 /* A new stretch: what may have changed is forgotten, but for the pages copied with it. */
 void hm_begin_memory(const struct hm_snapshot *snapshot);
+/* The stretch failed: what it stored is not to be met again. */
+void hm_spoil_memory(void);
+/* The server is about to make this call: what the kernel will store is not kept. */
+void hm_kernel_writes(const struct user_regs_struct *at);
 /* Sees to it that the page is there; 0 if the process has none. */
 int hm_need_page(uint64_t address);
 /* The same for a range. */
@@ -103,10 +107,14 @@ uint64_t hm_native_count(void);
 /* The process whose stretch is being run, and when that began. */
 void hm_host_stretch(int process, uint64_t began);
 int hm_host_process(void);
-/* Records are kept back until the verdict on their stretch, then written or forgotten. */
+/* The stretch begins at this simulated time. */
+void hm_host_clock_begins(uint64_t cycles);
+/* Records are kept back until the verdict on their stretch, then kept further or forgotten. */
 void hm_pending_begin(void);
-void hm_pending_commit(void);
+void hm_pending_keep(void);
 void hm_pending_drop(void);
+/* Writes those of a window; each sample stands for so many times more events. */
+void hm_pending_commit(double weight);
 /* Names and mappings of a process, as records. */
 void hm_announce_process(int process);
 
@@ -117,11 +125,13 @@ struct hm_options {
   const char *report;  /* NULL: none */
   int processes[256];
   uint32_t process_count;
+  int descendants; /* children are followed, too */
   double seconds;
+  uint64_t enough; /* stretches that were the same; 0: no limit */
   uint32_t stretches;    /* of a window */
   double share;          /* of a process's time that stops may take, percent */
   uint64_t instructions; /* limit of a stretch */
-  int verbose;
+  int verbose, quiet;
 };
 
 int hm_follow(const struct hm_options *options, struct hm_channel *channel);

@@ -7,6 +7,7 @@ mod record;
 mod registers;
 mod sample;
 mod simulated;
+mod ghosts;
 mod stall;
 mod state;
 mod statement_mark;
@@ -21,6 +22,7 @@ pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{
     HeapBlock, MissCause, ServerState, Sharing, SharingVerdict, SimulatedDetail, StatementId,
 };
+pub use ghosts::{GhostNotes, GhostPauses, GhostStretches};
 pub use stall::{Landing, SkidCount, StallCounts, StallNotes, OTHER_CPU_EVENT, STALL_EVENT};
 pub use state::{LastStatement, StateId, StateRule};
 pub use statement_mark::{StatementMark, StatementMarkKind, StatementProbe};
