@@ -20,7 +20,8 @@ use std::process::{Command, Output};
 fn recorded(command: &mut Command) -> Option<Output> {
     let output = run(command);
     let said = stderr(&output);
-    let refusals = ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
+    let refusals =
+        ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
     if refusals.iter().any(|refusal| said.contains(refusal)) {
         eprintln!("skipped: {said}");
         return None;
@@ -50,7 +51,9 @@ fn the_table_that_a_running_query_reads_leads_in_objects() {
         command.envs(server.cluster().environment()).args(["-qAtX", "-c", sql]);
         stdout(&succeeded(run(&mut command)))
     };
-    psql("CREATE TABLE wide AS SELECT i AS key, repeat('x', 300) AS filler FROM generate_series(1, 110000) i");
+    psql(
+        "CREATE TABLE wide AS SELECT i AS key, repeat('x', 300) AS filler FROM generate_series(1, 110000) i",
+    );
     psql("VACUUM ANALYZE wide");
     let script = server.path("scan.sql");
     std::fs::write(&script, "SELECT sum(key) FROM wide;\n").expect("writable");
@@ -114,9 +117,21 @@ fn the_table_that_a_running_query_reads_leads_in_objects() {
 #[test]
 fn what_ghosts_cannot_follow_has_a_remedy() {
     for (arguments, cause, remedy) in [
-        (&["record", "--ghosts", "--", "true"][..], "follows processes that run already", "--source simulated"),
-        (&["record", "--ghosts", "--source", "timer", "-p", "1"], "other sources than live", "leave --source out"),
-        (&["record", "--ghosts", "-e", "cycles", "-p", "1"], "does not know the event cycles", "hardmeter events"),
+        (
+            &["record", "--ghosts", "--", "true"][..],
+            "follows processes that run already",
+            "--source simulated",
+        ),
+        (
+            &["record", "--ghosts", "--source", "timer", "-p", "1"],
+            "other sources than live",
+            "leave --source out",
+        ),
+        (
+            &["record", "--ghosts", "-e", "cycles", "-p", "1"],
+            "does not know the event cycles",
+            "hardmeter events",
+        ),
         (&["record", "--ghosts", "-e", "stall", "-p", "1"], "no event is named", "l2-miss"),
     ] {
         let output = run(hardmeter().args(arguments));

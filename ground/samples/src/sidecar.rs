@@ -3,7 +3,9 @@
 //! `hardmeter.data` has perf's format and is complete in itself; `hardmeter.data.json` is Hardmeter's, optional and
 //! versioned. Without it, those columns are empty.
 
-use crate::model::{Cycles, EventDescription, EventSource, GhostNotes, Period, ProcessTime, StallNotes, StatementId};
+use crate::model::{
+    Cycles, EventDescription, EventSource, GhostNotes, Period, ProcessTime, StallNotes, StatementId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

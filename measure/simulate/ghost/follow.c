@@ -16,8 +16,9 @@
  * not counted either.
  *
  * Weight.  A window's kept stretches stand for what the process did since the last window that kept
- * any: the CPU time that it spent in its own code since, over theirs.  Its clock is read at both
- * ends of a stretch; what stopping itself costs is the least that any stretch took.
+ * any: the CPU time that it spent in its own code since, over theirs.  What a stretch takes while it
+ * is followed is longer than it would be (the stop itself, caches that the copy has emptied): its
+ * instructions are counted, and an instruction's time is the slope of CPU time over instructions.
  *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
@@ -88,50 +89,48 @@ static void run_in_sees(struct run_in *of, uint64_t instructions, uint64_t misse
 /* --- How much a window stands for ----------------------------------------------------------- */
 
 static struct {
-  uint64_t least; /* CPU time of the shortest stretch: what a stop itself takes */
-  double checked_ns;
-  uint64_t checked_instructions; /* of stretches whose time is known */
-} pace = {.least = UINT64_MAX};
-
-static struct {
-  uint64_t kept;         /* stretches */
-  uint64_t instructions; /* of theirs, whose time is not known */
-  double ns;             /* of the others */
+  uint64_t kept; /* stretches */
+  uint64_t instructions;
   struct hm_core_counts before;
 } window;
 
+/* CPU time over instructions of the stretches of which both are known. */
+static struct { double n, x, y, xx, xy; } pace;
+#define LEAST_PACE 50
+
 static void pace_sees(const struct hm_snapshot *slot, uint64_t instructions, int good) {
-  uint64_t took = slot->ran_after - slot->ran_before;
   int known = slot->ran_before != 0 && slot->ran_after > slot->ran_before && slot->at_call &&
               slot->end_kind == HM_END_AT_CALL;
-  if (known && took < pace.least) pace.least = took;
-  if (!good) return;
-  window.kept++;
-  if (known) {
-    double own = (double)(took - pace.least);
-    window.ns += own;
-    pace.checked_ns += own;
-    pace.checked_instructions += instructions;
-  } else {
-    window.instructions += instructions;
+  if (good && known) {
+    double x = (double)instructions, y = (double)(slot->ran_after - slot->ran_before);
+    pace.n += 1;
+    pace.x += x;
+    pace.y += y;
+    pace.xx += x * x;
+    pace.xy += x * y;
   }
 }
 
-/* The window's stretches without a time are as fast as those with one, or as the simulated core. */
-static double time_of_window(void) {
-  double of_one = pace.checked_instructions >= CHUNK
-                      ? pace.checked_ns / (double)pace.checked_instructions
-                      : (double)(hm_sim.counts->cycles - window.before.cycles) * 1e3 /
-                            hm_sim.config.clock_mhz /
-                            (double)(hm_sim.counts->events[HM_INSTRUCTIONS] -
-                                     window.before.events[HM_INSTRUCTIONS] + 1);
-  return window.ns + of_one * (double)window.instructions;
+static void window_sees(uint64_t instructions) {
+  window.kept++;
+  window.instructions += instructions;
+}
+
+/* Nanoseconds of an instruction when nobody follows: the slope, for a stop adds the same to a stretch
+ * of any length.  Before enough is known, the simulated core's. */
+static double time_of_instruction(void) {
+  double spread = pace.n * pace.xx - pace.x * pace.x;
+  double slope = spread > 0 ? (pace.n * pace.xy - pace.x * pace.y) / spread : 0;
+  uint64_t run = hm_sim.counts->events[HM_INSTRUCTIONS] - window.before.events[HM_INSTRUCTIONS];
+  if (pace.n >= LEAST_PACE && slope > 0) return slope;
+  return (double)(hm_sim.counts->cycles - window.before.cycles) * 1e3 / hm_sim.config.clock_mhz /
+         (double)(run + 1);
 }
 
 static void close_window(struct hm_follower *of) {
   if (window.kept == 0) return;
   hm_run_on(of->model);
-  double kept = time_of_window(), weight = 1;
+  double kept = time_of_instruction() * (double)window.instructions, weight = 1;
   uint64_t ran = hm_cpu_time(of->process);
   if (ran <= of->accounted) ran = of->ran; /* it has ended: what was seen last */
   double user = ran > of->accounted ? (double)(ran - of->accounted) * hm_user_part(of) : 0;
@@ -174,6 +173,7 @@ static int same_registers(const struct user_regs_struct *a, const struct user_re
 static enum hm_verdict_of_stretch judge(enum hm_ghost_end ghost, const struct hm_snapshot *slot) {
   if (atomic_load(&slot->state) != HM_SNAPSHOT_ENDED) return HM_UNFINISHED;
   if (slot->end_kind == HM_END_BY_SIGNAL) return HM_SIGNAL;
+  if (slot->end_kind == HM_END_OF_PROCESS) return HM_UNFINISHED;
   switch (ghost) {
     case HM_GHOST_UNSUPPORTED: return HM_UNSUPPORTED;
     case HM_GHOST_UNMAPPED:
@@ -286,9 +286,8 @@ static void emulate(struct hm_snapshot *slot, struct hm_follower *of, uint32_t o
     else
       statistics.unchecked_instructions += instructions;
     hm_pending_keep();
-    pace_sees(slot, instructions, 1);
+    window_sees(instructions);
   } else {
-    pace_sees(slot, instructions, 0);
     restore(&before);
     hm_pending_drop();
     if (good) {
@@ -296,6 +295,7 @@ static void emulate(struct hm_snapshot *slot, struct hm_follower *of, uint32_t o
       statistics.run_in_instructions += instructions;
     }
   }
+  pace_sees(slot, instructions, verdict == HM_SAME);
   if (good && !kind->over) run_in_sees(kind, instructions, misses);
   hm_publish_hot(channel);
 }

@@ -241,7 +241,9 @@ static struct hm_snapshot *begin_stretch(int at_call, int first) {
   slot->pause_copy = hm_now() - since;
   atomic_fetch_add(&channel->begun, 1);
   publish(slot, HM_SNAPSHOT_BEGUN);
-  return goes_on ? slot : NULL;
+  /* It was killed while it stood: no stop will end this stretch. */
+  if (!goes_on) end_stretch(&slot, HM_END_OF_PROCESS);
+  return slot;
 }
 
 /* Follows until the window is over; leaves the process detached. */

@@ -2,12 +2,12 @@
 
 mod data_source;
 mod event;
+mod ghosts;
 mod process_time;
 mod record;
 mod registers;
 mod sample;
 mod simulated;
-mod ghosts;
 mod stall;
 mod state;
 mod statement_mark;
@@ -15,6 +15,7 @@ mod units;
 
 pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
 pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
+pub use ghosts::{GhostNotes, GhostPauses, GhostStretches};
 pub use process_time::ProcessTime;
 pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle};
 pub use registers::{Register, Registers};
@@ -22,7 +23,6 @@ pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{
     HeapBlock, MissCause, ServerState, Sharing, SharingVerdict, SimulatedDetail, StatementId,
 };
-pub use ghosts::{GhostNotes, GhostPauses, GhostStretches};
 pub use stall::{Landing, SkidCount, StallCounts, StallNotes, OTHER_CPU_EVENT, STALL_EVENT};
 pub use state::{LastStatement, StateId, StateRule};
 pub use statement_mark::{StatementMark, StatementMarkKind, StatementProbe};

@@ -184,7 +184,9 @@ pub fn self_test() -> Result<String, GhostError> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(start)?;
-    let output = command(&program, &[Pid(followed.id() as i32)]).args(["-s", "10", "--enough", "40", "--share", "20"]).output();
+    let output = command(&program, &[Pid(followed.id() as i32)])
+        .args(["-s", "10", "--enough", "40", "--share", "20"])
+        .output();
     let _ = followed.kill();
     let _ = followed.wait();
     let output = output.map_err(start)?;
