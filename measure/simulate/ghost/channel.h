@@ -87,6 +87,7 @@ struct hm_channel {
   _Atomic uint32_t window; /* enum hm_window_state */
   int32_t process;
   uint32_t stretches;
+  uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
   _Atomic uint32_t finish; /* 1: everyone ends */

@@ -17,7 +17,8 @@ struct hm_follower {
   uint64_t ran;            /* its CPU time when it was last looked at, nanoseconds */
   uint64_t accounted;      /* its CPU time that counted stretches stand for already */
   uint64_t user_ticks, system_ticks;
-  uint64_t layout; /* of its code, as announced; 0: not yet */
+  uint64_t layout;  /* of its code, as announced; 0: not yet */
+  uint8_t computes; /* windows to come that begin where it is */
   uint8_t gone;
 };
 

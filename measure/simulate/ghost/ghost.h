@@ -47,10 +47,6 @@ void hm_follow_memory_of(int process);
 void hm_forget_memory(void);
 /* A new stretch: what may have changed is forgotten, but for the pages copied with it. */
 void hm_begin_memory(const struct hm_snapshot *snapshot);
-/* The stretch failed: what it stored is not to be met again. */
-void hm_spoil_memory(void);
-/* The server is about to make this call: what the kernel will store is not kept. */
-void hm_kernel_writes(const struct user_regs_struct *at);
 /* Sees to it that the page is there; 0 if the process has none. */
 int hm_need_page(uint64_t address);
 /* The same for a range. */
@@ -127,7 +123,7 @@ struct hm_options {
   uint32_t process_count;
   int descendants; /* children are followed, too */
   double seconds;
-  uint64_t enough; /* stretches that were the same; 0: no limit */
+  uint64_t enough;       /* stretches that were the same; 0: no limit */
   uint32_t stretches;    /* of a window */
   double share;          /* of a process's time that stops may take, percent */
   uint64_t instructions; /* limit of a stretch */

@@ -76,6 +76,12 @@ uint64_t hm_record_nanoseconds(uint64_t cycles) {
   return wall + since * 1000 / hm_sim.config.clock_mhz;
 }
 
+/* The first use of a line among the stretches that were followed is hardly its first use. */
+uint8_t hm_cause_to_record(uint8_t cause);
+uint8_t hm_cause_to_record(uint8_t cause) {
+  return cause == HM_CAUSE_COLD ? HM_CAUSE_UNKNOWN : cause;
+}
+
 void hm_host_clock_begins(uint64_t cycles) { cycles_began = cycles; }
 
 int hm_state_readable(uint64_t address, uint64_t length) {

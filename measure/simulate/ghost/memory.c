@@ -3,18 +3,14 @@
  * The copied pages.  A page lies at the address that it has in the followed process; what is not
  * there faults, and is fetched from the process, which runs on meanwhile.
  *
- *     absent ── fault, hm_need_page ──> present ── a window begins, or a stretch failed: ──> absent
- *                                          │  ^    writable, not copied
- *                                          └──┘ hm_begin_memory: copied with the snapshot, or kept
+ *     absent ── fault, hm_need_page ──> present ── hm_begin_memory: writable, not copied ──> absent
+ *                                          │  ^
+ *                                          └──┘ hm_begin_memory: copied with the snapshot
  *
  * A page that the process cannot write (code, constants) is fetched once and stays.  Of the others,
  * those touched lately are "hot": the stopper copies them at each stop, so that they are as they
  * were at that moment.  A page fetched late is of a later moment: mostly it was not changed since;
  * where it was, the stretch ends elsewhere than the server did, and is thrown away.
- *
- * Within a window a page that was fetched late stays as the ghost left it.  The server is ahead by
- * several stretches: what it shows now has changes that are yet to come (an entry of the lock table
- * that this stretch releases is released already), while the ghost's has those that it made itself.
  *
  * Invariants:
  *  1. table has each page that is mapped for the guest, once; `entry` finds it.
@@ -49,7 +45,6 @@ static uint32_t entry[SLOTS]; /* of table, + 1; open addressing */
 static uint32_t stretch;
 static int process;
 static uint64_t fetched;
-static uint8_t spoilt;    /* the last stretch ended otherwise than the server's */
 static uint8_t late_maps; /* mappings were read again in this stretch */
 
 /* --- The table ---------------------------------------------------------------------- */
@@ -225,9 +220,8 @@ void hm_follow_memory_of(int whom) {
 }
 
 void hm_begin_memory(const struct hm_snapshot *snapshot) {
-  int keep = !snapshot->first && !spoilt;
   stretch++;
-  late_maps = spoilt = 0;
+  late_maps = 0;
   if (pages > MOST_PAGES / 2) drop_all();
   for (uint32_t i = 0; i < snapshot->pages; i++) {
     struct page *page = find(snapshot->page[i]);
@@ -240,23 +234,7 @@ void hm_begin_memory(const struct hm_snapshot *snapshot) {
     page->copied = stretch;
   }
   for (uint32_t i = pages; i-- > 0;)
-    if (!keep && !table[i].constant && table[i].copied != stretch) drop(i);
-}
-
-void hm_spoil_memory(void) { spoilt = 1; }
-
-/* A page of a table is read into the buffer of another one, for example. */
-void hm_kernel_writes(const struct user_regs_struct *at) {
-  long call = (long)at->orig_rax;
-  uint64_t length = call == SYS_epoll_wait || call == SYS_epoll_pwait ? at->rdx * 12 : at->rdx;
-  if (call != SYS_read && call != SYS_pread64 && call != SYS_recvfrom && call != SYS_epoll_wait &&
-      call != SYS_epoll_pwait)
-    return;
-  uint64_t first = at->rsi & ~(uint64_t)(HM_PAGE - 1), end = at->rsi + (length & 0xffffff);
-  for (uint64_t address = first; address < end; address += HM_PAGE) {
-    const struct page *page = find(address);
-    if (page != NULL && !page->constant) drop((uint32_t)(page - table));
-  }
+    if (!table[i].constant && table[i].copied != stretch) drop(i);
 }
 
 void hm_touch(uint64_t address, int stored) {

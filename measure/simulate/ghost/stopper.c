@@ -39,7 +39,8 @@
 #define COPY_LIMIT 1500000ull  /* nanoseconds */
 #define IDLE_LIMIT 60000000ull /* without a stop */
 #define WINDOW_LIMIT 2000000000ull
-#define PATIENCE 15000 /* microseconds: waiting is looked up from that often */
+#define LONG_STRETCH 1500000ull /* of CPU time */
+#define PATIENCE 15000          /* microseconds: waiting is looked up from that often */
 #define MOST_VECTORS 512
 #define WATCHDOG_LIMIT 60000000ull /* it looks every few milliseconds */
 
@@ -286,6 +287,8 @@ static enum hm_window_end follow(uint32_t stretches) {
         if (slot != NULL) {
           ptrace(PTRACE_GETREGS, process, 0, &slot->end);
           slot->ran_after = hm_cpu_time(process);
+          /* What follows a long one would always be met from its beginning. */
+          if (slot->ran_after - slot->ran_before > LONG_STRETCH) over = 1;
           uint64_t since = atomic_load(&channel->stopped_since);
           if (over)
             detach();
@@ -300,7 +303,8 @@ static enum hm_window_end follow(uint32_t stretches) {
         break;
       case STOP_EXIT:
       case STOP_INTERRUPT:
-        if (stop == STOP_INTERRUPT && (!interrupted || slot != NULL || !in_user_code())) {
+        if (stop == STOP_INTERRUPT &&
+            (slot != NULL || taken > 0 || !(interrupted || channel->at_once) || !in_user_code())) {
           run_on();
           break;
         }

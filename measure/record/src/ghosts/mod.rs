@@ -261,6 +261,11 @@ impl RecordSource for GhostSource {
              from each other at the same moment are not seen"
                 .to_string(),
         );
+        notes.push(
+            "a line that the followed stretches use for the first time was probably used before: the cause of such a \
+             miss is unknown, cold or capacity"
+                .to_string(),
+        );
         notes.extend(machine.notes.iter().cloned());
         if self.report.is_none() {
             notes.push("the follower did not report: how its stretches ended is not known".to_string());
