@@ -262,6 +262,11 @@ impl RecordSource for GhostSource {
                 .to_string(),
         );
         notes.push(
+            "totals are rather too low than too high: a stretch that is followed takes longer than one that is not; \
+             rates and shares do not depend on it"
+                .to_string(),
+        );
+        notes.push(
             "a line that the followed stretches use for the first time was probably used before: the cause of such a \
              miss is unknown, cold or capacity"
                 .to_string(),
