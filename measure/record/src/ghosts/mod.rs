@@ -262,8 +262,8 @@ impl RecordSource for GhostSource {
                 .to_string(),
         );
         notes.push(
-            "totals are rather too low than too high: a stretch that is followed takes longer than one that is not; \
-             rates and shares do not depend on it"
+            "totals are too low, by a factor of three on short transactions: a stretch that is followed takes longer \
+             than one that is not; rates and shares do not depend on it"
                 .to_string(),
         );
         notes.push(
