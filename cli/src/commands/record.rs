@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
                   Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
                   hardmeter record -e l1d-miss:u -p 4711 -o backend.data\n  \
                   sudo hardmeter record --server DIR -- sleep 20\n  \
+                  sudo hardmeter record --ghosts --server DIR -- sleep 60\n  \
                   hardmeter record --source timer -F 1000 -a -- sleep 10\n  \
                   sudo hardmeter record --source timer --statements --server DIR -- pgbench -c 10"
 )]
@@ -56,6 +57,16 @@ pub struct Arguments {
     /// The program's malloc is replaced by Valgrind's: blocks lie elsewhere than the C library would put them.
     #[arg(long)]
     heap: bool,
+    /// Follow running processes (-p or --server) and simulate the memory hierarchy under what they do: misses with
+    /// causes, beside stall samples.
+    ///
+    /// A program of its own, hardmeter-ghost, stops a process at a system call for as long as it takes to copy its
+    /// registers and about 200 pages, lets it run on, and executes the same stretch from the copy. Where the two end
+    /// differently, the stretch is thrown away and counted. Default events: stall, l1d-miss, l2-miss, stlb-miss; without
+    /// stall in -e, time is not sampled. Needs the right to trace the processes: root, or their user where Yama allows
+    /// it. `hardmeter doctor` tries it.
+    #[arg(long, conflicts_with_all = ["all", "heap"])]
+    ghosts: bool,
     /// Do not read a server's memory for objects and statements.
     #[arg(long)]
     no_objects: bool,
@@ -204,6 +215,7 @@ impl Measured {
                 && self.cores.is_none()
                 && self.set_sampling == 1,
             loads: Some(observe::load_finder),
+            ghosts: false,
         })
     }
 }
@@ -218,6 +230,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     request.callchains = arguments.call_graph;
     request.causes = !arguments.no_causes;
     request.heap = arguments.heap;
+    request.ghosts = arguments.ghosts;
     request.statements = match (arguments.statements, arguments.no_statements || arguments.no_objects) {
         (true, _) => StatementChoice::Probes,
         (false, true) => StatementChoice::None,

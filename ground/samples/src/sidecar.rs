@@ -3,7 +3,9 @@
 //! `hardmeter.data` has perf's format and is complete in itself; `hardmeter.data.json` is Hardmeter's, optional and
 //! versioned. Without it, those columns are empty.
 
-use crate::model::{Cycles, EventDescription, EventSource, Period, ProcessTime, StallNotes, StatementId};
+use crate::model::{
+    Cycles, EventDescription, EventSource, GhostNotes, Period, ProcessTime, StallNotes, StatementId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -166,6 +168,9 @@ pub struct Sidecar {
     /// The quality of live samples (source `live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<StallNotes>,
+    /// The quality of ghosts, and what their counts stand for (`record --ghosts`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ghosts: Option<GhostNotes>,
     /// How each process spent its time (source `live`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<ProcessTime>,
@@ -239,6 +244,7 @@ impl Sidecar {
             reuse: None,
             page_walks: None,
             stall: None,
+            ghosts: None,
             times: Vec::new(),
         }
     }

@@ -148,9 +148,15 @@ impl Capture {
     /// The default order of its views: by time if the cost of each sample is known.
     pub(crate) fn ranks_by(&self) -> SortBy {
         match self.latency_kind() {
-            Some(LatencyKind::Exposed) => SortBy::TotalLatency,
+            // Stall samples beside ghosts are of time already, and have no latency.
+            Some(LatencyKind::Exposed) if !self.has_stalls() => SortBy::TotalLatency,
             _ => SortBy::Count,
         }
+    }
+
+    /// Whether time was sampled at loads.
+    fn has_stalls(&self) -> bool {
+        self.reader.sidecar().is_some_and(|notes| notes.stall.is_some())
     }
 
     /// The same, of views that order by nothing else.
@@ -220,6 +226,7 @@ impl Capture {
             throttled: 0,
             addresses: walk.addresses.clone(),
             stall: notes.and_then(|notes| notes.stall.clone()),
+            ghosts: None,
             times: notes.map(|notes| notes.times.clone()).unwrap_or_default(),
             undecoded_traces: walk.summary.undecoded_traces(),
             events: Vec::new(),
@@ -234,13 +241,14 @@ impl Capture {
                 event.counted = notes.counts.get(&event.name).copied();
             }
         }
+        heading.set_ghosts(notes.and_then(|notes| notes.ghosts.clone()));
         if self.source() == EventSource::Timer {
             heading.limits.push(
                 "a timer sees where time goes; it sees no cache miss, no data address, no latency"
                     .to_string(),
             );
         }
-        if self.source() == EventSource::Live {
+        if self.source() == EventSource::Live && heading.stall.is_some() {
             heading.limits.push(
                 "stall is time right behind a load: a miss, or only the latency of a hit; samples of time cannot \
                  distinguish the two, nor the cause of a miss"

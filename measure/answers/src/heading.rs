@@ -5,7 +5,8 @@ use crate::estimate::Share;
 use crate::quality::AddressCheck;
 use crate::totals::{EventTotals, Totals};
 use hardmeter_samples::model::{
-    Cycles, EventDescription, EventIndex, EventSource, ProcessTime, StallNotes, OTHER_CPU_EVENT, STALL_EVENT,
+    Cycles, EventDescription, EventIndex, EventSource, GhostNotes, MemoryEvent, ProcessTime, StallNotes,
+    OTHER_CPU_EVENT, STALL_EVENT,
 };
 use serde::Serialize;
 
@@ -25,6 +26,9 @@ pub struct EventHeading {
     /// In live recordings: its share of all samples of CPU time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_time: Option<Share>,
+    /// Events of ghosts: the part of the CPU time that was followed. Counts are scaled to all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followed_share: Option<f64>,
     /// Counts over the whole capture.
     #[serde(flatten)]
     pub totals: EventTotals,
@@ -40,6 +44,7 @@ impl EventHeading {
             precise_ip: event.precise_ip,
             counted: None,
             cpu_time: None,
+            followed_share: None,
             totals,
         }
     }
@@ -85,6 +90,9 @@ pub struct Heading {
     /// Statistics of the search for loads before timer samples, in live recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<StallNotes>,
+    /// The quality of ghosts, where processes were followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ghosts: Option<GhostNotes>,
     /// CPU and wait time of the processes, if recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<ProcessTime>,
@@ -127,6 +135,15 @@ impl Heading {
         for event in self.events.iter_mut().filter(|event| live && is_time(event)) {
             event.cpu_time = Some(Share { count: event.totals.samples, total });
         }
+    }
+
+    /// Says of the events of ghosts how much was followed.
+    pub fn set_ghosts(&mut self, ghosts: Option<GhostNotes>) {
+        for event in &mut self.events {
+            let simulated = MemoryEvent::from_name(&event.name).is_some();
+            event.followed_share = ghosts.as_ref().filter(|_| simulated).map(GhostNotes::followed_share);
+        }
+        self.ghosts = ghosts;
     }
 
     /// Samples of all events.

@@ -39,6 +39,7 @@
 
 pub mod doctor;
 pub mod events;
+pub mod ghosts;
 mod kept_rights;
 pub mod latency;
 pub mod live;

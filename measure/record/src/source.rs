@@ -2,7 +2,7 @@
 
 use crate::pmu::syscall::Reading;
 use crate::rings::RingError;
-use hardmeter_samples::model::{Cycles, EventSource, ProcessTime, StallNotes, StateRule};
+use hardmeter_samples::model::{Cycles, EventSource, GhostNotes, ProcessTime, StallNotes, StateRule};
 use hardmeter_samples::perf_data::{EventAttributes, WriteError};
 use hardmeter_samples::sidecar::{HiddenLatency, LatencyKind, PageWalks, ReuseHistogram, Statement};
 use std::os::fd::RawFd;
@@ -130,6 +130,11 @@ pub trait RecordSource {
 
     /// How loads were found for timer samples; `None` for other sources.
     fn stall(&self) -> Option<StallNotes> {
+        None
+    }
+
+    /// The quality of ghosts; `None` where no process was followed.
+    fn ghosts(&self) -> Option<GhostNotes> {
         None
     }
 

@@ -53,6 +53,7 @@ struct hm_snapshot {
   uint32_t reserved;
   uint64_t began; /* CLOCK_MONOTONIC, nanoseconds */
   uint64_t pause_copy, pause_end;
+  uint64_t ran_before, ran_after; /* the process's CPU time at both ends; after 0: not known */
   struct user_regs_struct registers, end;
   uint8_t xstate[HM_MOST_XSTATE] __attribute__((aligned(64)));
   uint64_t page[HM_MOST_HOT];
@@ -86,6 +87,7 @@ struct hm_channel {
   _Atomic uint32_t window; /* enum hm_window_state */
   int32_t process;
   uint32_t stretches;
+  uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
   _Atomic uint32_t finish; /* 1: everyone ends */

@@ -10,15 +10,22 @@
  *                 otherwise                             ─> counters as before, records forgotten
  *
  * Run-in.  The simulated caches begin empty; they are carried from window to window and never reset.
- * Nothing is counted until the L2 misses per instruction no longer fall: from one million
- * instructions to the next by a fifth at most.  The first stretches of each window meet an L1 that
- * is of an earlier time, and are not counted either.
+ * Each kind of process has a simulated core, and a run-in, of its own (family.c).  Nothing is counted
+ * until the L2 misses per instruction no longer fall: from one million instructions to the next by a
+ * fifth at most.  The first stretches of each window meet an L1 that is of an earlier time, and are
+ * not counted either.
+ *
+ * Weight.  A window's kept stretches stand for what the process did since the last window that kept
+ * any: the CPU time that it spent in its own code since, over theirs.  What a stretch takes while it
+ * is followed is longer than it would be (the stop itself, caches that the copy has emptied): its
+ * instructions are counted, and an instruction's time is the slope of CPU time over instructions.
  *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
  *  2. The counters have exactly the stretches that were kept: a stretch that is not leaves
  *     events, cycles, reuse and countdowns as they were; only the state of caches stays.
  *  3. One process's pages are there at a time.
+ *  4. Records of a window are written when it is over, with its weight, or not at all.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,6 +38,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "family.h"
 #include "ghost.h"
 #include "guest.h"
 #include "host.h"
@@ -39,22 +47,14 @@
 
 #define STRETCH_LIMIT_NS 400000000ull
 #define SETTLING 2u /* stretches at the beginning of a window */
+#define RUN_UP 100000ull
+#define COMPUTES_FOR 16u /* windows */
 #define CHUNK 1000000ull
 #define FALLS_NO_LONGER 0.8
 #define MOST_RUN_IN 12000000ull
-#define MOST_FOLLOWED 256
 
 void hm_explain_refusal(int process, int error, FILE *out);
 
-struct follower {
-  int process;
-  uint64_t rests_until, paused;
-  uint32_t next_stretches; /* small at first: the hot pages are not known yet */
-  int gone;
-};
-
-static struct follower follower[MOST_FOLLOWED];
-static uint32_t followers;
 static struct hm_statistics statistics;
 static const struct hm_options *options;
 static struct hm_channel *channel;
@@ -70,22 +70,80 @@ static void end_asked(int number) {
 
 /* --- Run-in -------------------------------------------------------------------------------- */
 
-static struct {
+static struct run_in {
   int over;
   uint64_t instructions, misses, all;
   double last_rate;
-} run_in;
+} run_in[HM_MAX_CORES];
 
-static void run_in_sees(uint64_t instructions, uint64_t misses) {
-  run_in.instructions += instructions;
-  run_in.misses += misses;
-  run_in.all += instructions;
-  if (run_in.instructions < CHUNK) return;
-  double rate = (double)run_in.misses / (double)run_in.instructions;
-  if (run_in.last_rate > 0 && rate >= FALLS_NO_LONGER * run_in.last_rate) run_in.over = 1;
-  if (run_in.all >= MOST_RUN_IN) run_in.over = 1;
-  run_in.last_rate = rate > 0 ? rate : 1e-9;
-  run_in.instructions = run_in.misses = 0;
+static void run_in_sees(struct run_in *of, uint64_t instructions, uint64_t misses) {
+  of->instructions += instructions;
+  of->misses += misses;
+  of->all += instructions;
+  if (of->instructions < CHUNK) return;
+  double rate = (double)of->misses / (double)of->instructions;
+  if (of->last_rate > 0 && rate >= FALLS_NO_LONGER * of->last_rate) of->over = 1;
+  if (of->all >= MOST_RUN_IN) of->over = 1;
+  of->last_rate = rate > 0 ? rate : 1e-9;
+  of->instructions = of->misses = 0;
+}
+
+/* --- How much a window stands for ----------------------------------------------------------- */
+
+static struct {
+  uint64_t kept; /* stretches */
+  uint64_t instructions;
+  struct hm_core_counts before;
+} window;
+
+/* CPU time over instructions of the stretches of which both are known. */
+static struct { double n, x, y, xx, xy; } pace;
+#define LEAST_PACE 50
+
+static void pace_sees(const struct hm_snapshot *slot, uint64_t instructions, int good) {
+  int known = slot->ran_before != 0 && slot->ran_after > slot->ran_before && slot->at_call &&
+              slot->end_kind == HM_END_AT_CALL;
+  if (good && known) {
+    double x = (double)instructions, y = (double)(slot->ran_after - slot->ran_before);
+    pace.n += 1;
+    pace.x += x;
+    pace.y += y;
+    pace.xx += x * x;
+    pace.xy += x * y;
+  }
+}
+
+static void window_sees(uint64_t instructions) {
+  window.kept++;
+  window.instructions += instructions;
+}
+
+/* Nanoseconds of an instruction when nobody follows: the slope, for a stop adds the same to a stretch
+ * of any length.  Before enough is known, the simulated core's. */
+static double time_of_instruction(void) {
+  double spread = pace.n * pace.xx - pace.x * pace.x;
+  double slope = spread > 0 ? (pace.n * pace.xy - pace.x * pace.y) / spread : 0;
+  uint64_t run = hm_sim.counts->events[HM_INSTRUCTIONS] - window.before.events[HM_INSTRUCTIONS];
+  if (pace.n >= LEAST_PACE && slope > 0) return slope;
+  return (double)(hm_sim.counts->cycles - window.before.cycles) * 1e3 / hm_sim.config.clock_mhz /
+         (double)(run + 1);
+}
+
+static void close_window(struct hm_follower *of) {
+  if (window.kept == 0) return;
+  hm_run_on(of->model);
+  double kept = time_of_instruction() * (double)window.instructions, weight = 1;
+  uint64_t ran = hm_cpu_time(of->process);
+  if (ran <= of->accounted) ran = of->ran; /* it has ended: what was seen last */
+  double user = ran > of->accounted ? (double)(ran - of->accounted) * hm_user_part(of) : 0;
+  if (kept > 0 && user > kept) weight = user / kept;
+  of->accounted = ran > of->accounted ? ran : of->accounted;
+  statistics.kept_ns += kept;
+  statistics.stood_for_ns += kept * weight;
+  for (int event = 0; event < HM_EVENTS; event++)
+    statistics.scaled[event] +=
+        weight * (double)(hm_sim.counts->events[event] - window.before.events[event]);
+  hm_pending_commit(weight);
 }
 
 /* --- A stretch ------------------------------------------------------------------------------ */
@@ -117,6 +175,7 @@ static int same_registers(const struct user_regs_struct *a, const struct user_re
 static enum hm_verdict_of_stretch judge(enum hm_ghost_end ghost, const struct hm_snapshot *slot) {
   if (atomic_load(&slot->state) != HM_SNAPSHOT_ENDED) return HM_UNFINISHED;
   if (slot->end_kind == HM_END_BY_SIGNAL) return HM_SIGNAL;
+  if (slot->end_kind == HM_END_OF_PROCESS) return HM_UNFINISHED;
   switch (ghost) {
     case HM_GHOST_UNSUPPORTED: return HM_UNSUPPORTED;
     case HM_GHOST_UNMAPPED:
@@ -149,9 +208,11 @@ static void say(const char *what, const struct hm_snapshot *slot, uint32_t of_wi
 }
 
 /* Another process's, or its mappings may have changed. */
-static int look_at_process(const struct hm_snapshot *slot) {
+static int look_at_process(const struct hm_snapshot *slot, struct hm_follower *of) {
   if (slot->process == current && !slot->first) return 1;
   if (hm_read_mappings(slot->process) != NULL) return 0;
+  if (of->layout != hm_code_layout()) hm_announce_process(slot->process);
+  of->layout = hm_code_layout();
   if (hm_code_layout() != layout) { /* a library came or went */
     hm_engine_forget_code();
     hm_forget_memory();
@@ -178,27 +239,45 @@ static void wait_for_end(const struct hm_snapshot *slot) {
   }
 }
 
-/* Runs the ghost's stretch on the simulated core. */
-static enum hm_ghost_end run(const struct hm_snapshot *slot, uint64_t *instructions) {
+/* Runs the ghost's stretch on the simulated core.  One that begins somewhere in the code runs up
+ * first; `counted` is 0 if it came no further. */
+static enum hm_ghost_end run(const struct hm_snapshot *slot, struct saved *before,
+                             uint64_t *instructions, int *counted) {
   const struct hm_limits limits = {options->instructions, STRETCH_LIMIT_NS};
+  const struct hm_limits run_up = {RUN_UP, STRETCH_LIMIT_NS};
   hm_begin_memory(slot);
   hm_guest_load(&slot->registers, slot->xstate, slot->xstate_size);
   hm_native_load(slot->xstate, slot->xstate_size);
   hm_sim.filters_stale |= 1; /* every line is reported once more: its page is hot */
   hm_sim.waited = 1;
   hm_enter_core();
+  hm_host_clock_begins(hm_cycles());
   uint64_t began = hm_now();
-  enum hm_ghost_end end = hm_engine_run(&limits);
+  enum hm_ghost_end end = HM_GHOST_LIMIT;
+  if (!slot->at_call) {
+    end = hm_engine_run(&run_up);
+    *instructions = hm_instructions_run();
+    *counted = end == HM_GHOST_LIMIT;
+    hm_leave_core();
+    if (*counted) {
+      restore(before);
+      hm_pending_drop();
+      hm_pending_begin();
+    }
+    hm_enter_core();
+  }
+  if (end == HM_GHOST_LIMIT) end = hm_engine_run(&limits);
   statistics.emulated_ns += hm_now() - began;
-  *instructions = hm_instructions_run();
+  if (*counted) *instructions = hm_instructions_run();
   hm_leave_core();
   return end;
 }
 
-static void emulate(struct hm_snapshot *slot, uint32_t of_window) {
+static void emulate(struct hm_snapshot *slot, struct hm_follower *of, uint32_t of_window) {
   struct saved before;
+  struct run_in *kind = &run_in[of->model];
   uint64_t instructions = 0;
-  if (!look_at_process(slot)) {
+  if (!look_at_process(slot, of)) {
     wait_for_end(slot);
     statistics.verdicts[HM_UNFINISHED]++;
     return;
@@ -206,7 +285,8 @@ static void emulate(struct hm_snapshot *slot, uint32_t of_window) {
   hm_host_stretch(slot->process, slot->began);
   save(&before);
   hm_pending_begin();
-  enum hm_ghost_end ghost = run(slot, &instructions);
+  int counted = 1;
+  enum hm_ghost_end ghost = run(slot, &before, &instructions, &counted);
   wait_for_end(slot);
   enum hm_verdict_of_stretch verdict = judge(ghost, slot);
   statistics.verdicts[verdict]++;
@@ -214,13 +294,16 @@ static void emulate(struct hm_snapshot *slot, uint32_t of_window) {
   int good = verdict == HM_SAME || verdict == HM_UNCHECKED;
   if (options->verbose && !good) say(hm_verdict_name[verdict], slot, of_window, instructions);
   uint64_t misses = hm_sim.counts->events[HM_L2_MISS] - before.counts.events[HM_L2_MISS];
-  int settles = of_window < SETTLING && slot->at_call;
-  if (good && run_in.over && !settles) {
+  int settles = slot->at_call ? of_window < SETTLING : !counted;
+  /* Met at its next call, it would always be met at the same place. */
+  if (verdict == HM_UNCHECKED) of->computes = COMPUTES_FOR;
+  if (good && kind->over && !settles) {
     if (verdict == HM_SAME)
       statistics.checked_instructions += instructions;
     else
       statistics.unchecked_instructions += instructions;
-    hm_pending_commit();
+    hm_pending_keep();
+    window_sees(instructions);
   } else {
     restore(&before);
     hm_pending_drop();
@@ -229,11 +312,12 @@ static void emulate(struct hm_snapshot *slot, uint32_t of_window) {
       statistics.run_in_instructions += instructions;
     }
   }
-  if (good && !run_in.over) run_in_sees(instructions, misses);
+  pace_sees(slot, instructions, verdict == HM_SAME);
+  if (good && !kind->over) run_in_sees(kind, instructions, misses);
   hm_publish_hot(channel);
 }
 
-static void note_pauses(const struct hm_snapshot *slot, struct follower *of) {
+static void note_pauses(const struct hm_snapshot *slot, struct hm_follower *of) {
   if (statistics.pauses < HM_MOST_PAUSES)
     statistics.pause[statistics.pauses++] = (uint32_t)slot->pause_copy;
   statistics.paused_ns += slot->pause_copy + slot->pause_end;
@@ -244,20 +328,28 @@ static void note_pauses(const struct hm_snapshot *slot, struct follower *of) {
 
 static int is_over(uint64_t deadline) {
   struct hm_header *header = hm_sim.header;
+  uint64_t same = statistics.verdicts[HM_SAME];
   if (asked_to_end || (deadline != 0 && hm_now() >= deadline)) return 1;
+  if (options->enough != 0 && same >= options->enough) return 1;
   if (options->segment == NULL) return 0;
   uint32_t recorder = atomic_load(&header->recorder_pid);
   return atomic_load(&header->measuring) == 0 || recorder == 0 || !hm_host_process_exists(recorder);
 }
 
-/* Deals with what there is; returns when the window is closed and all its stretches are done. */
-static void work_off(struct follower *of) {
+/* Deals with what there is; returns when the window is closed and all its stretches are done.  At the
+ * end of the recording the window is called off, and what is left of it is not looked at. */
+static void work_off(struct hm_follower *of, uint64_t deadline) {
   uint32_t of_window = 0;
   for (;;) {
     uint32_t news = atomic_load(&channel->news);
+    int over = is_over(deadline);
+    if (over && atomic_load(&channel->finish) == 0) atomic_store(&channel->finish, 1);
     if (taken != atomic_load(&channel->begun)) {
       struct hm_snapshot *slot = &channel->snapshot[taken % HM_SNAPSHOTS];
-      emulate(slot, of_window++);
+      if (over)
+        wait_for_end(slot);
+      else
+        emulate(slot, of, of_window++);
       note_pauses(slot, of);
       atomic_store(&slot->state, HM_SNAPSHOT_FREE);
       taken++;
@@ -270,17 +362,23 @@ static void work_off(struct follower *of) {
   }
 }
 
-static void follow_one(struct follower *of) {
+static void follow_one(struct hm_follower *of, uint64_t deadline) {
   uint64_t began = hm_now();
   of->paused = 0;
   channel->process = of->process;
   channel->stretches = of->next_stretches;
+  channel->at_once = of->computes > 0;
+  if (of->computes > 0) of->computes--;
   if (of->next_stretches < options->stretches)
     of->next_stretches =
         of->next_stretches * 2 < options->stretches ? of->next_stretches * 2 : options->stretches;
+  hm_run_on(of->model);
+  memset(&window, 0, sizeof window);
+  window.before = *hm_sim.counts;
   atomic_store(&channel->window, HM_WINDOW_ORDERED);
   hm_wake_waiter(&channel->window);
-  work_off(of);
+  work_off(of, deadline);
+  close_window(of);
   statistics.windows++;
   statistics.followed_ns += hm_now() - began;
   switch (channel->end_kind) {
@@ -298,22 +396,6 @@ static void follow_one(struct follower *of) {
   of->rests_until = hm_now() + (uint64_t)((double)of->paused * (100.0 / options->share - 1));
 }
 
-static struct follower *next_follower(uint64_t *wakes) {
-  static uint32_t turn;
-  uint64_t now = hm_now();
-  *wakes = UINT64_MAX;
-  for (uint32_t i = 0; i < followers; i++) {
-    struct follower *candidate = &follower[(turn + i) % followers];
-    if (candidate->gone) continue;
-    if (candidate->rests_until <= now) {
-      turn = (turn + i + 1) % followers;
-      return candidate;
-    }
-    if (candidate->rests_until < *wakes) *wakes = candidate->rests_until;
-  }
-  return NULL;
-}
-
 static void rest(uint64_t until, uint64_t deadline) {
   uint64_t now = hm_now(), most = now + 20000000; /* the recorder may want to end */
   if (deadline != 0 && deadline < most) most = deadline;
@@ -324,7 +406,11 @@ static void rest(uint64_t until, uint64_t deadline) {
 }
 
 static void collect(void) {
-  statistics.counted = *hm_sim.counts;
+  for (uint32_t core = 0; core < hm_sim.config.cores; core++) {
+    const struct hm_core_counts *counts = &hm_sim.header->counts[core];
+    for (int event = 0; event < HM_EVENTS; event++)
+      statistics.counted.events[event] += counts->events[event];
+  }
   statistics.fetched = hm_pages_fetched();
   statistics.hot_pages = hm_pages_hot();
   statistics.translations = hm_engine_translations();
@@ -332,52 +418,65 @@ static void collect(void) {
   statistics.real_time = (int)channel->real_time;
 }
 
-/* The names and mappings of all, before their first samples. */
+static uint32_t announced;
+
+/* The names and mappings of new processes, before their first samples. */
 static void announce(void) {
-  for (uint32_t i = 0; i < followers; i++) {
-    const char *problem = hm_read_mappings(follower[i].process);
+  for (uint32_t i = 0; i < hm_family_size(); i++) {
+    struct hm_follower *of = hm_family_member(i);
+    if (of->gone || of->layout != 0) continue;
+    const char *problem = hm_read_mappings(of->process);
     if (problem == NULL) {
-      hm_announce_process(follower[i].process);
+      hm_announce_process(of->process);
+      of->layout = hm_code_layout();
+      announced++;
       continue;
     }
-    fprintf(stderr, "hardmeter-ghost: process %d cannot be followed: %s\n", follower[i].process,
-            problem);
-    follower[i].gone = 1;
+    of->gone = 1;
+    if (hm_host_process_exists((uint32_t)of->process))
+      fprintf(stderr, "hardmeter-ghost: process %d cannot be followed: %s\n", of->process, problem);
   }
 }
 
-int hm_follow(const struct hm_options *with, struct hm_channel *shared) {
-  options = with;
-  channel = shared;
-  for (uint32_t i = 0; i < options->process_count && followers < MOST_FOLLOWED; i++)
-    follower[followers++] =
-        (struct follower){.process = options->processes[i], .next_stretches = 1};
+static void begin(void) {
   struct sigaction action = {.sa_handler = end_asked};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   hm_memory_begin();
   hm_engine_begin();
+  hm_family_begin(options->processes, options->process_count, options->descendants,
+                  hm_sim.config.cores);
   announce();
   while (options->segment != NULL && atomic_load(&hm_sim.header->measuring) == 0 && !asked_to_end &&
          hm_host_process_exists(atomic_load(&hm_sim.header->recorder_pid)))
     rest(UINT64_MAX, 0);
-  uint64_t deadline = options->seconds > 0 ? hm_now() + (uint64_t)(options->seconds * 1e9) : 0;
-  uint64_t half = options->seconds > 0 ? hm_now() + (uint64_t)(options->seconds * 5e8) : 0;
-  while (!is_over(deadline)) {
+}
+
+int hm_follow(const struct hm_options *with, struct hm_channel *shared) {
+  options = with;
+  channel = shared;
+  begin();
+  uint64_t started = hm_now(), all = (uint64_t)(options->seconds * 1e9);
+  uint64_t deadline = all > 0 ? started + all : 0;
+  while (!is_over(deadline) && !watchdog_is_gone()) {
     uint64_t wakes;
-    struct follower *next = next_follower(&wakes);
-    if (half != 0 && hm_now() >= half) run_in.over = 1;
-    if (next == NULL && wakes == UINT64_MAX) break; /* none is left */
+    /* A short measurement counts in its second half, whatever the run-in says. */
+    if ((all > 0 && hm_now() - started >= all / 2) ||
+        (options->enough > 0 && statistics.verdicts[HM_SAME] >= options->enough / 2))
+      for (uint32_t kind = 0; kind < HM_MAX_CORES; kind++) run_in[kind].over = 1;
+    if (hm_family_look() > 0) announce();
+    struct hm_follower *next = hm_family_next(&wakes);
+    if (next == NULL && hm_family_is_gone()) break;
     if (next != NULL)
-      follow_one(next);
+      follow_one(next, deadline);
     else
       rest(wakes, deadline);
-    if (watchdog_is_gone()) break;
   }
   atomic_store(&channel->finish, 1);
   collect();
-  hm_print_statistics(&statistics, stderr);
+  if (!options->quiet) hm_print_statistics(&statistics, stderr);
   if (options->report != NULL && !hm_store_statistics(&statistics, options->report))
     fprintf(stderr, "hardmeter-ghost: cannot write %s: %s\n", options->report, strerror(errno));
-  return statistics.windows == statistics.refused_windows ? 1 : 0;
+  int none_followed = statistics.windows == statistics.refused_windows;
+  return none_followed && (announced == 0 || statistics.windows > 0) ? 1 : 0;
 }

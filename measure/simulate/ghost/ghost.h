@@ -103,10 +103,14 @@ uint64_t hm_native_count(void);
 /* The process whose stretch is being run, and when that began. */
 void hm_host_stretch(int process, uint64_t began);
 int hm_host_process(void);
-/* Records are kept back until the verdict on their stretch, then written or forgotten. */
+/* The stretch begins at this simulated time. */
+void hm_host_clock_begins(uint64_t cycles);
+/* Records are kept back until the verdict on their stretch, then kept further or forgotten. */
 void hm_pending_begin(void);
-void hm_pending_commit(void);
+void hm_pending_keep(void);
 void hm_pending_drop(void);
+/* Writes those of a window; each sample stands for so many times more events. */
+void hm_pending_commit(double weight);
 /* Names and mappings of a process, as records. */
 void hm_announce_process(int process);
 
@@ -117,11 +121,13 @@ struct hm_options {
   const char *report;  /* NULL: none */
   int processes[256];
   uint32_t process_count;
+  int descendants; /* children are followed, too */
   double seconds;
+  uint64_t enough;       /* stretches that were the same; 0: no limit */
   uint32_t stretches;    /* of a window */
   double share;          /* of a process's time that stops may take, percent */
   uint64_t instructions; /* limit of a stretch */
-  int verbose;
+  int verbose, quiet;
 };
 
 int hm_follow(const struct hm_options *options, struct hm_channel *channel);

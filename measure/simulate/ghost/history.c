@@ -12,6 +12,9 @@
  * the last one left a free one.  `gap` is the longest lately, halved at each return.  A page that is
  * only read is as good when it is fetched late: it is not kept for longer than KEPT_READ.
  *
+ * A scan meets thousands of pages once.  Where so many are hot, those that were read once only are
+ * left out: they would crowd out stack and heap.
+ *
  * Invariant: an entry's page is in `entry` once; entries are only dropped all at a time, when the
  * table is sifted.
  */
@@ -23,6 +26,7 @@
 #define ENTRIES (1u << 16)
 #define MOST_ENTRIES (ENTRIES / 2)
 #define KEPT_ONCE 40u /* longer than a transaction: what comes back in the next is known then */
+#define CROWDED 640u  /* pages: more than transactions come back to; a scan meets thousands once */
 #define KEPT 64u
 #define KEPT_READ 128u
 #define REMEMBERED 2048u
@@ -103,6 +107,12 @@ void hm_history_hot(struct hm_hot_list *into, uint32_t stretch) {
   for (uint32_t i = 0; i < ENTRIES; i++)
     if (entry[i].page != 0 && stretch - entry[i].touched <= kept_for(&entry[i]))
       found[count++] = &entry[i];
+  if (count > CROWDED) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+      if (found[i]->gap != 0 || !found[i]->shared || found[i]->stored) found[kept++] = found[i];
+    count = kept;
+  }
   if (count > HM_MOST_HOT) {
     qsort(found, count, sizeof found[0], by_promise);
     count = HM_MOST_HOT;

@@ -23,7 +23,7 @@
 #include "state.h"
 
 static int followed;
-static uint64_t wall;
+static uint64_t wall, cycles_began;
 
 /* --- Time and waiting -------------------------------------------------------------------- */
 
@@ -52,10 +52,13 @@ int hm_host_process_exists(uint32_t pid) { return !(kill((pid_t)pid, 0) != 0 && 
 
 /* --- The followed process ------------------------------------------------------------------ */
 
+void hm_set_thread(unsigned thread); /* tool/records.c, whose header needs Valgrind's types */
+
 void hm_host_stretch(int process, uint64_t began) {
   followed = process;
   wall = began;
   hm_sim.pid = (uint32_t)process;
+  hm_set_thread(1);
 }
 
 int hm_host_process(void) { return followed; }
@@ -63,6 +66,23 @@ int hm_host_process(void) { return followed; }
 /* When the server was there, not when its ghost is. */
 uint64_t hm_wall_nanoseconds(void);
 uint64_t hm_wall_nanoseconds(void) { return wall != 0 ? wall : hm_now(); }
+
+/* Records carry the server's time, too: simulated time goes on from the moment at which the stretch
+ * began. */
+uint64_t hm_record_nanoseconds(uint64_t cycles);
+uint64_t hm_record_nanoseconds(uint64_t cycles) {
+  uint64_t since = cycles > cycles_began ? cycles - cycles_began : 0;
+  if (wall == 0) return hm_now();
+  return wall + since * 1000 / hm_sim.config.clock_mhz;
+}
+
+/* The first use of a line among the stretches that were followed is hardly its first use. */
+uint8_t hm_cause_to_record(uint8_t cause);
+uint8_t hm_cause_to_record(uint8_t cause) {
+  return cause == HM_CAUSE_COLD ? HM_CAUSE_UNKNOWN : cause;
+}
+
+void hm_host_clock_begins(uint64_t cycles) { cycles_began = cycles; }
 
 int hm_state_readable(uint64_t address, uint64_t length) {
   return !hm_is_own(address) && hm_need_range(address, length);
@@ -105,10 +125,13 @@ void *hm_host_allocate(size_t size) {
 /* --- Records ---------------------------------------------------------------------------------- */
 
 static uint8_t *kept;
-static size_t kept_bytes, kept_room;
+static size_t kept_bytes, kept_room, stretch_bytes;
 static int keeping;
 
-/* Records wait for the verdict on their stretch. */
+enum { RECORD_SAMPLE = 9, PERIOD_WORD = 7 }; /* of tool/records.c */
+
+/* Records wait for the verdict on their stretch, then for the end of their window: only then is it
+ * known how much each stands for. */
 void hm_deliver_record(const uint64_t *words, uint64_t bytes) {
   if (!keeping) {
     hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), words, bytes);
@@ -127,21 +150,23 @@ void hm_deliver_record(const uint64_t *words, uint64_t bytes) {
 
 void hm_pending_begin(void) {
   keeping = 1;
-  kept_bytes = 0;
+  stretch_bytes = kept_bytes;
 }
 
 void hm_pending_drop(void) {
   keeping = 0;
-  kept_bytes = 0;
+  kept_bytes = stretch_bytes;
 }
 
-void hm_pending_commit(void) {
-  keeping = 0;
+void hm_pending_keep(void) { keeping = 0; }
+
+void hm_pending_commit(double weight) {
   for (size_t at = 0; at < kept_bytes;) {
-    uint64_t head;
-    memcpy(&head, kept + at, sizeof head);
-    uint64_t bytes = head >> 48;
-    hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), (const uint64_t *)(kept + at), bytes);
+    uint64_t *words = (uint64_t *)(kept + at);
+    uint64_t bytes = words[0] >> 48;
+    if ((uint32_t)words[0] == RECORD_SAMPLE)
+      words[PERIOD_WORD] = (uint64_t)((double)words[PERIOD_WORD] * weight + 0.5);
+    hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), words, bytes);
     at += bytes;
   }
   kept_bytes = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * hardmeter-ghost: follows running processes and simulates the memory hierarchy under what they do,
- * from copies.  It counts, and prints figures; with a segment it would write samples, which the
- * command does not ask for yet (docs/design/ghost.md).
+ * from copies.  Alone it counts and prints figures; with the segment of `hardmeter record --ghosts` it
+ * writes samples into it (docs/design/ghost.md).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,13 +19,16 @@
 static const char usage[] =
     "usage: hardmeter-ghost -p PID[,PID...] [options]\n"
     "  -p, --processes PID,...  the processes to follow\n"
+    "      --descendants        and their children, later ones too\n"
     "  -s, --seconds N          for that long (default: until a signal, or the recorder ends)\n"
     "      --segment PATH       the segment made by `hardmeter record` (default: only count)\n"
+    "      --enough N           end when so many stretches were the same\n"
     "      --stretches N        from one system call to the next so often, per window (default "
     "20)\n"
     "      --share PERCENT      of a process's time that stops may take (default 1)\n"
     "      --instructions N     most of a stretch (default 2000000)\n"
     "      --report FILE        write what came of it as JSON\n"
+    "  -q, --quiet              print no figures\n"
     "  -v, --verbose            say what each stretch was thrown away for\n";
 
 static _Noreturn void wrong(const char *what, const char *value) {
@@ -56,7 +59,7 @@ static void processes(struct hm_options *options, const char *text) {
 }
 
 static void parse(int count, char **arguments, struct hm_options *options) {
-  enum { SEGMENT = 256, STRETCHES, SHARE, INSTRUCTIONS, REPORT };
+  enum { SEGMENT = 256, STRETCHES, SHARE, INSTRUCTIONS, REPORT, DESCENDANTS, ENOUGH };
   static const struct option known[] = {{"processes", required_argument, NULL, 'p'},
                                         {"seconds", required_argument, NULL, 's'},
                                         {"segment", required_argument, NULL, SEGMENT},
@@ -64,10 +67,13 @@ static void parse(int count, char **arguments, struct hm_options *options) {
                                         {"share", required_argument, NULL, SHARE},
                                         {"instructions", required_argument, NULL, INSTRUCTIONS},
                                         {"report", required_argument, NULL, REPORT},
+                                        {"descendants", no_argument, NULL, DESCENDANTS},
+                                        {"enough", required_argument, NULL, ENOUGH},
+                                        {"quiet", no_argument, NULL, 'q'},
                                         {"verbose", no_argument, NULL, 'v'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
-  for (int option; (option = getopt_long(count, arguments, "p:s:vh", known, NULL)) != -1;) {
+  for (int option; (option = getopt_long(count, arguments, "p:s:qvh", known, NULL)) != -1;) {
     switch (option) {
       case 'p': processes(options, optarg); break;
       case 's': options->seconds = number("seconds", optarg, 0.001, 1e7); break;
@@ -80,6 +86,9 @@ static void parse(int count, char **arguments, struct hm_options *options) {
         options->instructions = (uint64_t)number("instructions", optarg, 1000, 1e8);
         break;
       case REPORT: options->report = optarg; break;
+      case ENOUGH: options->enough = (uint64_t)number("enough", optarg, 1, 1e12); break;
+      case DESCENDANTS: options->descendants = 1; break;
+      case 'q': options->quiet = 1; break;
       case 'v': options->verbose = 1; break;
       case 'h': fputs(usage, stdout); exit(0);
       default: fputs(usage, stderr); exit(2);

@@ -14,7 +14,7 @@
 #include "ghost.h"
 #include "segment.h"
 
-#define OWN_SIZE (2ull << 30) /* sparse */
+#define OWN_SIZE (8ull << 30) /* sparse */
 #define OWN_RING (1u << 16)
 
 struct hm_header *hm_open_segment(const char *path, const char **problem) {
@@ -55,7 +55,7 @@ struct hm_header *hm_own_segment(const char **problem) {
   header->segment_size = OWN_SIZE;
   header->ring_size = OWN_RING;
   header->config = (struct hm_config){
-      .cores = 1,
+      .cores = 4,
       .clock_mhz = 2000,
       .milli_cpi = 500,
       .memory_latency = 300,

@@ -78,7 +78,9 @@ void hm_print_statistics(struct hm_statistics *statistics, FILE *out) {
   fprintf(out, "pages         %lu fetched late\n", statistics->fetched);
   fprintf(out, "run-in        %lu stretches, %.1f M instructions, not counted\n",
           statistics->run_in_stretches, (double)statistics->run_in_instructions / 1e6);
-  fprintf(out, "counted       %.1f M instructions\n", instructions / 1e6);
+  fprintf(out, "counted       %.1f M instructions: %.3f %% of %.2f s that the processes computed\n",
+          instructions / 1e6, 100 * per(statistics->kept_ns, statistics->stood_for_ns),
+          statistics->stood_for_ns / 1e9);
   fprintf(out, "  loads, stores    %.3f, %.3f per instruction\n",
           per((double)events[HM_LOADS], instructions),
           per((double)events[HM_STORES], instructions));
@@ -105,7 +107,11 @@ int hm_store_statistics(struct hm_statistics *statistics, const char *path) {
           statistics->pauses, hm_pause_quantile(statistics, 0.5),
           hm_pause_quantile(statistics, 0.99), hm_pause_quantile(statistics, 1),
           statistics->paused_ns);
-  fprintf(out, ",\"real_time\":%s,\"hot_pages\":%lu,\"fetched_pages\":%lu",
+  fprintf(out, ",\"kept_ns\":%.0f,\"stood_for_ns\":%.0f,\"scaled\":[", statistics->kept_ns,
+          statistics->stood_for_ns);
+  for (int event = 0; event < HM_EVENTS; event++)
+    fprintf(out, "%s%.0f", event == 0 ? "" : ",", statistics->scaled[event]);
+  fprintf(out, "],\"real_time\":%s,\"hot_pages\":%lu,\"fetched_pages\":%lu",
           statistics->real_time ? "true" : "false", statistics->hot_pages, statistics->fetched);
   fprintf(out, ",\"instructions\":%lu,\"checked_instructions\":%lu,\"unchecked_instructions\":%lu",
           statistics->instructions, statistics->checked_instructions,

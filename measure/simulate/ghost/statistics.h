@@ -40,6 +40,8 @@ struct hm_statistics {
   uint32_t pause[HM_MOST_PAUSES]; /* of a copy; nanoseconds */
   uint64_t paused_ns, followed_ns;
   int real_time;
+  double kept_ns, stood_for_ns;  /* CPU time of the stretches kept, and what they stand for */
+  double scaled[HM_EVENTS];      /* events of all that time */
   struct hm_core_counts counted; /* what the simulator counted of the stretches kept */
 };
 

@@ -34,11 +34,13 @@
 #include <fcntl.h>
 
 #include "channel.h"
+#include "family.h"
 
 #define COPY_LIMIT 1500000ull  /* nanoseconds */
 #define IDLE_LIMIT 60000000ull /* without a stop */
 #define WINDOW_LIMIT 2000000000ull
-#define PATIENCE 15000 /* microseconds: waiting is looked up from that often */
+#define LONG_STRETCH 1500000ull /* of CPU time */
+#define PATIENCE 15000          /* microseconds: waiting is looked up from that often */
 #define MOST_VECTORS 512
 #define WATCHDOG_LIMIT 60000000ull /* it looks every few milliseconds */
 
@@ -171,6 +173,8 @@ static int take_snapshot(struct hm_snapshot *slot, int at_call, int first) {
   slot->first = (uint32_t)first;
   slot->began = since;
   slot->pause_end = 0;
+  slot->ran_after = 0;
+  slot->ran_before = hm_cpu_time(process);
   return 1;
 }
 
@@ -204,12 +208,13 @@ static char state_of(void) {
 
 /* A process that waits in the kernel would have its wait interrupted (some calls then return EINTR):
  * it is stopped while it runs, if it runs at all. */
-static int is_running_soon(void) {
+static enum hm_window_end is_running_soon(void) {
   uint64_t limit = hm_now() + IDLE_LIMIT;
   for (;;) {
     char state = state_of();
-    if (state == 'R') return 1;
-    if (state == 0 || hm_now() > limit) return 0;
+    if (state == 'R') return HM_WINDOW_COMPLETE;
+    if (state == 0 || state == 'Z' || state == 'X') return HM_WINDOW_GONE;
+    if (hm_now() > limit || atomic_load(&channel->finish) != 0) return HM_WINDOW_IDLE;
     struct timespec moment = {0, 50000};
     nanosleep(&moment, NULL);
   }
@@ -237,7 +242,9 @@ static struct hm_snapshot *begin_stretch(int at_call, int first) {
   slot->pause_copy = hm_now() - since;
   atomic_fetch_add(&channel->begun, 1);
   publish(slot, HM_SNAPSHOT_BEGUN);
-  return goes_on ? slot : NULL;
+  /* It was killed while it stood: no stop will end this stretch. */
+  if (!goes_on) end_stretch(&slot, HM_END_OF_PROCESS);
+  return slot;
 }
 
 /* Follows until the window is over; leaves the process detached. */
@@ -279,6 +286,9 @@ static enum hm_window_end follow(uint32_t stretches) {
       case STOP_ENTRY:
         if (slot != NULL) {
           ptrace(PTRACE_GETREGS, process, 0, &slot->end);
+          slot->ran_after = hm_cpu_time(process);
+          /* What follows a long one would always be met from its beginning. */
+          if (slot->ran_after - slot->ran_before > LONG_STRETCH) over = 1;
           uint64_t since = atomic_load(&channel->stopped_since);
           if (over)
             detach();
@@ -293,7 +303,8 @@ static enum hm_window_end follow(uint32_t stretches) {
         break;
       case STOP_EXIT:
       case STOP_INTERRUPT:
-        if (stop == STOP_INTERRUPT && (!interrupted || slot != NULL || !in_user_code())) {
+        if (stop == STOP_INTERRUPT &&
+            (slot != NULL || taken > 0 || !(interrupted || channel->at_once) || !in_user_code())) {
           run_on();
           break;
         }
@@ -335,10 +346,10 @@ static void open_window(void) {
   channel->error_number = 0;
   atomic_store(&channel->window, HM_WINDOW_OPEN);
   prefault(channel->stretches);
-  if (hm_now() - atomic_load(&channel->watched) > WATCHDOG_LIMIT || !is_running_soon()) {
-    channel->end_kind = HM_WINDOW_IDLE;
-    return;
-  }
+  channel->end_kind = hm_now() - atomic_load(&channel->watched) > WATCHDOG_LIMIT
+                          ? HM_WINDOW_IDLE
+                          : is_running_soon();
+  if (channel->end_kind != HM_WINDOW_COMPLETE) return;
   atomic_store(&channel->traced, process);
   if (ptrace(PTRACE_SEIZE, process, 0, PTRACE_O_TRACESYSGOOD) != 0) {
     channel->error_number = errno;

@@ -121,6 +121,12 @@ uint64_t hm_wall_nanoseconds(void) {
   return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
+uint64_t hm_record_nanoseconds(uint64_t cycles) {
+  return (uint64_t)((unsigned __int128)cycles * 1000u / hm_sim.config.clock_mhz);
+}
+
+uint8_t hm_cause_to_record(uint8_t cause) { return cause; }
+
 void hm_collapse(Addr start, SizeT length) {
   enum { COLLAPSE = 25 }; /* MADV_COLLAPSE of newer headers */
   SYSCALL(__NR_madvise, start, length, COLLAPSE, 0);

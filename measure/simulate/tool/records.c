@@ -78,14 +78,10 @@ static void put_text(const HChar *text) {
   record.length += (uint32_t)words;
 }
 
-static uint64_t nanoseconds(uint64_t cycles) {
-  return (uint64_t)((unsigned __int128)cycles * 1000u / hm_sim.config.clock_mhz);
-}
-
 /* The trailer of every record but samples (sample_id_all). */
 static void put_sample_id(void) {
   put_pair(hm_sim.pid, current_tid);
-  put(nanoseconds(hm_cycles()));
+  put(hm_record_nanoseconds(hm_cycles()));
   put_pair(hm_sim.cpu, 0);
   put(0); /* no id: readers attribute it to the first event of the file */
 }
@@ -122,7 +118,7 @@ void hm_record_fork(uint32_t parent_pid, uint32_t parent_tid, uint32_t pid, uint
   begin(RECORD_FORK, 0);
   put_pair(pid, parent_pid);
   put_pair(tid, parent_tid);
-  put(nanoseconds(hm_cycles()));
+  put(hm_record_nanoseconds(hm_cycles()));
   put_sample_id();
   submit();
 }
@@ -131,7 +127,7 @@ void hm_record_exit(void) {
   begin(RECORD_EXIT, 0);
   put_pair(hm_sim.pid, hm_sim.pid);
   put_pair(hm_sim.pid, hm_sim.pid);
-  put(nanoseconds(hm_cycles()));
+  put(hm_record_nanoseconds(hm_cycles()));
   put_sample_id();
   submit();
 }
@@ -329,7 +325,8 @@ static void put_detail(const struct hm_access *access, enum hm_event event,
   uint32_t begin = record.length;
   uint64_t wall = hm_wall_nanoseconds();
   put_pair(0, DETAIL_MAGIC);
-  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)hm_cause_of(access, event) << 8 |
+  put_pair(HM_SITE_SIZE(access->site) |
+               (uint32_t)hm_cause_to_record(hm_cause_of(access, event)) << 8 |
                (uint32_t)access->level << 16,
            access->set[hm_level_of(event)]);
   put(wall);
@@ -361,7 +358,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put(sample->event + 1u); /* IDENTIFIER */
   put(ip);
   put_pair(hm_sim.pid, current_tid);
-  put(nanoseconds(sample->cycles));
+  put(hm_record_nanoseconds(sample->cycles));
   put(access->address);
   put_pair(sample->cpu, 0);
   put(events_of_sample(sample));

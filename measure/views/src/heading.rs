@@ -4,7 +4,7 @@ use crate::layout::{printable, wrap, Style, Tone};
 use crate::number::{counted, duration, grouped, percent, percent_interval, rounded};
 use crate::workload::amount;
 use hardmeter_answers::{count_interval, AddressCheck, EventHeading, EventTotals, Heading, Share};
-use hardmeter_samples::model::{EventSource, ProcessTime, StallNotes};
+use hardmeter_samples::model::{EventSource, GhostNotes, ProcessTime, StallNotes};
 use std::fmt::Write;
 
 /// An event as text.
@@ -28,6 +28,17 @@ impl EventText for EventHeading {
                 duration(events.0),
                 percent(share),
                 percent_interval(share)
+            );
+            return text;
+        }
+        if let Some(share) = self.followed_share {
+            let all = self.counted.unwrap_or(events.0);
+            let _ = write!(
+                text,
+                ", one of every {} events of the {} that was followed: about {} events",
+                grouped(self.period.unwrap_or(1)),
+                share_text(share),
+                rounded(all)
             );
             return text;
         }
@@ -85,7 +96,12 @@ pub(crate) trait HeadingText {
 impl HeadingText for Heading {
     fn render(&self, style: Style, more: &[(&str, String)]) -> String {
         let mut text = style.paint(Tone::Title, &printable(&self.file));
-        let _ = writeln!(text, ": {}", source_text(self.source));
+        let source = match (&self.ghosts, &self.stall) {
+            (Some(_), None) => wrap(GHOSTS, style, 2),
+            (Some(_), Some(_)) => wrap(&format!("{GHOSTS}; {}", source_text(self.source)), style, 2),
+            (None, _) => source_text(self.source).to_string(),
+        };
+        let _ = writeln!(text, ": {source}");
         let mut line = |title: &str, value: &str| {
             let title = style.paint(Tone::Faint, &format!("{title:<10}"));
             let _ = writeln!(text, "  {title} {}", wrap(value, style, 13));
@@ -103,6 +119,9 @@ impl HeadingText for Heading {
         line("samples", &samples_text(self));
         if let Some(stall) = &self.stall {
             line("loads", &stall_text(stall));
+        }
+        if let Some(ghosts) = &self.ghosts {
+            line("ghosts", &ghosts_text(ghosts));
         }
         if let Some(times) = times_text(&self.times) {
             line("time", &times);
@@ -229,6 +248,55 @@ fn stall_text(stall: &StallNotes) -> String {
     )
 }
 
+/// `0.52 %`.
+fn share_text(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+/// `99.62 % of n = 4,482 stretches ended as the server did (2 at another call, 15 died: thrown away), ...`
+pub(crate) fn ghosts_text(ghosts: &GhostNotes) -> String {
+    let stretches = ghosts.stretches;
+    let (checked, total) = (stretches.checked(), stretches.total());
+    if total == 0 {
+        return "no stretch was followed: the processes did not run, or could not be followed".to_string();
+    }
+    let mut text = format!(
+        "{} of n = {} stretches ended as the server's did",
+        percent(Share { count: stretches.same, total: checked }),
+        grouped(checked)
+    );
+    let thrown = [
+        (stretches.other_call, "at another call"),
+        (stretches.other_registers, "with other registers"),
+        (stretches.died, "died"),
+    ];
+    let thrown: Vec<String> = thrown
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, how)| format!("{} {how}", grouped(*count)))
+        .collect();
+    if !thrown.is_empty() {
+        let _ = write!(text, " ({}: thrown away)", thrown.join(", "));
+    }
+    let lost = stretches.unsupported + stretches.signal + stretches.unfinished;
+    let _ = write!(
+        text,
+        "; {} unchecked, {} lost; followed {} of {} of the processes' own CPU time, counts are scaled to all of it; pauses \
+         p50 {:.2} ms, p99 {:.2}, max {:.2}",
+        grouped(stretches.unchecked),
+        grouped(lost),
+        share_text(ghosts.followed_share()),
+        duration(ghosts.stood_for_ns),
+        ghosts.pauses.p50_ns as f64 / 1e6,
+        ghosts.pauses.p99_ns as f64 / 1e6,
+        ghosts.pauses.max_ns as f64 / 1e6
+    );
+    if ghosts.watchdog > 0 {
+        let _ = write!(text, "; the watchdog had to free a process {} times", grouped(ghosts.watchdog));
+    }
+    text
+}
+
 /// `2 busy processes: running 43.10 % of the time watched, in the run queue 5.20 %, waiting 51.70 % (for a disk 0.00 %)`.
 fn times_text(times: &[ProcessTime]) -> Option<String> {
     let busy = || times.iter().filter(|time| time.is_busy());
@@ -260,6 +328,8 @@ fn source_name(source: EventSource) -> &'static str {
     }
 }
 
+const GHOSTS: &str = "misses of ghosts: stretches of running processes, simulated from copies";
+
 fn source_text(source: EventSource) -> &'static str {
     match source {
         EventSource::Hardware => "sampled by the hardware's performance monitoring unit",
@@ -287,6 +357,7 @@ mod tests {
             precise_ip: 2,
             counted: None,
             cpu_time: None,
+            followed_share: None,
             totals: EventTotals { samples, events, ..EventTotals::default() },
         }
     }

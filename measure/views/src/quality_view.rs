@@ -1,7 +1,7 @@
 //! `hardmeter report --quality`: consistency of the samples of a capture.
 
 use crate::drawn::view_of;
-use crate::heading::HeadingText;
+use crate::heading::{ghosts_text, HeadingText};
 use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
 use crate::screen::{Block, Screen, Wanted};
@@ -70,6 +70,9 @@ impl QualityReport {
             "computed again from registers and instruction",
             lines(addresses),
         ));
+        if let Some(ghosts) = &self.heading.ghosts {
+            screen.block(Block::lines("ghosts", "", item(&ghosts_text(ghosts))));
+        }
         let remarks = self.remarks.iter().flat_map(|remark| item(&remark.to_string()));
         let limits = remarks.chain(self.heading.limits.iter().flat_map(|limit| item(limit)));
         screen.block(Block::lines("limits", "", limits.collect()));

@@ -2,6 +2,7 @@
 
 mod data_source;
 mod event;
+mod ghosts;
 mod process_time;
 mod record;
 mod registers;
@@ -14,6 +15,7 @@ mod units;
 
 pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
 pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
+pub use ghosts::{GhostNotes, GhostPauses, GhostStretches};
 pub use process_time::ProcessTime;
 pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle};
 pub use registers::{Register, Registers};

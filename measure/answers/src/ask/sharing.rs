@@ -145,6 +145,7 @@ impl Inquiry for SharingInquiry {
         let studied: Vec<LineReport> =
             self.study.lines().iter().map(|detail| named.line(&self.study, detail)).collect();
         let remarks = walk.remarks(None);
+        let ghosts = scope.capture.sidecar().is_some_and(|notes| notes.ghosts.is_some());
         Ok(SharingAnswer {
             heading: scope.capture.heading(walk),
             filter: scope.filter.text(),
@@ -154,7 +155,7 @@ impl Inquiry for SharingInquiry {
             one_in: self.roles.one_in(),
             shown: self.lines.map_or(studied.len(), |lines| lines.min(studied.len())),
             studied,
-            missing: missing(&self.census, scope.capture.source()),
+            missing: missing(&self.census, scope.capture.source(), ghosts),
             remarks,
             unread: walk.unread(),
         })
@@ -194,7 +195,7 @@ fn other_side(pass: &mut Pass<SymbolNames>, sample: &Sample<'_>) -> Option<Other
 }
 
 /// The data that a complete answer lacks, with the remedy.
-fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
+fn missing(census: &LineCensus, source: EventSource, ghosts: bool) -> Vec<String> {
     const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \
         coherence-miss,invalidation\", or on hardware with \"perf c2c record\"";
     let (total, roles) = (census.total(), census.roles());
@@ -215,7 +216,11 @@ fn missing(census: &LineCensus, source: EventSource) -> Vec<String> {
         }
         return missing;
     }
-    if census.with_address() == 0 {
+    if ghosts {
+        missing.push(format!(
+            "ghosts are followed one at a time: lines that processes take from each other are not seen; {RECORD}"
+        ));
+    } else if census.with_address() == 0 {
         missing.push(format!("no sample has a data address, so no line can be identified: {RECORD}"));
     } else if source == EventSource::Simulated {
         missing.push(if roles.misses_recorded() {

@@ -4,6 +4,7 @@ use super::{Check, Diagnosis, SourceVerdict, State};
 use crate::events::catalogue::software_pmu;
 use crate::events::memory;
 use crate::events::processor::Processor;
+use crate::ghosts;
 use crate::live::calibrate;
 use crate::pmu::attributes::{Concession, Modes, Rate};
 use crate::pmu::encoding::{Encoding, Resolver};
@@ -32,6 +33,7 @@ pub fn examine() -> Diagnosis {
         tracing(text("/proc/sys/kernel/yama/ptrace_scope").as_deref(), has_capability(CAP_SYS_PTRACE)),
         libpfm(),
         software_pmu_check(),
+        ghosts_check(),
         perf(),
         debug_symbols(&servers),
         statements(&servers),
@@ -201,6 +203,15 @@ fn software_pmu_check() -> Check {
             let (evidence, remedy) = split_remedy(&error.to_string());
             flawed(NAME, State::Missing, evidence, remedy)
         }
+    }
+}
+
+/// Whether running processes can be followed: a test program is.
+fn ghosts_check() -> Check {
+    const NAME: &str = "ghosts (record --ghosts)";
+    match ghosts::self_test() {
+        Ok(evidence) => fine(NAME, evidence),
+        Err(error) => flawed(NAME, State::Warn, error.to_string(), error.remedy()),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Request, SessionError, StatementChoice};
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
+use crate::ghosts;
 use crate::live::{self, Calibration, LiveError, MakeLoadFinder};
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
 use crate::pmu::encoding::{event_type, Encoding, EncodingError, Resolver};
@@ -38,6 +39,8 @@ pub struct Chosen {
     pub events: Vec<PlannedEvent>,
     /// Events for the software PMU; empty for other sources.
     pub simulated: Vec<(MemoryEvent, Period)>,
+    /// Whether the simulated events come from ghosts of running processes.
+    pub ghosts: bool,
     /// The parameters of a live recording; `None` for other sources.
     pub live: Option<(Calibration, MakeLoadFinder)>,
 }
@@ -104,6 +107,9 @@ fn decide(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
 }
 
 fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionError> {
+    if request.ghosts {
+        return follow(request);
+    }
     let only_commands_and_events = simulable(request);
     match request.source {
         SourceChoice::Hardware => {
@@ -172,7 +178,61 @@ fn decide_source(request: &Request, sampling: bool) -> Result<Chosen, SessionErr
 }
 
 fn chosen(source: EventSource, reason: &str, events: Vec<PlannedEvent>) -> Chosen {
-    Chosen { source, reason: reason.to_string(), events, simulated: Vec::new(), live: None }
+    Chosen { source, reason: reason.to_string(), events, simulated: Vec::new(), ghosts: false, live: None }
+}
+
+/// Ghosts of running processes, beside stall samples where these are possible and not excluded.
+fn follow(request: &Request) -> Result<Chosen, SessionError> {
+    let contradiction = |cause: &str, remedy: &str| {
+        Err(SessionError::Contradiction { cause: cause.to_string(), remedy: remedy.to_string() })
+    };
+    if !matches!(request.source, SourceChoice::Auto | SourceChoice::Live) {
+        return contradiction(
+            "--ghosts follows running processes, which other sources than live do not",
+            "leave --source out",
+        );
+    }
+    if matches!(request.target, Target::Command | Target::System) {
+        return contradiction(
+            "--ghosts follows processes that run already",
+            "name them with -p, or a server with --server; a command is simulated whole by --source simulated",
+        );
+    }
+    let events: Vec<EventRequest> = match request.default_events {
+        true => [STALL_EVENT, "l1d-miss", "l2-miss", "stlb-miss"].map(EventRequest::named).to_vec(),
+        false => request.events.clone(),
+    };
+    let mut simulated = Vec::new();
+    for event in events.iter().filter(|event| event.name != STALL_EVENT) {
+        let Some(known) = MemoryEvent::from_name(&event.name) else {
+            return contradiction(
+                &format!("the software PMU does not know the event {}", event.name),
+                "`hardmeter events` lists what it knows",
+            );
+        };
+        simulated.push(match event.rate.or(request.rate) {
+            Some(Rate::Period(period)) => (known, period),
+            _ => (known, ghosts::default_period(known)),
+        });
+    }
+    if simulated.is_empty() {
+        return contradiction("no event is named that ghosts could count", "add one, such as l2-miss");
+    }
+    let (mut clock, mut reason) = (None, "running processes are followed; time is not sampled".to_string());
+    if let Some(stall) = events.iter().find(|event| event.name == STALL_EVENT) {
+        let rate = request.rate.filter(|rate| matches!(rate, Rate::Frequency(_)));
+        let asked = Request { events: vec![stall.clone()], rate, default_events: false, ..request.clone() };
+        match live(&asked, "", true) {
+            Ok(chosen) => {
+                reason = "running processes are followed, and their time is sampled".to_string();
+                clock = Some(chosen);
+            }
+            Err(error) if !request.default_events => return Err(error),
+            Err(error) => reason = format!("{reason}: {error}"),
+        }
+    }
+    let (events, live) = clock.map_or((Vec::new(), None), |chosen| (chosen.events, chosen.live));
+    Ok(Chosen { source: EventSource::Live, reason, events, simulated, ghosts: true, live })
 }
 
 /// Whether the target already runs.
@@ -249,7 +309,14 @@ fn simulate(request: &Request, reason: String) -> Result<Chosen, SessionError> {
             }
         })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Chosen { source: EventSource::Simulated, reason, events: Vec::new(), simulated: events, live: None })
+    Ok(Chosen {
+        source: EventSource::Simulated,
+        reason,
+        events: Vec::new(),
+        simulated: events,
+        ghosts: false,
+        live: None,
+    })
 }
 
 /// Simulated programs run some ten times slower, and have that many fewer events in the same time.
@@ -359,6 +426,7 @@ mod tests {
             statements: StatementChoice::None,
             default_events: false,
             loads: None,
+            ghosts: false,
         }
     }
 

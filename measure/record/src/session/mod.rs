@@ -25,6 +25,7 @@ pub use stat::{stat, EventStatistic, StatReport};
 pub use tally::Tally;
 
 use crate::events::EventRequest;
+use crate::ghosts::{self, GhostError, GhostSource};
 use crate::live::{LiveError, LiveSource, MakeLoadFinder};
 use crate::pmu::attributes::{Modes, Rate};
 use crate::pmu::encoding::EncodingError;
@@ -85,6 +86,8 @@ pub struct Request {
     pub statements: StatementChoice,
     /// Whether the user named no event, so that the source may choose.
     pub default_events: bool,
+    /// Whether the target's running processes are followed, and their misses simulated.
+    pub ghosts: bool,
     /// Creates the finder of loads for timer samples; without it there is no source `live`.
     pub loads: Option<MakeLoadFinder>,
 }
@@ -119,6 +122,9 @@ pub enum SessionError {
     /// Source `live` cannot be used.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// The target cannot be followed.
+    #[error(transparent)]
+    Ghosts(#[from] GhostError),
     /// The probes that report statements.
     #[error("statements cannot be recorded: {0}")]
     Statements(#[from] UsdtError),
@@ -157,6 +163,7 @@ impl SessionError {
             SessionError::Encoding(error) => error.remedy(),
             SessionError::Open(error) => error.remedy.clone(),
             SessionError::Live(error) => error.remedy(),
+            SessionError::Ghosts(error) => error.remedy().to_string(),
             SessionError::Target(error) => error.remedy().to_string(),
             SessionError::Statements(error) => error.remedy().to_string(),
             SessionError::Loop(LoopError::Workload(error)) => error.remedy().to_string(),
@@ -211,7 +218,7 @@ pub fn record(
     let _caught = restarted.then(Caught::install);
     let user = privileges::invoking_user();
     let mut layouts = None;
-    let (mut source, mut workload, machine): (Box<dyn RecordSource>, Option<Workload>, _) =
+    let (mut source, mut workload, machine): (Box<dyn RecordSource>, Option<Workload>, _) = 'opened: {
         match chosen.source {
             EventSource::Simulated => {
                 let pmu = SoftwarePmu::prepare(simulation(request, &chosen)?)?;
@@ -238,15 +245,27 @@ pub fn record(
                 };
                 layouts = statements.as_ref().and_then(|probes| probes.tracing_data().map(<[u8]>::to_vec));
                 let refused = |error: OpenError| choose::fitting(error.into(), request, true);
-                let source: Box<dyn RecordSource> = match &chosen.live {
-                    Some((calibration, loads)) => Box::new(
+                let live = match &chosen.live {
+                    Some((calibration, loads)) => Some(
                         LiveSource::open(&plan, statements, calibration.clone(), loads()).map_err(refused)?,
                     ),
-                    None => Box::new(KernelSource::open(&plan, statements).map_err(refused)?),
+                    None if chosen.ghosts => None,
+                    None => {
+                        let kernel = KernelSource::open(&plan, statements).map_err(refused)?;
+                        break 'opened (Box::new(kernel), workload, None);
+                    }
                 };
-                (source, workload, None)
+                match (chosen.ghosts, live) {
+                    (false, Some(live)) => (Box::new(live), workload, None),
+                    (_, live) => {
+                        let (pmu, machine) = followed(request, &chosen)?;
+                        let source = GhostSource::open(pmu, live, &named(&request.target)?)?;
+                        (Box::new(source), workload, Some(machine))
+                    }
+                }
             }
-        };
+        }
+    };
     // Before rights are given up, for they may be what a look into the server needs.
     let observed = observed(&request.target, workload.as_ref());
     let attached = attach.is_some();
@@ -259,7 +278,8 @@ pub fn record(
         }
     }
     let mut header = CaptureHeader { tracing_data: layouts, ..host::header(command_line) };
-    if let Some(machine) = &machine {
+    // The header of a live recording describes the processor that it ran on.
+    if let Some(machine) = machine.as_ref().filter(|_| chosen.source == EventSource::Simulated) {
         header = host::simulated(header, machine);
     }
     let recorded = recorder::record(
@@ -293,6 +313,7 @@ pub fn record(
     sidecar.page_walks = source.page_walks();
     sidecar.stall = source.stall();
     sidecar.times = source.times();
+    sidecar.ghosts = source.ghosts();
     // With a delay they would include the time before the events were started.
     if request.delay.is_none() {
         sidecar.workload.extend(observations.workload);
@@ -356,6 +377,32 @@ fn simulated_workload(
         pmu.give_to(user.uid, user.gid)?;
     }
     Ok(Some(Workload::prepare_command(&pmu.command(&request.command)?, user)?))
+}
+
+/// The software PMU for ghosts, and the machine that it simulates: a core for each kind of process, whatever the
+/// machine has.
+fn followed(request: &Request, chosen: &Chosen) -> Result<(SoftwarePmu, Machine), SessionError> {
+    let config = simulation(request, chosen)?;
+    let machine = config.machine.clone();
+    let cores = Machine { cores: ghosts::MODELS, ..machine.clone() };
+    let pmu = SoftwarePmu::for_followers(SimulationConfig { machine: cores, callchain_depth: 0, ..config })?;
+    Ok((pmu, machine))
+}
+
+/// The processes that a target names; they must have one thread each.
+fn named(target: &Target) -> Result<Vec<Pid>, SessionError> {
+    let processes = match target {
+        Target::Processes(processes) => processes.clone(),
+        Target::Server(folder) => vec![target::server_process(folder)?],
+        Target::Command | Target::System => Vec::new(),
+    };
+    for pid in &processes {
+        let threads = target::threads(*pid)?.len();
+        if threads > 1 {
+            return Err(GhostError::Threads { pid: *pid, threads }.into());
+        }
+    }
+    Ok(processes)
 }
 
 /// The configuration of the software PMU for a request.

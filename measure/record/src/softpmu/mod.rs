@@ -24,6 +24,7 @@ use program::{check_program, find_in_path};
 use segment::{Config, CoreConfig, Segment};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -185,6 +186,24 @@ impl SoftwarePmu {
         }
         let valgrind = find_in_path("valgrind").ok_or(SoftPmuError::NoValgrind)?;
         let tool_folder = find_tool()?;
+        SoftwarePmu::make(config, valgrind, tool_folder)
+    }
+
+    /// Makes the segment for a follower of running processes, which needs no Valgrind: [`SoftwarePmu::command`] has
+    /// nothing to run programs with.
+    ///
+    /// # Errors
+    ///
+    /// [`SoftPmuError`] if the segment cannot be made.
+    pub fn for_followers(config: SimulationConfig) -> Result<SoftwarePmu, SoftPmuError> {
+        SoftwarePmu::make(config, PathBuf::new(), PathBuf::new())
+    }
+
+    fn make(
+        config: SimulationConfig,
+        valgrind: PathBuf,
+        tool_folder: PathBuf,
+    ) -> Result<SoftwarePmu, SoftPmuError> {
         let machine = &config.machine;
         let mut raw = Config::new(
             [Some(machine.l1i), Some(machine.l1d), machine.l2, machine.l3],
@@ -260,6 +279,16 @@ impl SoftwarePmu {
     /// [`SoftPmuError`] if the segment's owner cannot be changed.
     pub fn give_to(&self, user: u32, group: u32) -> Result<(), SoftPmuError> {
         self.segment.give_to(user, group)
+    }
+
+    /// The segment's descriptor.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.segment.descriptor()
+    }
+
+    /// Removes the segment's name: who has its descriptor keeps it.
+    pub(crate) fn forget_name(&self) {
+        self.segment.forget_name();
     }
 
     /// Has the state of the profiled programs read at each sample from now on.
@@ -482,8 +511,20 @@ fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) 
 
 /// The folder for `VALGRIND_LIB`: from the environment, beside the installed program, or in the source tree.
 fn find_tool() -> Result<PathBuf, SoftPmuError> {
+    let searched = tool_folders();
+    searched
+        .iter()
+        .find(|folder| folder.join("softpmu-amd64-linux").is_file())
+        .cloned()
+        .ok_or(SoftPmuError::NoTool { searched })
+}
+
+/// Where the tool may be.
+pub(crate) fn tool_folders() -> Vec<PathBuf> {
     let mut searched = Vec::new();
-    if let Some(folder) = std::env::var_os("HARDMETER_SOFTPMU") {
+    // SAFETY: no preconditions.
+    let own_rights = unsafe { libc::getuid() == libc::geteuid() }; // else the environment is another user's
+    if let Some(folder) = std::env::var_os("HARDMETER_SOFTPMU").filter(|_| own_rights) {
         searched.push(PathBuf::from(folder));
     } else if let Ok(own) = std::env::current_exe() {
         for ancestor in own.ancestors().skip(1).take(4) {
@@ -492,8 +533,4 @@ fn find_tool() -> Result<PathBuf, SoftPmuError> {
         }
     }
     searched
-        .iter()
-        .find(|folder| folder.join("softpmu-amd64-linux").is_file())
-        .cloned()
-        .ok_or(SoftPmuError::NoTool { searched })
 }

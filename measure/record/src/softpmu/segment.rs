@@ -9,7 +9,7 @@ use crate::rings;
 use hardmeter_samples::model::{Cycles, StateId, StateRule, StatementId};
 use hardmeter_samples::sidecar::Statement;
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{fchown, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -103,6 +103,16 @@ impl Segment {
     /// The path by which the tool opens it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Removes its name.
+    pub fn forget_name(&self) {
+        let _ = std::fs::remove_file(&self.path); // it is removed at the end at the latest
     }
 
     /// Allows a server that runs as another user to open it.

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The followed processes.
+ *
+ *     unknown ── named, or a child of a member ──> member ── ended, refused ──> gone
+ *                                                   │  ^
+ *         its CPU clock moved, it does not rest     v  │ rests: its share of pauses is used up
+ *                                                  next
+ *
+ * A process that does not run is left alone: its CPU clock shows it without a stop.
+ *
+ * Kinds.  Backends that serve clients do the same work and share one simulated core, as they share
+ * a processor's; a writer of the log or a checkpointer has another working set, and one of its own.
+ * PostgreSQL names its processes in their titles ("postgres: walwriter"); where there is no such
+ * title, all processes of a program are of one kind.
+ *
+ * Invariants:
+ *  1. member[] has a process once, unless it has gone: numbers of processes are used again.
+ *  2. `accounted` never exceeds the process's CPU clock.
+ */
+#define _GNU_SOURCE
+#include "family.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ghost.h"
+
+#define LOOK_EVERY 200000000ull
+#define LOOK_AGAIN 4000000ull /* at CPU clocks, if nobody ran */
+#define LEAST_RUN 20000ull    /* of CPU time: an idle process's housekeeping is below */
+#define MOST_KINDS 64u
+
+static struct hm_follower member[HM_MOST_FOLLOWED];
+static uint32_t members, models, roots, kinds;
+static int descend, root[256];
+static uint64_t looked_at;
+
+static struct {
+  char name[32];
+  uint64_t user, system; /* ticks */
+} kind[MOST_KINDS];
+
+/* --- One process ------------------------------------------------------------------------ */
+
+uint64_t hm_cpu_time(int process) {
+  struct timespec time;
+  clockid_t clock = (clockid_t)(~(unsigned)process << 3 | 2); /* man 3 clock_getcpuclockid */
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+/* The ticks that it spent in its own code and in the kernel; 0 if it has ended, or is a zombie. */
+static int ticks(int process, uint64_t *user, uint64_t *system) {
+  char path[40], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  size_t length = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[length] = 0;
+  const char *behind = strrchr(text, ')');
+  char state;
+  unsigned long in_user, in_system;
+  if (behind == NULL ||
+      sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &in_user,
+             &in_system) != 3 ||
+      state == 'Z' || state == 'X')
+    return 0;
+  *user = in_user;
+  *system = in_system;
+  return 1;
+}
+
+/* What PostgreSQL's helpers call themselves; other titles are of backends. */
+static const char *const helper[] = {"checkpointer",        "background writer", "walwriter",
+                                     "autovacuum launcher", "archiver",          "stats collector",
+                                     "walsender",           "walreceiver",       "logical rep",
+                                     "io worker",           "syslogger",         "logger",
+                                     "parallel worker",     "autovacuum worker", "startup"};
+
+static const char *kind_of(int process, char *into, size_t size) {
+  char path[40], title[256];
+  snprintf(path, sizeof path, "/proc/%d/cmdline", process);
+  FILE *file = fopen(path, "re");
+  size_t length = file != NULL ? fread(title, 1, sizeof title - 1, file) : 0;
+  if (file != NULL) fclose(file);
+  title[length] = 0;
+  const char *words = strncmp(title, "postgres: ", 10) == 0 ? title + 10 : NULL;
+  for (size_t i = 0; words != NULL && i < sizeof helper / sizeof helper[0]; i++)
+    if (strstr(words, helper[i]) != NULL) return helper[i];
+  if (words != NULL) return "backend";
+  snprintf(path, sizeof path, "/proc/%d/comm", process);
+  file = fopen(path, "re");
+  if (file == NULL || fgets(into, (int)size, file) == NULL) snprintf(into, size, "process");
+  into[strcspn(into, "\n")] = 0;
+  if (file != NULL) fclose(file);
+  return into;
+}
+
+static uint32_t model_of(int process) {
+  char own[32];
+  const char *name = kind_of(process, own, sizeof own);
+  uint32_t index = 0;
+  while (index < kinds && strncmp(kind[index].name, name, sizeof kind[0].name - 1) != 0) index++;
+  if (index == kinds) {
+    /* The last core takes all for whom none is left. */
+    if (kinds == models || kinds == MOST_KINDS) return kinds - 1;
+    snprintf(kind[kinds++].name, sizeof kind[0].name, "%s", name);
+  }
+  return index;
+}
+
+/* --- The family ---------------------------------------------------------------------------- */
+
+static int is_member(int process) {
+  for (uint32_t i = 0; i < members; i++)
+    if (member[i].process == process && !member[i].gone) return 1;
+  return 0;
+}
+
+static void admit(int process) {
+  uint32_t place = 0;
+  while (place < members && !member[place].gone) place++;
+  if (place == HM_MOST_FOLLOWED) return;
+  struct hm_follower *new = &member[place];
+  *new = (struct hm_follower){.process = process, .next_stretches = 1};
+  new->ran = new->accounted = hm_cpu_time(process);
+  if (!ticks(process, &new->user_ticks, &new->system_ticks)) new->gone = 1;
+  if (!new->gone) {
+    new->model = model_of(process);
+    kind[new->model].user += new->user_ticks;
+    kind[new->model].system += new->system_ticks;
+  }
+  if (place == members) members++;
+}
+
+static uint32_t admit_children(int process) {
+  char path[64];
+  int child;
+  uint32_t found = 0;
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", process, process);
+  FILE *file = fopen(path, "re");
+  while (file != NULL && fscanf(file, "%d", &child) == 1) {
+    if (is_member(child)) continue;
+    admit(child);
+    found++;
+  }
+  if (file != NULL) fclose(file);
+  return found;
+}
+
+uint32_t hm_family_look(void) {
+  uint64_t now = hm_now();
+  uint32_t found = 0;
+  if (!descend || now - looked_at < LOOK_EVERY) return 0;
+  looked_at = now;
+  for (uint32_t i = 0; i < members; i++)
+    if (!member[i].gone) found += admit_children(member[i].process);
+  return found;
+}
+
+void hm_family_begin(const int *process, uint32_t count, int descendants, uint32_t of_models) {
+  descend = descendants;
+  models = of_models;
+  for (uint32_t i = 0; i < count && i < sizeof root / sizeof root[0]; i++) {
+    root[roots++] = process[i];
+    admit(process[i]);
+  }
+  hm_family_look();
+}
+
+int hm_family_is_gone(void) {
+  for (uint32_t i = 0; i < members; i++)
+    if (!member[i].gone) return 0;
+  return 1;
+}
+
+uint32_t hm_family_size(void) { return members; }
+struct hm_follower *hm_family_member(uint32_t index) {
+  return &member[index];
+}
+
+struct hm_follower *hm_family_find(int process) {
+  for (uint32_t i = 0; i < members; i++)
+    if (member[i].process == process && !member[i].gone) return &member[i];
+  return NULL;
+}
+
+struct hm_follower *hm_family_next(uint64_t *wakes) {
+  static uint32_t turn;
+  static uint64_t checked_at;
+  uint64_t now = hm_now();
+  int check = now - checked_at > LOOK_EVERY;
+  if (check) checked_at = now;
+  *wakes = now + LOOK_AGAIN;
+  for (uint32_t i = 0; i < members; i++) {
+    struct hm_follower *candidate = &member[(turn + i) % members];
+    if (candidate->gone) continue;
+    if (candidate->rests_until > now) {
+      if (candidate->rests_until < *wakes) *wakes = candidate->rests_until;
+      continue;
+    }
+    uint64_t ran = hm_cpu_time(candidate->process);
+    uint64_t user, system;
+    /* A zombie's clock stands still. */
+    if (ran == 0 || (check && !ticks(candidate->process, &user, &system))) candidate->gone = 1;
+    if (candidate->gone || ran < candidate->ran + LEAST_RUN) continue;
+    candidate->ran = ran;
+    turn = (turn + i + 1) % members;
+    return candidate;
+  }
+  return NULL;
+}
+
+double hm_user_part(struct hm_follower *of) {
+  uint64_t user, system;
+  if (ticks(of->process, &user, &system)) {
+    kind[of->model].user += user - of->user_ticks;
+    kind[of->model].system += system - of->system_ticks;
+    of->user_ticks = user;
+    of->system_ticks = system;
+  }
+  double in_user = (double)kind[of->model].user, in_system = (double)kind[of->model].system;
+  return (in_user + 1) / (in_user + in_system + 2);
+}
+
+uint32_t hm_kinds(void) { return kinds; }
+const char *hm_kind_name(uint32_t model) { return kind[model].name; }
