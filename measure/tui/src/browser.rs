@@ -36,8 +36,8 @@ pub trait Chapters {
 pub struct RoutineRow {
     /// The event.
     pub event: String,
-    /// Its share of the event's samples.
-    pub share: String,
+    /// Its share of the event's stall where that is known, else of its samples.
+    pub cost: String,
     /// Its samples.
     pub samples: String,
     /// The routine.
@@ -313,21 +313,20 @@ impl<C: Chapters> Browser<C> {
 
 fn routine_table(rows: &[RoutineRow]) -> Table<'_> {
     let cells = |row: [&str; 5]| Row::new(row.map(|text| Cell::from(text.to_string())));
-    let lines =
-        rows.iter().map(|row| cells([&row.event, &row.share, &row.samples, &row.routine, &row.image]));
+    let lines = rows.iter().map(|row| cells([&row.event, &row.cost, &row.samples, &row.routine, &row.image]));
     let longest = |of: fn(&RoutineRow) -> &str, title: &str| {
         let widths = rows.iter().map(|row| of(row).chars().count());
         u16::try_from(widths.max().unwrap_or(0).max(title.len())).unwrap_or(u16::MAX)
     };
     let widths = [
         Constraint::Length(longest(|row| &row.event, "event")),
-        Constraint::Length(longest(|row| &row.share, "share")),
+        Constraint::Length(longest(|row| &row.cost, "cost")),
         Constraint::Length(longest(|row| &row.samples, "samples")),
         Constraint::Fill(3),
         Constraint::Fill(2),
     ];
     Table::new(lines, widths)
-        .header(cells(["event", "share", "samples", "routine", "image"]).style(Modifier::BOLD))
+        .header(cells(["event", "cost", "samples", "routine", "image"]).style(Modifier::BOLD))
         .column_spacing(2)
         .row_highlight_style(Modifier::REVERSED)
 }

@@ -2,8 +2,8 @@
 
 use crate::browser::{Chapters, RoutineRow};
 use hardmeter_answers::{
-    AnnotateQuestion, Answer, Answers, AnswersError, Dimension, QueriesQuestion, Question, SharingQuestion,
-    TopAnswer, TopQuestion, WhyQuestion,
+    AnnotateQuestion, Answer, Answers, AnswersError, Dimension, QueriesQuestion, Question, Ranking,
+    SharingQuestion, TopAnswer, TopQuestion, WhyQuestion,
 };
 use hardmeter_answers::{ObjectsQuestion, Value};
 use hardmeter_views::{
@@ -49,9 +49,10 @@ impl CaptureChapters {
         else {
             unreachable!("each question has its own answer")
         };
+        let ranking = answers.capture().ranking();
         Ok(CaptureChapters {
             answers,
-            routines: routine_rows(&top),
+            routines: routine_rows(&top, ranking),
             top: TopReport(top),
             why: WhyReport(why),
             objects: ObjectsReport(objects),
@@ -61,8 +62,8 @@ impl CaptureChapters {
     }
 }
 
-/// The rows of all events, each event by its share.
-fn routine_rows(top: &TopAnswer) -> Vec<RoutineRow> {
+/// The rows of all events, each event by what its routines cost.
+fn routine_rows(top: &TopAnswer, ranking: Ranking) -> Vec<RoutineRow> {
     let mut rows = Vec::new();
     for table in &top.tables {
         let event = table.event.and_then(|event| top.heading.events.get(event.0));
@@ -73,7 +74,12 @@ fn routine_rows(top: &TopAnswer) -> Vec<RoutineRow> {
         };
         rows.extend(table.rows.iter().map(|row| RoutineRow {
             event: event.clone(),
-            share: percent(row.share),
+            cost: match (ranking, table.latency.sum.0) {
+                (Ranking::Stall, all @ 1..) => {
+                    format!("{:.2} % stall", row.latency.sum.0 as f64 * 100.0 / all as f64)
+                }
+                _ => percent(row.share),
+            },
             samples: grouped(row.share.count),
             routine: value(&row.values, Dimension::Routine),
             image: value(&row.values, Dimension::Image),
@@ -103,10 +109,10 @@ impl Chapters for CaptureChapters {
                 text
             }
             ROUTINES => self.top.render(style, true),
-            2 => self.objects.render(style, false),
-            3 => self.queries.render(style, false),
-            4 => self.why.render(style, false),
-            _ => self.sharing.render(style, SharingDetail { lines: 10, rows: 20 }, false),
+            2 => self.objects.render(style, true),
+            3 => self.queries.render(style, true),
+            4 => self.why.render(style, true),
+            _ => self.sharing.render(style, SharingDetail { lines: 10, rows: 20 }, true),
         }
     }
 

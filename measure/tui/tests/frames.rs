@@ -39,9 +39,9 @@ impl Chapters for Three {
 }
 
 fn browser() -> Browser<Three> {
-    let row = |routine: &str, share: &str, samples: &str| RoutineRow {
+    let row = |routine: &str, cost: &str, samples: &str| RoutineRow {
         event: "l2-miss".into(),
-        share: share.into(),
+        cost: cost.into(),
         samples: samples.into(),
         routine: routine.into(),
         image: "/bin/program".into(),
@@ -96,7 +96,7 @@ fn a_routine_leads_to_its_code_and_back() {
     frame(&mut browser, 90);
     browser.key(KeyCode::Tab);
     let list = frame(&mut browser, 90);
-    assert!(list[1].starts_with("event    share    samples  routine"), "{list:?}");
+    assert!(list[1].starts_with("event    cost     samples  routine"), "{list:?}");
     assert!(list[2].starts_with("l2-miss  75.00 %  30       hot_routine"), "{list:?}");
     assert!(list[7].starts_with("1 of 2   up/down scroll  left/right chapter  Enter code"), "{list:?}");
     browser.key(KeyCode::Enter);
