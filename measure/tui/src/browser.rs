@@ -226,8 +226,8 @@ impl<C: Chapters> Browser<C> {
             KeyCode::Up | KeyCode::Char('k') => pane.scroll(-1),
             KeyCode::PageDown | KeyCode::Char(' ') => pane.page(1),
             KeyCode::PageUp => pane.page(-1),
-            KeyCode::Home | KeyCode::Char('g') => pane.to_begin(),
-            KeyCode::End | KeyCode::Char('G') => pane.to_end(),
+            KeyCode::Home | KeyCode::Char('g') => pane.go_to_begin(),
+            KeyCode::End | KeyCode::Char('G') => pane.go_to_end(),
             _ => {}
         }
     }

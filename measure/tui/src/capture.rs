@@ -124,6 +124,6 @@ impl Chapters for CaptureChapters {
         let Ok(wanted) = routine.parse();
         let listing =
             self.answers.annotate(&AnnotateQuestion::new(wanted)).map_err(|error| error.to_string())?;
-        Ok(Listing(listing).render(Style { color: false, width: Some(width) }, false))
+        Ok(Listing(listing).render(Style { color: false, width: Some(width) }, true))
     }
 }

@@ -39,11 +39,11 @@ impl Pane {
         self.scroll(pages * height);
     }
 
-    pub(crate) fn to_begin(&mut self) {
+    pub(crate) fn go_to_begin(&mut self) {
         self.top = 0;
     }
 
-    pub(crate) fn to_end(&mut self) {
+    pub(crate) fn go_to_end(&mut self) {
         self.scroll(isize::MAX / 2);
     }
 
