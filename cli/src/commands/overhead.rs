@@ -209,7 +209,7 @@ fn text(result: &Overhead, arguments: &Arguments, (runs, seconds): (u32, f64), g
     }
     let mut table = TextTable::new([
         Column::left("measuring"),
-        Column::right(&format!("median {}", result.unit)),
+        Column::right(format!("median {}", result.unit)),
         Column::right("runs"),
         Column::right("against off"),
         Column::right("95 %"),
