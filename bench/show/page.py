@@ -66,14 +66,14 @@ def _report(playground: Playground, samples: int, say: Say) -> Tuple[Path, Used]
         say(f"making a capture of {samples} samples")
         # Its samples are in this program's code.
         program = playground.server("native").program("postgres")
-        run([_make_capture(), capture, str(samples), program])
+        run([make_capture(), capture, str(samples), program])
         say(f"report of {samples} samples")
         return page, run_measured([HARDMETER, "--quiet", "report", "-i", capture, "--html", page])
     finally:
         capture.unlink(missing_ok=True)
 
 
-def _make_capture() -> Path:
+def make_capture() -> Path:
     """The generator, built."""
     words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
     run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)

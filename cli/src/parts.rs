@@ -22,8 +22,8 @@ const PARTS: [Part; 6] = [
         question: "where does the server stall on memory, why, and for which statement?",
         page: Some("docs/measure.md"),
         commands: &[
-            "doctor", "record", "report", "open", "why", "objects", "queries", "sharing", "pages",
-            "annotate", "compare", "stat", "latency", "events", "export",
+            "doctor", "record", "report", "open", "tui", "why", "objects", "queries", "sharing", "pages",
+            "annotate", "compare", "stat", "overhead", "latency", "events", "export",
         ],
         elsewhere: &[],
     },

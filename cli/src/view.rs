@@ -15,7 +15,7 @@ pub struct ViewArguments {
     #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
     pub input: PathBuf,
     #[command(flatten)]
-    samples: SampleArguments,
+    pub samples: SampleArguments,
 }
 
 /// Which samples of a capture, and where names are.
@@ -103,7 +103,7 @@ impl SampleArguments {
     }
 
     /// Opens the capture for questions about these samples.
-    fn open(&self, input: &Path) -> Result<Answers, CommandError> {
+    pub fn open(&self, input: &Path) -> Result<Answers, CommandError> {
         if !input.exists() {
             if let Some(partial) = partial_of(input) {
                 return Err(CommandError::new(

@@ -18,7 +18,7 @@ FLOORS = (
 # Folders that may use everything, and are used only within themselves.
 ABOVE = ("tests", "bench", "papers", "fuzz", "docs", "scripts")
 # Inside measure/, from top to bottom; `simulate` uses none of them and is used by none.
-MEASURE = (("html",), ("views",), ("answers",), ("record", "symbols", "objects"))
+MEASURE = (("html", "tui"), ("views",), ("answers",), ("record", "symbols", "objects"))
 ALONE_IN_MEASURE = "simulate"
 
 
@@ -73,8 +73,8 @@ def _inside_measure(here: tuple[str, ...], there: tuple[str, ...]) -> str | None
     if row is None or other is None:
         return None
     if row == other:
-        return "sideways: record, symbols and objects do not see each other"
-    return "upward: html > views > answers > record, symbols, objects" if row > other else None
+        return "sideways: record, symbols and objects do not see each other, nor do html and tui"
+    return "upward: html, tui > views > answers > record, symbols, objects" if row > other else None
 
 
 def violations(arrows: Arrows) -> list[Violation]:

@@ -20,6 +20,7 @@ Examples:
   hardmeter compare --a before-*.data --b after-*.data
   hardmeter compare before.data after.data --by object --event l2-miss --full
   hardmeter compare before.data after.data --html difference.html
+  hardmeter compare before.data after.data --format csv > difference.csv
   hardmeter compare before.data after.data --format json | jq '.events[0].total.change'
   hardmeter compare --counts 58173/280759 50540/265927    two counts, each of a total
 
@@ -72,6 +73,8 @@ enum Format {
     /// Only the sentences that stand above the tables.
     Sentences,
     Json,
+    /// Every row of every table, comma-separated.
+    Csv,
 }
 
 /// A count, and the total that it is of.
@@ -125,6 +128,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         )?,
         Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
         Format::Json => print(&format!("{:#}\n", report.json()))?,
+        Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
 }
@@ -164,6 +168,9 @@ fn run_counts(a: Count, b: Count, arguments: &Arguments, globals: &Globals) -> R
             ))
         }
     };
+    if arguments.format == Format::Csv {
+        return Err(CommandError::new("two counts have no table for --format csv", "use --format json"));
+    }
     let report = CountsReport { counts: [a.count, b.count], totals };
     match arguments.format {
         Format::Json => print(&format!("{:#}\n", report.json()))?,

@@ -13,9 +13,12 @@ use crate::remark::Remark;
 use crate::statements::Statements;
 use crate::symbols::SymbolNames;
 use crate::totals::NamedShare;
+use crate::workload::Workload;
 use hardmeter_evidence::number::counted;
 use hardmeter_samples::machine::{CacheGeometry, Machine, MachineError, LINE_SIZE};
-use hardmeter_samples::model::{EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe};
+use hardmeter_samples::model::{
+    EventDescription, EventIndex, EventSource, Record, Sample, StatementProbe, Timestamp,
+};
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::{CacheDescription, CaptureReader, ReadSummary, RecordOrder};
 use hardmeter_samples::sidecar::{LatencyKind, Sidecar, SidecarError};
@@ -159,8 +162,8 @@ impl Capture {
         self.reader.sidecar().is_some_and(|notes| notes.stall.is_some())
     }
 
-    /// The same, of views that order by nothing else.
-    pub(crate) fn ranking(&self) -> Ranking {
+    /// The order of rows in views without a choice of order.
+    pub fn ranking(&self) -> Ranking {
         match self.ranks_by() {
             SortBy::TotalLatency => Ranking::Stall,
             _ => Ranking::Count,
@@ -198,6 +201,38 @@ impl Capture {
     /// When the recording began, from the side file.
     pub fn started(&self) -> Option<std::time::SystemTime> {
         self.reader.sidecar()?.wall_start
+    }
+
+    /// The name of the recorded machine, and the release of its kernel.
+    pub fn host(&self) -> (Option<&str>, Option<&str>) {
+        let header = self.reader.header();
+        (header.hostname.as_deref(), header.os_release.as_deref())
+    }
+
+    /// The time of the first sample of the file; `None` without samples, or if they have no time.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn first_sample_time(&self) -> Result<Option<Timestamp>, AnswersError> {
+        let mut first = None;
+        self.reader.for_each(RecordOrder::File, &mut |record| match record {
+            Record::Sample(sample) => {
+                first = sample.time;
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(first)
+    }
+
+    /// The command line that recorded it; empty if unknown.
+    pub fn command_line(&self) -> &[String] {
+        &self.reader.header().command_line
+    }
+
+    /// What the server counted during the recording.
+    pub fn workload(&self) -> Workload {
+        Workload::of(self)
     }
 
     /// The conditions of the recording, after a walk over it.

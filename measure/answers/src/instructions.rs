@@ -11,11 +11,17 @@ const LONGEST: u64 = 15;
 
 /// Decoded instructions by place.
 #[derive(Default)]
-pub(crate) struct Instructions {
+pub struct Instructions {
     known: FxHashMap<Place, Option<Arc<Instruction>>>,
 }
 
 impl Instructions {
+    /// The text of the instruction at a place, in AT&T's syntax; `None` if its code is missing.
+    pub fn text(&mut self, names: &mut SymbolNames, place: Place) -> Option<String> {
+        let instruction = self.at(names, place)?;
+        Some(instruction.text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
     /// The instruction at a place; `None` if its code is missing. The reason is among the symbolizer's
     /// problems.
     pub(crate) fn at(&mut self, names: &mut SymbolNames, place: Place) -> Option<Arc<Instruction>> {

@@ -90,6 +90,7 @@ pub use error::AnswersError;
 pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};
 pub use heading::{EventHeading, Heading};
+pub use instructions::Instructions;
 pub use latency::{Latencies, LatencySummary};
 pub use objects::{
     CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
@@ -104,7 +105,8 @@ pub use quality::{
     UnevenBlock, Ungraded,
 };
 pub use queries::{
-    EventSum, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, SideBySide, SideBySideRow,
+    Activity, EventSum, QueryColumn, QueryCount, QueryCoverage, QueryRow, QueryTable, SideBySide,
+    SideBySideRow,
 };
 pub use ranking::Ranking;
 pub use registers::{RegisterRecord, RegisterRecords, REGISTER_ORDER};

@@ -8,11 +8,13 @@
 //!   operator: the innermost marked call. phase: the outermost.
 //! ```
 
+mod activity;
 mod side_by_side;
 
+pub use activity::Activity;
 pub use side_by_side::{EventSum, SideBySide, SideBySideRow};
 
-use crate::code::{CodeMap, Place};
+use crate::code::CodeMap;
 use crate::column::{find, UnknownColumn};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
@@ -20,12 +22,9 @@ use crate::latency::LatencySummary;
 use crate::objects::{CodeMarks, DataMap, ObjectIndex};
 use crate::pass::{Located, Pass};
 use crate::ranking::Ranking;
-use crate::stacks::callers;
 use crate::statements::Statements;
 use crate::tally::Tally;
-use hardmeter_samples::model::{
-    EventIndex, Frame, Period, Pid, Sample, SimulatedDetail, StateId, StatementId, Tid, VirtualAddress,
-};
+use hardmeter_samples::model::{EventIndex, Period, Pid, Sample, SimulatedDetail, StateId, StatementId, Tid};
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -181,14 +180,12 @@ const WIDTH: usize = 7;
 /// Counts samples by whom they were for.
 #[derive(Debug)]
 pub struct QueryCount {
-    marks: CodeMarks,
-    marked: FxHashMap<Place, (Option<TextId>, Option<TextId>)>,
+    activity: Activity,
     keys: KeyTable,
     tallies: Vec<Tally>,
     /// By thread: a server may have a process for each client, or a thread.
     threads: FxHashMap<(Pid, Tid), ThreadTally>,
     coverage: QueryCoverage,
-    frames: Vec<Frame>,
     servers_numbers: FxHashMap<StatementId, FxHashMap<i64, u64>>,
 }
 
@@ -196,13 +193,11 @@ impl QueryCount {
     /// An empty count; `marks` maps code to operators and phases.
     pub fn new(marks: CodeMarks) -> Self {
         QueryCount {
-            marks,
-            marked: FxHashMap::default(),
+            activity: Activity::new(marks),
             keys: KeyTable::new(WIDTH),
             tallies: Vec::new(),
             threads: FxHashMap::default(),
             coverage: QueryCoverage::default(),
-            frames: Vec::new(),
             servers_numbers: FxHashMap::default(),
         }
     }
@@ -213,7 +208,7 @@ impl QueryCount {
         if let (Some(statement), Some(number)) = (statement, servers_number(sample)) {
             *self.servers_numbers.entry(statement).or_default().entry(number).or_default() += 1;
         }
-        let (operator, phase) = self.on_chain(sample, located, pass);
+        let (operator, phase) = self.activity.of_sample(sample, located, pass);
         let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
         let object = pass.object(sample).map(|object| object.path);
         let text = |id: Option<TextId>| id.map_or(ABSENT, |id| u64::from(id.0));
@@ -247,53 +242,6 @@ impl QueryCount {
         self.coverage.with_callchain += u64::from(!sample.callchain.is_empty());
         self.coverage.with_operator += u64::from(operator.is_some());
         self.coverage.with_phase += u64::from(phase.is_some());
-    }
-
-    /// The innermost operator and the outermost phase on the sample's call chain.
-    fn on_chain<M: CodeMap>(
-        &mut self,
-        sample: &Sample<'_>,
-        located: Located,
-        pass: &mut Pass<M>,
-    ) -> (Option<TextId>, Option<TextId>) {
-        if self.marks.is_empty() {
-            return (None, None);
-        }
-        let (mut operator, mut phase) = (None, None);
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        frames.extend(callers(sample));
-        let inner = located.place.into_iter();
-        let outer = frames.iter().map(|frame| {
-            // A return address follows the call: one byte before it lies inside the call.
-            (VirtualAddress(frame.address.0.saturating_sub(1)), frame.mode)
-        });
-        for place in inner {
-            (operator, phase) = self.marked(place, pass);
-        }
-        for (address, mode) in outer {
-            let place = pass.place(sample.pid, address, mode);
-            let (here, phase_here) = self.marked(place, pass);
-            operator = operator.or(here);
-            phase = phase_here.or(phase);
-        }
-        self.frames = frames;
-        (operator, phase)
-    }
-
-    fn marked<M: CodeMap>(&mut self, place: Place, pass: &mut Pass<M>) -> (Option<TextId>, Option<TextId>) {
-        if let Some(known) = self.marked.get(&place) {
-            return *known;
-        }
-        let marked = match pass.map().image(place.image) {
-            Some(image) => {
-                let address = pass.map().address(place);
-                self.marks.at(&image.path, address, pass.objects())
-            }
-            None => (None, None),
-        };
-        self.marked.insert(place, marked);
-        marked
     }
 
     /// Of how many samples it is known for whom they were. Backends are the processes with the role of one; where no

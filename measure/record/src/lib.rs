@@ -13,6 +13,7 @@
 //!   [`live`] finds the loads that timer samples waited for.
 //! * [`usdt`] records statements through a server's own probes.
 //! * [`latency`] measures how long this machine's caches, memory and cores take.
+//! * [`overhead`] compares a workload that is measured with one that is not.
 //! * [`doctor`] tests what works on this machine, and names the remedy for the rest.
 //!
 //! Out of scope: reading captures (`ground/samples`), naming addresses (`measure/symbols`), conclusions
@@ -43,6 +44,7 @@ pub mod ghosts;
 mod kept_rights;
 pub mod latency;
 pub mod live;
+pub mod overhead;
 pub mod pmu;
 pub mod privileges;
 pub mod rings;

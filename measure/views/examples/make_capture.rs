@@ -8,19 +8,27 @@
 //!
 //! The addresses lie in the code of the given program, so that perf and hardmeter have symbols to look up: 2000
 //! distinct instructions, the hottest drawn most often. The same arguments give the same file.
+//!
+//! With a fourth argument, the name of a host, it is a capture of a server on that host: each sample has one of twenty
+//! statements, and the server counted a transaction for every 100 samples.
 
 use hardmeter_samples::model::{
-    Comm, CpuMode, FileOffset, Mmap, Pid, Register, Tid, Timestamp, VirtualAddress,
+    Comm, CpuMode, EventSource, FileOffset, Mmap, Pid, Register, ServerState, StatementId, Tid, Timestamp,
+    VirtualAddress,
 };
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{CaptureHeader, CaptureWriter, EventAttributes, RecordBuilder};
+use hardmeter_samples::sidecar::{Sidecar, Statement};
 use std::error::Error;
+use std::path::Path;
 
 const PROCESSES: u64 = 10;
 const FIRST_PID: i32 = 1001;
 const DISTINCT_ADDRESSES: u64 = 2000;
 const FRAMES: u64 = 6;
 const LOAD_BASE: u64 = 0x5555_5555_4000;
+const STATEMENTS: u64 = 20;
+const SAMPLES_PER_TRANSACTION: u64 = 100;
 const SAMPLES_PER_ROUND: u64 = 10_000;
 /// `PERF_RECORD_MISC_USER | PERF_RECORD_MISC_EXACT_IP`.
 const USER_EXACT: u16 = 2 | 1 << 14;
@@ -34,9 +42,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().ok_or("usage: make_capture OUT.data SAMPLES PROGRAM");
     let (path, samples, program) = (next()?, next()?.parse::<u64>()?, next()?);
+    let host = arguments.next();
     let code = executable_segment(&std::fs::read(&program)?).ok_or("no 64-bit ELF program with code")?;
-    let events = [event("l1d-miss", 0, 1), event("l2-miss", 1, 2)];
-    let mut writer = CaptureWriter::create(&path, &events, &CaptureHeader::default())?;
+    let mut events = [event("l1d-miss", 0, 1), event("l2-miss", 1, 2)];
+    if host.is_some() {
+        events.iter_mut().for_each(|event| event.attr.sample_type |= sample_type::RAW);
+    }
+    let header = CaptureHeader { hostname: host.clone(), ..CaptureHeader::default() };
+    let mut writer = CaptureWriter::create(&path, &events, &header)?;
     for pid in (FIRST_PID..).take(PROCESSES as usize) {
         writer.append_comm(&Comm {
             pid: Pid(pid),
@@ -50,13 +63,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     writer.append_finished_round()?;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for number in 0..samples {
-        writer.append(&sample(number, &code, &mut random))?;
+        writer.append(&sample(number, &code, &mut random, host.is_some()))?;
         if number % SAMPLES_PER_ROUND == SAMPLES_PER_ROUND - 1 {
             writer.append_finished_round()?;
         }
     }
     writer.finish()?;
+    if host.is_some() {
+        notes(samples).store(Path::new(&path))?;
+    }
     Ok(())
+}
+
+/// The statements' texts, and what the server counted.
+fn notes(samples: u64) -> Sidecar {
+    let mut notes = Sidecar::new(EventSource::Imported);
+    notes.workload.insert("transactions".into(), (samples / SAMPLES_PER_TRANSACTION) as f64);
+    notes.statements.extend((1..=STATEMENTS).map(|number| Statement {
+        id: StatementId(number),
+        text: format!("select column_{number} from table_{number} where key=? and day between ? and ?"),
+    }));
+    notes
 }
 
 fn event(name: &str, config: u64, id: u64) -> EventAttributes {
@@ -103,7 +130,7 @@ fn mapping(pid: i32, program: &str, code: &Segment) -> Mmap {
     }
 }
 
-fn sample(number: u64, code: &Segment, random: &mut Random) -> Vec<u8> {
+fn sample(number: u64, code: &Segment, random: &mut Random, of_server: bool) -> Vec<u8> {
     let event = u64::from(number.is_multiple_of(5)) + 1;
     let pid = FIRST_PID as u64 + random.next() % PROCESSES;
     // The product of two uniform numbers decreases from 0: few hot places, many cold ones.
@@ -125,6 +152,13 @@ fn sample(number: u64, code: &Segment, random: &mut Random) -> Vec<u8> {
         .u64(ip);
     for frame in 1..FRAMES {
         record = record.u64(at((rank / 16 + frame * 37) % DISTINCT_ADDRESSES) + 5);
+    }
+    if of_server {
+        // Statement 1 has most samples, as the hottest instruction has.
+        let statement = StatementId(1 + rank * STATEMENTS / DISTINCT_ADDRESSES);
+        let state = ServerState { statement: Some(statement), statement_over: false };
+        let raw = state.encode(Timestamp(1000 + number * 100), &[]);
+        record = record.u32(raw.len() as u32).bytes(&raw);
     }
     record = record.u64(LATENCIES[kind] + random.next() % 8).u64(SOURCES[kind]).u64(2);
     for register in 0..Register::GENERAL.len() as u64 {

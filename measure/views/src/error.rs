@@ -14,6 +14,9 @@ pub enum ReportError {
     /// The result cannot be written as CSV.
     #[error("cannot write comma-separated values: {0}")]
     Csv(#[from] csv::Error),
+    /// The result cannot be written as Parquet.
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
 }
 
 impl ReportError {
@@ -27,6 +30,10 @@ impl ReportError {
             ReportError::Csv(error) if error.is_io_error() => match error.into_kind() {
                 csv::ErrorKind::Io(error) => Ok(error),
                 other => Ok(std::io::Error::other(format!("{other:?}"))),
+            },
+            ReportError::Parquet(parquet::errors::ParquetError::External(cause)) => match cause.downcast() {
+                Ok(error) => Ok(*error),
+                Err(other) => Err(ReportError::Parquet(parquet::errors::ParquetError::External(other))),
             },
             other => Err(other),
         }

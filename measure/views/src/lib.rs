@@ -3,7 +3,7 @@
 //! ```text
 //!  Answers (measure/answers) ──┬─> TopReport, WhyReport, ObjectsReport ...   text, JSON, CSV, HTML
 //!                              ├─> Listing                                   a routine with counts and source
-//!                              └─> exports    folded stacks, pprof, Firefox Profiler, one row per sample
+//!                              └─> exports    folded stacks, pprof, OTLP, Firefox Profiler, CSV, Parquet
 //! ```
 //!
 //! What this crate is *not* for: it does not count or open captures (`measure/answers`), nor parse arguments
@@ -34,13 +34,17 @@ mod drawn;
 mod error;
 mod event_words;
 mod firefox;
+mod fleet;
 mod folded;
 mod heading;
 mod html;
+mod identity;
+mod labelled;
 mod latency_view;
 mod listing;
 mod number;
 mod objects_view;
+mod otlp;
 mod output;
 mod page_view;
 mod pprof;
@@ -62,12 +66,19 @@ pub use compare_view::{CompareReport, CountsReport};
 pub use error::ReportError;
 pub use event_words::event_noun;
 pub use firefox::FirefoxProfile;
+pub use fleet::{
+    write_fleet, ColumnKind, FleetColumn, FleetWritten, CAPTURE_COLUMNS, FINDING_COLUMNS, SAMPLE_COLUMNS,
+    SCHEMA_VERSION,
+};
 pub use folded::folded;
 pub use hardmeter_evidence::table::{printable, wrap, Column, Cut, Style, TextTable, Tone};
+pub use identity::CaptureIdentity;
+pub use labelled::LabelledStacks;
 pub use latency_view::LatencyReport;
 pub use listing::Listing;
 pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
 pub use objects_view::ObjectsReport;
+pub use otlp::write_otlp;
 pub use output::write_file;
 pub use page_view::PageReport;
 pub use pprof::write_pprof;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The error of `write`, or the system's if the file cannot be created or renamed.
 pub fn write_file<T, E: From<io::Error>>(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
 ) -> Result<T, E> {
     // A device or pipe (/dev/stdout, a named pipe) is not replaced but written to.
     if path.exists() && !path.is_file() {
@@ -36,7 +36,7 @@ pub fn write_file<T, E: From<io::Error>>(
 
 fn write_and_sync<T, E: From<io::Error>>(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut writer = BufWriter::new(File::create(path)?);
     let value = write(&mut writer)?;

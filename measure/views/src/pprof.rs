@@ -3,11 +3,14 @@
 //! Every event of the capture becomes two sample types: its samples (`l1d-miss_samples`) and the events they stand
 //! for (`l1d-miss`), and a third if latencies were recorded (`l1d-miss_latency`, cycles). Choose with `pprof
 //! -sample_index`.
+//!
+//! Samples have the labels `process`, `statement`, `statement_id`, `object` and `cause`, where they are known.
 
+use crate::labelled::{object_text, LabelledStacks, Labels};
 use crate::protobuf::Message;
 use flate2::write::GzEncoder;
 use flate2::Compression;
-use hardmeter_answers::{CodeMap, Heading, ImageId, Pass, Place, Stacks};
+use hardmeter_answers::{CodeMap, Heading, ImageId, Pass, Place};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -31,7 +34,7 @@ mod field {
 ///
 /// The error of `writer`.
 pub fn write_pprof<M: CodeMap>(
-    stacks: &Stacks,
+    stacks: &LabelledStacks,
     pass: &mut Pass<M>,
     heading: &Heading,
     writer: &mut dyn Write,
@@ -77,7 +80,12 @@ struct Profile {
 }
 
 impl Profile {
-    fn build<M: CodeMap>(&mut self, stacks: &Stacks, pass: &mut Pass<M>, heading: &Heading) -> Vec<u8> {
+    fn build<M: CodeMap>(
+        &mut self,
+        stacks: &LabelledStacks,
+        pass: &mut Pass<M>,
+        heading: &Heading,
+    ) -> Vec<u8> {
         // Index of each event's first value in a sample's list of values.
         let mut starts = Vec::new();
         let mut width = 0;
@@ -91,34 +99,48 @@ impl Profile {
                 width += 1;
             }
         }
-        // Paths of one process are one sample with the values of all its events.
-        let mut samples: BTreeMap<_, Vec<u64>> = BTreeMap::new();
-        for count in stacks.counts() {
-            let Some(start) = starts.get(count.event.0).copied() else { continue };
-            let values = samples.entry((count.stack, count.process)).or_insert_with(|| vec![0; width]);
-            values[start] += count.samples;
-            values[start + 1] += count.events.0;
-            if heading.events[count.event.0].totals.with_latency > 0 {
-                values[start + 2] += count.latency;
+        // Paths with the same labels are one sample with the values of all its events.
+        let mut samples: BTreeMap<Labels, Vec<u64>> = BTreeMap::new();
+        for (event, labels, sums) in stacks.groups() {
+            let Some(start) = starts.get(event.0).copied() else { continue };
+            let values = samples.entry(labels).or_insert_with(|| vec![0; width]);
+            values[start] += sums.samples;
+            values[start + 1] += sums.events;
+            if heading.events[event.0].totals.with_latency > 0 {
+                values[start + 2] += sums.latency;
             }
         }
-        for ((stack, process), values) in samples {
-            let locations: Vec<u64> = stacks.frames(stack).map(|place| self.location(place, pass)).collect();
+        for (labels, values) in samples {
+            let frames = stacks.stacks().frames(labels.stack);
+            let locations: Vec<u64> = frames.map(|place| self.location(place, pass)).collect();
             let mut sample = Message::default();
             sample.numbers(1, &locations);
             sample.numbers(2, &values);
-            if let Some(process) = process {
-                let mut label = Message::default();
-                label.number(1, self.strings.number("process"));
-                label.number(2, self.strings.number(&pass.process_name(process)));
-                sample.message(3, &label);
-            }
+            self.labels(&mut sample, &labels, pass);
             self.message.message(field::SAMPLE, &sample);
         }
         self.conditions(heading);
         let mut message = std::mem::take(&mut self.message);
         self.strings.list.iter().for_each(|text| message.text(field::STRING_TABLE, text));
         message.into_bytes()
+    }
+
+    /// Labels, for `pprof -tagfocus` and its views by tag.
+    fn labels<M: CodeMap>(&mut self, sample: &mut Message, labels: &Labels, pass: &mut Pass<M>) {
+        let statement = labels.statement.map(|statement| pass.statements().text(statement).to_string());
+        let texts = [
+            ("process", labels.process.map(|process| pass.process_name(process).to_string())),
+            ("statement", statement),
+            ("statement_id", labels.statement.map(|statement| statement.to_string())),
+            ("object", labels.object.and_then(|object| object_text(object, pass))),
+            ("cause", labels.cause.map(|cause| cause.name().to_string())),
+        ];
+        for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
+            let mut label = Message::default();
+            label.number(1, self.strings.number(key));
+            label.number(2, self.strings.number(&text));
+            sample.message(3, &label);
+        }
     }
 
     fn sample_type(&mut self, kind: &str, unit: &str) {

@@ -406,6 +406,14 @@ impl Answers {
         self.capture.walk(self.scope().walk(true), visit)
     }
 
+    /// As [`each`](Answers::each), and data has the names of the side file on objects ([`Pass::object`]).
+    ///
+    /// # Errors
+    /// If the capture cannot be read, or with the error of `visit`.
+    pub fn each_with_objects<E: From<AnswersError>>(&self, visit: &mut Visitor<'_, E>) -> Result<Walk, E> {
+        self.capture.walk_with_objects(self.scope().walk(true), visit)
+    }
+
     fn scope(&self) -> Scope<'_> {
         Scope {
             capture: &self.capture,

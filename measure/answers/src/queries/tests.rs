@@ -6,7 +6,7 @@ use super::*;
 use crate::filter::Filter;
 use crate::objects::{DataArea, DataMap, OperandField};
 use crate::testing::{sample, FakeMap, BASE};
-use hardmeter_samples::model::{Callchain, Record};
+use hardmeter_samples::model::{Callchain, Record, VirtualAddress};
 use hardmeter_samples::object_notes::{CodeMark, CodeMarkKind, ObjectNotes, ProcessRole};
 
 impl DataMap for FakeMap {

@@ -4,7 +4,7 @@ mod tree;
 
 use crate::script;
 use hardmeter_answers::CubeAnswer;
-use hardmeter_evidence::page::{table, Page, Script, Section};
+use hardmeter_evidence::page::{Page, Script, Section};
 use hardmeter_views::{printable, CompareReport};
 use maud::{html, Markup};
 use serde_json::{json, Value};
@@ -75,7 +75,7 @@ impl<'c> DifferencePage<'c> {
         let mut sections = vec![Section::new("findings", "In a sentence", sentences), self.flame()];
         for (number, (title, rows)) in comparison.tables(ROWS).into_iter().enumerate() {
             let (titles, rows) = rows.titles_and_rows();
-            sections.push(Section::new(format!("table-{number}"), title, table(&titles, &rows, 0)));
+            sections.push(Section::new(format!("table-{number}"), title, table(&titles, &rows)));
         }
         if !comparison.notes.is_empty() {
             let notes = html! { ul { @for note in &comparison.notes { li { (printable(note)) } } } };
@@ -104,6 +104,27 @@ impl<'c> DifferencePage<'c> {
             p #difference-rest .note {}
         };
         Section::new("flame", "Which code", body)
+    }
+}
+
+/// Columns of figures: the star, both sides, change, interval, samples.
+const FIGURES: usize = 6;
+
+/// A table whose rows that differ stand out.
+fn table(titles: &[String], rows: &[Vec<String>]) -> Markup {
+    let number = |column: usize| (column < FIGURES).then_some("number");
+    let differs = |row: &[String]| row.first().is_some_and(|star| star.contains('*')).then_some("differs");
+    html! {
+        div.scroll { table {
+            thead { tr {
+                @for (column, title) in titles.iter().enumerate() { th class=[number(column)] { (title) } }
+            } }
+            tbody {
+                @for row in rows { tr class=[differs(row)] {
+                    @for (column, cell) in row.iter().enumerate() { td class=[number(column)] { (cell) } }
+                } }
+            }
+        } }
     }
 }
 

@@ -1,6 +1,7 @@
-//! `hardmeter compare`: two sides, as a screen, as a complete text, as JSON, and of bare counts.
+//! `hardmeter compare`: two sides, as a screen, as a complete text, as JSON or CSV, and of bare counts.
 
 mod counts;
+mod csv;
 mod json;
 mod sentences;
 #[cfg(test)]

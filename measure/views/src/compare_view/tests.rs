@@ -106,3 +106,31 @@ fn the_screen_fits_and_hostile_names_stay_text() {
     assert_eq!(json["events"][0]["tables"][0]["rows"].as_array().map(Vec::len), Some(200));
     assert_eq!(json["events"][0]["total"]["change"]["value"], 1.0);
 }
+
+#[test]
+fn comma_separated_values_have_every_row() {
+    let report = compared(&[("search", 1_000), ("insert", 500)], &[("search", 2_000), ("insert", 500)], None);
+    let text = report.csv().expect("written");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let head = reader.headers().expect("a head").clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    let cell = |row: &csv::StringRecord, name: &str| {
+        row[head.iter().position(|column| column == name).expect(name)].to_string()
+    };
+    let total = &rows[0];
+    assert_eq!(
+        (cell(total, "table"), cell(total, "a_samples"), cell(total, "b_rate")),
+        ("total".into(), "1500".into(), "2.5".into())
+    );
+    let search =
+        rows.iter().find(|row| cell(row, "table") == "function" && cell(row, "function") == "search");
+    let search = search.expect("a row");
+    for (column, expected) in
+        [("event", "l2-miss"), ("a_rate", "1"), ("b_rate", "2"), ("difference", "1"), ("different", "true")]
+    {
+        assert_eq!(cell(search, column), expected, "{column}");
+    }
+    let change: f64 = cell(search, "change").parse().expect("a number");
+    assert!((change - 1.0).abs() < 1e-9, "{change}");
+    assert_eq!(rows.len(), 1 + 2 + 2, "the total, and two rows in each of two tables");
+}
