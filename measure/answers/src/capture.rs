@@ -102,7 +102,7 @@ impl Capture {
         self.events().iter().map(|event| event.name.as_str().into()).collect()
     }
 
-    /// The source of the samples: from the side file, or inferred from the events if there is none.
+    /// The index of the event with this name, which may lack its modifiers: `cycles` finds `cycles:u`.
     ///
     /// # Errors
     /// If no event, or more than one, has that name.
@@ -121,8 +121,7 @@ impl Capture {
             })
     }
 
-    /// The meaning of the samples' latencies; `None` if the capture was not simulated or its version did not
-    /// record it.
+    /// The source of the samples: from the side file, or inferred from the events if there is none.
     pub fn source(&self) -> EventSource {
         const SOFTWARE: u32 = 1;
         const CLOCKS: [u64; 2] = [0, 1];
@@ -138,17 +137,18 @@ impl Capture {
         }
     }
 
-    /// The default order of its views: by exposed latency if that is known, else by count.
+    /// The simulated machine; `None` if the capture was not simulated, or its side file names no valid machine.
     pub fn machine(&self) -> Option<Machine> {
         self.told_machine()?.ok()
     }
 
-    /// What the latencies of its samples are: `None` where it was not simulated, or by a version that did not say so.
+    /// The meaning of the samples' latencies; `None` if the capture was not simulated or its version did not
+    /// record it.
     pub fn latency_kind(&self) -> Option<LatencyKind> {
         self.reader.sidecar()?.latency
     }
 
-    /// The default order of its views: by time if the cost of each sample is known.
+    /// The default order of its views: by exposed latency if that is known, else by count.
     pub(crate) fn ranks_by(&self) -> SortBy {
         match self.latency_kind() {
             // Stall samples beside ghosts are of time already, and have no latency.
