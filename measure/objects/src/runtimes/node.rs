@@ -75,11 +75,11 @@ impl Node {
             return None;
         }
         let words = header.as_chunks::<8>().0.iter().skip(1).map(|word| u64::from_le_bytes(*word));
-        let spaces = words.filter(|word| *word > PAGE && word.is_multiple_of(8)).filter_map(|word| {
+        let mut spaces = words.filter(|word| *word > PAGE && word.is_multiple_of(8)).filter_map(|word| {
             let table = memory.u64(VirtualAddress(word)).ok()?;
             self.tables.get(&table).copied()
         });
-        Some((length, spaces.last()?))
+        Some((length, spaces.next_back()?))
     }
 
     fn page_at(&mut self, memory: &ProcessMemory, start: u64) -> Option<(u64, &'static str)> {

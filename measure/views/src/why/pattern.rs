@@ -66,6 +66,9 @@ pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
 /// What helps against misses of this pattern; `None` where the cause's own remedy fits.
 pub(super) fn remedy(cause: &CauseAnswer, place: &str, geometry: Option<LevelGeometry>) -> Option<String> {
     let pattern = leading(cause)?;
+    // The pattern's own place: the cause's may be another.
+    let own = pattern.place.as_ref().filter(|place| !place.routine.starts_with("[unknown"));
+    let place = &own.map_or_else(|| place.to_string(), |own| format!(" in {}", own.routine));
     let size = geometry.map_or_else(|| "the cache".to_string(), |level| bytes(level.size()));
     match (cause.cause, pattern.pattern) {
         (Cause::Cold | Cause::Capacity, MissPattern::Chase) => Some(format!(
