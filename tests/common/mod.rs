@@ -85,6 +85,11 @@ pub fn compile(folder: &Path, name: &str, options: &[&str], c: &str, assembly: O
     program
 }
 
+/// Runs a compiler that must succeed.
+pub fn compile_with(compiler: &mut Command) {
+    succeeded(run(compiler));
+}
+
 /// `hardmeter record --source simulated` into `capture`, with further arguments; on the paper's machine, unless
 /// another one is given.
 pub fn recorder(capture: &Path, arguments: &[&str]) -> Command {

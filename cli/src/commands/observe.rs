@@ -6,6 +6,7 @@
 //!   record: LoadFinder              <── this file ──>  symbols: StallFinder
 //! ```
 
+use hardmeter_objects::process_memory::MemoryError;
 use hardmeter_objects::program::ProgramError;
 use hardmeter_objects::{Access, AttachError, ServerObjects};
 use hardmeter_record::live::{Finding, LoadFinder};
@@ -18,9 +19,12 @@ pub(super) fn attach() -> Attach {
     Box::new(|pid| match hardmeter_objects::attach(pid) {
         Ok(objects) => Attached::Observer(Box::new(Observer(objects))),
         Err(AttachError::Program(ProgramError::NotThis { .. })) => Attached::NotAServer,
+        // A command that ended at once was none, either.
+        Err(AttachError::Memory(MemoryError::Gone { .. })) => Attached::NotAServer,
         // A starting server has not entered its data folder at first, nor laid out its memory.
         Err(
             error @ (AttachError::NotReady { .. }
+            | AttachError::RuntimeNotReady { .. }
             | AttachError::Version { .. }
             | AttachError::SelfTest { .. }),
         ) => Attached::NotReady(error.to_string()),

@@ -5,6 +5,11 @@ pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
+/// A byte at an offset.
+pub(crate) fn u8_at(bytes: &[u8], at: usize) -> Option<u8> {
+    bytes.get(at).copied()
+}
+
 /// A half word at an offset.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array_at(bytes, at).map(u16::from_le_bytes)

@@ -21,6 +21,12 @@ pub enum AttachError {
         /// Its first process.
         pid: Pid,
     },
+    /// The program's runtime has not made its heap yet.
+    #[error("the runtime of process {pid} is still starting; attach again in a moment")]
+    RuntimeNotReady {
+        /// The process.
+        pid: Pid,
+    },
     /// The server's version is unknown.
     #[error("{} cannot be read ({source}), so that the version of the server is unknown; run as root or as the server's account", path.display())]
     Version {

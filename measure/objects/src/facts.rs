@@ -191,6 +191,12 @@ impl Facts {
         self.facts[id.0].path = path;
     }
 
+    /// Whether a fact has this class and name.
+    pub fn is_of(&self, id: FactId, (class, name): (&str, &str)) -> bool {
+        let path = &self.facts[id.0].path;
+        self.texts.text(path.class) == class && self.texts.text(path.name) == name
+    }
+
     /// Whether what was found is what a fact says.
     pub fn says(&self, id: FactId, found: &Found) -> bool {
         let fact = &self.facts[id.0];

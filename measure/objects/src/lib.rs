@@ -1,4 +1,5 @@
-//! What an address is to a database server: which relation and block, which lock, which memory context.
+//! What an address is to a database server: which relation and block, which lock, which memory context. And to a
+//! program with a runtime of its own (Go, Java, Node, Python): which part of its heap, whose stack.
 //!
 //! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and it receives
 //! no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do not depend on the
@@ -25,7 +26,8 @@
 //!   not pass is refused with the reason, and the rest of the profile works.
 //! * *Bounded.* A server in the middle of a change, or a damaged one, may show any bytes: every length and every list is
 //!   bounded, and pointers are followed only into memory that is mapped.
-//! * *One interface.* [`ServerObjects`] does not depend on the server; PostgreSQL and MariaDB are two implementations.
+//! * *One interface.* [`ServerObjects`] does not depend on the server; PostgreSQL, MariaDB and the runtimes are its
+//!   implementations.
 //!
 //! ```
 //! use hardmeter_objects::attach;
@@ -47,8 +49,10 @@ pub mod postgres;
 pub mod process_memory;
 pub mod program;
 mod regions;
+mod runtimes;
 mod server;
 mod source_files;
+mod thread_stacks;
 
 pub use error::AttachError;
 pub use server::{Access, Counted, ServerObjects};
@@ -58,20 +62,26 @@ use program::ProgramError;
 
 /// Attaches to the server that a process belongs to; any of its processes will do.
 ///
-/// PostgreSQL and MariaDB are supported; another program gives [`AttachError::Program`].
+/// PostgreSQL, MariaDB, and programs of Go, Java, Node and Python are supported; another program gives [`AttachError::Program`].
 ///
 /// # Errors
 ///
 /// [`AttachError`] if the process is gone, its memory may not be read, or its program or version is not
 /// supported.
 pub fn attach(pid: Pid) -> Result<Box<dyn ServerObjects>, AttachError> {
+    if let Some(program) = runtimes::RuntimeProgram::attach_by_name(pid)? {
+        return Ok(Box::new(program));
+    }
     match postgres::Postgres::attach(pid) {
         Ok(server) => Ok(Box::new(server)),
         Err(AttachError::Program(ProgramError::NotThis { .. })) => match mariadb::MariaDb::attach(pid) {
             Ok(server) => Ok(Box::new(server)),
             Err(AttachError::Program(ProgramError::NotThis { pid, missing, .. })) => {
-                let wanted = "PostgreSQL or MariaDB server";
-                Err(ProgramError::NotThis { pid, wanted, missing }.into())
+                let wanted = "PostgreSQL or MariaDB server, and no Go, Java, Node or Python program";
+                match runtimes::RuntimeProgram::attach(pid)? {
+                    Some(program) => Ok(Box::new(program)),
+                    None => Err(ProgramError::NotThis { pid, wanted, missing }.into()),
+                }
             }
             Err(error) => Err(error),
         },

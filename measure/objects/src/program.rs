@@ -290,6 +290,27 @@ impl Program {
         Err(fault.unwrap_or(ProgramError::NotThis { pid: memory.pid(), wanted, missing }))
     }
 
+    /// The executable of a process that fits; a library is none.
+    pub(crate) fn main(
+        memory: &ProcessMemory,
+        mappings: &Mappings,
+        fits: impl Fn(&Image) -> bool,
+    ) -> Option<Program> {
+        let executables = files_of(mappings, |path| !path.to_string_lossy().contains(".so"));
+        executables
+            .into_iter()
+            .find_map(|path| Program::loaded_from(memory, mappings, path).filter(|it| fits(&it.image)))
+    }
+
+    /// A file that a process has mapped, as a program or a library.
+    pub(crate) fn loaded_from(memory: &ProcessMemory, mappings: &Mappings, path: &Path) -> Option<Program> {
+        let file = memory.file(path);
+        let image = is_elf(&file).then(|| Image::read(&file).ok())??;
+        let own = mappings.iter().filter(|mapping| mapping.file() == Some(path));
+        let bias = own.filter_map(|mapping| image.bias(mapping)).next()?;
+        Some(Program { path: path.to_owned(), image, bias })
+    }
+
     /// Where a symbol lies in the process.
     pub fn address(&self, name: &str) -> Option<VirtualAddress> {
         self.image.symbol(name).map(|symbol| self.loaded(symbol.address))
@@ -309,6 +330,17 @@ impl Program {
     pub fn own(&self, address: VirtualAddress) -> u64 {
         address.0.wrapping_sub(self.bias)
     }
+}
+
+/// The files with code that a process has mapped, each once.
+pub(crate) fn files_of(mappings: &Mappings, wanted: impl Fn(&Path) -> bool) -> Vec<&Path> {
+    let mut files: Vec<&Path> = Vec::new();
+    for path in mappings.iter().filter(|mapping| mapping.executable).filter_map(Mapping::file) {
+        if wanted(path) && !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    files
 }
 
 /// How many bytes of addresses an ELF file takes when it is loaded, zeroed variables included.

@@ -111,6 +111,8 @@ struct hm_access {
    * then L3, or memory on a machine without one: for perf, a remote cache. */
   uint8_t modified_elsewhere;
   uint8_t line_found; /* coherence.h: state of the line being looked up */
+  uint8_t pattern;    /* enum hm_pattern (pattern.h) */
+  int64_t stride;     /* distance to the instruction's previous miss, if constant; else 0 */
   uint32_t set[3];
   struct hm_sharing lost_to;    /* for a coherence miss: the write that took the line */
   struct hm_sharing taken_from; /* for an invalidation: the latest access by the losing core */

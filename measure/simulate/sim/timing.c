@@ -7,6 +7,7 @@
 #include "access.h"
 #include "clock.h"
 #include "host.h"
+#include "pattern.h"
 #include "prefetch.h"
 
 #define WORDS 8u
@@ -24,7 +25,8 @@
 
 /* A load miss and what its line holds. */
 struct load {
-  uint64_t address, arrival;
+  uint64_t address, arrival, ip;
+  int waited;            /* its own address came from a load under way */
   uint64_t instructions; /* counter at the load: equal within a stretch of a block */
   uint32_t size;
   enum { UNREAD, READ, UNREADABLE } state;
@@ -186,8 +188,8 @@ static int is_predictable(struct follower *follower, uint64_t ip, uint64_t addre
 }
 
 /* The latest outstanding load whose line contains a pointer to just before the address. */
-static uint64_t pointer_known(uint64_t address, uint64_t now) {
-  if (address < LEAST_POINTER) return now;
+static const struct load *pointer_from(uint64_t address, uint64_t now) {
+  if (address < LEAST_POINTER) return NULL;
   /* Pointers to it lie in one of two pages: most lines have none. */
   uint64_t last_page = (address + BEFORE_POINTER) >> POINTER_BITS;
   uint64_t pages = bit_of_page(last_page) | bit_of_page(last_page - 1);
@@ -195,52 +197,63 @@ static uint64_t pointer_known(uint64_t address, uint64_t now) {
     const struct load *load = load_before(back);
     if (load->arrival > now && load->state == READ && (load->pages & pages) != 0 &&
         points_to(load, address))
-      return load->arrival;
+      return load;
   }
-  return now;
+  return NULL;
 }
 
 /* The two latest loads are checked, since an index is often used twice. */
-static uint64_t index_known(uint64_t address, uint64_t ip, uint64_t now) {
+static const struct load *index_from(uint64_t address, uint64_t ip, uint64_t now) {
   struct follower *follower = &timing.follower[(ip ^ ip >> 6) % FOLLOWERS];
-  if (is_predictable(follower, ip, address)) return now;
+  if (is_predictable(follower, ip, address)) return NULL;
   for (uint32_t back = 0; back < loads_known() && back < 2; back++) {
     const struct load *load = load_before(back);
     uint64_t value;
     if (load->arrival > now && value_of(load, &value) &&
         holds(&follower->relation[back], value, address))
-      return load->arrival;
+      return load;
   }
-  return now;
+  return NULL;
 }
 
 /* The block computed the address from what a load of this stretch read. */
-static uint64_t computed_known(uint64_t stretch, uint64_t now) {
+static const struct load *computed_from(uint64_t stretch, uint64_t now) {
+  const struct load *latest = NULL;
   for (uint32_t back = 0; back < loads_known(); back++) {
     const struct load *load = load_before(back);
-    if (load->instructions != stretch) continue;
-    if (load->arrival > now) now = load->arrival;
+    if (load->instructions != stretch || load->arrival <= now) continue;
+    now = load->arrival;
+    latest = load;
   }
-  return now;
+  return latest;
 }
 
-/* The time at which the address of a load is known. */
-static uint64_t address_known(const struct hm_access *access, uint64_t instructions, uint64_t now) {
+/* The load under way that the address of a load came from; NULL: it is known already. */
+static const struct load *address_from(const struct hm_access *access, uint64_t instructions,
+                                       uint64_t now) {
   read_latest();
-  uint64_t known = now;
+  const struct load *from = NULL;
   if (HM_SITE_IS_DEPENDENT(access->site))
-    known = computed_known(instructions - HM_SITE_DISTANCE(access->site), now);
-  if (known == now) known = pointer_known(access->address, now);
-  if (known == now) known = index_known(access->address, HM_SITE_IP(access->site), now);
-  return known;
+    from = computed_from(instructions - HM_SITE_DISTANCE(access->site), now);
+  if (from == NULL) from = pointer_from(access->address, now);
+  if (from == NULL) from = index_from(access->address, HM_SITE_IP(access->site), now);
+  return from;
 }
 
-static void note_load(const struct hm_access *access, uint64_t instructions, uint64_t arrival) {
+static enum hm_dependence dependence_on(const struct load *from, const struct hm_access *access) {
+  if (from == NULL) return HM_INDEPENDENT;
+  return from->waited || from->ip == HM_SITE_IP(access->site) ? HM_AFTER_CHAIN : HM_AFTER_LOAD;
+}
+
+static void note_load(const struct hm_access *access, uint64_t instructions, uint64_t arrival,
+                      int waited) {
   timing.loads++;
   if (timing.loads >= 2 * LOADS) timing.loads -= LOADS; /* the ring stays as it is */
   struct load *load = load_before(0);
   load->address = access->address;
   load->arrival = arrival;
+  load->ip = HM_SITE_IP(access->site);
+  load->waited = waited;
   load->instructions = instructions;
   load->size = HM_SITE_SIZE(access->site);
   load->state = UNREAD;
@@ -322,14 +335,15 @@ void hm_expose(struct hm_access *access, uint32_t beyond) {
   uint64_t reached = hm_sim.core->clock + hm_running_cycles();
   apply_stalls(instructions);
   uint64_t now = reached - timing.pending, issue = locked ? reached : now;
-  if (reads && !locked) {
-    uint64_t known = address_known(access, instructions, now);
-    if (known > now) hm_sim.counts->dependent++;
-    issue = max64(issue, known);
+  const struct load *from = reads && !locked ? address_from(access, instructions, now) : NULL;
+  if (from != NULL) {
+    hm_sim.counts->dependent++;
+    issue = max64(issue, from->arrival);
   }
+  if (kind != HM_FETCH) hm_pattern_observe(access, dependence_on(from, access));
   int missed = access->level > HM_LEVEL_L1;
   uint64_t arrival = missed ? arrival_of(access, now, issue, beyond) : issue + beyond;
-  if (reads && missed) note_load(access, instructions, arrival);
+  if (reads && missed) note_load(access, instructions, arrival, from != NULL);
   uint64_t window = locked || kind == HM_FETCH ? 0 : window_of(kind, instructions);
   reached += window * hm_sim.config.milli_cpi / 1000;
   if (locked) { /* no later instruction begins before it has its line */

@@ -32,7 +32,7 @@ enum { MISC_USER = 2, MISC_MMAP_DATA = 1 << 13, MISC_COMM_EXEC = 1 << 13, MISC_E
 
 /* samples::model::SimulatedDetail documents the layout. */
 #define DETAIL_MAGIC 0x31734d48u /* "HMs1" */
-enum { SECTION_SHARING = 1, SECTION_STATEMENT, SECTION_STATE, SECTION_ALLOCATION };
+enum { SECTION_SHARING = 1, SECTION_STATEMENT, SECTION_STATE, SECTION_ALLOCATION, SECTION_STRIDE };
 
 static uint32_t current_tid;
 
@@ -327,13 +327,17 @@ static void put_detail(const struct hm_access *access, enum hm_event event,
   put_pair(0, DETAIL_MAGIC);
   put_pair(HM_SITE_SIZE(access->site) |
                (uint32_t)hm_cause_to_record(hm_cause_of(access, event)) << 8 |
-               (uint32_t)access->level << 16,
+               (uint32_t)access->level << 16 | (uint32_t)access->pattern << 24,
            access->set[hm_level_of(event)]);
   put(wall);
   if (other != NULL) put_sharing(other);
   if (atomic_load_explicit(&hm_sim.header->state_rules, memory_order_relaxed) != 0)
     put_state(thread_pointer, access->address);
   put_block(access);
+  if (access->stride != 0) {
+    put_section(SECTION_STRIDE, sizeof(uint64_t));
+    put((uint64_t)access->stride);
+  }
   uint32_t size = (record.length - begin) * (uint32_t)sizeof(uint64_t) - sizeof(uint32_t);
   record.words[begin] |= size;
 }

@@ -21,7 +21,7 @@ pub use record::{Comm, CpuMode, Exit, Fork, LostRecords, Mmap, Record, Throttle}
 pub use registers::{Register, Registers};
 pub use sample::{BranchEntry, Callchain, Frame, ReadValue, Sample, Weight};
 pub use simulated::{
-    HeapBlock, MissCause, ServerState, Sharing, SharingVerdict, SimulatedDetail, StatementId,
+    HeapBlock, MissCause, MissPattern, ServerState, Sharing, SharingVerdict, SimulatedDetail, StatementId,
 };
 pub use stall::{Landing, SkidCount, StallCounts, StallNotes, OTHER_CPU_EVENT, STALL_EVENT};
 pub use state::{LastStatement, StateId, StateRule};

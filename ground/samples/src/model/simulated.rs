@@ -2,8 +2,8 @@
 //! events that are not tracepoints, so they stay with their sample through `perf script`, copies and merges.
 //!
 //! ```text
-//! byte  0      4        5       6       7       8            12                       20
-//!       | magic | size   | cause | level | flags | set (u32)  | wall time, ns (u64) | sections ...
+//! byte  0      4        5       6       7         8            12                       20
+//!       | magic | size   | cause | level | pattern | set (u32)  | wall time, ns (u64) | sections ...
 //!
 //! section  0           2             4          8
 //!          | kind (u16) | bytes (u16) | reserved | payload, padded to a multiple of 8 |
@@ -13,6 +13,7 @@
 //! kind 2, statement   | hash of the statement's text without constants (u64) | 1 if it is over (u64, may be absent) |
 //! kind 3, state       | rule (u32) | length (u32) | bytes |
 //! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was asked for (u64) |
+//! kind 5, stride      | distance to the instruction's previous miss, if that was its distance before, too (i64) |
 //! ```
 //!
 //! Unknown kinds are skipped; a truncated section ends the list.
@@ -37,6 +38,21 @@ pub enum MissCause {
     Conflict,
     /// Another core's write invalidated the line.
     Coherence,
+}
+
+/// How an instruction came by the address that it missed at. `None` in a sample: its first miss, or the machine was
+/// simulated without its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissPattern {
+    /// From a load under way that itself had waited for one, or from its own latest result: a list, a tree.
+    Chase,
+    /// From a load under way that had waited for none: a table of pointers or indices, the entry behind a bucket.
+    Indirect,
+    /// At a constant distance.
+    Stride,
+    /// At no constant distance, and known early: a hash bucket, a random element.
+    Scattered,
 }
 
 /// Whether two cores use the same words of a line that both access (Torrellas, Lam & Hennessy 1994: by the word
@@ -107,6 +123,10 @@ pub struct SimulatedDetail {
     pub server: ServerState,
     /// The heap block, where allocations were recorded.
     pub heap_block: Option<HeapBlock>,
+    /// The pattern of the instruction's misses.
+    pub pattern: Option<MissPattern>,
+    /// The constant distance between the instruction's misses, in bytes; 0 if there is none.
+    pub stride: i64,
 }
 
 /// Bytes of a section before its payload.
@@ -115,6 +135,7 @@ const SHARING: u16 = 1;
 const STATEMENT: u16 = 2;
 const STATE: u16 = 3;
 const ALLOCATION: u16 = 4;
+const STRIDE: u16 = 5;
 
 impl SimulatedDetail {
     /// The first four bytes of the raw field.
@@ -142,12 +163,21 @@ impl SimulatedDetail {
             sharing: None,
             server: ServerState::default(),
             heap_block: None,
+            pattern: match raw[7] {
+                1 => Some(MissPattern::Chase),
+                2 => Some(MissPattern::Indirect),
+                3 => Some(MissPattern::Stride),
+                4 => Some(MissPattern::Scattered),
+                _ => None,
+            },
+            stride: 0,
         };
         for (kind, payload) in sections(raw) {
             match kind {
                 SHARING => detail.sharing = sharing(payload),
                 STATEMENT => detail.server = statement(payload),
                 ALLOCATION => detail.heap_block = heap_block(payload),
+                STRIDE => detail.stride = word(payload, 0).map_or(0, |word| word as i64),
                 _ => {}
             }
         }
@@ -314,6 +344,19 @@ mod tests {
         assert_eq!(sharing.operation, MemoryOperation::Store);
         let states: Vec<_> = SimulatedDetail::states(&raw).collect();
         assert_eq!(states, [(StateId(5), &b"tag"[..])]);
+    }
+
+    #[test]
+    fn a_pattern_comes_with_its_stride() {
+        let mut raw = PLAIN.to_vec();
+        assert_eq!(
+            SimulatedDetail::decode(&raw).map(|detail| (detail.pattern, detail.stride)),
+            Some((None, 0))
+        );
+        raw[7] = 3;
+        raw.extend(section(STRIDE, &(-4096i64).to_le_bytes()));
+        let detail = SimulatedDetail::decode(&raw).expect("ours");
+        assert_eq!((detail.pattern, detail.stride), (Some(MissPattern::Stride), -4096));
     }
 
     #[test]

@@ -57,6 +57,10 @@ const RED_ZONE: u64 = 128;
 /// A stack is not larger than this, the usual `ulimit -s`.
 const STACK_AT_MOST: u64 = 8 << 20;
 
+/// Go places its arenas here, and no other allocator does: heap and goroutine stacks, side by side. The stack pointer
+/// does not tell them apart.
+const GO_ARENAS: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
+
 /// Maximum size of a variable whose offsets are taken for fields if there is no debug information; in larger
 /// ones they are taken for array elements.
 const STRUCT_AT_MOST: u64 = 1024;
@@ -428,7 +432,7 @@ fn operand<M: DataMap>(sample: &Sample<'_>, map: &mut M) -> Option<OperandField>
 fn near_stack(sample: &Sample<'_>, address: VirtualAddress) -> bool {
     let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
     let pointer = registers.and_then(|registers| registers.get(Register::Rsp));
-    pointer.is_some_and(|pointer| {
+    pointer.filter(|pointer| !GO_ARENAS.contains(pointer)).is_some_and(|pointer| {
         address.0 >= pointer.saturating_sub(RED_ZONE) && address.0 - pointer.min(address.0) < STACK_AT_MOST
     })
 }

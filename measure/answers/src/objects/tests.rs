@@ -216,6 +216,17 @@ fn the_stack_pointer_tells_a_stack_that_has_no_name() {
 }
 
 #[test]
+fn above_a_stack_pointer_into_gos_arenas_lies_its_heap_as_well() {
+    let values = [0xc0_0000_a000u64.to_ne_bytes()];
+    let mut sample = sample(0, 10, 0x1000);
+    sample.registers = Some(hardmeter_samples::model::Registers { abi: 2, mask: 1 << 7, values: &values });
+    sample.address = Some(VirtualAddress(0xc0_0000_a100));
+    let mut index = ObjectIndex::new(None);
+    let object = index.of_sample(&sample, &mut Map).unwrap();
+    assert_eq!(index.describe(object.path), "anonymous memory");
+}
+
+#[test]
 fn a_heap_block_is_named_by_its_allocation_unless_the_notes_know_more() {
     // 20 bytes of detail, then section 4: a block of 64 bytes at 0x6000, allocated from 0x401000.
     let mut raw = b"HMs1\x08\0\0\0\0\0\0\0".to_vec();

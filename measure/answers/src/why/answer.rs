@@ -1,7 +1,8 @@
 //! From samples to the answer per event: causes with their places and objects, sets, page walks, missing data.
 
 use super::finding::{
-    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed,
+    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
+    PlaceCountNamed,
 };
 use super::geometry::{CacheLevel, Hierarchy, LevelGeometry};
 use super::infer::{infer, map_of, Basis, Verdict};
@@ -132,6 +133,7 @@ impl Why {
             period: sample.period.0,
             hit_modified: snoop == Snoop::HitModified,
             told,
+            pattern: detail.as_ref().map_or((None, 0), |detail| (detail.pattern, detail.stride)),
             data,
             statement,
         });
@@ -281,10 +283,30 @@ impl Why {
                     ranked(statements, self.options.limit)
                 },
                 in_standing_sets: standing,
+                patterns: self.patterns(log, &mine, pass),
             });
         }
         causes.sort_by(|a, b| b.share.count.cmp(&a.share.count).then(a.cause.cmp(&b.cause)));
         causes
+    }
+
+    /// The patterns of these misses, most frequent first.
+    fn patterns<M: CodeMap>(&self, log: &MissLog, mine: &[usize], pass: &mut Pass<M>) -> Vec<PatternCount> {
+        let counted = ranked(mine.iter().filter_map(|index| log.misses[*index].pattern), usize::MAX);
+        counted
+            .into_iter()
+            .map(|(pattern, count)| {
+                let is_it = |index: &&usize| log.misses[**index].pattern == Some(pattern);
+                let strides = mine.iter().filter(is_it).map(|index| log.misses[*index].stride);
+                let stride = ranked(strides.filter(|stride| *stride != 0), 1).first().copied();
+                // Indices are in order.
+                let wanted = |index: usize| {
+                    mine.binary_search(&index).is_ok() && log.misses[index].pattern == Some(pattern)
+                };
+                let place = self.places(log, &wanted, pass).into_iter().next();
+                PatternCount { pattern, count, stride, place }
+            })
+            .collect()
     }
 
     /// The routines and lines with most misses.

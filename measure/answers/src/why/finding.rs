@@ -5,7 +5,7 @@ use super::score::Score;
 use super::sets::{SetMap, SetsUnknown};
 use crate::code::SourceLine;
 use crate::estimate::Share;
-use hardmeter_samples::model::{EventIndex, StatementId};
+use hardmeter_samples::model::{EventIndex, MissPattern, StatementId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -69,6 +69,21 @@ pub struct CauseAnswer {
     pub statements: Vec<(StatementId, u64)>,
     /// Share of this cause in sets that stand out.
     pub in_standing_sets: Option<Share>,
+    /// The patterns of its misses, most misses first; empty where they were not simulated.
+    pub patterns: Vec<PatternCount>,
+}
+
+/// A pattern of misses, and its samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatternCount {
+    /// The pattern.
+    pub pattern: MissPattern,
+    /// Samples.
+    pub count: u64,
+    /// The most frequent constant distance among them in bytes, with its samples.
+    pub stride: Option<(i64, u64)>,
+    /// The place with most of them.
+    pub place: Option<PlaceCountNamed>,
 }
 
 /// Pages that translations were missing for.

@@ -12,7 +12,7 @@
 use super::finding::DataNames;
 use super::kind::Cause;
 use crate::code::Place;
-use hardmeter_samples::model::{Pid, StatementId, VirtualAddress};
+use hardmeter_samples::model::{MissPattern, Pid, StatementId, VirtualAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ pub(super) struct Miss {
     pub told: Option<Cause>,
     pub set_told: u32,
     pub flags: u8,
+    pub pattern: Option<MissPattern>,
+    pub stride: i64,
 }
 
 /// A line that missed, on one core.
@@ -83,6 +85,8 @@ pub(super) struct Seen {
     pub period: u64,
     pub hit_modified: bool,
     pub told: Option<Cause>,
+    /// The pattern of the instruction's misses, and their constant distance.
+    pub pattern: (Option<MissPattern>, i64),
     pub data: Option<DataNames>,
     pub statement: Option<StatementId>,
 }
@@ -125,6 +129,8 @@ impl MissLog {
             told: seen.told,
             set_told: seen.set_told.unwrap_or(NONE),
             flags: if seen.hit_modified { flag::HIT_MODIFIED } else { 0 },
+            pattern: seen.pattern.0,
+            stride: seen.pattern.1,
         };
         self.events = self.events.saturating_add(seen.period);
         if let Some(address) = seen.address {
@@ -259,6 +265,7 @@ pub(super) mod tests {
             period,
             hit_modified: false,
             told: None,
+            pattern: (None, 0),
             data: None,
             statement: None,
         }

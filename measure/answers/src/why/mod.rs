@@ -32,7 +32,8 @@ mod statistics;
 
 pub use answer::{Why, WhyOptions};
 pub use finding::{
-    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PlaceCountNamed,
+    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
+    PlaceCountNamed,
 };
 pub use geometry::{CacheLevel, Hierarchy, LevelGeometry, SetIndexing};
 pub use kind::{Cause, EventKind};

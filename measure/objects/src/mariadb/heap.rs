@@ -28,6 +28,11 @@ const LARGEST: u64 = 512 << 20;
 /// Heaps are not walked again sooner, and not before twenty times as long has passed as it took.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_PER_COST: u32 = 20;
+/// A heap that could not be walked is walked again after this time, up to this size.
+const RETRY: Duration = Duration::from_millis(10);
+const LARGEST_RETRIED: u64 = 16 << 20;
+/// Chunks that are followed from one that was known.
+const STEPS: usize = 64;
 /// Bytes of a block that are looked at.
 const LOOKED_AT: usize = 128;
 
@@ -36,27 +41,36 @@ const LOOKED_AT: usize = 128;
 pub(super) struct Heaps {
     /// By the first address of the heap: where its chunks begin. Nothing: it is no heap.
     walked: HashMap<u64, Vec<u64>>,
+    /// By the first address of a mapping: the chunks that were mapped there on their own.
+    mapped: HashMap<u64, Vec<Range<u64>>>,
+    /// When a walk lost its way.
+    lost: HashMap<u64, Instant>,
     since: Option<Instant>,
     /// What walking has cost since then.
     cost: Duration,
 }
 
-/// Follows the sizes from one place of a heap on; gives where chunks begin, and the end. `None`: they lead astray.
+/// Follows the sizes from one place of a heap on; gives where chunks begin, and where the last one ends. `None`: they lead
+/// astray at once. A thread may cut a chunk while it is read: a long way that is lost later is right up to there.
 fn walk(bytes: &[u8], from: usize) -> Option<Vec<usize>> {
-    const LEAST: u64 = 32;
+    /// Where a program's heap continues elsewhere, glibc leaves two chunks of this size, which hold nothing.
+    const FENCE: u64 = 16;
+    /// By chance no other bytes lead so far.
+    const CONVINCING: usize = 32;
     let mut starts = Vec::new();
     let mut at = from;
     while at < bytes.len() {
-        starts.push(at);
         // The last chunk may end with the heap, and the walk with it.
-        let size = u64_at(bytes, at + 8)? & !7;
-        if size < LEAST || !size.is_multiple_of(HEADER) {
-            return None;
+        let size = u64_at(bytes, at + 8).map_or(0, |size| size & !7);
+        if size < FENCE || !size.is_multiple_of(HEADER) {
+            break;
         }
+        starts.push(at);
         at = at.checked_add(usize::try_from(size).ok()?)?;
     }
-    (at == bytes.len() && starts.len() > 1).then(|| {
-        starts.push(at);
+    let whole = at == bytes.len() && starts.len() > 1;
+    (whole || starts.len() >= CONVINCING).then(|| {
+        starts.push(at.min(bytes.len()));
         starts
     })
 }
@@ -80,6 +94,7 @@ impl Heaps {
             self.since = Some(Instant::now());
             self.cost = Duration::ZERO;
             self.walked.clear();
+            self.mapped.clear();
         }
     }
 
@@ -104,9 +119,15 @@ impl Heaps {
         address: VirtualAddress,
     ) -> Option<Range<u64>> {
         let heap = Heaps::heap_of(mapping, address);
-        let Heaps { walked, cost, .. } = self;
+        let Heaps { walked, cost, lost, .. } = self;
+        // A walk that lost its way met a change: the next one may not.
+        let again = lost.get(&heap.start).is_some_and(|when: &Instant| when.elapsed() >= RETRY);
+        if again && heap.end - heap.start <= LARGEST_RETRIED {
+            walked.remove(&heap.start);
+        }
         let chunks = walked.entry(heap.start).or_insert_with(|| {
             let begun = Instant::now();
+            lost.remove(&heap.start);
             let length = (heap.end - heap.start).min(LARGEST) as usize;
             let mut bytes = vec![0; length];
             let got = memory.read_part(VirtualAddress(heap.start), &mut bytes);
@@ -114,13 +135,41 @@ impl Heaps {
             let starts = first_chunks(&bytes, heap.start).step_by(HEADER as usize);
             let chunks = starts.filter_map(|from| walk(&bytes, from)).next();
             *cost += begun.elapsed();
+            if chunks.is_none() {
+                lost.insert(heap.start, Instant::now());
+            }
             chunks.map_or(Vec::new(), |starts| starts.iter().map(|at| heap.start + *at as u64).collect())
         });
         let after = chunks.partition_point(|start| *start <= address.0);
-        let (start, end) = (*chunks.get(after.checked_sub(1)?)?, *chunks.get(after)?);
-        // It may have been cut or joined since the walk.
-        let size = memory.u64(VirtualAddress(start + 8)).ok()? & !7;
-        (start + size > address.0).then_some(start..end.min(start + size))
+        let mut at = *chunks.get(after.checked_sub(1)?)?;
+        // It may have been cut or joined since the walk: the sizes of now lead on from where it began.
+        for _ in 0..STEPS {
+            let size = memory.u64(VirtualAddress(at + 8)).ok()? & !7;
+            let end = at.checked_add(size).filter(|end| size >= HEADER && *end <= heap.end)?;
+            if address.0 < end {
+                return Some(at..end);
+            }
+            at = end;
+        }
+        None
+    }
+
+    /// The chunk with a mapping of its own that an address lies in.
+    fn mapped_chunk(
+        &mut self,
+        memory: &ProcessMemory,
+        mapping: &Mapping,
+        address: VirtualAddress,
+    ) -> Option<Range<u64>> {
+        let Heaps { mapped, cost, .. } = self;
+        let chunks = mapped.entry(mapping.start.0).or_insert_with(|| {
+            let begun = Instant::now();
+            let chunks = mapped_chunks(memory, mapping);
+            *cost += begun.elapsed();
+            chunks
+        });
+        let after = chunks.partition_point(|chunk| chunk.start <= address.0);
+        chunks.get(after.checked_sub(1)?).filter(|chunk| chunk.contains(&address.0)).cloned()
     }
 
     /// What lies at an address of a mapping that was allocated.
@@ -134,7 +183,7 @@ impl Heaps {
     ) -> Option<Found> {
         let chunk = self
             .chunk(&server.memory, mapping, address)
-            .or_else(|| mapped_chunk(&server.memory, mapping, address))?;
+            .or_else(|| self.mapped_chunk(&server.memory, mapping, address))?;
         let (start, length) = (VirtualAddress(chunk.start + HEADER), chunk.end - chunk.start);
         let session = sessions.iter().find(|(at, _)| chunk.contains(at));
         if let Some((_, connection)) = session {
@@ -162,8 +211,12 @@ fn kind_of(
     /// Bytes of the header that the server's own allocator puts first.
     const OWN: usize = 24;
     let word = |at: usize| u64_at(bytes, at);
-    // A chunk is as large as needed for what was asked for and a word, in steps of 16.
-    let fits = |asked: u64| asked < length && (asked + 8).next_multiple_of(16).max(32) == length;
+    // A chunk is as large as needed for what was asked for and a word, in steps of 16; one step more where the rest was
+    // too small for a chunk.
+    let fits = |asked: u64| {
+        let needed = if asked < length { (asked + 8).next_multiple_of(16).max(32) } else { 0 };
+        needed == length || needed + 16 == length
+    };
     if let Some(name) = word(0).and_then(&mut class_of) {
         return Some(("object", name));
     }
@@ -173,41 +226,54 @@ fn kind_of(
             return Some(("InnoDB memory", "mem_heap".into()));
         }
     }
-    // A block of the server's own allocator: owner, size, key.
-    let size = word(8).map(|size| size & !1)?;
+    // A block of the server's own allocator: owner, size with two flags, key.
+    let size = word(8).map(|size| size & !3)?;
     if !fits(size.checked_add(OWN as u64)?) {
         return None;
     }
-    Some(match word(OWN).and_then(&mut class_of) {
-        Some(name) => ("object", name),
-        None => ("server memory", "my_malloc".into()),
+    if let Some(name) = word(OWN).and_then(&mut class_of) {
+        return Some(("object", name));
+    }
+    // A block of a memory root: the next one, what is left, and its size, which is all that was asked for.
+    let (left, whole) = (word(OWN + 8)?, word(OWN + 16)?);
+    Some(match left <= whole && whole == size {
+        true => ("memory root", "of a statement, a prepared statement or a table".into()),
+        false => ("server memory", "my_malloc".into()),
     })
 }
 
-/// A chunk that has a mapping of its own, which others may follow without a gap.
-fn mapped_chunk(memory: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Range<u64>> {
+/// Chunks that have a mapping of their own, which others may follow without a gap: those of one mapping.
+fn mapped_chunks(memory: &ProcessMemory, mapping: &Mapping) -> Vec<Range<u64>> {
     const MAPPED: u64 = 2;
     const PAGE: u64 = 4096;
-    const MOST: usize = 4096;
+    /// Pages that are read with one call, and all together: a thousand calls for a mapping of 4 GB.
+    const AT_ONCE: u64 = 1024;
+    const MOST: usize = 1 << 20;
+    let mut chunks = Vec::new();
     let mut at = mapping.start.0;
-    for _ in 0..MOST {
-        if at > address.0 {
-            return None;
+    let mut read = 0;
+    while at < mapping.end.0 && read < MOST {
+        let pages: Vec<VirtualAddress> =
+            (at..mapping.end.0).step_by(PAGE as usize).take(AT_ONCE as usize).map(VirtualAddress).collect();
+        read += pages.len();
+        let (heads, fine) = memory.read_pieces(&pages, HEADER as usize);
+        let mut next = at;
+        for ((page, head), fine) in pages.iter().zip(heads.chunks_exact(HEADER as usize)).zip(fine) {
+            if page.0 < next {
+                continue;
+            }
+            next = page.0 + PAGE;
+            let (Some(before), Some(size)) = (u64_at(head, 0), u64_at(head, 8)) else { continue };
+            let length = size & !7;
+            let is_chunk = before == 0 && size & 7 == MAPPED && length.is_multiple_of(PAGE) && length > 0;
+            if fine && is_chunk && length <= mapping.end.0 - page.0 {
+                chunks.push(page.0..page.0 + length);
+                next = page.0 + length;
+            }
         }
-        let head = memory.bytes::<16>(VirtualAddress(at)).ok()?;
-        let (before, size) = (u64_at(&head, 0)?, u64_at(&head, 8)?);
-        let length = size & !7;
-        let is_chunk = before == 0 && size & 7 == MAPPED && length.is_multiple_of(PAGE) && length > 0;
-        if !is_chunk || length > mapping.end.0 - at {
-            at += PAGE;
-            continue;
-        }
-        if address.0 < at + length {
-            return Some(at..at + length);
-        }
-        at += length;
+        at = next;
     }
-    None
+    chunks
 }
 
 #[cfg(test)]
@@ -232,6 +298,47 @@ mod tests {
         assert_eq!(walk(&bytes, 0x20), None, "not where one begins");
         assert_eq!(walk(&bytes[..0x1310], 0x30), None, "the last one ends behind the heap");
         assert_eq!(walk(&[], 0), None);
+        let fenced = heap(0, &[0x40, 16, 16, 0x60]);
+        assert_eq!(walk(&fenced, 0), Some(vec![0, 0x40, 0x50, 0x60, 0xc0]), "a heap in two pieces");
+        let mut torn = heap(0, &[0x20; 40]);
+        torn[39 * 0x20 + 8] = 7;
+        assert_eq!(
+            walk(&torn, 0).map(|starts| starts.len()),
+            Some(40),
+            "39 chunks, and where the last one ends"
+        );
+    }
+
+    #[test]
+    fn chunks_with_a_mapping_of_their_own_follow_one_another() {
+        let memory =
+            ProcessMemory::open(hardmeter_samples::model::Pid(std::process::id() as i32)).expect("we run");
+        // Nine pages: nothing, a chunk of two pages, one of one page, nothing, one that would be larger than the rest.
+        let length = 9 * 4096usize;
+        // SAFETY: new memory of our own.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        let start = at as u64;
+        for (page, size) in [(1u64, 0x2002u64), (2, 0x1002), (3, 0x1002), (6, 0x9002)] {
+            // SAFETY: within the mapping.
+            unsafe { ((start + page * 4096 + 8) as *mut u64).write(size) };
+        }
+        let line = format!("{start:x}-{:x} rw-p 00000000 00:00 0 \n", start + length as u64);
+        let mappings = crate::process_memory::Mappings::parse(&line);
+        let mapping = mappings.iter().next().expect("one");
+        let page = |number: u64| start + number * 4096;
+        assert_eq!(mapped_chunks(&memory, mapping), [page(1)..page(3), page(3)..page(4)]);
+        // SAFETY: as mapped above.
+        unsafe { libc::munmap(at, length) };
     }
 
     /// A block with these words at these places.
@@ -249,7 +356,15 @@ mod tests {
         assert_eq!(kind(&[(0, 0x77)], 208), object);
         // 100 bytes behind a header of 24, in a chunk of 144: 100 + 24 + 8, rounded up.
         assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 144), object);
-        assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 160), None, "another size");
+        assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 160), object, "16 bytes that were too few for a chunk");
+        assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 176), None, "another size");
+        // As MariaDB 10.11 has it: two flags in the size; a root's block has its size again.
+        let root = Some(("memory root", "of a statement, a prepared statement or a table".to_string()));
+        assert_eq!(kind(&[(8, 0x7fe3), (32, 0x7fc8), (40, 0x7fe0)], 0x8000), root);
+        assert_eq!(
+            kind(&[(8, 0x7fe3), (32, 0x7fe1), (40, 0x7fe0)], 0x8000).map(|it| it.0),
+            Some("server memory")
+        );
         assert_eq!(kind(&[(8, 100), (24, 5)], 144), Some(("server memory", "my_malloc".into())));
         let heap = Some(("InnoDB memory", "mem_heap".to_string()));
         assert_eq!(kind(&[(40, 1000), (64, 500), (72, 96)], 1008), heap);

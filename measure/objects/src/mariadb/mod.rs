@@ -7,6 +7,7 @@
 //!            ──> page         what a page says of itself, and its parts
 //!            ──> dictionary   names of tables, indexes and tablespaces: InnoDB's own tables, read as pages
 //!            ──> threads      stacks and sessions; mem_root: what a session allocated for its statement
+//!            ──> redo         InnoDB's log buffers
 //!            ──> heap         blocks of malloc; names: classes of C++ objects, by their virtual tables
 //! ```
 //!
@@ -23,6 +24,7 @@ mod names;
 mod observer;
 mod page;
 mod pool;
+mod redo;
 mod threads;
 
 pub(crate) use observer::MariaDb;

@@ -6,6 +6,7 @@ use super::heap::Heaps;
 use super::names::ClassNames;
 use super::page::{part_of_index, Identity, Kind, PageId, HEAD};
 use super::pool::Slot;
+use super::redo::log_buffers;
 use super::threads::Threads;
 use super::PAGE_STATE;
 use crate::error::AttachError;
@@ -17,7 +18,8 @@ use crate::regions::{region_of, Region};
 use crate::server::{clock, Access, ServerObjects};
 use hardmeter_samples::model::{ByteCount, Pid, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::{ObjectNotes, PageKind, StateKey};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,8 +27,11 @@ use std::time::{Duration, Instant};
 const MOST_FACTS: usize = 500_000;
 /// Facts that are looked at again at one look.
 const MOST_AGAIN: usize = 20_000;
-/// Threads and mappings are not read again sooner, though an address is not in them.
+/// Threads and mappings are not read again sooner, nor before ten times as long has passed as it took.
 const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_PER_COST: u32 = 10;
+/// The mappings alone are not read again sooner.
+const MAPPINGS_PAUSE: Duration = Duration::from_millis(2);
 
 /// A server that is being looked into.
 pub(crate) struct MariaDb {
@@ -35,8 +40,16 @@ pub(crate) struct MariaDb {
     threads: Threads,
     heaps: Heaps,
     classes: ClassNames,
+    /// InnoDB's redo log buffers.
+    redo: Option<Range<u64>>,
     mappings: Mappings,
     read: Instant,
+    /// How long to wait from then on.
+    pause: Duration,
+    /// When the mappings alone were read.
+    mapped: Instant,
+    /// Lines of memory that nothing was known of at the last look.
+    unknown: HashSet<VirtualAddress>,
     facts: Facts,
     attached: Timestamp,
     /// Facts that may end, with the address that each was found for.
@@ -57,13 +70,17 @@ impl MariaDb {
         let mut threads = Threads::default();
         threads.look(&server, &mappings);
         Ok(MariaDb {
-            server,
             dictionary,
             threads,
             heaps: Heaps::default(),
             classes: ClassNames::default(),
+            redo: log_buffers(&server, &mappings),
+            server,
             mappings,
             read: Instant::now(),
+            pause: PAUSE,
+            mapped: Instant::now(),
+            unknown: HashSet::new(),
             facts: Facts::new(MOST_FACTS),
             attached: clock(),
             watched: Vec::new(),
@@ -178,7 +195,11 @@ impl MariaDb {
         if let Some((found, is_stack)) = self.threads.at(address) {
             return Some((found, if is_stack { Holds::WhileMapped } else { Holds::WithContents }));
         }
-        let MariaDb { server, mappings, sizes, heaps, classes, threads, .. } = self;
+        if let Some(redo) = self.redo.as_ref().filter(|redo| redo.contains(&address.0)) {
+            let found = Found::new("redo log", VirtualAddress(redo.start), redo.end - redo.start);
+            return Some((found.named("buffer"), Holds::WhileMapped));
+        }
+        let MariaDb { server, mappings, sizes, heaps, classes, threads, unknown: unknown_lines, .. } = self;
         let mut size = |path: &Path| {
             let known = sizes.entry(path.to_owned());
             *known.or_insert_with(|| loaded_size(&server.memory.file(path)))
@@ -190,7 +211,11 @@ impl MariaDb {
             Region::Private(mapping) => {
                 Some(match heaps.at(server, classes, threads.sessions(), &mapping, address) {
                     Some(found) => (found, Holds::WithContents),
-                    None => (unknown(&mapping, address), holds),
+                    None => {
+                        let found = unknown(&mapping, address);
+                        unknown_lines.insert(found.start);
+                        (found, holds)
+                    }
                 })
             }
             Region::Nothing => None,
@@ -199,6 +224,12 @@ impl MariaDb {
 
     fn see_elsewhere(&mut self, access: &Access, now: Timestamp) {
         let (pid, address) = (Some(self.pid()), access.address);
+        // What was accessed can be read: a heap has grown since the mappings were.
+        let stale = self.mappings.at(address).is_none_or(|mapping| !mapping.readable);
+        if stale && self.mapped.elapsed() >= MAPPINGS_PAUSE {
+            self.mappings = self.server.mappings();
+            self.mapped = Instant::now();
+        }
         let Some((found, holds)) = self.elsewhere(address) else {
             self.unmapped += 1;
             return;
@@ -217,12 +248,20 @@ impl MariaDb {
 
     /// Reads mappings and threads again, unless that was done just now.
     fn refresh(&mut self) {
-        if self.read.elapsed() >= PAUSE {
-            self.read = Instant::now();
-            self.mappings = self.server.mappings();
-            self.threads.look(&self.server, &self.mappings);
-            self.heaps.begin_look();
+        if self.read.elapsed() >= self.pause {
+            self.look();
         }
+    }
+
+    fn look(&mut self) {
+        let begun = Instant::now();
+        self.mappings = self.server.mappings();
+        self.mapped = begun;
+        self.unknown.clear();
+        self.threads.look(&self.server, &self.mappings);
+        self.heaps.begin_look();
+        self.read = Instant::now();
+        self.pause = PAUSE.max(begun.elapsed() * PAUSE_PER_COST);
     }
 
     /// Whether what is known of an address applies to a sample; such a sample confirms what lasts.
@@ -234,7 +273,9 @@ impl MariaDb {
                 (None, None) => true,
                 _ => false,
             };
-            same.then_some(id)
+            // A later look may tell more of memory that nothing was known of.
+            let looked_at = !self.facts.is_of(id, NOTHING_KNOWN) || self.unknown.contains(&fact.start);
+            (same && looked_at).then_some(id)
         });
         known.inspect(|id| self.facts.touch(*id, access.time)).is_some()
     }
@@ -330,11 +371,14 @@ fn no_page(frame: VirtualAddress, size: u64) -> Found {
     Found::new("buffer", frame, size).named("no page")
 }
 
+/// Class and name of memory that nothing is known of.
+const NOTHING_KNOWN: (&str, &str) = ("private memory", "of unknown kind");
+
 /// Private memory with a known place only. Only this line: its neighbours may be known better.
 fn unknown(mapping: &Mapping, address: VirtualAddress) -> Found {
     const LINE: u64 = 64;
-    let name = if mapping.name == "[heap]" { "heap" } else { "of unknown kind" };
-    Found::new("private memory", VirtualAddress(address.0 / LINE * LINE), LINE).named(name)
+    let name = if mapping.name == "[heap]" { "heap" } else { NOTHING_KNOWN.1 };
+    Found::new(NOTHING_KNOWN.0, VirtualAddress(address.0 / LINE * LINE), LINE).named(name)
 }
 
 impl ServerObjects for MariaDb {
@@ -381,10 +425,7 @@ impl ServerObjects for MariaDb {
         if !self.server.memory.is_alive() {
             return;
         }
-        self.read = Instant::now();
-        self.mappings = self.server.mappings();
-        self.threads.look(&self.server, &self.mappings);
-        self.heaps.begin_look();
+        self.look();
         let watched = std::mem::take(&mut self.watched);
         let mut room = MOST_AGAIN;
         for (id, address) in watched {

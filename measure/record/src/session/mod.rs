@@ -271,6 +271,10 @@ pub fn record(
     let attached = attach.is_some();
     let mut observation =
         attach.zip(observed).map(|(attach, who)| Observation::begin(who, attach, &source.attributes()));
+    // A simulated program waits for its recorder; a real one must not.
+    if let Some(observation) = observation.as_mut().filter(|_| source.kind() == EventSource::Simulated) {
+        observation.drop_nothing();
+    }
     if let (Some(user), false) = (&user, restarted) {
         user.drop_privileges().map_err(SessionError::Privileges)?;
         if let Some(observation) = &observation {

@@ -4,6 +4,7 @@ mod explain;
 mod heat;
 mod json;
 mod page;
+mod pattern;
 mod remedy;
 mod sentences;
 mod text;

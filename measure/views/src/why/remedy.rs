@@ -8,6 +8,12 @@ pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Opti
     let known = cause.places.first().filter(|place| !place.routine.starts_with("[unknown"));
     let place = known.map_or_else(String::new, |place| format!(" in {}", place.routine));
     let code = matches!(answer.kind, EventKind::Miss(hardmeter_answers::why::CacheLevel::L1i));
+    if let Some(remedy) = super::pattern::remedy(cause, &place, geometry).filter(|_| !code) {
+        return match cause.cause {
+            Cause::Conflict => format!("{remedy}; or {}", conflict(answer.sets.as_ref().ok(), geometry)),
+            _ => remedy,
+        };
+    }
     match cause.cause {
         Cause::Cold if code => "lay hot routines side by side (profile-guided layout, --function-sections with an \
                                 ordering file), so that a fetch brings in what is needed next"

@@ -5,13 +5,15 @@ use super::heat::ranges;
 use super::WhyReport;
 use crate::layout::printable;
 use crate::number::{counted, grouped, percent, percent_interval};
-use hardmeter_answers::why::{Cause, CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
+use hardmeter_answers::why::{CacheLevel, Cause, CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
 use hardmeter_answers::Share;
 
 /// A cause below this share is in the table only.
 const LEAST_SHARE: f64 = 0.05;
 /// With fewer followed lines a prediction is no sentence's worth.
 const LEAST_LINES: u64 = 100;
+/// With a smaller share of conflicts, a size has one figure.
+const LEAST_CONFLICTS: f64 = 0.01;
 /// A statement is cut to this many characters.
 const STATEMENT_LENGTH: usize = 72;
 
@@ -42,6 +44,9 @@ pub(super) fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAn
     let of = |count| percent(Share { count, total: cause.share.count });
     if let Some(place) = cause.places.first() {
         text.push_str(&format!("; {} in {}", of(place.count), place_text(place)));
+    }
+    if let Some(pattern) = super::pattern::sentence(cause) {
+        text.push_str(&format!("; {pattern}"));
     }
     if let Some(object) = cause.objects.first() {
         text.push_str(&format!("; {} on {}", of(object.count), printable(&object.name)));
@@ -100,14 +105,45 @@ pub(super) fn of_sizes(report: &WhyReport) -> Option<String> {
     let larger = || curve.sizes.iter().filter(|effect| effect.size > curve.now);
     let effect =
         larger().find(|effect| effect.change.is_some_and(|change| change <= -0.1)).or(larger().next())?;
-    Some(format!(
+    let conflicts = conflicts_of_l2(report);
+    let mut text = format!(
         "with an L2 of {} instead of {}: misses {}, predicted from {} whose reuse was followed (one in {})",
         super::remedy::bytes(effect.size),
         super::remedy::bytes(curve.now),
-        change(effect.change?),
+        with_conflicts(effect.change?, conflicts),
         counted(curve.lines_followed, "line"),
         curve.one_line_in
-    ))
+    );
+    if let Some(share) = conflicts.filter(matters) {
+        text.push_str(&format!(
+            "; the first figure if the larger cache ends all conflicts, which are {} of l2-miss (n = {}), the second if it \
+             ends none: a recording with --machine of that size tells",
+            percent(share),
+            grouped(share.total)
+        ));
+    }
+    Some(text)
+}
+
+/// The conflicts among the misses of L2, where the software PMU recorded causes.
+pub(super) fn conflicts_of_l2(report: &WhyReport) -> Option<Share> {
+    let second = EventKind::Miss(CacheLevel::L2);
+    let answer = report.events.iter().find(|answer| answer.kind == second && answer.how == How::Exact)?;
+    let conflicts = answer.causes.iter().find(|cause| cause.cause == Cause::Conflict);
+    Some(Share { count: conflicts.map_or(0, |cause| cause.share.count), total: answer.misses })
+}
+
+/// Whether conflicts change a prediction by more than its last digit.
+pub(super) fn matters(conflicts: &Share) -> bool {
+    conflicts.fraction() >= LEAST_CONFLICTS
+}
+
+/// The change of all misses by a larger cache, if the curve predicts this for those that are no conflicts: from all
+/// conflicts gone to all there.
+pub(super) fn with_conflicts(of_curve: f64, conflicts: Option<Share>) -> String {
+    let Some(share) = conflicts.filter(matters) else { return change(of_curve) };
+    let rest = (1.0 - share.fraction()) * (1.0 + of_curve);
+    format!("{} to {}", change(rest - 1.0), change(rest + share.fraction() - 1.0))
 }
 
 pub(super) fn of_huge_pages(report: &WhyReport) -> Option<String> {
@@ -148,5 +184,20 @@ pub(super) fn cut(statement: &str) -> String {
     match characters.next() {
         Some(_) => kept + "…",
         None => kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 77.8 % conflicts, and a curve of -0.5 %: the other 22.2 % become 22.089 %.
+    #[test]
+    fn a_prediction_that_ignores_conflicts_has_two_ends() {
+        let conflicts = |count| Some(Share { count, total: 1000 });
+        assert_eq!(with_conflicts(-0.005, conflicts(778)), "-77.9 % to -0.1 %");
+        assert_eq!(with_conflicts(-0.5, conflicts(200)), "-60.0 % to -40.0 %");
+        assert_eq!(with_conflicts(-0.5, conflicts(9)), "-50.0 %");
+        assert_eq!(with_conflicts(-0.5, None), "-50.0 %", "not known");
     }
 }

@@ -47,7 +47,7 @@ impl WhyReport {
             self.render_event(answer, style, &mut text);
         }
         if let Some(curve) = &self.reuse {
-            render_reuse(curve, style, &mut text);
+            render_reuse(curve, sentences::conflicts_of_l2(self), style, &mut text);
         }
         if let Some(walks) = self.page_walks {
             render_walks(walks, style, &mut text);
@@ -164,6 +164,9 @@ impl WhyReport {
         list(style, text, "where", places, of);
         let objects = cause.objects.iter().map(|object| (printable(&object.name), object.count));
         list(style, text, "on", objects, of);
+        if let Some(pattern) = super::pattern::sentence(cause) {
+            paragraph(style, text, "pattern", &pattern);
+        }
         let statements =
             cause.statements.iter().map(|(hash, count)| (sentences::cut(&self.statement(*hash)), *count));
         list(style, text, "statement", statements, of);
@@ -366,7 +369,7 @@ fn render_score(score: &Score, style: Style, text: &mut String) {
     text.push_str(&grid.render(style, 2));
 }
 
-fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
+fn render_reuse(curve: &MissRatioCurve, conflicts: Option<Share>, style: Style, text: &mut String) {
     let head = format!(
         "reuse: n = {} of the second level by {}, one line in {} followed",
         counted(curve.uses, "use"),
@@ -394,6 +397,7 @@ fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
         let now = effect.size == curve.now;
         let change = match effect.change {
             _ if now => "as now".to_string(),
+            Some(change) if effect.size > curve.now => sentences::with_conflicts(change, conflicts),
             Some(change) => sentences::change(change),
             None => "-".into(),
         };
@@ -407,7 +411,14 @@ fn render_reuse(curve: &MissRatioCurve, style: Style, text: &mut String) {
     text.push_str(&grid.render(style, 2));
     let note = "a fully associative LRU cache of each size, from the distances at which lines are used again; +- is a \
                 95 % interval, were all followed lines used alike";
-    let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &wrap(note, style, 2)));
+    let ends = match conflicts.filter(sentences::matters) {
+        Some(_) => {
+            "; of two changes, the first is without today's conflict misses, the second with all of them"
+        }
+        None => "",
+    };
+    let note = format!("{note}{ends}");
+    let _ = writeln!(text, "  {}", style.paint(Tone::Faint, &wrap(&note, style, 2)));
 }
 
 fn render_walks(walks: PageWalks, style: Style, text: &mut String) {

@@ -77,8 +77,11 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time limits for a server to become ready: one started as the command, possibly on the software PMU, and one that
 /// runs already. And the interval of inspections.
 const START: Duration = Duration::from_secs(60);
-const START_OF_RUNNING: Duration = Duration::from_secs(5);
+const START_OF_RUNNING: Duration = Duration::from_secs(30);
 const START_INTERVAL: Duration = Duration::from_millis(250);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(4);
+/// Bytes of samples that are kept for an observer that is not there yet.
+const MOST_EARLY: usize = 64 << 20;
 /// How long the recorder waits for the observer at its start and end. The end includes writing all observations.
 const PATIENCE_AT_START: Duration = Duration::from_secs(30);
 const PATIENCE_AT_END: Duration = Duration::from_secs(60);
@@ -110,6 +113,8 @@ pub(super) struct Observation {
     batched: u64,
     passed: u64,
     dropped: u64,
+    /// Wait for the observer rather than drop samples.
+    waits: bool,
 }
 
 impl Observation {
@@ -133,6 +138,8 @@ impl Observation {
                 observer: None,
                 trouble: None,
                 pause: START_INTERVAL,
+                early: Vec::new(),
+                early_bytes: 0,
             };
             let observations = catch_unwind(AssertUnwindSafe(|| watch.run(&messages, &ready_out)));
             let _ = end_out.send(observations.unwrap_or_else(|_| {
@@ -147,12 +154,18 @@ impl Observation {
             batched: 0,
             passed: 0,
             dropped: 0,
+            waits: false,
         };
         match started {
             Ok(_) => drop(ready.recv_timeout(PATIENCE_AT_START)),
             Err(_) => observation.to_thread = None, // the thread has ended, which finish() reports
         }
         observation
+    }
+
+    /// From now on samples wait for the observer: they come from a program that may be held up.
+    pub(super) fn drop_nothing(&mut self) {
+        self.waits = true;
     }
 
     /// Notifies the thread that root was given up.
@@ -192,6 +205,12 @@ impl Observation {
         let (Some(thread), false) = (&self.to_thread, self.batch.is_empty()) else { return };
         let samples = std::mem::take(&mut self.batched);
         self.passed += samples;
+        if self.waits {
+            if thread.send(Message::Samples(std::mem::take(&mut self.batch))).is_err() {
+                self.to_thread = None;
+            }
+            return;
+        }
         match thread.try_send(Message::Samples(std::mem::take(&mut self.batch))) {
             Ok(()) => {}
             Err(TrySendError::Full(Message::Samples(batch))) => {
@@ -242,6 +261,9 @@ struct Watch {
     trouble: Option<String>,
     /// Pause before the next inspection of a process that is not a server yet.
     pause: Duration,
+    /// Samples until then, which the observer sees first.
+    early: Vec<Vec<u8>>,
+    early_bytes: usize,
 }
 
 impl Watch {
@@ -266,12 +288,11 @@ impl Watch {
                     deadline = Some(Instant::now() + START);
                 }
                 Ok(Message::Released) => {}
+                Ok(Message::Samples(records)) if self.observer.is_some() => self.see(&records),
                 Ok(Message::Samples(records)) => {
-                    if let Some(observer) = &mut self.observer {
-                        let accesses = self.reader.read(&records, now());
-                        if !accesses.is_empty() {
-                            observer.see(&accesses);
-                        }
+                    if deadline.is_some() && self.early_bytes < MOST_EARLY {
+                        self.early_bytes += records.len();
+                        self.early.push(records);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -294,6 +315,13 @@ impl Watch {
         self.end()
     }
 
+    fn see(&mut self, records: &[u8]) {
+        let accesses = self.reader.read(records, now());
+        if let Some(observer) = self.observer.as_mut().filter(|_| !accesses.is_empty()) {
+            observer.see(&accesses);
+        }
+    }
+
     /// Examines a process; returns whether it need not be examined again.
     fn look_at(&mut self, pid: Pid) -> bool {
         match (self.attach)(pid) {
@@ -301,12 +329,13 @@ impl Watch {
                 let _ = self.rules.send(observer.state_rules());
                 self.observer = Some(observer);
                 self.trouble = None;
+                std::mem::take(&mut self.early).iter().for_each(|records| self.see(records));
                 true
             }
             // A command may not be executed yet, or may execute another program. An inspection takes milliseconds
             // of CPU time, so the interval grows.
             Attached::NotAServer if matches!(self.observed, Observed::Command(_)) => {
-                self.pause *= 2;
+                self.pause = (self.pause * 2).min(LONGEST_INTERVAL);
                 false
             }
             Attached::NotAServer => {

@@ -108,6 +108,27 @@ fn a_slow_observer_loses_samples_and_the_loss_is_told() {
 }
 
 #[test]
+fn samples_of_a_simulated_program_wait_for_the_observer() {
+    let hold = Arc::new(Barrier::new(2));
+    let witness = Witness { hold: Some(hold.clone()), ..Witness::default() };
+    let mut observation = Observation::begin(Observed::Running(own()), observer(witness), &events());
+    observation.drop_nothing();
+    // More than the queue holds, while the thread is busy with the first one.
+    let batches = 2 * QUEUE as u64;
+    let passing = std::thread::spawn(move || {
+        (0..batches).for_each(|address| {
+            observation.see(&sample(address));
+            observation.flush();
+        });
+        observation.finish()
+    });
+    hold.wait();
+    hold.wait();
+    let observations = passing.join().expect("it ends");
+    assert_eq!((observations.workload.len() as u64, observations.remarks.len()), (batches - 1, 0));
+}
+
+#[test]
 fn an_observer_that_fails_is_a_remark() {
     let mut observation =
         Observation::begin(Observed::Running(own()), observer(Witness::default()), &events());
