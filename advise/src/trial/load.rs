@@ -34,6 +34,26 @@ pub enum Load {
     PerBlock(LoadCommand),
 }
 
+impl Load {
+    /// The same load for another server.
+    pub(super) fn at(&self, target: &hardmeter_session::Target) -> Load {
+        let there = |command: &LoadCommand| LoadCommand {
+            words: command.words.clone(),
+            environment: target.environment(),
+        };
+        match self {
+            Load::Traffic => Load::Traffic,
+            Load::Throughout(command) => Load::Throughout(there(command)),
+            Load::PerBlock(command) => Load::PerBlock(there(command)),
+        }
+    }
+
+    /// Whether a block ends when its command does.
+    pub(super) fn is_per_block(&self) -> bool {
+        matches!(self, Load::PerBlock(_))
+    }
+}
+
 /// A command that works on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadCommand {
