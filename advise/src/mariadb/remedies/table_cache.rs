@@ -45,7 +45,7 @@ impl Remedy for TableCache {
                 Evidence::new("open tables", open, "", 1),
             ],
             prediction: Prediction::gain(
-                look.time.with_cpu_seconds(opened * COST_OF_OPENING),
+                look.time.with_cpu_seconds(opened * COST_OF_OPENING).min(0.8),
                 "statements find their tables open",
                 "80 us of CPU a table (assumed) with the run queue in proportion",
             ),

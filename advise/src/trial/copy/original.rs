@@ -1,6 +1,7 @@
 //! What a copy needs of the server: its programs, account, configuration, tablespaces and size; and the base backup.
 
 use super::super::control::{literal, Control};
+use super::super::load::unblock_signals;
 use super::super::measure::Source;
 use super::super::{TryError, Wanted};
 use super::place::{unusable, CopySetting};
@@ -279,6 +280,7 @@ pub(super) fn as_account(command: &mut Command, account: Option<Ids>, at_death: 
     // SAFETY: system calls alone, safe between fork and exec. The signal at death comes last: setuid clears it.
     unsafe {
         command.pre_exec(move || {
+            unblock_signals();
             libc::setsid();
             if let Some((user, group)) = account {
                 let done = libc::setgroups(0, std::ptr::null()) == 0
