@@ -65,6 +65,8 @@ pub enum ChangeKind {
     DropIndex { schema: String, name: String, definition: String },
     /// A storage parameter of a table.
     TableOption { schema: String, table: String, name: String, value: String, before: Option<String> },
+    /// A variable of MariaDB, until the server is restarted. `before` is the value that SET GLOBAL takes back.
+    GlobalVariable { name: String, value: String, before: String },
     /// New statistics for the planner.
     Analyze { schema: String, table: String },
 }
@@ -94,6 +96,7 @@ impl Change {
             ChangeKind::TableOption { schema, table, name, value, .. } => {
                 vec![option(schema, table, name, Some(value))]
             }
+            ChangeKind::GlobalVariable { name, value, .. } => vec![set_global(name, value)],
             ChangeKind::Analyze { schema, table } => vec![format!("ANALYZE {};", full_name(schema, table))],
         }
     }
@@ -107,6 +110,7 @@ impl Change {
             ChangeKind::TableOption { schema, table, name, before, .. } => {
                 vec![option(schema, table, name, before.as_deref())]
             }
+            ChangeKind::GlobalVariable { name, before, .. } => vec![set_global(name, before)],
             ChangeKind::Analyze { .. } => Vec::new(),
         }
     }
@@ -150,6 +154,15 @@ impl Server {
         };
         let before = self.configured(&scope, name).map(str::to_owned);
         Change { kind: ChangeKind::Setting { scope, name: name.into(), value: value.into(), before }, takes }
+    }
+}
+
+/// Sets a variable of MariaDB for the server. Names of variables need no quotes.
+pub(crate) fn set_global(name: &str, value: &str) -> String {
+    let plain = value.parse::<f64>().is_ok_and(f64::is_finite) || matches!(value, "ON" | "OFF" | "DEFAULT");
+    match plain {
+        true => format!("SET GLOBAL {name} = {value};"),
+        false => format!("SET GLOBAL {name} = '{}';", value.replace('\\', "\\\\").replace('\'', "''")),
     }
 }
 

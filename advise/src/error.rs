@@ -12,6 +12,8 @@ pub enum AdviseError {
     OldServer { version: String },
     #[error("the role {role} may not see the statistics of other sessions")]
     NoRights { role: String },
+    #[error("{what}: {reason}")]
+    Maria { what: String, reason: String, remedy: String },
     #[error("the server's answer to \"{what}\" cannot be read: {reason}")]
     Answer { what: String, reason: String },
 }
@@ -27,6 +29,7 @@ impl AdviseError {
             AdviseError::NoRights { role } => {
                 format!("let a superuser run: GRANT pg_monitor TO \"{}\"", role.replace('"', "\"\""))
             }
+            AdviseError::Maria { remedy, .. } => remedy.clone(),
             AdviseError::Answer { .. } => {
                 "report this with the server's version: it is a fault of hardmeter".into()
             }

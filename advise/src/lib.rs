@@ -1,4 +1,4 @@
-//! From a look at a live server to the remedies that would help most.
+//! From a look at a live server, PostgreSQL or MariaDB, to the remedies that would help most.
 //!
 //! ```text
 //!  look ──> Look (plain data) ──> remedies: one rule each ──> findings, ranked by predicted gain ──> Page
@@ -20,6 +20,7 @@ mod estimate;
 mod finding;
 mod index_upkeep;
 mod look;
+mod mariadb;
 mod page;
 mod remedies;
 pub mod trial;
@@ -35,5 +36,8 @@ pub use look::shares::{Kind, Share, TimeShares};
 pub use look::statements::Statement;
 pub use look::views::{Database, Index, Table, Wal};
 pub use look::{look, Blockers, IdleTransaction, Look, Progress};
+pub use mariadb::{
+    look_at_mariadb, Duplicate, Maria, MariaSession, MariaTarget, Scan, Unused, MARIADB_REMEDIES,
+};
 pub use page::Page;
 pub use remedies::REMEDIES;

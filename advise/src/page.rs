@@ -99,13 +99,17 @@ impl Page {
 
     fn heading(&self, text: &mut String) {
         let (look, server) = (&self.look, &self.look.server);
-        let version = server.version.split(' ').next().unwrap_or_default();
+        let version = server.version.split([' ', '-']).next().unwrap_or_default();
+        let (engine, work) = match look.mariadb {
+            Some(_) => ("MariaDB", "statements"),
+            None => ("PostgreSQL", "transactions"),
+        };
         let idle = match look.time.idle {
             0 => String::new(),
             idle => format!(" ({idle} idle ones left out)"),
         };
         let line = format!(
-            "PostgreSQL {version}, database {}: {:.1} s, {} busy backends{idle}, {} transactions a second",
+            "{engine} {version}, database {}: {:.1} s, {} busy backends{idle}, {} {work} a second",
             server.database,
             look.seconds,
             look.time.busy,

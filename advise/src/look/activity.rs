@@ -33,12 +33,19 @@ impl Task {
     pub fn read(pid: i32) -> Option<Task> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-        Task::parse(&stat, &schedstat)
+        Task::parse(&stat, &schedstat, &["(postgres", "(postmaster"])
     }
 
-    fn parse(stat: &str, schedstat: &str) -> Option<Task> {
+    /// The task of a thread whose name begins with one of these.
+    pub(crate) fn read_of(pid: i32, names: &[&str]) -> Option<Task> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+        Task::parse(&stat, &schedstat, names)
+    }
+
+    fn parse(stat: &str, schedstat: &str, names: &[&str]) -> Option<Task> {
         let (name, fields) = stat.rsplit_once(") ")?;
-        if !name.contains("(postgres") && !name.contains("(postmaster") {
+        if !names.iter().any(|one| name.contains(one)) {
             return None;
         }
         let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -241,9 +248,9 @@ mod tests {
     fn the_kernels_lines_are_read() {
         // A title may hold brackets and blanks; utime and stime are fields 14 and 15 of the line.
         let stat = "81 (postgres: a) b) S 1 81 81 0 -1 4194304 9 0 0 0 123 45 0 0 20 0 1 0 777";
-        let task = Task::parse(stat, "5000 600 70\n").unwrap();
+        let task = Task::parse(stat, "5000 600 70\n", &["(postgres"]).unwrap();
         assert_eq!(task, Task { run_ns: 5000, queue_ns: 600, user_ticks: 123, kernel_ticks: 45 });
-        assert_eq!(Task::parse(&stat.replace("postgres", "bash"), "5000 600 70\n"), None);
+        assert_eq!(Task::parse(&stat.replace("postgres", "bash"), "5000 600 70\n", &["(postgres"]), None);
         let own = Task::read(std::process::id() as i32);
         assert_eq!(own, None, "this test is no process of PostgreSQL");
     }

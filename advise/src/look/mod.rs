@@ -89,6 +89,9 @@ pub struct Look {
     pub oldest_snapshot: i64,
     /// Who held the locks that sessions waited for.
     pub blockers: Blockers,
+    /// What a MariaDB server counted, and has, besides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mariadb: Option<crate::mariadb::Maria>,
     /// What it cost.
     pub cost: Cost,
     /// What could not be seen, and what would show it.

@@ -95,6 +95,14 @@ impl Server {
         let mut server = servers.into_iter().next().unwrap_or_default();
         server.configured = configured(session)?;
         server.local = Task::read(session.backend()).is_some();
+        let local = server.local;
+        server.of_machine(local);
+        Ok(server)
+    }
+
+    /// What this machine has; of a server elsewhere that says little.
+    pub(crate) fn of_machine(&mut self, local: bool) {
+        self.local = local;
         // SAFETY: sysconf has no preconditions; unknown values are negative.
         let (cpus, pages, size) = unsafe {
             (
@@ -103,12 +111,11 @@ impl Server {
                 libc::sysconf(libc::_SC_PAGESIZE),
             )
         };
-        server.cpus = u64::try_from(cpus).unwrap_or(1).max(1);
-        server.memory = pages.max(0) as f64 * size.max(0) as f64;
+        self.cpus = u64::try_from(cpus).unwrap_or(1).max(1);
+        self.memory = pages.max(0) as f64 * size.max(0) as f64;
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        server.huge_pages_total = huge_pages(&memory);
-        server.block_copy = if server.local { block_copy() } else { 0.0 };
-        Ok(server)
+        self.huge_pages_total = huge_pages(&memory);
+        self.block_copy = if local { block_copy() } else { 0.0 };
     }
 
     /// A setting's text; empty where the server has none of this name.
@@ -199,7 +206,7 @@ pub struct Cost {
 }
 
 /// CPU seconds of this program so far.
-pub(super) fn own_cpu() -> f64 {
+pub(crate) fn own_cpu() -> f64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a living rusage; all bytes zero is a valid one.
     let usage = unsafe {

@@ -178,7 +178,15 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
 
 /// The statements that samples of sessions saw, the most frequent first.
 pub(super) fn by_samples(samples: &[ActivitySample]) -> Vec<Statement> {
-    let found = sampled(samples);
+    of_samples(sampled(samples))
+}
+
+/// The same of another dialect, by the normalised texts.
+pub(crate) fn by_samples_of(samples: &[ActivitySample], dialect: Dialect) -> Vec<Statement> {
+    of_samples(sampled_by(samples, |text| StatementId::of_normalised(&normalise(dialect, text.as_bytes()))))
+}
+
+fn of_samples(found: BTreeMap<StatementId, Sampled>) -> Vec<Statement> {
     let total: u64 = found.values().map(|one| one.n).sum();
     ordered(found.into_iter().map(|(id, one)| Statement {
         id: id.to_string(),
@@ -199,6 +207,13 @@ struct Sampled {
 }
 
 fn sampled(samples: &[ActivitySample]) -> BTreeMap<StatementId, Sampled> {
+    sampled_by(samples, id_of)
+}
+
+fn sampled_by(
+    samples: &[ActivitySample],
+    id_of: impl Fn(&str) -> StatementId,
+) -> BTreeMap<StatementId, Sampled> {
     let mut found: BTreeMap<StatementId, Sampled> = BTreeMap::new();
     let backends = samples.iter().flat_map(|sample| &sample.backends);
     for backend in backends.filter(|backend| backend.here && backend.state == "active") {

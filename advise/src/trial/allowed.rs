@@ -61,6 +61,9 @@ const ALLOWED: &[&str] = &[
     "work_mem",
 ];
 
+/// Why a setting is tried on a copy alone.
+pub(super) const RESTART: &str = "it needs a restart of the server";
+
 /// Settings that people ask for, and why no trial changes them.
 const REFUSED: &[(&str, &str)] = &[
     (
@@ -72,11 +75,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("idle_in_transaction_session_timeout", "it ends sessions of the load"),
     ("idle_session_timeout", "it ends sessions of the load"),
     ("statement_timeout", "it ends statements of the load"),
-    ("shared_buffers", "it needs a restart of the server"),
-    ("huge_pages", "it needs a restart of the server"),
-    ("max_connections", "it needs a restart of the server"),
-    ("shared_preload_libraries", "it needs a restart of the server"),
-    ("wal_buffers", "it needs a restart of the server"),
+    ("shared_buffers", RESTART),
+    ("huge_pages", RESTART),
+    ("max_connections", RESTART),
+    ("shared_preload_libraries", RESTART),
+    ("wal_buffers", RESTART),
 ];
 
 /// Why a setting may not be tried; `None`: it may.

@@ -15,18 +15,21 @@
 
 use super::auto_report::{plan_text, AutoReport, End, Seen, Step};
 use super::conduct::{conduct, Conducted, Order, Pace, TryProgress};
+use super::copy::{conduct_on_copy, CopyPlan, ReplayPlan};
 use super::guard::Guards;
 use super::ledger::Ledger;
 use super::load::{Load, Running};
 use super::outcome::Closing;
 use super::sift::{sift, Candidate, Left, Limits};
 use super::switch::plan;
-use super::{Measure, Switch, TryError};
+use super::{Measure, Switch, TryError, Wanted};
 use crate::{advise, look, AdviseError, REMEDIES};
 use hardmeter_evidence::table::Style;
+use hardmeter_evidence::Verdict;
 use hardmeter_session::{SessionError, Stop, Target};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -45,6 +48,10 @@ pub struct AutoOrder {
     pub guards: Guards,
     /// Whether indexes may be created.
     pub ddl: bool,
+    /// The folder for copies of the server, on which settings are tried that need a restart; `None`: they are left.
+    pub copy: Option<PathBuf>,
+    /// Seconds at the begin of a block on a copy that are left out.
+    pub warm_up: f64,
     /// The most trials.
     pub most_steps: u32,
     /// The name of the run in the ledger.
@@ -133,9 +140,19 @@ fn survey_without(order: &AutoOrder, hands: &Hands, settled: &BTreeSet<String>) 
     let findings = advise(&look, REMEDIES);
     let limits = Limits { ddl: order.ddl, minimum: order.pace.minimum };
     let per_block = matches!(order.load, Load::PerBlock(_));
-    let mut check = |wanted: &[super::Wanted]| plan(&order.target, wanted, per_block);
+    let mut check = |wanted: &[Wanted]| match (plan(&order.target, wanted, per_block), &order.copy) {
+        (Err(error), Some(_)) if error.needs_restart() => {
+            Ok(vec![Switch::Copy(copy_plan(order, wanted, order.seed)?.switch)])
+        }
+        (planned, _) => planned,
+    };
     let (candidates, left) = sift(&findings, settled, limits, &mut check)?;
     Ok(Survey { seen: Seen::of(&look), candidates, left })
+}
+
+fn copy_plan(order: &AutoOrder, wanted: &[Wanted], seed: u64) -> Result<CopyPlan, TryError> {
+    let parent = order.copy.as_deref().unwrap_or(Path::new("/var/tmp"));
+    CopyPlan::new(&order.target, wanted, parent, order.warm_up, seed)
 }
 
 /// Tries one remedy after the other, from what a first look has found, until nothing is left that may be tried.
@@ -200,8 +217,12 @@ fn conduct_step(
     let progress = |what: &str, share: f64| {
         (hands.progress)(&format!("step {number}: {}, {what}", finding.remedy), share);
     };
-    let conducted = Running::start(&order.load, hands.ledger.beside("load.log"))
-        .and_then(|load| conduct(&trial, hands.ledger, hands.watchdog, &load, hands.stop, &progress));
+    let on_copy = candidate.switches.iter().any(|switch| matches!(switch, Switch::Copy(_)));
+    let conducted = match on_copy {
+        true => try_on_copy(order, &trial, hands, &progress),
+        false => Running::start(&order.load, hands.ledger.beside("load.log"))
+            .and_then(|load| conduct(&trial, hands.ledger, hands.watchdog, &load, hands.stop, &progress)),
+    };
     let mut step = Step {
         number,
         remedy: finding.remedy.to_owned(),
@@ -236,6 +257,31 @@ fn conduct_step(
     }
 }
 
+/// A trial of what needs a restart, which the server itself gets from a person alone.
+fn try_on_copy(
+    order: &AutoOrder,
+    trial: &Order,
+    hands: &Hands,
+    progress: TryProgress,
+) -> Result<Conducted, TryError> {
+    let plan = copy_plan(order, &trial.wanted, trial.seed)?;
+    let replay = match order.load {
+        Load::Traffic => {
+            let looking = |share: f64| progress("looking at the traffic to replay", share);
+            let seen = look(&order.target, order.look, hands.stop, &looking)?;
+            Some(ReplayPlan::of(&seen, &order.target)?)
+        }
+        _ => None,
+    };
+    let load = (&order.load, replay.as_ref());
+    let conducted = conduct_on_copy(trial, &plan, hands.ledger, hands.watchdog, load, hands.stop, progress)?;
+    let note = match conducted.result.verdict {
+        Verdict::Better => "proven on a copy: set it, and restart the server in a quiet hour".to_owned(),
+        _ => conducted.note,
+    };
+    Ok(Conducted { note, ..conducted })
+}
+
 /// The end of the run that a failed trial means; `None`: only this remedy is over.
 fn ending(error: &TryError) -> Option<End> {
     let cause = match error {
@@ -248,6 +294,7 @@ fn ending(error: &TryError) -> Option<End> {
         | TryError::NoEffect { .. }
         | TryError::ChangedByOthers { .. }
         | TryError::Guard { .. }
+        | TryError::Copy { .. }
         | TryError::Already { .. } => None,
         // A lock that is not granted in time, for one.
         TryError::Session(error @ SessionError::Statement { .. }) if !error.ends_session() => None,

@@ -49,6 +49,8 @@ pub enum TryError {
     Guard { what: String },
     #[error("the server's answer to \"{what}\" cannot be read")]
     Answer { what: String },
+    #[error("{what}")]
+    Copy { what: String, remedy: String },
     #[error("interrupted")]
     Interrupted,
     #[error("{cause}; {}", after(*.how))]
@@ -65,6 +67,7 @@ impl TryError {
             TryError::Advise(error) => error.remedy(),
             TryError::NotTried { instead, .. } => instead.clone(),
             TryError::NotSetting { .. } => "write it as NAME=VALUE, such as work_mem=64MB".into(),
+            error if error.needs_restart() => "try it on a throwaway copy of the server: --copy DIR".into(),
             TryError::NotAllowed { .. } => {
                 "change it by hand in a quiet hour, and compare with: hardmeter tune".into()
             }
@@ -100,12 +103,18 @@ impl TryError {
             TryError::Guard { .. } => {
                 "try again when the machine has room, or set other limits: --least-memory, --most-lag".into()
             }
+            TryError::Copy { remedy, .. } => remedy.clone(),
             TryError::Interrupted => String::new(),
             TryError::EndedEarly { cause, .. } => cause.remedy(),
             TryError::NotUndone { .. } => {
                 "its watchdog goes on trying for ten minutes; after that: hardmeter tune undo".into()
             }
         }
+    }
+
+    /// A setting that only a restart changes: it is tried on a copy.
+    pub(super) fn needs_restart(&self) -> bool {
+        matches!(self, TryError::NotAllowed { reason, .. } if *reason == super::allowed::RESTART)
     }
 
     /// The server is gone or restarting: worth another attempt.

@@ -34,6 +34,26 @@ pub enum Load {
     PerBlock(LoadCommand),
 }
 
+impl Load {
+    /// The same load for another server.
+    pub(super) fn at(&self, target: &hardmeter_session::Target) -> Load {
+        let there = |command: &LoadCommand| LoadCommand {
+            words: command.words.clone(),
+            environment: target.environment(),
+        };
+        match self {
+            Load::Traffic => Load::Traffic,
+            Load::Throughout(command) => Load::Throughout(there(command)),
+            Load::PerBlock(command) => Load::PerBlock(there(command)),
+        }
+    }
+
+    /// Whether a block ends when its command does.
+    pub(super) fn is_per_block(&self) -> bool {
+        matches!(self, Load::PerBlock(_))
+    }
+}
+
 /// A command that works on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadCommand {
@@ -198,6 +218,17 @@ impl Drop for Repeated {
     }
 }
 
+/// Undoes what a child has of this program's mask: signals that a thread here waits for are blocked, and a command that
+/// inherits this is not ended by SIGTERM. Safe between fork and exec.
+pub(super) fn unblock_signals() {
+    // SAFETY: a sigset_t of zeroes is a value, and the pointers are to it or null.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
 /// A command and its process group.
 struct Group(Child);
 
@@ -216,9 +247,10 @@ impl Group {
             .stdout(output)
             .stderr(errors)
             .process_group(0);
-        // SAFETY: one system call, safe between fork and exec: the command is ended when the trial dies.
+        // SAFETY: system calls alone, safe between fork and exec: the command is ended when the trial dies.
         unsafe {
             command.pre_exec(|| {
+                unblock_signals();
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
                 Ok(())
             });
@@ -266,6 +298,24 @@ mod tests {
         let stop = Stop::new();
         stop.ask();
         assert_eq!(of("sleep 60").run_block(&stop).unwrap(), None);
+    }
+
+    #[test]
+    fn a_command_has_no_blocked_signals() {
+        // SAFETY: a mask of this thread alone, whose value lives.
+        unsafe {
+            let mut term: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut term);
+            libc::sigaddset(&mut term, libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &term, std::ptr::null_mut());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("load.log");
+        let running =
+            Running::start(&Load::PerBlock(shell("exec cat /proc/self/status")), log.clone()).unwrap();
+        assert_eq!(running.run_block(&Stop::new()).unwrap(), Some(true));
+        let status = std::fs::read_to_string(log).unwrap();
+        assert!(status.contains("SigBlk:\t0000000000000000"), "{status}");
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //! |---|---|
 //! | `allowed` | the settings that may be tried |
 //! | `switch`, `setting`, `index` | what is changed, and how it is undone |
+//! | `copy` | settings that need a restart, tried on a throwaway copy of the server |
+//! | `mariadb` | variables of MariaDB, switched by SET GLOBAL |
 //! | `measure` | what is measured of a block |
 //! | `load` | the traffic of the server, or a command |
 //! | `conduct` | the trial from its first to its last block |
@@ -31,12 +33,14 @@ mod auto_report;
 mod chapter;
 mod conduct;
 mod control;
+mod copy;
 mod error;
 mod guard;
 mod index;
 mod ledger;
 mod load;
 mod log;
+mod mariadb;
 mod measure;
 mod outcome;
 mod proposal;
@@ -54,11 +58,16 @@ pub use auto::{auto, survey, AutoOrder, Hands, Survey};
 pub use auto_report::{AutoReport, End, Seen, Step};
 pub use chapter::{chapter, page};
 pub use conduct::{conduct, Conducted, Order, Pace, TryProgress};
+pub use copy::{conduct_on_copy, CopyPlan, CopySetting, CopySwitch, ReplayPlan};
 pub use error::TryError;
 pub use guard::Guards;
 pub use ledger::{Begin, Entry, Ledger};
 pub use load::{Load, LoadCommand, Running};
 pub use log::Log;
+pub use mariadb::{
+    conduct_on_mariadb, plan_on_mariadb, undo_all_of_mariadb, undo_entry_of_mariadb, watch_mariadb,
+    GlobalSwitch,
+};
 pub use measure::Measure;
 pub use outcome::{Closing, Undone};
 pub use proposal::Proposal;

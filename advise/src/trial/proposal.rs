@@ -69,6 +69,17 @@ impl Proposal {
             line("changes", &statement);
         }
         for switch in &self.switches {
+            if let Switch::Copy(copy) = switch {
+                for setting in &copy.settings {
+                    line(
+                        "before",
+                        &format!("{} is {} on the server, and stays so", setting.name, setting.was),
+                    );
+                }
+            }
+            if let Switch::Global(global) = switch {
+                line("before", &format!("{} is {}", global.name, global.prior));
+            }
             if let Switch::Setting(setting) = switch {
                 let prior = match &setting.prior {
                     Some(prior) => format!("the line there is '{prior}'"),
@@ -98,7 +109,10 @@ impl Proposal {
                 "{what}; {first_blocks} runs of the load as found, then at most {most_rounds} rounds of two"
             );
         }
-        let seconds = |rounds: u32| f64::from(first_blocks + 2 * rounds) * block;
+        let on_copy = self.switches.iter().any(|switch| matches!(switch, Switch::Copy(_)));
+        // On a copy the part that is left out comes on top, and a second of starting.
+        let each = if on_copy { block + self.pace.settle + 1.0 } else { block };
+        let seconds = |rounds: u32| f64::from(first_blocks + 2 * rounds) * each;
         format!(
             "{what}; {first_blocks} blocks of {block} s as found, then at most {most_rounds} rounds of two: \
              {:.0} to {:.0} s",

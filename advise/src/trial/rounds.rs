@@ -44,7 +44,13 @@ impl Rounds {
         Rounds::of(order, measures, mix, first)
     }
 
-    fn of(order: &Order, measures: Vec<Measure>, mix: Mix, first: &[Block]) -> Result<Rounds, TryError> {
+    /// The same for measures that are known to be there.
+    pub(super) fn of(
+        order: &Order,
+        measures: Vec<Measure>,
+        mix: Mix,
+        first: &[Block],
+    ) -> Result<Rounds, TryError> {
         let mut remarks = Vec::new();
         let values =
             |measure: Measure| first.iter().map(|block| mix.value(block, measure)).collect::<Vec<f64>>();
@@ -59,7 +65,7 @@ impl Rounds {
                 "{} is not known here (it needs {}): {} decides",
                 order.measure.name(),
                 if order.measure == Measure::Latency {
-                    "pg_stat_statements"
+                    "pg_stat_statements, or the performance schema"
                 } else {
                     "the server's processes"
                 },

@@ -105,6 +105,7 @@ fn is_of_the_remedy(error: &TryError) -> bool {
             | TryError::Overridden { .. }
             | TryError::Already { .. }
             | TryError::BadValue { .. }
+            | TryError::Copy { .. }
     )
 }
 

@@ -1,7 +1,9 @@
 //! What a trial switches: a setting or an index, as plain data that the ledger keeps.
 
 use super::control::Control;
+use super::copy::{remove, CopySwitch};
 use super::index::IndexSwitch;
+use super::mariadb::GlobalSwitch;
 use super::outcome::Undone;
 use super::setting::SettingSwitch;
 use super::TryError;
@@ -36,6 +38,8 @@ pub enum Wanted {
 pub enum Switch {
     Setting(SettingSwitch),
     Index(IndexSwitch),
+    Copy(CopySwitch),
+    Global(GlobalSwitch),
 }
 
 /// Asks the server for the state of what is to be tried: rights, values before, what would make a trial say nothing.
@@ -74,6 +78,8 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.apply(),
             Switch::Index(index) => vec![index.create()],
+            Switch::Copy(copy) => copy.apply(),
+            Switch::Global(global) => vec![global.apply()],
         }
     }
 
@@ -82,6 +88,8 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.undo(),
             Switch::Index(index) => vec![index.drop()],
+            Switch::Copy(copy) => copy.undo(),
+            Switch::Global(global) => vec![global.undo()],
         }
     }
 
@@ -95,6 +103,8 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
             Switch::Index(index) => index.to(on, control),
+            // Trials on a copy restart it instead, and those on MariaDB have another session.
+            Switch::Copy(_) | Switch::Global(_) => Ok(Duration::ZERO),
         }
     }
 
@@ -103,6 +113,10 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.restore(control),
             Switch::Index(index) => index.restore(control),
+            Switch::Copy(copy) => remove(copy),
+            Switch::Global(global) => {
+                Err(TryError::Answer { what: format!("{} of PostgreSQL", global.name) })
+            }
         }
     }
 }

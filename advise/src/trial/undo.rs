@@ -1,6 +1,7 @@
 //! Undoing what the ledger holds open.
 
 use super::control::{Control, Lock};
+use super::copy::close_abandoned;
 use super::ledger::{Entry, Ledger};
 use super::outcome::{Closing, Undone};
 use super::{Switch, TryError};
@@ -15,12 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// If the server cannot be reached, a trial is under way on it, or a statement fails. What was not undone stays open.
 pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
+    // Copies need no server to be removed; one that is worked with is left to its trial.
+    let mut done = close_abandoned(ledger, None, Duration::ZERO, "removed by hardmeter tune undo")?;
     let mut control = control(target)?;
     let server = system_identifier(&mut control)?;
     let mut open = ledger.entries()?;
-    open.retain(|entry| entry.closed.is_none() && entry.begin.server == server);
+    open.retain(|entry| {
+        entry.closed.is_none() && entry.begin.server == server && entry.begin.copy().is_none()
+    });
     open.reverse();
-    let mut done = Vec::new();
     for entry in open {
         let undone = close(&mut control, target, ledger, &entry, "undone by hardmeter tune undo")?;
         done.push((entry, undone));

@@ -45,6 +45,9 @@ impl Wanted {
                         "a table's option works on rows that are written later, not within a trial",
                     )
                 }
+                ChangeKind::GlobalVariable { name, value, .. } => {
+                    Wanted::Setting { name: name.clone(), value: value.clone() }
+                }
                 ChangeKind::Analyze { .. } => {
                     return not_tried("ANALYZE cannot be undone: the statistics before are gone")
                 }

@@ -16,6 +16,7 @@
 //! 4. It ignores SIGINT, SIGTERM and SIGHUP: when it is asked to end, there may be something to undo.
 
 use super::control::{Control, Lock};
+use super::copy::close_abandoned;
 use super::ledger::Ledger;
 use super::undo::{close, system_identifier};
 use super::TryError;
@@ -100,6 +101,15 @@ pub fn watch(
     (input, output): (&mut dyn Read, &mut dyn Write),
     patience: Duration,
 ) -> Result<(), TryError> {
+    watch_by(&|| undo(target, ledger, token), (input, output), patience)
+}
+
+/// The same with another way to undo.
+pub(super) fn watch_by(
+    undo: &dyn Fn() -> Result<(), TryError>,
+    (input, output): (&mut dyn Read, &mut dyn Write),
+    patience: Duration,
+) -> Result<(), TryError> {
     ignore_signals();
     let _ = output.write_all(b"ready\n").and_then(|()| output.flush());
     let mut said = Vec::new();
@@ -109,7 +119,7 @@ pub fn watch(
     }
     let end = Instant::now() + patience;
     loop {
-        match undo(target, ledger, token) {
+        match undo() {
             Ok(()) => return Ok(()),
             Err(error) if Instant::now() >= end => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(300)),
@@ -121,6 +131,15 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     // A trial without an entry has changed nothing.
     let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
     let Some(entry) = open()? else { return Ok(()) };
+    if entry.begin.copy().is_some() {
+        // The server is as it was: only its copy is removed, which needs no session.
+        const WHY: &str = "removed by the watchdog: the tuner had died";
+        close_abandoned(ledger, Some(token), Duration::from_secs(60), WHY)?;
+        return match open()? {
+            Some(entry) => Err(TryError::NoEntry { entry: entry.begin.entry }),
+            None => Ok(()),
+        };
+    }
     let mut control = Control::open(target, &Stop::new())?;
     if system_identifier(&mut control)? != entry.begin.server {
         return Err(TryError::NoEntry { entry: entry.begin.entry });

@@ -7,7 +7,9 @@ use super::workload::{cancelled_by_signals, Bar};
 use super::{tune_auto, tune_estimate, tune_ledger, tune_try, CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{Ledger, Running};
-use hardmeter_advise::{advise, look, AdviseError, Audience, Page, REMEDIES};
+use hardmeter_advise::{
+    advise, look, look_at_mariadb, AdviseError, Audience, Page, MARIADB_REMEDIES, REMEDIES,
+};
 use hardmeter_session::SessionError;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use std::time::Duration;
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-It looks for some seconds at a PostgreSQL server (version 15 or newer) that works, under its own traffic or LOAD, and
+It looks for some seconds at a PostgreSQL (15 or newer) or MariaDB (10.11) server that works, under its own traffic or LOAD, and
 changes nothing: remedies are printed as commands, with their undo; `hardmeter tune try` proves one and undoes it. It
 needs a role that may see other sessions (pg_monitor); the plans of statements need the right to read their tables. Run
 queue and kernel time need to be on the server's machine. What is known of statements is richer with pg_stat_statements.
@@ -34,6 +36,7 @@ Examples:
   hardmeter tune --server /var/tmp/pg
   hardmeter tune --url 'host=/run/postgresql user=postgres dbname=shop' --seconds 60 --full
   hardmeter tune --url postgresql:///shop?host=/run/postgresql --for schema
+  hardmeter tune --url mysql://monitor@db.example/shop
   hardmeter tune --auto --ddl --server /var/tmp/pg --database shop -- pgbench -n -c 4 -T 600 shop"
 )]
 pub struct Arguments {
@@ -113,17 +116,24 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
             "add --auto, or use hardmeter tune try",
         ));
     }
-    let target = arguments.server.target()?;
-    let load = arguments.options.load(&arguments.load, &target);
+    let mariadb = arguments.server.mariadb()?;
+    let load = match &mariadb {
+        Some(target) => arguments.options.load_in(&arguments.load, target.environment()),
+        None => arguments.options.load(&arguments.load, &arguments.server.target()?),
+    };
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let stop = cancelled_by_signals();
     let bar = Bar::new(globals);
     let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
-    let look = look(&target, Duration::from_secs(arguments.seconds), &stop, &progress)?;
+    let seconds = Duration::from_secs(arguments.seconds);
+    let (look, remedies) = match &mariadb {
+        Some(target) => (look_at_mariadb(target, seconds, &stop, &progress)?, MARIADB_REMEDIES),
+        None => (look(&arguments.server.target()?, seconds, &stop, &progress)?, REMEDIES),
+    };
     drop(bar);
     running.still_works()?;
     drop(running);
-    let mut findings = advise(&look, REMEDIES);
+    let mut findings = advise(&look, remedies);
     if let Some(reader) = arguments.reader {
         findings.retain(|finding| finding.audience == reader.audience());
     }

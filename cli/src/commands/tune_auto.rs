@@ -10,6 +10,7 @@ use crate::terminal;
 use hardmeter_advise::trial::{auto, survey, AutoOrder, End, Hands, Ledger, Step, Survey};
 use std::ffi::OsString;
 use std::io::{stdin, stdout, IsTerminal};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a run is asked to do.
@@ -36,6 +37,8 @@ pub(super) fn run(wanted: &Wanted, globals: &Globals) -> Result<Outcome, Command
         pace,
         guards,
         ddl: wanted.ddl,
+        copy: wanted.options.copy().map(Path::to_owned),
+        warm_up: wanted.options.warm_up()?,
         most_steps: wanted.most_steps,
         run: format!("{}-{}", nanoseconds / 1_000_000_000, std::process::id()),
         seed: nanoseconds,

@@ -6,7 +6,10 @@ use super::workload::remark;
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use crate::view::write_page;
-use hardmeter_advise::trial::{self, undo_all, undo_entry, Entry, Ledger, Switch, Undone};
+use hardmeter_advise::trial::{
+    self, undo_all, undo_all_of_mariadb, undo_entry, undo_entry_of_mariadb, watch_mariadb, Entry, Ledger,
+    Switch, Undone,
+};
 use hardmeter_evidence::number::counted;
 use hardmeter_evidence::page::Section;
 use serde_json::json;
@@ -75,10 +78,12 @@ pub struct Watchdog {
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, CommandError> {
-    let (target, ledger) = (arguments.server.target()?, Ledger::of_user());
-    let done = match arguments.entry {
-        Some(number) => vec![undo_entry(&target, &ledger, number)?],
-        None => undo_all(&target, &ledger)?,
+    let ledger = Ledger::of_user();
+    let done = match (arguments.server.mariadb()?, arguments.entry) {
+        (Some(target), Some(number)) => vec![undo_entry_of_mariadb(&target, &ledger, number)?],
+        (Some(target), None) => undo_all_of_mariadb(&target, &ledger)?,
+        (None, Some(number)) => vec![undo_entry(&arguments.server.target()?, &ledger, number)?],
+        (None, None) => undo_all(&arguments.server.target()?, &ledger)?,
     };
     let text = || {
         if done.is_empty() {
@@ -131,9 +136,13 @@ pub(super) fn chapter_of(postmaster: i32) -> Option<Section> {
 }
 
 pub(super) fn watchdog(arguments: &Watchdog) -> Result<Outcome, CommandError> {
-    let target = arguments.server.target()?;
+    let mariadb = arguments.server.mariadb()?;
     let pipes =
         (&mut stdin().lock() as &mut dyn std::io::Read, &mut stdout().lock() as &mut dyn std::io::Write);
-    trial::watch(&target, &Ledger::of_user(), &arguments.trial, pipes, PATIENCE)?;
+    let (ledger, token) = (Ledger::of_user(), &arguments.trial);
+    match mariadb {
+        Some(target) => watch_mariadb(&target, &ledger, token, pipes, PATIENCE)?,
+        None => trial::watch(&arguments.server.target()?, &ledger, token, pipes, PATIENCE)?,
+    }
     Ok(Outcome::Complete)
 }

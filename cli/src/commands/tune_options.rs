@@ -4,6 +4,7 @@ use super::CommandError;
 use hardmeter_advise::trial::{Guards, Load, LoadCommand, Pace};
 use hardmeter_session::Target;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "How a remedy is tried")]
@@ -29,6 +30,12 @@ pub(super) struct TrialOptions {
     /// End and undo a trial when a standby is farther behind than this, in seconds [default: 10].
     #[arg(long, value_name = "SECONDS")]
     most_lag: Option<f64>,
+    /// Try on a throwaway copy of the server below DIR: settings that need a restart, too [default: /var/tmp].
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/var/tmp")]
+    copy: Option<PathBuf>,
+    /// Seconds at the begin of each block on a copy that are left out: its buffer pool fills [default: 10].
+    #[arg(long, value_name = "SECONDS", requires = "copy")]
+    warm_up: Option<f64>,
     /// LOAD is run once in each block and ends it, instead of running throughout.
     #[arg(long, requires = "load")]
     per_block: bool,
@@ -42,7 +49,23 @@ impl TrialOptions {
     pub(super) fn given(&self) -> bool {
         let numbers =
             [self.block, self.settle, self.minimum, self.longest_build, self.least_memory, self.most_lag];
-        self.per_block || self.rounds.is_some() || numbers.iter().any(Option::is_some)
+        self.per_block || self.copy.is_some() || self.rounds.is_some() || numbers.iter().any(Option::is_some)
+    }
+
+    /// The folder for a copy, where one may be made.
+    pub(super) fn copy(&self) -> Option<&Path> {
+        self.copy.as_deref()
+    }
+
+    /// Seconds that a copy warms up.
+    pub(super) fn warm_up(&self) -> Result<f64, CommandError> {
+        match self.warm_up.unwrap_or(10.0) {
+            seconds if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+            seconds => Err(CommandError::new(
+                format!("--warm-up {seconds} is out of range"),
+                "give 0 to 3600 seconds",
+            )),
+        }
     }
 
     pub(super) fn per_block(&self) -> bool {
@@ -90,10 +113,15 @@ impl TrialOptions {
 
     /// The load of the trial: a command that finds the server in its environment, or the traffic that the server has.
     pub(super) fn load(&self, words: &[OsString], target: &Target) -> Load {
+        self.load_in(words, target.environment())
+    }
+
+    /// The same with the variables that say where the server is.
+    pub(super) fn load_in(&self, words: &[OsString], environment: Vec<(String, OsString)>) -> Load {
         if words.is_empty() {
             return Load::Traffic;
         }
-        let command = LoadCommand { words: words.to_vec(), environment: target.environment() };
+        let command = LoadCommand { words: words.to_vec(), environment };
         match self.per_block {
             true => Load::PerBlock(command),
             false => Load::Throughout(command),

@@ -2,6 +2,7 @@
 
 use super::place::refuse_password;
 use super::CommandError;
+use hardmeter_advise::MariaTarget;
 use hardmeter_servers::{Cluster, Engine, ServerError, ServerFolder, Status};
 use hardmeter_session::Target;
 use std::fs;
@@ -45,6 +46,34 @@ impl TunedServer {
         words
     }
 
+    /// The MariaDB server that is named; `None`: it is one of PostgreSQL.
+    pub(super) fn mariadb(&self) -> Result<Option<MariaTarget>, CommandError> {
+        let target = match (&self.server, &self.url) {
+            (Some(folder), _) => match Cluster::open(&ServerFolder::new(folder)) {
+                Ok(cluster) if cluster.state().engine == Engine::Mariadb => {
+                    running(folder, &cluster)?;
+                    MariaTarget::socket(&cluster.socket(), &cluster.state().user, &cluster.state().database)
+                }
+                _ => return Ok(None),
+            },
+            (None, Some(url)) if url.starts_with("mysql://") || url.starts_with("mariadb://") => {
+                let user = url.split_once("://").and_then(|(_, rest)| Some(rest.split_once('@')?.0));
+                if user.is_some_and(|user| user.contains(':')) {
+                    return Err(CommandError::new(
+                        "a password on the command line can be read by every user of this machine",
+                        "give it in MYSQL_PWD",
+                    ));
+                }
+                MariaTarget::parse(url)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(match &self.database {
+            Some(name) => target.with_database(name),
+            None => target,
+        }))
+    }
+
     pub(super) fn target(&self) -> Result<Target, CommandError> {
         let target = match (&self.server, &self.url) {
             (Some(folder), _) => of_folder(folder)?,
@@ -67,20 +96,25 @@ fn of_folder(folder: &Path) -> Result<Target, CommandError> {
     match Cluster::open(&ServerFolder::new(folder)) {
         Ok(cluster) if cluster.state().engine != Engine::Postgres => Err(CommandError::new(
             format!("{} holds a {} server", folder.display(), cluster.state().engine.title()),
-            "name a PostgreSQL server: others are not looked at yet",
+            "name a PostgreSQL server: this command knows no other yet",
         )),
         Ok(cluster) => {
-            if !matches!(cluster.status(), Status::Running(_)) {
-                return Err(CommandError::new(
-                    format!("the server in {} does not run", folder.display()),
-                    format!("hardmeter server start --dir {}, then give it its load", folder.display()),
-                ));
-            }
+            running(folder, &cluster)?;
             let state = cluster.state();
             Ok(Target::socket(&state.socket_folder, state.port, &state.user, "postgres"))
         }
         Err(ServerError::NoServer { .. }) => of_data_folder(folder),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn running(folder: &Path, cluster: &Cluster) -> Result<(), CommandError> {
+    match cluster.status() {
+        Status::Running(_) => Ok(()),
+        _ => Err(CommandError::new(
+            format!("the server in {} does not run", folder.display()),
+            format!("hardmeter server start --dir {}, then give it its load", folder.display()),
+        )),
     }
 }
 

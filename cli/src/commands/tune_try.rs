@@ -4,16 +4,18 @@ use super::output::Output;
 use super::tune_options::TrialOptions;
 use super::tune_server::TunedServer;
 use super::workload::{cancelled_by_signals, remark, Bar};
-use super::{CommandError, Globals, Outcome};
+use super::{tune_mariadb, CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{
-    conduct, plan, Closing, Ledger, Measure, Order, Proposal, Running, TryError, Wanted,
+    conduct, conduct_on_copy, plan, Closing, Conducted, CopyPlan, Ledger, Load, Measure, Order, Pace,
+    Proposal, ReplayPlan, Running, Switch, TryError, TryProgress, Wanted,
 };
 use hardmeter_advise::{advise, look, Finding, REMEDIES};
 use hardmeter_evidence::Verdict;
 use hardmeter_session::{Stop, Target};
 use serde_json::json;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +26,10 @@ Without --yes it prints what would be changed and how that is undone, and change
 and blocks with the change follow each other in random order, under the server's own traffic or LOAD, until the
 verdict is sure: better, worse, same, or undecided. Then the change is undone; with --keep a proven gain stays.
 
+A setting that needs a restart is tried with --copy: on a throwaway copy of the server (pg_basebackup), which is started
+anew for each block. Its load is LOAD, which finds the copy by PGHOST and PGPORT, or the statements of the server's
+traffic, replayed. The server itself is only read; the copy is removed.
+
 The state before is written to a ledger first (hardmeter tune log). Ctrl-C undoes at once; if this program dies, its
 watchdog undoes; if both die, hardmeter tune undo does. LOAD finds the server by PGHOST, PGPORT, PGUSER, PGDATABASE.
 
@@ -33,39 +39,40 @@ Examples:
   hardmeter tune try jit --server /var/tmp/pg
   hardmeter tune try jit --server /var/tmp/pg --yes --keep
   hardmeter tune try missing-index --server /var/tmp/pg --database shop --yes -- pgbench -n -c 4 -T 600 shop
+  hardmeter tune try --set shared_buffers=2GB --server /var/tmp/pg --copy /var/tmp --yes -- pgbench -n -c 4 -T 600 shop
   hardmeter tune try --set work_mem=64MB --url 'host=/run/postgresql dbname=shop' --yes --per-block -- psql -f report.sql")]
 pub struct Arguments {
     /// The remedy, by the name that `hardmeter tune` gives it.
     #[arg(required_unless_present = "set", conflicts_with = "set")]
-    remedy: Option<String>,
+    pub(super) remedy: Option<String>,
     /// A setting to try instead of a remedy; may be repeated: all of them are tried together.
     #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
+    pub(super) set: Vec<String>,
     #[command(flatten)]
-    server: TunedServer,
+    pub(super) server: TunedServer,
     /// Do it: without this nothing is changed.
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// Leave the change in place if a gain is proven.
-    #[arg(long, requires = "yes")]
-    keep: bool,
+    #[arg(long, requires = "yes", conflicts_with = "copy")]
+    pub(super) keep: bool,
     /// The deciding metric [default: chosen for the remedy].
     #[arg(long, value_enum, value_name = "MEASURE")]
-    measure: Option<MeasureName>,
+    pub(super) measure: Option<MeasureName>,
     /// Duration of the observation for the remedy's evidence, in seconds.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    pub(super) seconds: u64,
     #[command(flatten)]
-    options: TrialOptions,
+    pub(super) options: TrialOptions,
     #[command(flatten)]
-    output: Output,
+    pub(super) output: Output,
     /// A command that loads the server [default: the existing traffic].
     #[arg(last = true, value_name = "LOAD")]
-    load: Vec<OsString>,
+    pub(super) load: Vec<OsString>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum MeasureName {
+pub(super) enum MeasureName {
     /// Execution time per call.
     Latency,
     /// CPU time of the server per transaction.
@@ -77,16 +84,21 @@ enum MeasureName {
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let (pace, guards) = (arguments.options.pace()?, arguments.options.guards()?);
+    if let Some(target) = arguments.server.mariadb()? {
+        return tune_mariadb::tried(arguments, &target, globals);
+    }
     let target = arguments.server.target()?;
     let ledger = Ledger::of_user();
     let stop = cancelled_by_signals();
     let mut load = None;
     let (wanted, finding) = match &arguments.remedy {
         Some(remedy) => {
-            let running = Running::start(
-                &arguments.options.load_of_look(&arguments.load, &target),
-                ledger.beside("load.log"),
-            )?;
+            // With a copy LOAD runs there alone: the server is looked at under the traffic that it has.
+            let load_of_look = match arguments.options.copy() {
+                Some(_) => Load::Traffic,
+                None => arguments.options.load_of_look(&arguments.load, &target),
+            };
+            let running = Running::start(&load_of_look, ledger.beside("load.log"))?;
             let finding = arguments.finding(remedy, &target, &stop, globals)?;
             // One that runs throughout is the load of the trial, too.
             load = (!arguments.options.per_block()).then_some(running);
@@ -100,7 +112,12 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     let name = finding.as_ref().map_or_else(|| arguments.set.join(", "), |found| found.remedy.to_owned());
     let measure = arguments.measure.map_or_else(|| Measure::of_remedy(&name), MeasureName::measure);
-    let switches = plan(&target, &wanted, arguments.options.per_block())?;
+    let copy = arguments.options.copy().map(|folder| copy_plan(arguments, &target, &wanted, folder));
+    let copy = copy.transpose()?;
+    let (switches, pace) = match &copy {
+        Some(copy) => (vec![Switch::Copy(copy.switch.clone())], Pace { settle: copy.warm_up, ..pace }),
+        None => (plan(&target, &wanted, arguments.options.per_block())?, pace),
+    };
     let per_block = arguments.options.per_block();
     let proposal =
         Proposal { name: name.clone(), finding: finding.clone(), switches, measure, pace, per_block };
@@ -115,9 +132,14 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         })?;
         return Ok(Outcome::Complete);
     }
-    let load = match load {
-        Some(load) => load,
-        None => Running::start(&arguments.options.load(&arguments.load, &target), ledger.beside("load.log"))?,
+    let load = match (load, &copy) {
+        // It runs on the copy.
+        (_, Some(_)) => None,
+        (Some(load), None) => Some(load),
+        (None, None) => Some(Running::start(
+            &arguments.options.load(&arguments.load, &target),
+            ledger.beside("load.log"),
+        )?),
     };
     let advice = finding.as_ref().map(|finding| &finding.advice);
     let order = Order {
@@ -132,12 +154,16 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         keep: arguments.keep,
         guards,
         run: None,
-        seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64),
+        seed: nanoseconds(),
     };
     let bar = Bar::new(globals);
     let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
     let watchdog = |token: &str| watchdog(&arguments.server, token);
-    let conducted = conduct(&order, &ledger, &watchdog, &load, &stop, &progress);
+    let conducted = match (&copy, &load) {
+        (Some(copy), _) => on_copy(arguments, &order, copy, (&ledger, &watchdog, &stop, &progress)),
+        (None, Some(load)) => conduct(&order, &ledger, &watchdog, load, &stop, &progress),
+        (None, None) => Err(TryError::NoLoad { seconds: 0.0 }),
+    };
     drop((bar, load));
     let conducted = conducted?;
     for entry in &conducted.leftovers {
@@ -148,6 +174,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
             Closing::Kept => {
                 format!("kept; hardmeter tune undo {} restores what was before", conducted.entry)
             }
+            Closing::Undone if copy.is_some() => "the copy is removed; the server was not changed".to_owned(),
             Closing::Undone => "undone: the server is as it was before".to_owned(),
             Closing::Foreign => format!("left to others: {}", conducted.note),
         };
@@ -172,7 +199,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
 }
 
 impl MeasureName {
-    fn measure(self) -> Measure {
+    pub(super) fn measure(self) -> Measure {
         match self {
             MeasureName::Latency => Measure::Latency,
             MeasureName::Cpu => Measure::Cpu,
@@ -213,6 +240,44 @@ impl Arguments {
             )
         })
     }
+}
+
+/// What a copy takes, and whether it may be made.
+fn copy_plan(
+    arguments: &Arguments,
+    target: &Target,
+    wanted: &[Wanted],
+    folder: &Path,
+) -> Result<CopyPlan, CommandError> {
+    let warm_up = arguments.options.warm_up()?;
+    Ok(CopyPlan::new(target, wanted, folder, warm_up, nanoseconds())?)
+}
+
+/// What a trial on a copy needs besides its order.
+type Hands<'a> = (&'a Ledger, &'a dyn Fn(&str) -> Command, &'a Stop, TryProgress<'a>);
+
+/// Conducts it on a copy, under LOAD or the traffic that the server has now.
+fn on_copy(
+    arguments: &Arguments,
+    order: &Order,
+    copy: &CopyPlan,
+    (ledger, watchdog, stop, progress): Hands,
+) -> Result<Conducted, TryError> {
+    let load = arguments.options.load(&arguments.load, &order.target);
+    let replay = match load {
+        Load::Traffic => {
+            let looking = |share: f64| progress("looking at the traffic to replay", share);
+            let look = look(&order.target, Duration::from_secs(arguments.seconds), stop, &looking)?;
+            Some(ReplayPlan::of(&look, &order.target)?)
+        }
+        _ => None,
+    };
+    conduct_on_copy(order, copy, ledger, watchdog, (&load, replay.as_ref()), stop, progress)
+}
+
+/// The moment, as a seed.
+pub(super) fn nanoseconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
 }
 
 /// This program again, as the watchdog of a trial.

@@ -1,0 +1,96 @@
+//! Undoing what the ledger holds open on a MariaDB server.
+
+use super::super::ledger::{Entry, Ledger};
+use super::super::outcome::{Closing, Undone};
+use super::super::undo::closing;
+use super::super::watchdog::watch_by;
+use super::super::{Switch, TryError};
+use super::control::MariaControl;
+use crate::mariadb::MariaTarget;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+/// Undoes all entries of this server that are open, the latest first; returns them with what was done.
+///
+/// # Errors
+/// If the server cannot be reached, a trial is under way on it, or a statement fails. What was not undone stays open.
+pub fn undo_all_of_mariadb(target: &MariaTarget, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
+    let mut control = MariaControl::locked(target)?;
+    let server = control.server()?;
+    let mut open = ledger.entries()?;
+    open.retain(|entry| entry.closed.is_none() && entry.begin.server == server);
+    open.reverse();
+    let mut done = Vec::new();
+    for entry in open {
+        let undone = close(&mut control, ledger, &entry, "undone by hardmeter tune undo")?;
+        done.push((entry, undone));
+    }
+    Ok(done)
+}
+
+/// Undoes one entry of this server: one that is open, or one that was kept.
+///
+/// # Errors
+/// As [`undo_all_of_mariadb`], and if there is no such entry.
+pub fn undo_entry_of_mariadb(
+    target: &MariaTarget,
+    ledger: &Ledger,
+    number: u64,
+) -> Result<(Entry, Undone), TryError> {
+    let mut control = MariaControl::locked(target)?;
+    let server = control.server()?;
+    let entry = ledger
+        .entry(number)?
+        .filter(|entry| entry.begin.server == server && matches!(entry.closed, None | Some(Closing::Kept)));
+    let entry = entry.ok_or(TryError::NoEntry { entry: number })?;
+    let undone = close(&mut control, ledger, &entry, "undone by hardmeter tune undo")?;
+    Ok((entry, undone))
+}
+
+/// The watchdog's side, as [`super::super::watch`] for PostgreSQL.
+///
+/// # Errors
+/// If the entry could not be undone within `patience`; it stays open.
+pub fn watch_mariadb(
+    target: &MariaTarget,
+    ledger: &Ledger,
+    token: &str,
+    pipes: (&mut dyn Read, &mut dyn Write),
+    patience: Duration,
+) -> Result<(), TryError> {
+    let undo = || -> Result<(), TryError> {
+        // A trial without an entry has changed nothing.
+        let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
+        if open()?.is_none() {
+            return Ok(());
+        }
+        let mut control = MariaControl::locked(target)?;
+        // It may have been closed by a new trial, or by hand, while the lock was waited for.
+        let Some(entry) = open()? else { return Ok(()) };
+        if control.server()? != entry.begin.server {
+            return Err(TryError::NoEntry { entry: entry.begin.entry });
+        }
+        close(&mut control, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+    };
+    watch_by(&undo, pipes, patience)
+}
+
+fn close(control: &mut MariaControl, ledger: &Ledger, entry: &Entry, note: &str) -> Result<Undone, TryError> {
+    let undone = restore(control, &entry.begin.switches)?;
+    let (how, why) = closing(&undone);
+    ledger.close(entry.begin.entry, how, if why.is_empty() { note } else { why })?;
+    Ok(undone)
+}
+
+/// Restores all changes, the last first.
+pub(super) fn restore(control: &mut MariaControl, switches: &[Switch]) -> Result<Undone, TryError> {
+    let mut worst = Undone::AsBefore;
+    for switch in switches.iter().rev() {
+        let Switch::Global(global) = switch else { continue };
+        match (global.restore(control)?, &worst) {
+            (Undone::AsBefore, _) | (_, Undone::Foreign(_)) => {}
+            (undone, _) => worst = undone,
+        }
+    }
+    Ok(worst)
+}
