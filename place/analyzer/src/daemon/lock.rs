@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Why there is no lock.
+/// The reason why the lock was not obtained.
 #[derive(Debug)]
 pub(super) enum LockError {
     /// Another analyzer has it.
@@ -25,7 +25,7 @@ impl Lock {
     /// Takes the lock, or returns the process that has it.
     pub fn take(folder: &Path) -> Result<Lock, LockError> {
         let mut file = open(&folder.join("analyzer.lock")).map_err(LockError::Io)?;
-        // SAFETY: our own descriptor.
+        // SAFETY: the descriptor is open.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let mut text = String::new();
             let _ = file.take(16).read_to_string(&mut text);

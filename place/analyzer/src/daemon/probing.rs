@@ -126,8 +126,8 @@ fn rested(begun: Instant, ended: Instant) -> Instant {
     ended + (ended - begun) * REST
 }
 
-/// Checks the sets every minute and the neighbours more often; returns when the sets are spoilt and a search is
-/// allowed, or when the daemon stops. One check may be wrong, because it is disturbed itself on a busy machine.
+/// Checks the sets every minute and the neighbours more often; returns when the sets are spoilt and a search
+/// is allowed, or when the daemon stops. A single check may be wrong, because other load disturbs it.
 fn watch(
     directory: &CStr,
     mut probe: Probe,
