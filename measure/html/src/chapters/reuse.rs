@@ -85,7 +85,8 @@ impl HtmlReport {
     }
 }
 
-/// Size and miss ratio at each power of two of lines that a distance ends at: exact there, by counting.
+/// Size and miss ratio at each power of two of lines where a bucket of distances ends: exact there, by
+/// counting.
 fn points(curve: &MissRatioCurve) -> Vec<(u64, f64)> {
     let ratio = |missing: u64| missing as f64 / curve.uses.max(1) as f64;
     let reused: u64 = curve.distances.iter().map(|row| row.uses).fold(0, u64::saturating_add);
