@@ -1,8 +1,8 @@
-//! What an address is to a database server: which relation and block, which lock, which memory context.
+//! Identifies addresses of a database server: which relation and block, which lock, which memory context.
 //!
-//! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and it receives
-//! no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do not depend on the
-//! server.
+//! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and
+//! it receives no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do
+//! not depend on the server.
 //!
 //! ```text
 //!   attach(pid) ──> ServerObjects ── state_rules() ──> what the software PMU reads at each sample
@@ -18,14 +18,16 @@
 //!
 //! # Design constraints
 //!
-//! * *Read only.* Memory is read by `process_vm_readv`, files by `open(O_RDONLY)`. No connection, no signal, no ptrace stop.
-//! * *Stripped binaries.* A distribution's packages are enough: exported symbols, and layout tables by major version
-//!   (PostgreSQL) or structures that are recognised by what they point to (MariaDB).
-//! * *Loud.* At attach the layout is tested against the running server (magic numbers, sizes, tags). A server that does
-//!   not pass is refused with the reason, and the rest of the profile works.
-//! * *Bounded.* A server in the middle of a change, or a damaged one, may show any bytes: every length and every list is
-//!   bounded, and pointers are followed only into memory that is mapped.
-//! * *One interface.* [`ServerObjects`] does not depend on the server; PostgreSQL and MariaDB are two implementations.
+//! * *Read only.* Memory is read by `process_vm_readv`, files by `open(O_RDONLY)`. No connection, no signal,
+//!   no ptrace stop.
+//! * *Stripped binaries.* A distribution's packages are enough: exported symbols, and layout tables by major
+//!   version (PostgreSQL) or structures that are recognised by what they point to (MariaDB).
+//! * *Loud.* At attach the layout is tested against the running server (magic numbers, sizes, tags). A server
+//!   that does not pass is refused with the reason, and the rest of the profile works.
+//! * *Bounded.* A server in the middle of a change, or a damaged one, may show any bytes: every length and
+//!   every list is bounded, and pointers are followed only into memory that is mapped.
+//! * *One interface.* [`ServerObjects`] does not depend on the server; PostgreSQL and MariaDB are two
+//!   implementations.
 //!
 //! ```
 //! use hardmeter_objects::attach;
@@ -54,7 +56,7 @@ pub use server::{Access, Counted, ServerObjects};
 use hardmeter_samples::model::Pid;
 use program::ProgramError;
 
-/// Attaches to the server that a process belongs to; any of its processes will do.
+/// Attaches to the server to which a process belongs; any of its processes is accepted.
 ///
 /// PostgreSQL and MariaDB are supported; another program gives [`AttachError::Program`].
 ///

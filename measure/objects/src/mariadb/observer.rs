@@ -1,4 +1,4 @@
-//! A MariaDB server while it is recorded: the part of this crate's interface that is MariaDB's.
+//! A MariaDB server while it is recorded: the implementation of this crate's interface for MariaDB.
 
 use super::attach::Server;
 use super::dictionary::Dictionary;
@@ -21,14 +21,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Limit of facts, as PostgreSQL's.
+/// Limit of facts, the same as for PostgreSQL.
 const MOST_FACTS: usize = 500_000;
-/// Facts that are looked at again at one look.
+/// Limit of facts that one check confirms.
 const MOST_AGAIN: usize = 20_000;
-/// Threads and mappings are not read again sooner, though an address is not in them.
+/// Threads and mappings are read again at the earliest after this time, even if an address is not in them.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A server that is being looked into.
+/// A server that is being read.
 pub(crate) struct MariaDb {
     server: Server,
     dictionary: Dictionary,
@@ -39,11 +39,11 @@ pub(crate) struct MariaDb {
     read: Instant,
     facts: Facts,
     attached: Timestamp,
-    /// Facts that may end, with the address that each was found for.
+    /// Facts that may end, with the address for which each was found.
     watched: Vec<(FactId, VirtualAddress)>,
-    /// What images of libraries take.
+    /// Sizes of images of libraries.
     sizes: HashMap<PathBuf, Option<u64>>,
-    /// Relations whose pages were seen, and of what kind they are.
+    /// Relations whose pages were seen, with their class.
     relations: BTreeMap<String, &'static str>,
     unmapped: u64,
 }
@@ -77,8 +77,8 @@ impl MariaDb {
         self.server.memory.pid()
     }
 
-    /// What a page that says this of itself is; `None` if the server has no such page. Reads the dictionary again
-    /// where that may help.
+    /// The object of a page with this identity; `None` if the server has no such page. Reads the dictionary
+    /// again if that may help.
     fn page(&mut self, identity: &Identity, frame: VirtualAddress) -> Option<Found> {
         let (id, kind) = identity.page()?;
         let known = |dictionary: &Dictionary| match kind {
@@ -100,7 +100,7 @@ impl MariaDb {
         Some(found)
     }
 
-    /// What lies in a frame now, and what its page says of itself.
+    /// The present content of a frame, and the identity of its page.
     fn in_frame(
         &mut self,
         frame: VirtualAddress,
@@ -147,7 +147,7 @@ impl MariaDb {
             (Some((found, identity)), Some(carried)) if identity == carried => {
                 self.facts.begin(pid, &found, Some(key(&carried)), (time, now));
             }
-            // The page has gone since; what the sample carries is what there was.
+            // The page has been replaced since; the sample carries the former one.
             (_, Some(carried)) => {
                 let found = self.page(&carried, frame);
                 let found = found.unwrap_or_else(|| no_page(frame, self.server.pool.page));
@@ -161,7 +161,7 @@ impl MariaDb {
         }
     }
 
-    /// What lies at an address outside the frames, and how long that is so.
+    /// What is at an address outside the frames, and how long that is valid.
     fn elsewhere(&mut self, address: VirtualAddress) -> Option<(Found, Holds)> {
         if let Some(Slot::Descriptor(_, descriptor)) = self.server.pool.slot(address) {
             let size = self.server.pool.descriptor_size();
@@ -215,7 +215,7 @@ impl MariaDb {
         }
     }
 
-    /// Reads mappings and threads again, unless that was done just now.
+    /// Reads mappings and threads again, unless they were read just before.
     fn refresh(&mut self) {
         if self.read.elapsed() >= PAUSE {
             self.read = Instant::now();
@@ -225,7 +225,7 @@ impl MariaDb {
         }
     }
 
-    /// Whether what is known of an address applies to a sample; such a sample confirms what lasts.
+    /// True if a known fact of an address applies to a sample, which then confirms a lasting fact.
     fn is_known(&mut self, access: &Access, carried: Option<&Identity>) -> bool {
         let pid = Some(self.pid());
         let known = self.facts.at(pid, access.address).and_then(|(id, fact)| {
@@ -267,18 +267,18 @@ impl MariaDb {
     }
 }
 
-/// How long what was found at an address is there.
+/// How long a finding is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     /// As long as the server runs.
     Always,
-    /// As long as the memory is mapped; it was so at the sample.
+    /// As long as the memory is mapped, as it was at the sample.
     WhileMapped,
-    /// As long as the contents are the same: they may have changed since the sample.
+    /// As long as the contents are unchanged: they may have changed since the sample.
     WithContents,
 }
 
-/// Where in the tree of an index a page is.
+/// The position of a page in the tree of an index.
 fn place_in_tree(level: u16) -> &'static str {
     if level == 0 {
         "leaf"
@@ -287,7 +287,7 @@ fn place_in_tree(level: u16) -> &'static str {
     }
 }
 
-/// A page by the names of the dictionary; `None` if it has no such page.
+/// A page with its names in the dictionary; `None` if the dictionary has no such page.
 fn found_page(
     dictionary: &Dictionary,
     id: PageId,
@@ -310,7 +310,7 @@ fn found_page(
             None if dictionary.is_temporary(id.space) => {
                 part(page("table").named("temporary tables"), place_in_tree(level))
             }
-            // A tablespace that is known, without the dictionary.
+            // A known tablespace, without the dictionary.
             None if dictionary.is_empty() => part(page("table").named(space?), place_in_tree(level)),
             None => return None,
         },
@@ -325,12 +325,13 @@ fn found_page(
     })
 }
 
-/// A frame that holds no page that the dictionary knows: free, being read, or lent to InnoDB's own structures.
+/// A frame without a page of the dictionary: free, being read, or used by InnoDB's internal structures.
 fn no_page(frame: VirtualAddress, size: u64) -> Found {
     Found::new("buffer", frame, size).named("no page")
 }
 
-/// Private memory with a known place only. Only this line: its neighbours may be known better.
+/// Private memory of which only the place is known. Covers this line only: its neighbours may be identified
+/// better.
 fn unknown(mapping: &Mapping, address: VirtualAddress) -> Found {
     const LINE: u64 = 64;
     let name = if mapping.name == "[heap]" { "heap" } else { "of unknown kind" };
@@ -389,7 +390,7 @@ impl ServerObjects for MariaDb {
         let mut room = MOST_AGAIN;
         for (id, address) in watched {
             if room == 0 {
-                // Not looked into this time: neither confirmed nor ended.
+                // Not checked this time: neither confirmed nor ended.
                 self.watched.push((id, address));
                 continue;
             }
@@ -430,5 +431,5 @@ impl ServerObjects for MariaDb {
     }
 }
 
-// The head is what a page says of itself: no word of it lies beyond.
+// The head contains all words of the identity.
 const _: () = assert!(Identity::WORDS[5] as usize + 4 <= HEAD);

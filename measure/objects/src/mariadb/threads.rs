@@ -1,4 +1,4 @@
-//! The threads of a server: where their stacks lie, which session each serves, and what the session allocated for its
+//! The threads of a server: their stacks, the session that each serves, and the session's allocations for its
 //! statement.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!   session:  | memory root ──> free, used ... | number | <──────────┘
 //!                                  └──> block ──> block ──> 0
 //! ```
-//! A control block begins with its own address and has it again 16 bytes on (System V ABI); where it holds the number
-//! of its thread is where glibc has had it since 2.10.
+//! A control block begins with its own address and has it again at offset 16 (System V ABI); the offset of
+//! the thread's number is that of glibc since 2.10.
 
 use super::attach::{Server, Sessions};
 use crate::bytes::{u32_at, u64_at};
@@ -18,19 +18,19 @@ use hardmeter_samples::model::VirtualAddress;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Bytes of a control block that are looked at.
+/// Bytes of a control block that are read.
 const BLOCK: usize = 0x900;
-/// Where a control block holds the number of its thread.
+/// Offset of the thread's number in a control block.
 const TID_AT: usize = 0x2d0;
 /// Control blocks begin at multiples of this.
 const ALIGNMENT: usize = 64;
-/// Bytes at the end of a mapping where a control block is looked for first: glibc puts it there.
+/// Bytes at the end of a mapping where a control block is searched first: glibc puts it there.
 const AT_THE_END: u64 = 16 << 10;
-/// Mappings up to this are searched whole for the threads that are still missing.
+/// Mappings up to this size are searched completely for threads that are still missing.
 const SEARCHED: u64 = 16 << 20;
-/// Threads of a server, at most.
+/// Limit of threads of a server.
 const MOST: usize = 100_000;
-/// Blocks of one memory root, at most.
+/// Limit of blocks of one memory root.
 const MOST_BLOCKS: usize = 10_000;
 
 /// A thread.
@@ -44,7 +44,7 @@ struct Thread {
     session: Option<(u64, u64)>,
 }
 
-/// What was found of all threads.
+/// The findings about all threads.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     known: HashMap<i32, Thread>,
@@ -73,7 +73,7 @@ fn control_blocks(bytes: &[u8], start: u64) -> Vec<(u64, i32)> {
     places.filter_map(block).collect()
 }
 
-/// The stack that a control block says it has: address and size, one after the other, around itself.
+/// The stack in a control block: address and size, one after the other, around the block itself.
 fn stack_in(block: &[u8], pointer: u64) -> Option<Range<u64>> {
     /// A stack has whole pages, and the control block is near its end.
     const PAGE: u64 = 4096;
@@ -88,7 +88,7 @@ fn stack_in(block: &[u8], pointer: u64) -> Option<Range<u64>> {
 }
 
 impl Threads {
-    /// Looks for threads that are not known, and what the known ones do now.
+    /// Searches for unknown threads, and updates the known ones.
     pub fn look(&mut self, server: &Server, mappings: &Mappings) {
         let memory = &server.memory;
         let running = threads_of(memory);
@@ -138,7 +138,7 @@ impl Threads {
                     }
                     let at = (pointer - start) as usize;
                     let block = &bytes[at..got.min(at + BLOCK)];
-                    // The first thread's stack is the kernel's, its control block lies elsewhere.
+                    // The kernel created the first thread's stack; its control block is elsewhere.
                     let stack = match stack_in(block, pointer) {
                         Some(stack) => stack,
                         None if tid == memory.pid().0 => pointer..pointer,
@@ -150,7 +150,7 @@ impl Threads {
         }
     }
 
-    /// What lies at an address, a stack or memory of a session; whether it is a stack.
+    /// What is at an address: a stack or memory of a session; true for a stack.
     pub fn at(&self, address: VirtualAddress) -> Option<(Found, bool)> {
         if let Some((start, (end, connection))) = self.blocks.range(..=address.0).next_back() {
             if address.0 < *end {
@@ -162,7 +162,7 @@ impl Threads {
         let thread = self.known.get(tid).filter(|thread| thread.stack.contains(&address.0))?;
         let whole =
             Found::new("stack", VirtualAddress(thread.stack.start), thread.stack.end - thread.stack.start);
-        // A thread that serves no session now may have served one, and will serve the next.
+        // A thread without a session now may have served one, and will serve the next.
         let name = if thread.session.is_some() { "client connection" } else { "thread" };
         Some((whole.named(name).instance(format!("thread {tid}")), true))
     }
@@ -181,10 +181,10 @@ fn session_of(memory: &ProcessMemory, sessions: &Sessions, pointer: u64) -> Opti
     (connection != 0).then_some((session, connection))
 }
 
-/// The blocks of a memory root: two lists, of blocks with room and of full ones. A block begins with the next one's
-/// address, what is left of it, and its size.
+/// The blocks of a memory root: a list of blocks with free space, and one of full blocks. A block begins with
+/// the next one's address, its free bytes, and its size.
 fn blocks_of(memory: &ProcessMemory, pointer_to_root: u64) -> Vec<Range<u64>> {
-    /// A statement does not allocate more than this at once.
+    /// Limit of a single allocation of a statement.
     const LARGEST: u64 = 1 << 30;
     let mut blocks = Vec::new();
     let Ok(root) = memory.u64(VirtualAddress(pointer_to_root)) else { return blocks };
@@ -195,7 +195,7 @@ fn blocks_of(memory: &ProcessMemory, pointer_to_root: u64) -> Vec<Range<u64>> {
             let Ok(block) = memory.bytes::<24>(VirtualAddress(next)) else { break };
             let (after, left, size) = (u64_at(&block, 0), u64_at(&block, 8), u64_at(&block, 16));
             let (Some(after), Some(left), Some(size)) = (after, left, size) else { break };
-            // Anything else is no such list.
+            // Otherwise it is not such a list.
             if left > size || !(24..=LARGEST).contains(&size) || !next.is_multiple_of(8) {
                 break;
             }
@@ -219,7 +219,7 @@ mod tests {
         put(4096, start + 4096);
         put(4096 + 16, start + 4096);
         put(4096 + TID_AT, 4711);
-        put(1024, start + 1024); // not a second time
+        put(1024, start + 1024); // not twice
         put(4096 + 0x690, start - (1 << 20));
         put(4096 + 0x698, (1 << 20) + 8192);
         assert_eq!(control_blocks(&bytes, start), [(start + 4096, 4711)]);
@@ -260,7 +260,7 @@ mod tests {
         let blocks = blocks_of(&memory, &raw const pointer as u64);
         let expected = [(at(&first), 64), (at(&second), 64), (at(&full), 32)];
         assert_eq!(blocks, expected.map(|(start, size)| start..start + size));
-        let root = [at(&wrong), at(&full)]; // more is left of a block than there is: no such list
+        let root = [at(&wrong), at(&full)]; // more free bytes in a block than its size: not such a list
         let pointer = at(&root);
         assert_eq!(blocks_of(&memory, &raw const pointer as u64), vec![at(&full)..at(&full) + 32; 1]);
         assert!(blocks_of(&memory, 8).is_empty());
