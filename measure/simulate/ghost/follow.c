@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Following: windows of stretches, each stretch emulated, compared with what the server did, and
- * counted or thrown away.
+ * Follows a process in windows of stretches. Each stretch is emulated, compared with what the server
+ * did, and counted or dropped.
  *
  *   resting ── its share of pauses is used up ── window ordered ──> stretches ── closed ──> resting
  *
  *   stretch:  load, run on the simulated core ─> the server's registers at its next call
  *                 the same, or no call within the limit ─> counters stay, records are written
- *                 otherwise                             ─> counters as before, records forgotten
+ *                 otherwise                             ─> counters restored, records dropped
  *
- * Run-in.  The simulated caches begin empty; they are carried from window to window and never reset.
- * Nothing is counted until the L2 misses per instruction no longer fall: from one million
- * instructions to the next by a fifth at most.  The first stretches of each window meet an L1 that
- * is of an earlier time, and are not counted either.
+ * Run-in.  The simulated caches begin empty. They keep their contents between windows and are never
+ * reset. Counting begins when the L2 misses per instruction have stopped falling, that is, when they
+ * fall by at most a fifth from one million instructions to the next. The first stretches of each
+ * window are not counted either, because the contents of L1 are still those of the last window.
  *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
- *  2. The counters have exactly the stretches that were kept: a stretch that is not leaves
- *     events, cycles, reuse and countdowns as they were; only the state of caches stays.
- *  3. One process's pages are there at a time.
+ *  2. The counters contain exactly the stretches that were kept. A stretch that is dropped leaves
+ *     events, cycles, reuse and countdowns unchanged, but not the contents of the caches.
+ *  3. Only one process's pages are mapped at a time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +38,7 @@
 #include "statistics.h"
 
 #define STRETCH_LIMIT_NS 400000000ull
-#define SETTLING 2u /* stretches at the beginning of a window */
+#define SETTLING 2u /* first stretches of a window */
 #define CHUNK 1000000ull
 #define FALLS_NO_LONGER 0.8
 #define MOST_RUN_IN 12000000ull
@@ -58,7 +58,7 @@ static uint32_t followers;
 static struct hm_statistics statistics;
 static const struct hm_options *options;
 static struct hm_channel *channel;
-static uint32_t taken; /* snapshots dealt with */
+static uint32_t taken; /* snapshots processed */
 static int current;    /* the process whose mappings are known */
 static uint64_t layout;
 static volatile sig_atomic_t asked_to_end;
@@ -148,7 +148,8 @@ static void say(const char *what, const struct hm_snapshot *slot, uint32_t of_wi
           (long)at.orig_rax, slot->end.rip, (long)slot->end.orig_rax);
 }
 
-/* Another process's, or its mappings may have changed. */
+/* Prepares for the snapshot's process if it is another one or its mappings may have changed.
+   Returns 0 if the mappings cannot be read. */
 static int look_at_process(const struct hm_snapshot *slot) {
   if (slot->process == current && !slot->first) return 1;
   if (hm_read_mappings(slot->process) != NULL) return 0;
@@ -163,7 +164,7 @@ static int look_at_process(const struct hm_snapshot *slot) {
   return 1;
 }
 
-/* Without it nothing is stopped any more, and no stretch ends. */
+/* Without the watchdog no process is stopped any more, and no stretch ends. */
 static int watchdog_is_gone(void) {
   static int gone;
   if (!gone) gone = waitpid(-1, NULL, WNOHANG) > 0;
@@ -184,7 +185,7 @@ static enum hm_ghost_end run(const struct hm_snapshot *slot, uint64_t *instructi
   hm_begin_memory(slot);
   hm_guest_load(&slot->registers, slot->xstate, slot->xstate_size);
   hm_native_load(slot->xstate, slot->xstate_size);
-  hm_sim.filters_stale |= 1; /* every line is reported once more: its page is hot */
+  hm_sim.filters_stale |= 1; /* report each line once more: its page is hot */
   hm_sim.waited = 1;
   hm_enter_core();
   uint64_t began = hm_now();
@@ -250,7 +251,10 @@ static int is_over(uint64_t deadline) {
   return atomic_load(&header->measuring) == 0 || recorder == 0 || !hm_host_process_exists(recorder);
 }
 
-/* Deals with what there is; returns when the window is closed and all its stretches are done. */
+/*
+ * Processes the available snapshots; returns when the window is closed and all its stretches are
+ * done.
+ */
 static void work_off(struct follower *of) {
   uint32_t of_window = 0;
   for (;;) {
@@ -294,7 +298,7 @@ static void follow_one(struct follower *of) {
     case HM_WINDOW_KILLED: statistics.killed++; break;
     default: break;
   }
-  /* Stops are to take no more than this part of its time; it rests for the remainder. */
+  /* Stops may take at most this part of the process's time. It rests for the remainder. */
   of->rests_until = hm_now() + (uint64_t)((double)of->paused * (100.0 / options->share - 1));
 }
 
@@ -332,7 +336,7 @@ static void collect(void) {
   statistics.real_time = (int)channel->real_time;
 }
 
-/* The names and mappings of all, before their first samples. */
+/* Writes the names and mappings of all processes, before their first samples. */
 static void announce(void) {
   for (uint32_t i = 0; i < followers; i++) {
     const char *problem = hm_read_mappings(follower[i].process);
@@ -367,7 +371,7 @@ int hm_follow(const struct hm_options *with, struct hm_channel *shared) {
     uint64_t wakes;
     struct follower *next = next_follower(&wakes);
     if (half != 0 && hm_now() >= half) run_in.over = 1;
-    if (next == NULL && wakes == UINT64_MAX) break; /* none is left */
+    if (next == NULL && wakes == UINT64_MAX) break; /* no process is left */
     if (next != NULL)
       follow_one(next);
     else

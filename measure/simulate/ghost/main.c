@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * hardmeter-ghost: follows running processes and simulates the memory hierarchy under what they do,
- * from copies.  It counts, and prints figures; with a segment it would write samples, which the
- * command does not ask for yet (docs/design/ghost.md).
+ * hardmeter-ghost: follows running processes, and simulates the memory hierarchy for copies of their
+ * work. It counts events and prints figures. With a segment it would write samples, too, but the
+ * command does not use that yet (docs/design/ghost.md).
  */
 #define _GNU_SOURCE
 #include <errno.h>
