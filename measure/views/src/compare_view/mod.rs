@@ -1,4 +1,5 @@
-//! `hardmeter compare`: two sides, as a screen, as a complete text, as JSON, and of bare counts.
+//! `hardmeter compare`: shows two sides as a screen, as a complete text, as JSON, or compares two bare
+//! counts.
 
 mod counts;
 mod json;
@@ -24,7 +25,7 @@ impl Deref for CompareReport {
     }
 }
 
-/// A change in percent: `-13.1`, `+4.0`; what has no number is `new`.
+/// A change in percent: `-13.1`, `+4.0`; a change from nothing is `new`.
 fn signed_percent(value: f64) -> String {
     match value * 100.0 {
         percent if !percent.is_finite() => "new".into(),
