@@ -114,11 +114,11 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   return P3L_OK;
 }
 
-/* A log this many times as long as it should be makes a commit wait for the writer. */
+/* A log this many times its intended length makes a commit wait for the writer. */
 enum { PATIENCE = 4 };
 
-/* A checkpoint that fails for lack of space is repeated by the next commit; the present one is
- * committed. */
+/* A checkpoint that fails for lack of space is repeated by the next commit; the current commit
+ * succeeds. */
 static void shorten_log(p3l_pager *pager) {
   pthread_mutex_lock(&pager->sync);
   uint64_t length = pager->appended.byte - pager->emptied.byte;
@@ -128,7 +128,7 @@ static void shorten_log(p3l_pager *pager) {
     if (length / PATIENCE <= pager->checkpoint_bytes) return;
     pthread_mutex_lock(&pager->writer);
   }
-  /* Unless another thread has made it meanwhile. */
+  /* Another thread may have made the checkpoint in the meantime. */
   if (pager->log.end.byte - pager->log.start.byte > pager->checkpoint_bytes)
     p3l_checkpoint_locked(pager, false, NULL);
   pthread_mutex_unlock(&pager->writer);

@@ -1,3 +1,4 @@
+/* The device in memory: stores writes since the last sync, and fails when a test wants it to. */
 #include "memory_device.h"
 
 #include <errno.h>
