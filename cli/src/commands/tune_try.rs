@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
                 ledger.beside("load.log"),
             )?;
             let finding = arguments.finding(remedy, &target, &stop, globals)?;
-            // One that runs throughout is the load of the trial, too.
+            // A load that runs throughout is also the load of the trial.
             load = (!arguments.options.per_block()).then_some(running);
             (Wanted::of_finding(&finding)?, Some(finding))
         }
@@ -215,7 +215,7 @@ impl Arguments {
     }
 }
 
-/// This program again, as the watchdog of a trial.
+/// Starts this program again as the watchdog of a trial.
 pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let mut command = Command::new(program);
