@@ -135,8 +135,8 @@ p3l_code p3l_close(p3l_store *store, p3l_error *error);
 
 /** Advances to the version committed last, for a store opened for reading while another process
  * may write to it. Waits for the readers of this process. Every pointer held outside the store
- * becomes invalid, except to pinned objects (a pinned object that was deleted meanwhile keeps
- * its contents). Unchanged objects stay in memory. Other stores are not affected. @return
+ * becomes invalid, except to pinned objects (a pinned object that was deleted in the meantime
+ * keeps its contents). Unchanged objects stay in memory. Other stores are not affected. @return
  * P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
  * the store can only be closed. */
 p3l_code p3l_refresh(p3l_store *store, p3l_error *error);

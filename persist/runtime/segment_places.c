@@ -1,5 +1,5 @@
 /*
- * From an address in memory to the object there.
+ * Finds the object at an address in memory.
  */
 #include "segment_places.h"
 

@@ -56,7 +56,7 @@ struct p3l_store {
   uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */
   uint64_t passes;                       /* number of pages that were swizzled whole */
 
-  bool lost; /* refresh.c: a refresh failed half way; nothing can be resolved any more */
+  bool lost; /* refresh.c: a refresh failed after it had begun; nothing can be resolved any more */
 
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;

@@ -103,7 +103,7 @@ void p3l_crew_start(p3l_crew *crew, p3l_device *device, p3l_read_slot *slot) {
   if (crew->threads > 0) {
     put(&crew->waiting, slot);
     pthread_cond_signal(&crew->work);
-  } else { /* none wanted, or none to be had */
+  } else { /* no thread was requested, or none could be started */
     read_slot(device, slot);
     put(&crew->done, slot);
   }

@@ -48,7 +48,7 @@ static void a_slot_is_healed_and_its_object_is_there_once(void **state) {
   part *b = p3l_swizzle(&a->to[0], surrogate);
   assert_int_equal(b->id, 2);
   assert_ptr_equal(a->to[0], b);
-  assert_ptr_equal(p3l_swizzle(&a->to[0], surrogate), b); /* again: the same, and so when healed */
+  assert_ptr_equal(p3l_swizzle(&a->to[0], surrogate), b); /* the same again, also when healed */
   assert_ptr_equal(p3l_surrogate(b), surrogate);
   fixture_drop(&f);
 }

@@ -88,7 +88,7 @@ static void collect(Plan *plan, double loops, List **uses) {
       collect(plan->lefttree, loops, uses);
       collect(plan->righttree, loops * Max(plan->lefttree->plan_rows, 1), uses);
       return;
-    case T_Material: loops = 1; break; /* reads its child once */
+    case T_Material: loops = 1; break; /* Material reads its child once */
     default: break;
   }
   collect(plan->lefttree, loops, uses);

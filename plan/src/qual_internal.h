@@ -52,7 +52,7 @@ struct QualNode {
   bool ready;
   QualKind run;
   bool negated_run;
-  bool for_odd;    /* QUAL_NEVER of numbers: NaN may pass all the same; core's expression decides */
+  bool for_odd;    /* QUAL_NEVER for numbers: NaN may still pass; core's expression decides */
   int64 low, high; /* QUAL_COMPARE: low <= number <= high, or outside of that if negated_run */
   int nvalues;
   int64 *values;       /* QUAL_IN: sorted, without duplicates */

@@ -60,7 +60,7 @@ pub enum End {
     NoLoad,
     /// The allowed number of trials was reached.
     MostSteps,
-    /// By Ctrl-C or a signal.
+    /// Ended by Ctrl-C or a signal.
     Interrupted,
     /// The server, the load or the ledger failed.
     Failed {

@@ -140,7 +140,8 @@ impl Capture {
         self.told_machine()?.ok()
     }
 
-    /// What the latencies of its samples are: `None` where it was not simulated, or by a version that did not say so.
+    /// What the latencies of its samples are; `None` if it was not simulated, or by a version that did not
+    /// record this.
     pub fn latency_kind(&self) -> Option<LatencyKind> {
         self.reader.sidecar()?.latency
     }
@@ -161,7 +162,7 @@ impl Capture {
         }
     }
 
-    /// The notes' machine, or why it is none.
+    /// The notes' machine, or the reason why it cannot be used.
     fn told_machine(&self) -> Option<Result<Machine, MachineError>> {
         let told = self.reader.sidecar()?.machine.as_ref()?;
         Some(Machine::from_json("the machine in the notes beside the capture", told))

@@ -303,12 +303,12 @@ impl Program {
         self.image.symbol(name).map(|symbol| (self.loaded(symbol.address), ByteCount(symbol.size)))
     }
 
-    /// From the image's own numbering to the process's.
+    /// Converts an address in the image's own numbering to the process's.
     pub fn loaded(&self, address: u64) -> VirtualAddress {
         VirtualAddress(address.wrapping_add(self.bias))
     }
 
-    /// From the process's numbering to the image's own.
+    /// Converts an address in the process's numbering to the image's own.
     pub fn own(&self, address: VirtualAddress) -> u64 {
         address.0.wrapping_sub(self.bias)
     }

@@ -162,7 +162,7 @@ pub struct Record {
     pub count: u64,
     /// Those with cycles that are known to be their own.
     pub exact: u64,
-    /// Sections that lost the processor meanwhile.
+    /// Sections that lost the processor before they ended.
     pub preempted: u64,
     /// Sections that continued on another processor.
     pub migrated: u64,

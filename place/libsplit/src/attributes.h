@@ -17,7 +17,7 @@ struct split_attributes {
 };
 _Static_assert(sizeof(struct split_attributes) == 48, "SCHED_ATTR_SIZE_VER0");
 
-/* `tid` 0: this thread. */
+/* Returns the attributes of a thread; `tid` 0: this thread. */
 bool split_attributes_of(uint32_t tid, struct split_attributes *attributes);
 bool split_attributes_set(uint32_t tid, struct split_attributes *attributes);
 /*

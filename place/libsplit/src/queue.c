@@ -166,8 +166,8 @@ static void give_up(split_queue *queue, unsigned domain) {
   }
 }
 
-/* Sets this thread's affinity according to the worker's plan. true: the lock was released
- * meanwhile. */
+/* Sets this thread's affinity according to the worker's plan. Returns true if the lock was
+ * released in between. */
 static bool follow_plan(split_queue *queue, unsigned number) {
   if (!split_queue_placed(queue)) {
     if (!here.bound) return false;

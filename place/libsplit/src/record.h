@@ -108,7 +108,7 @@ static inline bool split_record_lock(struct split_record *record, uint32_t tid) 
   while (!atomic_compare_exchange_strong_explicit(&record->lock, &there,
                                                   (uint64_t)tid << 32 | there | 1,
                                                   memory_order_acquire, memory_order_relaxed)) {
-    if (there >> 32 != 0) return false; /* otherwise another owner came and went meanwhile */
+    if (there >> 32 != 0) return false; /* otherwise another owner came and went in between */
   }
   atomic_thread_fence(memory_order_release); /* readers see the odd value before a change */
   return true;

@@ -275,7 +275,7 @@ struct split_record {
 } __attribute__((aligned(SPLIT_LINE)));
 
 /* One section that ended. A reader reads ended_tsc before and after: if it changed, the entry
- * was overwritten meanwhile. */
+ * was overwritten in between. */
 struct split_trace {
   _Atomic uint64_t ended_tsc;         /* 0: never written, or being written; written last */
   _Atomic uint32_t elapsed_cycles_16; /* in units of 16 cycles, saturated */

@@ -36,7 +36,7 @@
 
 /* After a refusal the thread is not changed for this long. */
 #define REFUSAL_NS UINT64_C(1000000000)
-/* Maximum age of a thread's knowledge that the analyzer is alive, and of its own nice. */
+/* How long a thread may use its last check of the analyzer's life and of its own nice value. */
 #define REFRESH_NS UINT64_C(100000000)
 
 /* A thread that a host creates within a section inherits that slice. So the slices set in this

@@ -127,7 +127,8 @@ static void an_outer_section_sees_interruptions_while_inner_ones_begin_and_end(v
   assert_true(total.exact <= count - interrupted);
 }
 
-/* Another user of rseq announced its own sequence meanwhile: the result is unknown, and the cycles are not used. */
+/* Another user of rseq announced its own sequence in between: the result is unknown, and the
+ * cycles are not used. */
 static void another_user_of_rseq(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();

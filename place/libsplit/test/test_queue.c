@@ -152,7 +152,7 @@ static void *put_many(void *of) {
   uint8_t code = (uint8_t)(2 + crowd->next_putter++);
   for (uintptr_t i = 1; i <= EACH; i++) {
     while (!put(crowd->queue, code, i)) sched_yield();
-    if (i % 5000 == 0) fake_place(i / 5000 % 2 == 1); /* homes change meanwhile */
+    if (i % 5000 == 0) fake_place(i / 5000 % 2 == 1); /* homes change in between */
     if (i % 3000 == 0) fake_decide(code, (uint32_t)(i / 3000 + code) % 3, 1 + i / 3000 % 2);
   }
   return NULL;

@@ -175,7 +175,7 @@ static void what_probes_within_cost_is_not_the_outers(void **state) {
     split_end();
     split_end();
   }
-  /* Each took 2,000,000 cycles more. Some are preempted meanwhile, but not all. */
+  /* Each took 2,000,000 cycles more. Some are preempted in that time, but not all. */
   uint32_t shorter = 0;
   for (uint32_t cpu = 0; cpu < split_mapping_in_use()->cpu_count; cpu++) {
     const struct split_record *record = split_record_of(split_mapping_in_use(), cpu, outer);

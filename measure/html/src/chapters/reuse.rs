@@ -136,7 +136,7 @@ mod tests {
     use hardmeter_answers::why::ReuseDistance;
     use hardmeter_samples::model::ByteCount;
 
-    /// 100 first uses, 300 up to 4 lines ago, 600 up to 8: 1,000 uses.
+    /// 1,000 uses: 100 are first uses, 300 come after up to 4 lines, 600 after up to 8.
     #[test]
     fn the_curve_falls_by_the_uses_that_fit() {
         let distances = vec![

@@ -163,7 +163,7 @@ impl Reader {
             }
             // SAFETY: no preconditions.
             if unsafe { libc::geteuid() } != 0 {
-                self.rights.limit(); // root rights were dropped meanwhile
+                self.rights.limit(); // root rights were dropped in the meantime
             }
             self.look();
             let now = thread_time();

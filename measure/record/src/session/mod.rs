@@ -247,7 +247,7 @@ pub fn record(
                 (source, workload, None)
             }
         };
-    // Before rights are given up, for they may be what a look into the server needs.
+    // Before privileges are dropped, because the observation of a server may need them.
     let observed = observed(&request.target, workload.as_ref());
     let attached = attach.is_some();
     let mut observation =

@@ -136,7 +136,7 @@ fn watch(
     news: &Sender<News>,
     stop: &Stop,
 ) {
-    // Random lines have no sets to look at.
+    // Random lines have no sets to examine.
     let full_sets = probe.kind == FULL_SETS;
     let (mut was_spoilt, mut looked) = (false, Instant::now());
     while !stop.wait(NEIGHBOURS_EVERY) {

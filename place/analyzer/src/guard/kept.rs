@@ -9,7 +9,7 @@ use super::{Guard, Phase, RULE_WAIT, SECOND};
 use crate::model::KindRef;
 use std::collections::BTreeSet;
 
-/// The earlier refused trials of a plan that was kept this long are forgotten.
+/// After a plan was kept this long, its earlier refused trials no longer count.
 const FORGIVEN: u64 = 300 * SECOND;
 /// The interval between checks of a kept plan: 1 s of 30 s off.
 const CHECK: u64 = 30 * SECOND;

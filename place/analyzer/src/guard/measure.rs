@@ -133,7 +133,7 @@ impl Counts {
         let seconds = self.taken_ns.saturating_sub(earlier.taken_ns) as f64 / 1e9;
         let mut waits = BTreeMap::new();
         for (thread, now) in &self.waits {
-            // A thread that changed to another kind meanwhile waited for both.
+            // A thread that changed to another kind in the meantime waited for both.
             let then = earlier.waits.get(thread).filter(|then| then.kind == now.kind);
             if let Some(then) = then.filter(|_| willing(thread.app)) {
                 *waits.entry(now.kind).or_insert(0.0) += (now.cycles - then.cycles).max(0.0);
@@ -396,7 +396,7 @@ mod tests {
         let since = late.since(&early);
         assert_eq!((since.seconds, since.kinds[&kind(1)].count, since.kinds[&kind(2)].count), (2.0, 200, 7));
         assert_eq!(since.sections(), 207);
-        // An application that allowed placement only meanwhile is no evidence.
+        // An application that allowed placement only later does not count.
         let late = Counts { willing: [(AppId(7), 2_000_000_000)].into(), ..late };
         assert!(early.is_willing_since(&early) && !late.is_willing_since(&early));
         assert_eq!(late.since(&early).sections(), 0);

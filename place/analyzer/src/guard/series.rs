@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Open,
     /// Placement is kept, with the reason.
     Better(String),
-    /// Off at once, and why.
+    /// Switched off immediately, with the reason.
     Worse(String),
     /// Placement makes no difference, with the evidence.
     Same(String),

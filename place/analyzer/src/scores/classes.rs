@@ -80,7 +80,7 @@ impl Options {
     }
 }
 
-/// The duration of a kind's sections, and whether they keep the processor meanwhile.
+/// The duration of a kind's sections, and whether they keep the processor all the time.
 pub struct Duration {
     cycles: Option<f64>,
     switched: f64,

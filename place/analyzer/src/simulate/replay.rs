@@ -1,4 +1,4 @@
-//! From a recorded trace to a workload for the simulator.
+//! Converts a recorded trace to a workload for the simulator.
 
 use super::scenario::{App, Kind, Load, Request, Scenario};
 use super::Damage;

@@ -167,8 +167,8 @@ fn guarded(mix: &str, machine: &str, name: &str) -> Outcome {
     simulate_guarded(&scenario, &machine, &Damage::documented(), policy.as_ref(), &short())
 }
 
-/// E under the paper's policy leaves a core idle, and is 20 % slower: switched off. C gains by it, and by
-/// class queues: kept.
+/// With the paper's policy, E leaves a core idle and is 20 % slower, so the guard switches it off. C gains by
+/// this policy and by class queues, so the guard keeps them.
 #[test]
 fn the_guard_switches_off_what_loses_and_keeps_what_wins() {
     let default = under("E", "2x1", None);
