@@ -76,7 +76,7 @@ typedef struct Batch {
   uint8 *odd; /* [BATCH_ROWS] */
 } Batch;
 
-/* How values of a type and modifier can be computed with; fills *scale for COLUMN_DECIMAL. */
+/* How to compute with values of this type and modifier; fills *scale for COLUMN_DECIMAL. */
 extern ColumnKind column_kind(Oid type, int32 typmod, Oid collation, int *scale);
 
 /*

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_clocks_are_compared() {
-        // 5 s ahead: a statement that began at 7.0001 s of the wall clock began 0.1 ms after 2 s.
+        // The wall clock is 5 s ahead of the capture's: a statement that began at 7.0001 s by the wall clock began
+        // at 2.0001 s.
         let mut names = StatementNames::default();
         let ahead = 5_000_000_000;
         names.add(vec![reading(2_000_000_000, "SELECT 1", 7_000_100)]);

@@ -1,5 +1,5 @@
-//! Names of tables and indexes, from pages of InnoDB's tables SYS_TABLES and SYS_INDEXES: from the buffer
-//! pool if they are there, which has the server's present state, otherwise from the system tablespace's file.
+//! Names of tables and indexes, read from pages of InnoDB's tables SYS_TABLES and SYS_INDEXES. The buffer pool
+//! has their present state; pages that are not in it are read from the system tablespace's file.
 //!
 //! ```text
 //!   page 7 of tablespace 0 ──> roots ──> SYS_TABLES: id ──> name
