@@ -66,7 +66,7 @@ void p3l_frame_refreshed(p3l_page_state *state);
 bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
 /* The page's frame is no longer the pool's. */
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
-/* The page of a pooled or adopted frame is forgotten; the frame is empty. */
+/* Removes the page from its pooled or adopted frame, which is empty afterwards. */
 void p3l_pool_drop(p3l_store *store, p3l_page_state *state);
 /* The segment's frames are no longer the pool's. */
 void p3l_pool_forget(p3l_store *store, p3l_segment *segment);

@@ -151,7 +151,7 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   } else
     heapgetpage((TableScanDesc)scan, block);
   nrows = gather_prepared(scan, headers);
-  /* Takes over the scan's own pin: the scan has none to drop when it takes the next page. */
+  /* Takes over the scan's own pin, so that the scan does not drop it when it reads the next page. */
   *buffer = scan->rs_cbuf;
   scan->rs_cbuf = InvalidBuffer;
   return nrows;
