@@ -57,14 +57,14 @@ p3l_code p3l_pool_open(p3l_store *store, p3l_error *error);
 /* The segments are released with the store's other segments. */
 void p3l_pool_close(p3l_store *store);
 
-/* An object of a page in the pool was asked for. */
+/* Records that an object of a page in the pool was requested. */
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
+/* Records that the pieces of an adopted frame have changed. */
+void p3l_frame_refreshed(p3l_page_state *state);
 /* Ensures that the page is in a frame of the pool, which can be adopted; copies it if it was
  * only in the page cache. False: no memory. */
-/* The pieces of an adopted frame have changed. */
-void p3l_frame_refreshed(p3l_page_state *state);
 bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
-/* The page's frame is no longer the pool's. */
+/* Removes the page's frame from the pool. */
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
 /* Removes the page from its pooled or adopted frame, which is empty afterwards. */
 void p3l_pool_drop(p3l_store *store, p3l_page_state *state);
