@@ -170,17 +170,21 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     assert_ne!(kills[3]["moment"], "any", "the fourth is in a checkpoint, or just behind it");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new());
 
-    // A test of the test: a server that acknowledges unwritten commits. PostgreSQL 15's log writer is woken for
-    // each page of log; otherwise it leaves an order or two to be lost, perhaps none.
+    // A test of the test: a server that acknowledges unwritten commits loses orders. Their number depends on other
+    // writes of the log before the kill (a full buffer, a checkpoint, an evicted page), and may be 0: three tries.
     let cluster = tpcc.server.cluster();
     cluster.query("ALTER SYSTEM SET synchronous_commit = off").unwrap();
     cluster.query("SELECT pg_reload_conf()").unwrap();
-    let writer = cluster.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").unwrap();
-    // SAFETY: kill takes plain numbers. It is one of our server's processes, and ends with it.
-    unsafe { libc::kill(writer.trim().parse().unwrap(), libc::SIGSTOP) };
-    let output = tpcc.acid(&["--only", "durability", "--kills", "1", "--seed", "3"]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    let mut tries = ["3", "4", "5"].into_iter().map(|seed| {
+        // PostgreSQL 15's log writer is woken for each page of log.
+        let writer =
+            cluster.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").unwrap();
+        // SAFETY: kill takes plain numbers. The process belongs to this test's server, and ends with it.
+        unsafe { libc::kill(writer.trim().parse().unwrap(), libc::SIGSTOP) };
+        tpcc.acid(&["--only", "durability", "--kills", "1", "--seed", seed])
+    });
+    let lossy = tries.find(|output| output.status.code() == Some(1)).expect("one try loses orders");
+    let text = stdout(&lossy);
     assert!(text.contains("acknowledged orders are not there"), "{text}");
     assert!(text.contains("synchronous_commit off"), "{text}");
 }

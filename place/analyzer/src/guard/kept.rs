@@ -11,15 +11,15 @@ use std::collections::BTreeSet;
 
 /// After a plan was kept this long, its earlier refused trials no longer count.
 const FORGIVEN: u64 = 300 * SECOND;
-/// The interval between checks of a kept plan: 1 s of 30 s off.
-const CHECK: u64 = 30 * SECOND;
-const CHECK_LENGTH: u64 = SECOND;
+/// Length of the epochs in which a kept plan is watched, and of its check's epoch off. With time slices they are as
+/// long as those of the trial, if those were longer.
+const LENGTH: u64 = SECOND;
+/// Number of epochs between checks of a kept plan: it is off for 1 s of 30 s.
+const CHECK: u64 = 30;
 /// The number of checks that are judged together.
 const CHECKS: usize = 6;
-/// The interval at which a kept plan is watched; a change of cost or work requests a check ...
-const WATCH: u64 = SECOND;
-/// ... if the last one was at least this long ago.
-const CHECK_SPACING: u64 = 5 * SECOND;
+/// A change of cost or work requests a check if the last one was at least this many epochs ago.
+const CHECK_SPACING: u64 = 5;
 /// The length of epochs with and without a rule; and the time with all rules in their known state between two
 /// pairs: while a good rule is tested, its gain is lost for one eighth of the time.
 const RULE_LENGTH: u64 = SECOND / 2;
@@ -29,6 +29,8 @@ const RULE_SPACING: u64 = 3 * SECOND;
 pub(super) struct Kept {
     pub since: u64,
     checked: u64,
+    /// Length of an epoch.
+    length: u64,
     /// The epoch when it was kept, or checked last.
     reference: Option<Epoch>,
     watching: Running,
@@ -40,12 +42,15 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub fn new(now: u64, reference: Epoch, settle: u64, hurry: u64) -> Kept {
+    /// A plan that is kept from `now` on, after a trial whose epochs lasted for `length`.
+    pub fn new(now: u64, reference: Epoch, settle: u64, length: u64, hurry: u64) -> Kept {
+        let length = length.max(LENGTH / hurry);
         Kept {
             since: now,
             checked: now,
+            length,
             reference: Some(reference),
-            watching: Running::new(true, now, settle, WATCH / hurry),
+            watching: Running::new(true, now, settle, length),
             checking: None,
             look: None,
             look_from: now + RULE_SPACING / hurry,
@@ -91,14 +96,14 @@ impl Guard {
             let changed = kept.reference.as_ref().is_some_and(|reference| has_changed(&epoch, reference));
             let since = now.saturating_sub(kept.checked);
             let enough = epoch.sections() >= ENOUGH;
-            let due = since >= self.brisk(CHECK) || (changed && since >= self.brisk(CHECK_SPACING));
+            let due = since >= CHECK * kept.length || (changed && since >= CHECK_SPACING * kept.length);
             if enough && due {
-                let off = Running::new(false, now, self.settle(), self.brisk(CHECK_LENGTH));
+                let off = Running::new(false, now, self.settle(), kept.length);
                 kept.checking = Some((off, epoch));
             } else if enough && now >= kept.look_from {
                 self.begin_pair(&mut kept, now);
             }
-            kept.watching = Running::new(true, now, 0, self.brisk(WATCH));
+            kept.watching = Running::new(true, now, 0, kept.length);
         }
         self.phase = Phase::Kept(kept);
     }
@@ -125,7 +130,7 @@ impl Guard {
     }
 
     fn watch_anew(&self, kept: &mut Kept, now: u64) {
-        kept.watching = Running::new(true, now, self.settle(), self.brisk(WATCH));
+        kept.watching = Running::new(true, now, self.settle(), kept.length);
     }
 
     /// Begins the next pair of the rule under test, or of the next rule.

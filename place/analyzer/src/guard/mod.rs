@@ -58,6 +58,9 @@ const LENGTHS_OF_SLICES: [u64; 3] = [SECOND, SECOND, 2 * SECOND];
 const SETTLE_OF_SLICES: u64 = SECOND * 3 / 10;
 /// Epochs that are four times as long may lose four times as much.
 const LOSS_SECONDS_OF_SLICES: f64 = 4.0 * LOSS_SECONDS;
+/// The longest epoch. A trial with time slices doubles its epochs up to this length after each pair with too few
+/// requests: ten requests of 300 ms on one processor end within it.
+const LONGEST_OF_SLICES: u64 = 4 * SECOND;
 /// A trial ends after this number of pairs without a verdict.
 const PAIRS: usize = 32;
 /// A trial ends after this number of pairs that could not be compared.
@@ -118,6 +121,8 @@ struct Trial {
     /// The pair's first epoch.
     first: Option<Epoch>,
     unusable: u32,
+    /// The number of times that the epochs were doubled.
+    doubled: u32,
     /// The time that placement was on so far.
     on_ns: u64,
 }
@@ -301,10 +306,16 @@ impl Guard {
         self.brisk(if has_slices(&self.whole) { SETTLE_OF_SLICES } else { SETTLE })
     }
 
-    /// Length of an epoch of this pair of a trial.
-    fn length(&self, pair: usize) -> u64 {
+    /// Length of an epoch of this pair of a trial, whose epochs were doubled this many times.
+    fn length(&self, pair: usize, doubled: u32) -> u64 {
         let lengths = if has_slices(&self.whole) { LENGTHS_OF_SLICES } else { LENGTHS };
-        self.brisk(lengths[pair.min(lengths.len() - 1)])
+        let length = lengths[pair.min(lengths.len() - 1)];
+        self.brisk((length << doubled).min(LONGEST_OF_SLICES))
+    }
+
+    /// True if longer epochs are possible: in a trial with time slices, until they have the maximum length.
+    fn can_double(&self, trial: &Trial) -> bool {
+        has_slices(&self.whole) && trial.length < self.brisk(LONGEST_OF_SLICES)
     }
 
     fn brisk(&self, time: u64) -> u64 {
@@ -335,9 +346,9 @@ impl Guard {
     fn begin_trial(&mut self, now: u64) {
         self.series = self.new_series();
         self.reason = "in trial".into();
-        let length = self.length(0);
+        let length = self.length(0, 0);
         let running = self.epoch_of_trial(self.series.on_first(), now, length);
-        self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, on_ns: 0 });
+        self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, doubled: 0, on_ns: 0 });
     }
 
     /// A plan that was refused before is on for less of the time: its epochs off last twice as long.
@@ -364,11 +375,15 @@ impl Guard {
         };
         let (epoch_on, epoch_off) = if on { (&epoch, &first) } else { (&first, &epoch) };
         let comparison = compare(epoch_on, epoch_off);
-        trial.unusable += u32::from(comparison.is_none());
-        self.series.push(comparison);
+        if comparison.is_none() && self.can_double(&trial) {
+            trial.doubled += 1;
+        } else {
+            trial.unusable += u32::from(comparison.is_none());
+            self.series.push(comparison);
+        }
         match self.series.verdict() {
             Verdict::Worse(why) => return self.refuse(now, &format!("worse: {why}"), WAIT_WORSE),
-            Verdict::Better(why) => return self.keep(now, &why, epoch_on.clone()),
+            Verdict::Better(why) => return self.keep(now, &why, epoch_on.clone(), trial.length),
             Verdict::Same(why) => return self.refuse(now, &format!("same: {why}"), WAIT),
             Verdict::Open => {}
         }
@@ -391,7 +406,7 @@ impl Guard {
             return self.refuse(now, &why, WAIT);
         }
         let pair = self.series.len() + trial.unusable as usize;
-        trial.length = self.length(pair);
+        trial.length = self.length(pair, trial.doubled);
         trial.running = self.epoch_of_trial(self.series.on_first(), now, trial.length);
         self.phase = Phase::Trial(trial);
     }
@@ -432,9 +447,10 @@ impl Guard {
         self.rules.found(kind, false, why, n, now, self.brisk(RULE_WAIT));
     }
 
-    fn keep(&mut self, now: u64, why: &str, reference: Epoch) {
+    fn keep(&mut self, now: u64, why: &str, reference: Epoch, length: u64) {
+        let length = if has_slices(&self.whole) { length } else { 0 };
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
-        self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.settle(), self.hurry)));
+        self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.settle(), length, self.hurry)));
     }
 }

@@ -166,7 +166,7 @@ fn uniform(random: &mut u64) -> f64 {
 }
 
 /// An application with these kinds, in the form that its segment has now.
-fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Record)>) -> Counts {
+pub(super) fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Record)>) -> Counts {
     let kinds = kinds.into_iter().map(|(code, record)| KindSnapshot {
         code: CodeId(code),
         label: String::new(),

@@ -1,6 +1,6 @@
 //! The guard's decisions on servers for which placement is good, bad, without effect, or changes its effect.
 
-use super::synthetic::{placed, plan, World};
+use super::synthetic::{counts, placed, plan, record, World};
 use super::{Counts, Guard, SECOND};
 use crate::model::Plan;
 
@@ -37,6 +37,33 @@ fn epochs_of_slices_last_a_second() {
     };
     assert_eq!(begins_and_lasts(0), (SECOND / 10, SECOND / 4));
     assert_eq!(begins_and_lasts(100), (SECOND * 3 / 10, SECOND));
+}
+
+/// Kind 1 takes most of the time and ends three times a second: an epoch of one second has too few requests of it to compare, one
+/// of four seconds has twelve.
+#[test]
+fn a_trial_of_slices_doubles_its_epochs_until_long_requests_can_be_compared() {
+    let mut plan = plan(true);
+    plan.placements[0].slice_us = 100;
+    let mut guard = Guard::new(1, true);
+    (0..2).for_each(|_| guard.offer(0, &plan));
+    let mut epochs = Vec::new();
+    for _ in 0..8 {
+        let settled = guard.due_ns();
+        guard.step(settled, &of_two_kinds(settled));
+        let end = guard.due_ns();
+        guard.step(end, &of_two_kinds(end));
+        epochs.push((end - settled) / SECOND);
+    }
+    assert_eq!(epochs, [1, 1, 2, 2, 4, 4, 4, 4], "{:?}", guard.news());
+    assert_eq!(guard.report(0).phase, "trial");
+}
+
+/// What an application of two kinds counted: kind 1 three times a second, 300 ms each; kind 2 a hundred times, 0.1 ms each.
+fn of_two_kinds(now: u64) -> Counts {
+    let done = |per_second: u64| per_second * now / SECOND;
+    let (long, short) = (record(done(3), 3e8), record(done(100), 1e5));
+    counts(now, [(1, &long), (2, &short)])
 }
 
 #[test]
