@@ -194,7 +194,7 @@ fn what_cannot_be_compared_is_refused_with_a_remedy() {
     let text = folder.path().join("text.data");
     std::fs::write(&text, "no capture").unwrap();
     assert_eq!(compare(&file, &text, &[]).status.code(), Some(1));
-    // The capture cut in half is compared as far as it goes, and the exit status says so.
+    // The comparison of the truncated capture uses its readable part, and the exit status reports it.
     let whole = std::fs::read(&file).unwrap();
     let cut = folder.path().join("cut.data");
     std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();

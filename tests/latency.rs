@@ -1,4 +1,5 @@
-//! `hardmeter latency` on this machine: its forms and their structure. No time is asserted, for the machine may be busy.
+//! `hardmeter latency` on this machine: its output formats and their structure. The test asserts no times,
+//! because the machine may be busy.
 
 mod common;
 

@@ -175,7 +175,7 @@ fn operators_of_an_extension_have_their_events() {
     assert!(plans[0] < plans[1], "the batches take fewer instructions: {plans:?}");
 }
 
-/// Instructions by operator against callgrind, which counts each, on the same data.
+/// Compares instructions by operator with callgrind, which counts every instruction, on the same data.
 #[test]
 fn instructions_of_operators_add_up_to_what_callgrind_counts() {
     // No writes during the recording, so that both read the same pages in the same state.

@@ -1,5 +1,5 @@
-//! `hardmeter split analyze --policy time` on a real PostgreSQL, killed at any moment: the server goes on, and all threads have their
-//! own time slice and class again.
+//! `hardmeter split analyze --policy time` on a real PostgreSQL, killed at any moment. The server continues,
+//! and all threads get their own time slice and class back.
 
 mod common;
 #[path = "common/split.rs"]
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Two kinds of requests: some ten microseconds, and some twenty milliseconds.
+/// Two kinds of requests: one takes some ten microseconds, the other some twenty milliseconds.
 const REQUESTS: [&str; 2] =
     ["SELECT name FROM items WHERE id=1", "SELECT sum(i) FROM generate_series(1, 100000) i"];
 
-/// A client that asks the same all the time, until it is dropped.
+/// A client that sends the same request repeatedly, until it is dropped.
 struct Asking {
     backend: i32,
     answers: Arc<AtomicU64>,
@@ -73,13 +73,13 @@ fn analyze(folder: &Path) -> Child {
     command.arg("--directory").arg(folder).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Its slice, and its scheduling class.
+/// The thread's time slice and scheduling class.
 fn schedule(thread: i32) -> (u64, i32) {
-    // SAFETY: no memory of ours is passed.
+    // SAFETY: the call gets no pointer to memory.
     (time_slice(thread), unsafe { libc::sched_getscheduler(thread) })
 }
 
-/// What of this project lies in shared memory.
+/// Names of this project's files in shared memory.
 fn in_shared_memory() -> Vec<String> {
     let mut names = common::files_in(Path::new("/dev/shm"));
     names.retain(|name| name.contains("split") || name.contains("hardmeter"));
@@ -99,7 +99,8 @@ fn kill(times: u32) {
     for number in 0..times {
         let mut analyzer = analyze(&server.segments);
         wait_until("a time slice", || backends.iter().any(|&backend| schedule(backend) != own));
-        // At any moment of its work; every fourth time the server is idle after it: no section begins that would notice.
+        // Killed at any moment of its work. Every fourth time the server is idle afterwards, so that no
+        // section begins that would notice the kill.
         std::thread::sleep(Duration::from_millis(u64::from(number * 37 % 120)));
         analyzer.kill().unwrap();
         let killed = Instant::now();
@@ -120,7 +121,7 @@ fn a_killed_analyzer_leaves_no_slice_and_no_class() {
     kill(4);
 }
 
-/// `HM_KILLS=50 cargo test -p hardmeter --test split_killed -- --ignored --nocapture` for fewer.
+/// `HM_KILLS=50 cargo test -p hardmeter --test split_killed -- --ignored --nocapture` runs fewer rounds.
 #[test]
 #[ignore = "takes eight minutes"]
 fn two_hundred_times() {

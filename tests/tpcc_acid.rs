@@ -170,8 +170,8 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     assert_ne!(kills[3]["moment"], "any", "the fourth is in a checkpoint, or just behind it");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new());
 
-    // A test of the test: a server that acknowledges unwritten commits loses orders. How many depends on what else
-    // wrote the log before the kill (a full buffer, a checkpoint, an evicted page), and may be none: three tries.
+    // A test of the test: a server that acknowledges unwritten commits loses orders. Their number depends on other
+    // writes of the log before the kill (a full buffer, a checkpoint, an evicted page), and may be 0: three tries.
     let cluster = tpcc.server.cluster();
     cluster.query("ALTER SYSTEM SET synchronous_commit = off").unwrap();
     cluster.query("SELECT pg_reload_conf()").unwrap();
@@ -179,7 +179,7 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
         // PostgreSQL 15's log writer is woken for each page of log.
         let writer =
             cluster.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").unwrap();
-        // SAFETY: kill takes plain numbers. It is one of our server's processes, and ends with it.
+        // SAFETY: kill takes plain numbers. The process belongs to this test's server, and ends with it.
         unsafe { libc::kill(writer.trim().parse().unwrap(), libc::SIGSTOP) };
         tpcc.acid(&["--only", "durability", "--kills", "1", "--seed", seed])
     });

@@ -194,7 +194,7 @@ fn useless_indexes(server: &ThrowawayServer) {
         sql(server, &format!("CREATE INDEX useless{number} ON wide (c{number})"));
     }
     sql(server, "VACUUM ANALYZE wide");
-    // Beside a slow disk the updates wait for syncs, and what the indexes cost is a small part of the time.
+    // With a slow disk the updates wait for syncs, and the cost of the indexes is a small part of the time.
     sql(server, "ALTER DATABASE postgres SET synchronous_commit = off");
     let script = "\\set id random(1, 30000)\nUPDATE wide SET c0 = c0 + 1 WHERE id = :id;";
     let page = under(server, &["-c", "2"], Some(script));

@@ -1,7 +1,8 @@
-//! `hardmeter tune try` on a throwaway PostgreSQL: a planted fault is proven and undone, a change without effect is
-//! no gain, and after any kill the server's settings are the original ones.
+//! `hardmeter tune try` on a throwaway PostgreSQL: finds and undoes a planted fault, reports no gain for a
+//! change without effect, and leaves the server's original settings after any kill.
 //!
-//! Needs PostgreSQL with pg_stat_statements, and pgbench. The trials share one server and run one after the other.
+//! Needs PostgreSQL with pg_stat_statements, and pgbench. The trials share one server and run one after the
+//! other.
 
 mod common;
 #[path = "common/server.rs"]
@@ -92,7 +93,7 @@ fn jit_is_proven_and_undone(server: &ThrowawayServer) {
     }
     let before = state(server);
     let entries = log(server).len();
-    // Prepared statements keep their plans: blocks would not differ without replanning at each switch.
+    // Prepared statements keep their plans: without replanning at each switch the blocks would not differ.
     let (value, output) = tried(server, &["jit"], JIT, "prepared");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(value["result"]["verdict"], "better", "{value:#}");
@@ -158,7 +159,8 @@ fn a_line_of_another_session_survives(server: &ThrowawayServer) {
     sql(server, "SELECT pg_reload_conf()");
 }
 
-/// A trial of a setting under an existing load, or none: it needs no observation and no verdict.
+/// A trial of a setting in the background, under an existing load or none. It needs no observation and no
+/// verdict.
 fn background(server: &ThrowawayServer, setting: &str) -> Child {
     let mut command =
         on_server(server, &["try", "--set", setting, "--yes", "--block", "0.5", "--settle", "0.1"]);
@@ -184,11 +186,11 @@ fn is_open(server: &ThrowawayServer) -> bool {
 }
 
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: a signal to a process that this test started, or that one of those did.
+    // SAFETY: the call sends a signal to a process that this test started, or to a child of such a process.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// The watchdogs of this server.
+/// The watchdog processes of this server.
 fn watchdogs(server: &ThrowawayServer) -> Vec<i32> {
     let folder = server.folder().path().display().to_string();
     let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -201,8 +203,8 @@ fn watchdogs(server: &ThrowawayServer) -> Vec<i32> {
     .collect()
 }
 
-/// Kills trials at moments from their start to six seconds later; each third time the watchdog as well, each fifth time
-/// the server.
+/// Kills trials at moments between their start and six seconds later. Each third time it kills the watchdog
+/// as well, each fifth time the server.
 fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::RangeInclusive<u32>) {
     sql(server, "ALTER SYSTEM SET work_mem = '5MB'");
     sql(server, "SELECT pg_reload_conf()");
@@ -210,7 +212,7 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::Rang
     let before = state(server);
     let mut open = 0;
     for number in numbers.clone() {
-        // Multiples of the golden ratio spread evenly, whatever their number.
+        // Multiples of the golden ratio are spread evenly, however many there are.
         let moment = (f64::from(number) * 0.618_034).fract() * 6.0;
         let mut trial = background(server, "work_mem=64MB");
         sleep(Duration::from_secs_f64(moment));
@@ -273,7 +275,8 @@ fn whatever_is_killed_the_server_is_as_before() {
     killed_trials_leave_nothing(&server, 1..=10);
 }
 
-/// A quarter of an hour: `cargo test -p hardmeter --test tune_try -- --ignored`. `KILLS=26-50` does a part of it.
+/// Takes a quarter of an hour: `cargo test -p hardmeter --test tune_try -- --ignored`. `KILLS=26-50` runs a
+/// part of it.
 #[test]
 #[ignore = "takes a quarter of an hour"]
 fn a_hundred_trials_are_killed() {
@@ -323,7 +326,7 @@ fn rights_settings_and_arguments_are_checked_before_anything_is_changed() {
     refused(&mut on_server(&server, &words), 1, &["the database postgres has its own value", "--per-block"]);
     sql(&server, "ALTER DATABASE postgres RESET work_mem");
 
-    // Dry run: prints the change, and how it is undone.
+    // A dry run prints the change and how it is undone.
     let text = stdout(&succeeded(run(&mut on_server(&server, &words))));
     for part in ["ALTER SYSTEM SET work_mem = '9MB';", "ALTER SYSTEM RESET work_mem;", "Nothing was changed."]
     {

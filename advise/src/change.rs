@@ -1,9 +1,10 @@
-//! What a remedy changes, for programs: statements that apply it, and statements that bring back what was there before.
+//! Changes of remedies as data: statements that apply them, and statements that restore the former state.
 //!
-//! 1. An undo never forgets a value: a setting that was set in the same scope is set to that value again. It is reset
-//!    only where the scope had none.
-//! 2. Names and values are quoted here, so that callers give them as they are.
-//! 3. Each statement is sent alone and outside of a transaction: ALTER SYSTEM and CREATE INDEX CONCURRENTLY need that.
+//! 1. An undo restores values: a setting that was set in the same scope is set to that value again. It is
+//!    reset only if the scope had no value.
+//! 2. Names and values are quoted here: callers pass them unquoted.
+//! 3. Each statement is sent separately and outside of a transaction, as ALTER SYSTEM and CREATE INDEX
+//!    CONCURRENTLY need.
 
 use crate::look::views::quoted;
 use crate::Server;
@@ -25,7 +26,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The command that sets or resets a setting there, without its end.
+    /// The beginning of the command that sets or resets a setting there.
     fn command(&self) -> String {
         match self {
             Scope::System => "ALTER SYSTEM".into(),
@@ -46,22 +47,22 @@ pub enum Takes {
     AtOnce,
     /// In sessions that begin later.
     NewSessions,
-    /// When the server reads its configuration again, which `apply` and `undo` ask it to.
+    /// When the server rereads its configuration, which `apply` and `undo` request.
     Reload,
-    /// When the server is started again, which no statement does.
+    /// When the server is restarted, which no statement does.
     Restart,
 }
 
-/// What is changed. Names are without quotes.
+/// The kind of a change. Names are unquoted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(missing_docs)] // the names say what each is
+#[allow(missing_docs)] // names describe themselves
 pub enum ChangeKind {
     /// A setting. `before` is the value that the same scope had when the server was examined.
     Setting { scope: Scope, name: String, value: String, before: Option<String> },
-    /// `definition` is as `pg_get_indexdef` gives it.
+    /// `definition` is in the form of `pg_get_indexdef`.
     CreateIndex { schema: String, name: String, definition: String },
-    /// `definition` is as `pg_get_indexdef` gives it.
+    /// `definition` is in the form of `pg_get_indexdef`.
     DropIndex { schema: String, name: String, definition: String },
     /// A storage parameter of a table.
     TableOption { schema: String, table: String, name: String, value: String, before: Option<String> },
@@ -101,7 +102,7 @@ impl Change {
         }
     }
 
-    /// Statements that undo it, in this order; none where it cannot be undone.
+    /// Statements that undo it, in this order; none if it cannot be undone.
     pub fn undo(&self) -> Vec<String> {
         match &self.kind {
             ChangeKind::Setting { scope, name, before, .. } => self.setting(scope, name, before.as_deref()),
@@ -139,13 +140,13 @@ pub fn undoing(changes: &[Change]) -> Vec<String> {
 }
 
 impl Server {
-    /// The value that is set in this scope, if one is.
+    /// The value that is set in this scope, if any.
     pub fn configured(&self, scope: &Scope, name: &str) -> Option<&str> {
         let found = self.configured.iter().find(|one| one.scope == *scope && one.name == name)?;
         Some(&found.value)
     }
 
-    /// A change of a setting; what was set before, and when the change takes effect, is what the look read.
+    /// A change of a setting; its former value, and when the change takes effect, come from the look.
     pub fn change(&self, scope: Scope, name: &str, value: &str) -> Change {
         let takes = match scope {
             _ if self.fixed.iter().any(|fixed| fixed == name) => Takes::Restart,
@@ -193,12 +194,12 @@ fn option(schema: &str, table: &str, name: &str, value: Option<&str>) -> String 
     }
 }
 
-/// A setting's name, each part quoted where SQL needs it: settings of extensions have two.
+/// A setting's name, each part quoted if SQL needs it: settings of extensions have two parts.
 fn name_of_setting(name: &str) -> String {
     name.split('.').map(quoted).collect::<Vec<_>>().join(".")
 }
 
-/// A value: numbers and on/off as they are, all else as a literal.
+/// A value: numbers and on/off unquoted, all others as a literal.
 fn literal(value: &str) -> String {
     let number = value.parse::<f64>().is_ok_and(f64::is_finite) && !value.starts_with('+');
     match number || matches!(value, "on" | "off") {

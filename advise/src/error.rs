@@ -1,10 +1,10 @@
-//! Why no advice could be given: the cause, and the remedy.
+//! Reasons why no advice could be given: the cause, and the remedy.
 
 use hardmeter_session::SessionError;
 
-/// The reason why a server could not be examined. [`AdviseError::remedy`] says what to do about it.
+/// The reason why a server could not be examined. [`AdviseError::remedy`] has the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is
+#[allow(missing_docs)] // the messages describe each
 pub enum AdviseError {
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -19,7 +19,7 @@ pub enum AdviseError {
 }
 
 impl AdviseError {
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             AdviseError::Session(error) => error.remedy(),

@@ -1,8 +1,9 @@
-//! What a target of transactions takes of the machine, and what gives first: from one look at the load.
+//! Estimates the resources that a target of transactions a second needs, and which is exhausted first: from
+//! one look at the load.
 //!
-//! Each need is a line through what the look saw: twice the transactions take twice the CPU time. That is a lower bound:
-//! queues for CPUs, locks and devices grow faster than the load. What the machine has is known of CPUs, memory and
-//! connections; what a device or a network carries, no look can see.
+//! Each need is proportional to what the look measured: twice the transactions take twice the CPU time. That
+//! is a lower bound: queues for CPUs, locks and devices grow faster than the load. Capacities are known for
+//! CPUs, memory and connections; a look cannot measure those of devices and networks.
 
 use crate::look::shares::ratio;
 use crate::{Kind, Look};
@@ -12,26 +13,26 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use std::fmt::Write;
 
-/// What a target takes of one resource.
+/// The need for one resource.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Need {
     /// The resource.
     pub resource: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What it took during the look.
+    /// The use during the look.
     pub now: f64,
-    /// What the target takes.
+    /// The use at the target.
     pub wanted: f64,
-    /// What there is; `None` where a look cannot know.
+    /// The capacity; `None` if a look cannot know it.
     pub available: Option<f64>,
-    /// The transactions a second at which it is used up.
+    /// The transactions a second at which the capacity is exhausted.
     pub carries: Option<f64>,
-    /// How it is computed, and what is left out.
+    /// How it is computed, and what is not included.
     pub model: &'static str,
 }
 
-/// What a target takes.
+/// The needs of a target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The server's database.
@@ -40,12 +41,12 @@ pub struct Estimate {
     pub seen: f64,
     /// The target.
     pub target: f64,
-    /// What it takes.
+    /// Its needs.
     pub needs: Vec<Need>,
 }
 
 impl Estimate {
-    /// What a target takes, by what a look saw; `None` where it saw no transaction.
+    /// The needs of a target, from a look; `None` if it saw no transaction.
     pub fn of(look: &Look, target: f64) -> Option<Estimate> {
         let seen = look.transactions_per_second();
         if seen <= 0.0 || look.time.busy == 0 {
@@ -73,7 +74,7 @@ impl Estimate {
                  top, and near the limit waiting for a CPU grows without bound",
             ));
         }
-        // Waiting for a CPU comes from the load, not from the transaction.
+        // The wait for a CPU depends on the load, not on the transaction.
         let working = ratio(time.active() - time.seconds(&[Kind::RunQueue]), look.seconds);
         let reserved = server.number("superuser_reserved_connections").unwrap_or(3.0);
         let connections = server.number("max_connections").map(|most| (most - reserved).max(1.0));
@@ -114,13 +115,13 @@ impl Estimate {
         Some(Estimate { database: server.database.clone(), seen, target, needs })
     }
 
-    /// The resource that is used up first, where one is known.
+    /// The resource that is exhausted first, if one is known.
     pub fn first(&self) -> Option<&Need> {
         let known = self.needs.iter().filter(|need| need.carries.is_some());
         known.min_by(|a, b| a.carries.unwrap_or(0.0).total_cmp(&b.carries.unwrap_or(0.0)))
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn json(&self) -> Value {
         json!({
             "format": "hardmeter-tune-estimate",
@@ -130,7 +131,7 @@ impl Estimate {
         })
     }
 
-    /// For people.
+    /// As text.
     pub fn text(&self, style: Style) -> String {
         let rate = |value: f64| grouped(value.round().max(0.0) as u64);
         let verdict = match self.first() {
@@ -172,7 +173,8 @@ impl Estimate {
     }
 }
 
-/// The memory that sessions may take at most beside the buffer pool. It does not grow in proportion to transactions.
+/// The memory that sessions may use at most in addition to the buffer pool. It does not grow in proportion to
+/// transactions.
 fn memory(look: &Look, sessions: f64, connections: Option<f64>) -> Need {
     let server = &look.server;
     let kilobytes = |name: &str| server.number(name).unwrap_or(0.0) * 1024.0;
@@ -233,10 +235,10 @@ mod tests {
     fn needs_are_in_proportion_and_the_scarcest_gives_first() {
         let estimate = Estimate::of(&look(), 6000.0).unwrap();
         let need = |name: &str| estimate.needs.iter().find(|need| need.resource == name).unwrap();
-        // Half a CPU for 1,000: three for 6,000, and two carry 4,000.
+        // Half a CPU for 1,000: three for 6,000, and two are enough for 4,000.
         let cpu = need("CPU");
         assert_eq!((cpu.now, cpu.wanted, cpu.available, cpu.carries), (0.5, 3.0, Some(2.0), Some(4000.0)));
-        // 1.5 sessions work, 9 will; 100 may.
+        // 1.5 sessions work now, 9 at the target; 100 are allowed.
         let sessions = need("sessions at work");
         assert_eq!((sessions.now, sessions.wanted, sessions.available), (1.5, 9.0, Some(100.0)));
         assert_eq!((need("log written").wanted, need("syncs of the log").wanted), (12.0, 2400.0));

@@ -1,4 +1,4 @@
-//! A remedy's rule, what it says when it fires, and the order of what was found.
+//! The rule of a remedy, its advice, and the order of findings.
 
 use crate::change::{applying, undoing, Change, Scope};
 use crate::look::server::Server;
@@ -20,7 +20,7 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// The word for it.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Audience::Operator => "operator",
@@ -51,20 +51,20 @@ impl Evidence {
     }
 }
 
-/// What a remedy would bring, before it is tried.
+/// The predicted effect of a remedy, before it is tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// The share of the backends' active time (all but waiting for the client) that would go; `None` where no model
-    /// of this gain is known.
+    /// The share of the backends' active time (all except waits for the client) that would be saved; `None`
+    /// without a model of this gain.
     pub gain: Option<f64>,
-    /// The share of the backends' CPU time that would go, where that says more: of work that waits for a device most of
-    /// the time, the same CPU time is a small part of the active time.
+    /// The share of the backends' CPU time that would be saved, if that is more informative: for work that
+    /// mostly waits for a device, the same CPU time is a small part of the active time.
     pub of_cpu: Option<f64>,
-    /// The harm grows while the server runs: it ranks as 5 % where no gain is known.
+    /// The harm grows while the server runs: it ranks as 5 % if the gain is unknown.
     pub grows: bool,
     /// The effect in the units of the user: "459 -> 5.3 ms a call".
     pub effect: String,
-    /// How the gain is computed, and what the model leaves out.
+    /// How the gain is computed, and what the model does not include.
     pub model: String,
 }
 
@@ -80,7 +80,7 @@ impl Prediction {
         }
     }
 
-    /// No model predicts it: `why` says what would.
+    /// No model predicts it: `why` describes how to measure it.
     pub fn unknown(effect: impl Into<String>, why: impl Into<String>) -> Prediction {
         Prediction { gain: None, of_cpu: None, grows: false, effect: effect.into(), model: why.into() }
     }
@@ -90,7 +90,7 @@ impl Prediction {
         Prediction { of_cpu: Some(share.clamp(0.0, 1.0)), ..self }
     }
 
-    /// Whether it is worth a remedy, by the active time or by CPU time.
+    /// True if it is worth a remedy, by the active time or by CPU time.
     fn matters(&self) -> bool {
         self.gain.is_none_or(|gain| gain >= LEAST_GAIN)
             || self.of_cpu.is_some_and(|share| share >= LEAST_GAIN)
@@ -111,27 +111,28 @@ impl Prediction {
     }
 }
 
-/// What a rule says when it fires.
+/// The advice of a rule that fired.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// What is wrong, in one sentence.
     pub finding: String,
     /// The figures that the rule relies on.
     pub evidence: Vec<Evidence>,
-    /// What the remedy would bring.
+    /// The predicted effect of the remedy.
     pub prediction: Prediction,
     /// Commands that apply it; a line that begins with `--` is a comment.
     pub apply: Vec<String>,
     /// Commands that undo it.
     pub undo: Vec<String>,
-    /// The same for programs; none where a person must do something that no statement does.
+    /// The same as data; none if a person must do something that no statement does.
     pub changes: Vec<Change>,
     /// What can go wrong.
     pub risk: String,
 }
 
 impl Advice {
-    /// Changes a setting; where the server's command line has it, a person must, and no statement can.
+    /// Adds a change of a setting; if the server's command line sets it, a person must change it, since no
+    /// statement can.
     pub(crate) fn with_setting(mut self, server: &Server, scope: Scope, name: &str, value: &str) -> Advice {
         if scope == Scope::System && server.on_command_line.iter().any(|one| one == name) {
             let now = server.setting(name);
@@ -148,7 +149,7 @@ impl Advice {
         self.with_changes(vec![change])
     }
 
-    /// Gives the statements of these changes as the commands, each followed by its comments.
+    /// Sets the commands from the statements of these changes, each followed by its comments.
     pub(crate) fn with_changes(self, changes: Vec<Change>) -> Advice {
         let (mut apply, mut undo) = (applying(&changes), undoing(&changes));
         apply.extend(self.apply);
@@ -157,17 +158,17 @@ impl Advice {
     }
 }
 
-/// A remedy: a rule over a look, and what it says when it fires. One file of `remedies/` each.
+/// A remedy: a rule over a look, and the advice if it fires. Each has a file of its own in `remedies/`.
 pub trait Remedy: Sync {
     /// Its name on the command line: the name of its file, with `-` for `_`.
     fn id(&self) -> &'static str;
-    /// What it does, in a few words.
+    /// Its effect, in a few words.
     fn title(&self) -> &'static str;
     /// Who can apply it.
     fn audience(&self) -> Audience;
     /// Where to read more: a chapter of the server's manual.
     fn documentation(&self) -> &'static str;
-    /// The rule: `None` where the look has no evidence for this remedy.
+    /// The rule: `None` if the look has no evidence for this remedy.
     fn examine(&self, look: &Look) -> Option<Advice>;
 }
 
@@ -176,13 +177,13 @@ pub trait Remedy: Sync {
 pub struct Finding {
     /// The remedy's name.
     pub remedy: &'static str,
-    /// What it does.
+    /// Its effect.
     pub title: &'static str,
     /// Who can apply it.
     pub audience: Audience,
     /// Where to read more.
     pub documentation: &'static str,
-    /// What the rule says.
+    /// The rule's advice.
     #[serde(flatten)]
     pub advice: Advice,
 }
@@ -190,7 +191,7 @@ pub struct Finding {
 /// Gains below this are not worth a remedy.
 const LEAST_GAIN: f64 = 0.02;
 
-/// Asks these remedies; what fires comes in the order of the predicted gain.
+/// Runs the rules of these remedies; findings are ordered by predicted gain.
 pub fn advise(look: &Look, remedies: &[&dyn Remedy]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = remedies
         .iter()
@@ -244,7 +245,7 @@ mod tests {
         let system = advice.clone().with_setting(&server, Scope::System, "work_mem", "4MB");
         assert_eq!(system.changes, []);
         assert!(system.apply[0].starts_with("-- the server's command line sets work_mem (now 64)"));
-        // A database's setting is stronger than the command line.
+        // A database's setting takes precedence over the command line.
         let database = advice.with_setting(&server, Scope::Database("d".into()), "work_mem", "4MB");
         assert_eq!(database.apply, ["ALTER DATABASE d SET work_mem = '4MB';"]);
     }

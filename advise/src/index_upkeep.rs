@@ -1,17 +1,18 @@
-//! What it costs to maintain indexes: shared by the remedies that drop some.
+//! The cost of maintaining indexes: shared by the remedies that drop some.
 
 use crate::look::shares::ratio;
 use crate::{Change, ChangeKind, Index, Kind, Look, Statement, Table};
 
-/// The part of the CPU time of an INSERT, or of an UPDATE that is not HOT, that one more index adds: with ten more
-/// indexes an update took 1.37 times the CPU (PostgreSQL 15, docs/tune.md). Used where accesses are not counted.
+/// The part of the CPU time of an INSERT, or of an UPDATE that is not HOT, that one more index adds: with ten
+/// more indexes an update took 1.37 times the CPU (PostgreSQL 15, docs/tune.md). Used if accesses are not
+/// counted.
 const COST_OF_ONE: f64 = 0.037;
-/// Entries of a page of a B-tree, about: short keys, pages nine tenths full.
+/// Approximate number of entries in a page of a B-tree: short keys, pages nine tenths full.
 const FAN_OUT: f64 = 300.0;
-/// A write accesses its table whatever is dropped.
+/// A write accesses its table even without the indexes.
 const MOST_OF_STATEMENT: f64 = 0.9;
 
-/// How the gain is computed, in words.
+/// How the gain is computed, as text.
 pub(crate) const MODEL: &str = "an entry in a B-tree accesses one block a level; execution time in proportion to block \
     accesses (where pg_stat_statements counts none: 3.7 % of a write's CPU for each index); that more updates become HOT \
     is left out";
@@ -19,7 +20,7 @@ pub(crate) const MODEL: &str = "an entry in a B-tree accesses one block a level;
 /// The gain of not maintaining these indexes of a table, as a part of the active time.
 pub(crate) fn gain_of_dropping(look: &Look, table: &Table, indexes: &[&Index]) -> f64 {
     let written = table.inserted + table.updated;
-    // With these indexes gone, most updates would be HOT if no other column is indexed; that is not counted.
+    // Without these indexes, most updates would be HOT if no other column is indexed; that is not counted.
     let entries = (written - table.hot_updated).max(0.0);
     by_accesses(look, table, entries, indexes).unwrap_or_else(|| {
         let extra = indexes.len() as f64 * COST_OF_ONE;
@@ -27,18 +28,18 @@ pub(crate) fn gain_of_dropping(look: &Look, table: &Table, indexes: &[&Index]) -
     })
 }
 
-/// The same gain as a part of the CPU time, of which none goes to waits for the log.
+/// The same gain as a part of the CPU time, which has no waits for the log.
 pub(crate) fn of_cpu(look: &Look, gain: f64) -> f64 {
     ratio(gain, running(look)).min(MOST_OF_STATEMENT)
 }
 
-/// The gain by what pg_stat_statements counts of the writes; `None` where it counts none.
+/// The gain by the writes' accesses in pg_stat_statements; `None` if it does not count them.
 fn by_accesses(look: &Look, table: &Table, entries: f64, indexes: &[&Index]) -> Option<f64> {
     let (mut accesses, mut seconds) = (0.0, 0.0);
     for statement in writes(look, table) {
         let counts = statement.counts.as_ref()?;
         accesses += counts.shared_blks_hit + counts.shared_blks_read;
-        // Waiting for locks goes on.
+        // Waits for locks remain.
         let waits = ratio(statement.lock_samples as f64, statement.samples as f64);
         seconds += counts.total_exec_time / 1e3 * (1.0 - waits);
     }
@@ -56,7 +57,8 @@ fn levels(index: &Index) -> f64 {
     1.0 + (pages.ln() / FAN_OUT.ln()).ceil()
 }
 
-/// The part of the active time that backends run or want to run: indexes cost CPU time, and no waits for the log.
+/// The part of the active time in which backends run or want to run: indexes cost CPU time, not waits for the
+/// log.
 fn running(look: &Look) -> f64 {
     match look.time.active() > 0.0 {
         true => look.time.of_active(&[Kind::RunningUser, Kind::RunningKernel, Kind::Running, Kind::RunQueue]),
@@ -64,7 +66,7 @@ fn running(look: &Look) -> f64 {
     }
 }
 
-/// The part of the time that statements take that write to the table.
+/// The part of the time that statements writing to the table take.
 fn share_of_writes(look: &Look, table: &Table) -> f64 {
     writes(look, table).map(|statement| statement.share).sum()
 }
@@ -83,7 +85,7 @@ pub(crate) fn dropping(index: &Index) -> Change {
     Change::at_once(ChangeKind::DropIndex { schema, name, definition: index.definition.clone() })
 }
 
-/// Whether a text names a table: as a whole word.
+/// True if a text contains a table's name as a whole word.
 pub(crate) fn mentions(text: &str, table: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.to_lowercase().split(|c| !is_part(c)).any(|word| word == table.to_lowercase())
@@ -105,7 +107,7 @@ mod tests {
         // 0.37 / 1.37 of the half that updates this table.
         let ten = [&index; 10];
         assert!((gain_of_dropping(&look, &table, &ten) - 0.135).abs() < 0.001);
-        // Half of the active time is waits for the log, which stay.
+        // Half of the active time is waits for the log, which remain.
         let share = |kind| Share { kind, event: String::new(), seconds: 5.0, n: 1 };
         let shares = vec![share(Kind::RunningUser), share(Kind::Io)];
         let time = TimeShares { total: 10.0, shares, ..TimeShares::default() };

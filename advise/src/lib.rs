@@ -7,12 +7,12 @@
 //!   └ plans of the statements that take most time (EXPLAIN, never ANALYZE)
 //! ```
 //!
-//! A look reads only. Its session is read-only for the server, too (`default_transaction_read_only`), has a time limit
-//! for each statement, and waits for no lock longer than a moment. What the look costs is part of its result.
+//! A look only reads. The server enforces that, too (`default_transaction_read_only`); each statement has a
+//! time limit, and waits for locks are short. The cost of the look is part of its result.
 //!
-//! A remedy that statements can apply gives them as [`Change`]s, too, each with what undoes it.
+//! A remedy that statements can apply has them as [`Change`]s, too, each with the statements that undo it.
 //!
-//! A rule sees only a [`Look`], never the server: rules are pure, and their tests are looks made by hand.
+//! A rule sees only a [`Look`], never the server: rules are pure, and their tests use synthetic looks.
 
 mod change;
 mod error;

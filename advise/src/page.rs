@@ -1,4 +1,4 @@
-//! What a user sees: a first screen of at most 40 lines, all of it, or JSON.
+//! The results as text or JSON: a first screen of at most 40 lines, or everything.
 
 use crate::look::shares::ratio;
 use crate::{Finding, Look};
@@ -13,23 +13,23 @@ const STATEMENTS: usize = 3;
 const FINDINGS: usize = 3;
 const UNKNOWN: usize = 3;
 
-/// A look and what was concluded from it.
+/// A look and its findings.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What was seen.
+    /// The look.
     pub look: Look,
-    /// What would help, the largest gain first.
+    /// The findings, the largest gain first.
     pub findings: Vec<Finding>,
 }
 
 impl Page {
-    /// The result for programs.
+    /// The result as JSON.
     pub fn json(&self) -> Value {
         json!({ "format": "hardmeter-tune", "version": 1, "look": self.look, "findings": self.findings })
     }
 
-    /// The first screen: at most 40 lines of at most 100 columns. `again` is the command that was given, to be
-    /// completed by what can be asked next.
+    /// The first screen: at most 40 lines of at most 100 columns. `again` is the given command, to which
+    /// hints add options.
     pub fn first_screen(&self, style: Style, again: &str) -> String {
         let mut text = String::new();
         self.heading(&mut text);
@@ -202,7 +202,7 @@ impl Page {
     }
 }
 
-/// Three digits at least, and groups of thousands.
+/// At least three digits, and groups of thousands.
 fn figure(value: f64) -> String {
     match value.abs() {
         100.0.. => grouped(value.abs().round() as u64),
@@ -212,7 +212,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A text on one line, no longer than this.
+/// A text on one line, cut to this length.
 fn cut(text: &str, width: usize) -> String {
     let text = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match text.char_indices().nth(width) {

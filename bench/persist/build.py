@@ -1,7 +1,7 @@
 """A graph built from nothing: 1,000,000 nodes and 8,000,000 edges in random order, a commit every 10,000 changes.
 
-By durable commits, and as a load, which is durable at its end. Each by a program of its own, which then opens the store
-anew and counts the edges.
+It is built once by durable commits, and once as a load, which is durable at its end. A separate program does each, then
+reopens the store and counts the edges.
 """
 
 import json
@@ -46,7 +46,7 @@ def _build(program: Path, mode: str, nodes: int, edges: int) -> Dict[str, float]
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """What the log has of it, to the store's size; the time; the worst commit."""
+    """The bytes logged relative to the store's size, the time, and the worst commit."""
     nodes, edges = (100_000, 800_000) if quick else (1_000_000, 8_000_000)
     folder = playground.folder / "build"
     folder.mkdir()

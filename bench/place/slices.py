@@ -1,11 +1,10 @@
-"""What policy `time` is worth on a real PostgreSQL: look-ups at fixed times beside aggregates that take all processors.
+"""The gain by policy `time` on a real PostgreSQL: look-ups at fixed times, and aggregates that use all processors.
 
 Three arms in turns, blocks of some seconds in random order: stock, policy `time` by the analyzer (no rule written, no guard), and
 classes set by hand. A figure is the median over rounds of an arm's block to the stock block of the same round.
 
-Aggregates leave no processor idle. Where the server nevertheless had less than CALM of all processors' time, other programs or other
-guests worked, and its latencies are theirs: rounds count in which both blocks were calm. What a block had in latencies has no part in
-that.
+The aggregates use all processors. If the server got less than CALM of all processors' time, other programs or guests
+ran and affected its latencies. So a round counts only if both blocks were calm. The latencies do not enter this choice.
 """
 
 import contextlib
@@ -37,12 +36,12 @@ SETTLE = 1.0  # the switch of an arm is in force within 0.2 s; aggregates under 
 
 @dataclass(frozen=True)
 class Case:
-    """A load, and where the server and its clients are."""
+    """A load, and the placement of the server and its clients."""
 
     name: str
     rate: int = 300
     parallel: bool = False
-    own_group: bool = True  # else each backend is a scheduling group (autogroup), if the kernel is set so
+    own_group: bool = True  # otherwise each backend may be a scheduling group (autogroup)
     elsewhere: bool = True  # clients run before all else, as other machines do
 
 
@@ -60,7 +59,7 @@ def of(case: Case) -> Callable[[Playground, bool, Say], Iterator[Figure]]:
 
 
 def measure(case: Case, playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """Both arms to stock, by metric; and what stock had."""
+    """Both arms relative to stock, by metric, and the values of stock."""
     if not case.own_group and not _autogroups():
         raise Trouble("this kernel makes no group of a session\n  remedy: sysctl kernel.sched_autogroup_enabled=1")
     rounds, seconds = (2, 2.0) if quick else (9, 4.0)
@@ -70,13 +69,13 @@ def measure(case: Case, playground: Playground, quick: bool, say: Say) -> Iterat
             with Load(server, playground.folder, case.rate, case.parallel, case.elsewhere).running() as load:
                 with Arms(server, load).watching(case.parallel) as arms:
                     arms.switch("time")
-                    time.sleep(8)  # the analyzer gets to know the kinds
+                    time.sleep(8)  # the analyzer learns the kinds of statements
                     _trial(case, arms, load, rounds, seconds, blocks, say)
     yield from _figures(case, blocks, 0.0 if quick else CALM)
 
 
 def _trial(case: Case, arms: Arms, load: Load, rounds: int, seconds: float, blocks: Dict[str, List[Block]], say: Say) -> None:
-    """Rounds of a trial; one that is decided early is followed by another, so that there is an interval."""
+    """Runs the rounds of a trial. After an early decision another trial follows, so that there is an interval."""
     directions = {"aggregates": "more"}
     metrics = [{"name": one, "direction": directions.get(one, "less"), "minimum_effect": 0.05} for one in METRICS]
     while (done := min(map(len, blocks.values()))) < rounds:
@@ -103,7 +102,7 @@ def _figures(case: Case, blocks: Dict[str, List[Block]], calm: float) -> Iterato
 
 
 def _compared(name: str, blocks: Dict[str, List[Block]], calm: float, suffix: str, bars: Dict[str, Bar]) -> Iterator[Figure]:
-    """The blocks in which the server had so much, and what the other arms' had to those of stock in the same round."""
+    """Blocks in which the server had enough time; the other arms' values relative to stock in the same round."""
     stock = [block for block in blocks["stock"] if block.had >= calm]
     if not stock:
         raise Trouble(f"{name}: no block was calm\n  remedy: a calmer machine, or a calmer hour")
@@ -124,7 +123,7 @@ def _compared(name: str, blocks: Dict[str, List[Block]], calm: float, suffix: st
 
 @contextlib.contextmanager
 def _serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]]:
-    """The server with the module, and the folder of its segments; one for all cases."""
+    """The server with the module, and the folder of its segments; all cases share it."""
     segments = playground.folder / "split"
     segments.mkdir(exist_ok=True)
     segments.chmod(0o777)
@@ -134,7 +133,7 @@ def _serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]
         made.make()
     server = SERVERS[playground.folder]
     with contextlib.ExitStack() as stack:
-        # The group is left when the server has ended: nothing is in it then.
+        # The group can be removed only when the server has ended, because then it is empty.
         group = stack.enter_context(Group(f"hardmeter-bench-{os.getpid()}")) if case.own_group else None
         stack.enter_context(server.running())
         if group:

@@ -1,4 +1,4 @@
-"""Ways to run the same load: as the kernel does, by policy `time`, and by hand.
+"""Three ways to run the same load: the kernel alone, policy `time`, and classes set by hand.
 
 By hand is what users set in UFS (arXiv 2605.02377) by SQL functions, with the means of a stock kernel: sessions that a person knows to be
 heavy are in the background (SCHED_IDLE), those that are known to be light have the shortest time slice.
@@ -23,7 +23,7 @@ SHORTEST_US = 100
 
 
 class Arms:
-    """Switches between them; `stock`: the module is loaded and measures, nothing is changed."""
+    """Switches between the three ways; with `stock` the module is loaded and measures, but changes nothing."""
 
     def __init__(self, server: Server, load: Load):
         self._server, self._load = server, load
@@ -33,7 +33,7 @@ class Arms:
 
     @contextlib.contextmanager
     def watching(self, parallel: bool) -> Iterator["Arms"]:
-        """Parallel workers are new processes: by hand they have to be found, ten times a second."""
+        """Parallel workers are new processes, so without the policy they must be searched for ten times a second."""
         thread = threading.Thread(target=self._watch_workers, daemon=True)
         if parallel:
             thread.start()
@@ -91,7 +91,7 @@ def _parallel_workers(server: Server) -> Iterator[int]:
 
 
 def set_attributes(process: int, policy: int, slice_us: int) -> None:
-    """A class and a time slice (0: the kernel's). Of a process that has just ended: nothing."""
+    """Sets a class and a time slice (0: the kernel's). Does nothing if the process has just ended."""
     attributes = struct.pack("IIQiIQQQ", 48, policy, 0, 0, 0, slice_us * 1000, 0, 0)
     library = ctypes.CDLL(None, use_errno=True)
     if library.syscall(SCHED_SETATTR[os.uname().machine], process, attributes, 0) != 0:
@@ -117,7 +117,7 @@ class NiceServer(Server):
 
 
 class Group:
-    """A cpu cgroup for the server alone, as a container or a systemd unit has one. Needs root."""
+    """A cpu cgroup for the server alone, like that of a container or a systemd unit. Needs root."""
 
     def __init__(self, name: str):
         first = Path("/sys/fs/cgroup/cpu")

@@ -1,8 +1,9 @@
-"""The load of `slices`: look-ups at times that are fixed before, beside aggregates one after the other, on one PostgreSQL.
+"""The load of `slices`: look-ups at predetermined times and a sequence of aggregates, on one PostgreSQL.
 
-pgbench asks for the look-ups (`--rate`: each has an intended start, and its latency counts from there, so that a request that had to
-wait behind another one is not forgotten), and writes each to a file. Its process runs before all others (SCHED_FIFO), where that is
-allowed: it stands for clients that are other machines. Aggregates are asked for by threads of the bench.
+pgbench requests the look-ups and writes each to a file. With `--rate` each has an intended start, and its latency counts
+from there, so that the wait of a request behind another one is included. pgbench runs before all other processes
+(SCHED_FIFO), if that is allowed, because it represents clients on other machines. Threads of the bench request the
+aggregates.
 """
 
 import contextlib
@@ -21,17 +22,17 @@ LIGHT_CLIENTS, HEAVY_CLIENTS = 4, 3
 ROWS = 1_000_000  # of pgbench_accounts at scale 10
 LOOKUP = f"\\set aid random(1, {ROWS})\nselect abalance from pgbench_accounts where aid = :aid;\n"
 AGGREGATE = "select sum(abalance), count(*), avg(length(filler)) from pgbench_accounts"
-# What is written to the log of pgbench is in the file when its buffer of 4 KB is full: a hundred look-ups.
+# pgbench writes its log to the file when a buffer of 4 KB is full: after a hundred look-ups.
 FLUSH_SECONDS = 0.5
 
 
 @dataclass
 class Block:
-    """What a block of a trial had."""
+    """The measurements of one block of a trial."""
 
-    latencies: List[float]  # microseconds of each look-up that was to start in it, sorted
+    latencies: List[float]  # microseconds of each look-up scheduled in the block, sorted
     aggregates: float  # a second; of one that began or ended outside, the share within
-    had: float  # of all processors' time the server's processes had
+    had: float  # the part of all processors' time that the server's processes used
 
     def quantile(self, share: float) -> float:
         return self.latencies[min(len(self.latencies) - 1, int(share * len(self.latencies)))]
@@ -89,7 +90,7 @@ class Load:
                 log.unlink()
 
     def block(self, seconds: float) -> Block:
-        """The next seconds."""
+        """Measures the next seconds."""
         begin, cpu = time.time(), self._cpu_seconds()
         time.sleep(seconds)
         end, had = time.time(), self._cpu_seconds() - cpu
@@ -101,7 +102,7 @@ class Load:
         return Block(latencies, done / (end - begin), had / (end - begin) / (os.cpu_count() or 1))
 
     def _cpu_seconds(self) -> float:
-        """The server's so far: those who ask and work all the time, and, by the first process, workers that ended."""
+        """CPU seconds of the server so far: permanent processes, and ended workers through the first process."""
         living = sum(map(cpu_seconds, self.light + self.heavy))
         return living + cpu_seconds_with_dead_children(self._server.postmaster)
 
@@ -136,11 +137,11 @@ class Load:
 
 
 def _within(one: Sequence[float], begin: float, end: float) -> float:
-    """Which share of an aggregate lies in the block."""
+    """The part of an aggregate that lies in the block."""
     return max(0.0, min(one[1], end) - max(one[0], begin)) / (one[1] - one[0])
 
 
 def _first() -> None:
-    """Before all other threads of this machine, where that is allowed."""
+    """Gives a process priority over all other threads of this machine, if that is allowed."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

@@ -63,7 +63,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 
 def peer(say: Callable[[str], None]) -> Path:
-    """A python with DuckDB, in a folder below build/."""
+    """Returns a Python with DuckDB, in a folder below build/."""
     python = VENV / "bin/python"
     probe: list = [python, "-c", "import duckdb"]
     if not python.exists() or subprocess.run(probe, capture_output=True).returncode != 0:

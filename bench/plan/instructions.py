@@ -44,7 +44,7 @@ SETTINGS = [
 def collect(
     programs: Path, data: Path, account: str, database: str, lines: Sequence[str], settings: Sequence[str], within: str = ""
 ) -> int:
-    """Instructions of a `postgres --single` that is given these statements, all of it or within a function."""
+    """Instructions of a `postgres --single` that runs these statements, in total or within one function."""
     with tempfile.TemporaryDirectory(prefix="hardmeter-callgrind-", dir="/var/tmp") as folder:
         output = Path(folder) / "callgrind.out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}"]
@@ -79,7 +79,7 @@ def count(
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Q1 with the extension and without. Not shortened by --quick: one run each."""
+    """Q1 with and without the extension. --quick does not shorten it: one run each."""
     del quick
     server = tpch.server(playground, SCALE, say)
     extension = tpch.Extension(playground)

@@ -18,7 +18,7 @@ NODES = {
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Time on the wall, which alone tells what workers gain; the same bars for answers and for slower queries."""
+    """Elapsed time, because only it shows the gain by workers; the same bars for answers and for slower queries."""
     scale, blocks = tpch.scale(quick), 1 if quick else 6
     server = tpch.server(playground, scale, say)
     extension = tpch.Extension(playground)

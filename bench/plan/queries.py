@@ -31,12 +31,12 @@ def _measure(preset: str, playground: Playground, quick: bool, say: Callable[[st
 
 
 def _with_scale(name: str, scale: str) -> str:
-    """The name of what was measured; of scale 1 it is not said."""
+    """The name of the measurement, with the scale unless it is 1."""
     return name if scale == "1" else f"{name} at scale {scale}"
 
 
 def of_parallel(report: dict, scale: str) -> List[Figure]:
-    """Figures of a run with workers: the bars are that no answer differs and that no query is slower."""
+    """Figures of a run with workers. The bars: no answer differs, and no query is slower."""
     _check(report)
     total = report["totals"][1]
     ratios = {query["query"]: query["variants"][1]["ratio"] for query in report["queries"]}

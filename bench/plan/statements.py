@@ -78,7 +78,7 @@ def no_rows(chance: random.Random) -> Sequence[str]:
     return ["SELECT count(*), sum(delta), max(mtime) FROM pgbench_history;"]
 
 
-# Those that small statements are judged by, and the others.
+# First the statements by which small statements are judged, then the others.
 SMALL: Dict[str, Transaction] = {
     "select-only": select_only,
     "aggregates of no rows": no_rows,
@@ -99,13 +99,13 @@ def small(playground: Playground, quick: bool, say: Callable[[str], None]) -> It
 
 
 def others(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Further statements that the extension looks at while they are planned."""
+    """Further statements that the extension examines during planning."""
     del quick
     return _measure(OTHERS, playground, say)
 
 
 def _measure(transactions: Dict[str, Transaction], playground: Playground, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Instructions of a transaction with the extension loaded, to stock. Not shortened by --quick."""
+    """Instructions per transaction with the extension loaded, relative to stock. --quick does not shorten it."""
     extension = tpch.Extension(playground)
     server = playground.server("native", settings=extension.server_settings())
     where = (Path(server.program("postgres")).parent, server.data, server.account, DATABASE)
@@ -119,7 +119,7 @@ def _measure(transactions: Dict[str, Transaction], playground: Playground, say: 
             for times in (FEW, MANY):
                 chance = random.Random(1)
                 lines = [line for _ in range(times) for line in transaction(chance)]
-                # Rows that died in the run before, or lie in another order, would be this one's work.
+                # Dead rows of the previous run, or another order of rows, would add work to this run.
                 with server.running():
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
                 counted.append(collect(*where, [*statements, *lines], settings))

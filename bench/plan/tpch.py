@@ -28,7 +28,7 @@ TPCH_SETTINGS = {
 
 
 def scale(quick: bool) -> str:
-    """The scale of a run: what TPCH_SCALE says, 1 without, and a small one for --quick."""
+    """The scale of a run: TPCH_SCALE or 1, and a small one for --quick."""
     return "0.1" if quick else os.environ.get("TPCH_SCALE", "1")
 
 
@@ -45,7 +45,7 @@ def statements(settings: str) -> List[str]:
 
 
 class Extension:
-    """The library, where a server's account can read it, and the settings that switch it on."""
+    """The library in a folder that a server's account can read, and the settings that enable it."""
 
     def __init__(self, playground: Playground):
         self.settings = os.environ.get("CCOPT_SETTINGS", "load:ccopt; ccopt.enabled=on")
@@ -83,9 +83,9 @@ class Extension:
     def programs(self) -> List[str]:
         """Options of `hardmeter server start`: a copy of PostgreSQL's programs with the extension installed.
 
-        A server finds its shared files by where its own program lies, relative to the paths compiled in. So a copy of
-        the program has a tree of its own, of links to the system's files and of the extension's: nothing is installed
-        into the system, and CREATE EXTENSION works as for a user.
+        A server finds its shared files relative to its own program, by the paths compiled in. So a copy of the program
+        gets its own tree, with links to the system's files and the extension's files. Nothing is installed into the
+        system, and CREATE EXTENSION works as for a user.
         """
         if not self._needed:
             return []

@@ -16,7 +16,7 @@ SCRIPTS = {"TPC-B": [], "select-only": ["--select-only"]}
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Throughput with the extension loaded, to that without."""
+    """Throughput with the extension loaded, relative to that without."""
     # Many short legs, as in closed_run.py.
     blocks, seconds = (2, 2) if quick else (40, 2)
     chance = random.Random(1)

@@ -1,4 +1,4 @@
-"""The servers that faults are planted on, their loads, and looks at them."""
+"""Servers on which faults are planted, their loads, and observations of them."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from postgres import Connection
 from processes import Trouble, run
 from servers import HARDMETER, Playground, Server
 
-# As on a tuned server of a small machine; statistics of statements need the extension.
+# Settings of a tuned server on a small machine; statistics of statements need the extension.
 TUNED = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track_planning": "on",
@@ -94,7 +94,7 @@ class TunedServer(Server):
         return ["--programs", str(self._programs)]
 
     def restart(self) -> None:
-        """For settings that only a restart changes."""
+        """Restarts, for settings that only a restart changes."""
         self._hardmeter("stop")
         self._hardmeter("start", *self.programs())
 
@@ -161,7 +161,7 @@ def named(page: dict) -> List[str]:
 
 
 def looked(server: TunedServer, load: Load, seconds: int, holder: Optional[str] = None) -> dict:
-    """The report on the server under a load that has run for a moment, optionally with a session that holds a
+    """The report on the server under a load that has just started, optionally with a session that holds a
     transaction.
     """
     connection = server.connect() if holder else None

@@ -11,10 +11,10 @@ from servers import Playground
 
 Say = Callable[[str], None]
 
-# A session that is idle already is not ended, and huge pages need the kernel.
+# A session that is already idle is not ended, and huge pages need the kernel.
 UNTRIED = {"idle-in-transaction", "huge-pages"}
 
-# All that a remedy may change: settings of databases and roles, the server's own file, indexes, options of tables.
+# Everything that a remedy may change: settings of databases and roles, the server's own file, indexes, options of tables.
 STATE = """
     SELECT 'role', coalesce(d.datname, ''), coalesce(r.rolname, ''), one FROM pg_db_role_setting s
       LEFT JOIN pg_database d ON d.oid = s.setdatabase LEFT JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) one
@@ -51,8 +51,8 @@ def _apply(server: bed.TunedServer, commands: List[str], restart: bool) -> None:
 
 
 def _cured(playground: Playground, server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, dict, bool]]:
-    """The finding, what is seen once its remedy is applied, and whether undoing it brings all back; nothing where the fault is
-    not named."""
+    """The finding, the effect of its remedy, and whether undoing it restores everything; nothing if the fault is not
+    named."""
     before = bed.looked(server, fault.load, fault.seconds, fault.holder)
     finding = _finding(before, fault)
     if finding is None:

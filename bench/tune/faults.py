@@ -1,4 +1,4 @@
-"""Faults that are planted on real servers under load, and rules of thumb that are no faults there."""
+"""Faults planted on real servers under load, and habits that look like faults but are none there."""
 
 import contextlib
 from dataclasses import dataclass
@@ -193,7 +193,7 @@ FAULTS = [
             *_set("synchronous_commit = off"),
         ],
         [*DROPPED, *_reset("synchronous_commit")],
-        # Pages that are full already get their room by a rewrite.
+        # A rewrite gives free space to pages that are already full.
         cure_sql=["VACUUM FULL full_pages"],
     ),
     Fault(
@@ -279,7 +279,7 @@ def in_place(server: bed.TunedServer, case: Fault) -> Iterator[None]:
 
 
 def _looked(playground: Playground, cases: Sequence[Fault], say: Say) -> Iterator[tuple]:
-    """Each case with the remedies named while it is planted; cases of one bed share its server."""
+    """Each case with the remedies named while its fault is planted; cases of one bed share its server."""
     for one in dict.fromkeys(case.bed for case in cases):
         with bed.running(playground, one) as server:
             for case in (case for case in cases if case.bed is one):

@@ -26,7 +26,7 @@ HEALTHY: Dict[str, Load] = {
 
 
 def healthy(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """How many of five loads of a tuned server get advice."""
+    """Number of loads, of five on a tuned server, that get advice."""
     advised = []
     with bed.running(playground, bed.MAIN) as server:
         for name, load in HEALTHY.items():
@@ -45,7 +45,7 @@ def healthy(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 
 def cost(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """CPU time of looks of the default length, of the command and of its backend."""
+    """CPU time of the command and of its backend, for observations of the default length."""
     here, backend = [], []
     with bed.running(playground, bed.MAIN) as server:
         for block in range(2 if quick else 6):

@@ -7,14 +7,14 @@ use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The style of text on standard output: never cut if it is not a terminal.
+/// The style of text on standard output: without a terminal, text is never cut.
 pub fn style(globals: &Globals) -> Style {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten();
     Style { color: colored(globals, terminal), width: width.map(|(width, _)| usize::from(width.0)) }
 }
 
-/// The style of a first screen: as [`style`], but `COLUMNS` wide without a terminal.
+/// The style of a first screen: like [`style`], but `COLUMNS` wide without a terminal.
 pub fn screen_style(globals: &Globals) -> Style {
     let style = style(globals);
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -47,7 +47,7 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// Prints a long result: through a pager on a terminal, else directly.
+/// Prints a long result: through a pager on a terminal, otherwise directly.
 pub fn page(text: &str) -> Result<(), CommandError> {
     let pager = std::env::var("PAGER").ok().filter(|pager| !pager.is_empty());
     let pager = pager.unwrap_or_else(|| "less".to_string());
@@ -57,7 +57,7 @@ pub fn page(text: &str) -> Result<(), CommandError> {
     let mut command = Command::new("sh");
     command.args(["-c", &pager]).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
-        // Quit at once if the text fits the screen, show colours, keep the text on the screen.
+        // Quit immediately if the text fits the screen, show colours, keep the text on the screen.
         command.env("LESS", "FRX");
     }
     let Ok(mut child) = command.spawn() else { return print(text) };
@@ -72,15 +72,15 @@ pub fn page(text: &str) -> Result<(), CommandError> {
     }
 }
 
-/// A line on standard error with the progress of a walk. It appears after two seconds, only on a terminal, and is
-/// removed at the end.
+/// A line on standard error that shows the progress of a walk. It appears after two seconds, only on a
+/// terminal, and is removed at the end.
 pub struct Progress {
     bar: ProgressBar,
     begin: std::time::Instant,
 }
 
 impl Progress {
-    /// Starts to count.
+    /// Creates the line; nothing is shown at first.
     pub fn start(globals: &Globals) -> Progress {
         let bar = if globals.quiet || !io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -91,14 +91,14 @@ impl Progress {
         Progress { bar, begin: std::time::Instant::now() }
     }
 
-    /// Says what is being done.
+    /// Shows what is being done.
     pub fn say(&self, what: &str) {
         let template = ProgressStyle::with_template("{spinner} {msg}");
         self.bar.set_style(template.expect("a valid template"));
         self.bar.set_message(what.to_string());
     }
 
-    /// Tells the number of samples so far.
+    /// Shows the number of samples so far.
     pub fn samples(&self, count: u64) {
         if self.begin.elapsed() > Duration::from_secs(2) {
             self.bar.set_position(count);

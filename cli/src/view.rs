@@ -1,4 +1,5 @@
-//! Shared by the viewing commands (`report`, `annotate`, `export`): capture, filter, places of names.
+//! Shared by the viewing commands (`report`, `annotate`, `export`): the capture, the filter, and where to
+//! find names.
 
 use crate::commands::{CommandError, Globals, Outcome};
 use crate::terminal::{page, print, screen_style, style, warning, Progress};
@@ -72,7 +73,7 @@ impl Extent {
 }
 
 impl ViewArguments {
-    /// Opens the capture, runs the questions, and shows the progress.
+    /// Opens the capture, runs the queries, and shows the progress.
     pub fn ask<A, E>(
         &self,
         globals: &Globals,
@@ -86,7 +87,7 @@ impl ViewArguments {
 }
 
 impl SampleArguments {
-    /// Opens a capture, asks, and shows how far the walk is meanwhile.
+    /// Opens a capture, runs a query, and shows the progress in the meantime.
     pub fn ask<A, E>(
         &self,
         input: &Path,
@@ -144,7 +145,7 @@ impl SampleArguments {
         })
     }
 
-    /// Where to search for names.
+    /// Where to look for symbols.
     fn symbols(&self) -> SymbolizerOptions {
         SymbolizerOptions {
             allow_debuginfod: self.debuginfod,
@@ -154,7 +155,7 @@ impl SampleArguments {
     }
 }
 
-/// The latest unfinished recording of a capture's name in its folder: `NAME.PID-N.partial`.
+/// The latest unfinished recording with a capture's name in its folder: `NAME.PID-N.partial`.
 fn partial_of(capture: &Path) -> Option<PathBuf> {
     let prefix = format!("{}.", capture.file_name()?.to_str()?);
     let folder = match capture.parent() {
@@ -212,7 +213,7 @@ pub fn outcome(unread: &[String], globals: &Globals) -> Outcome {
     Outcome::Partial
 }
 
-/// Writes a page in addition to the printed text, if requested.
+/// Writes an HTML page in addition to the printed text, if requested.
 pub fn write_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), CommandError> {
     let Some(path) = path else { return Ok(()) };
     let page = page();
@@ -224,7 +225,7 @@ pub fn write_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<
     })
 }
 
-/// As [`require_samples`]; first prints which parts of the capture could not be read.
+/// Like [`require_samples`], but first prints which parts of the capture could not be read.
 pub fn require_samples_of(
     heading: &Heading,
     passing: u64,

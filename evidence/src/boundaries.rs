@@ -1,13 +1,14 @@
 //! Verdicts of signs as a table, for programs that only count.
 //!
-//! Of n pairs, k are on one side. The evidence of [`crate::Sequence`] with signs alone depends on n and k only, so
-//! that the required k for each n is a row of numbers. It does not assume symmetry: it tests that at most half of
-//! the pairs are on that side. ccopt decides by such a table (`plan/src/shape_boundaries.h`), which `cargo run -p
-//! hardmeter-evidence --example shape_boundaries` writes.
+//! k of n pairs are on one side. With signs only, the evidence of [`crate::Sequence`] depends on n and k
+//! alone, so that one number for each n, the required k, is enough. The test does not assume symmetry: its
+//! null hypothesis is that at most half of the pairs are on that side. ccopt decides by such a table
+//! (`plan/src/shape_boundaries.h`), which `cargo run -p hardmeter-evidence --example shape_boundaries`
+//! writes.
 
 use crate::sequence::BETS;
 
-/// The evidence of `k` of `n` pairs on one side against "at most this share of them is".
+/// The evidence against "at most this share of the pairs is on one side", if `k` of `n` pairs are.
 ///
 /// ```
 /// // One pair, fair odds: the players win what they bet, (0.15 + 0.35 + 0.6 + 0.8 + 0.95) / 5 on average.
@@ -19,19 +20,19 @@ pub fn evidence(n: u32, k: u32, share: f64) -> f64 {
     BETS.iter().map(wealth).sum::<f64>() / BETS.len() as f64
 }
 
-/// For each number of pairs from 0 to `most`: the smallest number on one side that gives a verdict for it at this
-/// one-sided level; one more than the pairs if no number is enough.
+/// For each number of pairs from 0 to `most`: the smallest number on one side that gives a verdict at this
+/// one-sided level. If no number is enough, it is the number of pairs plus one.
 pub fn boundary(most: u32, share: f64, level: f64) -> Vec<u32> {
     (0..=most).map(|n| (0..=n).find(|k| evidence(n, *k, share) >= 1.0 / level).unwrap_or(n + 1)).collect()
 }
 
-/// Pairs of a row of ccopt's table.
+/// Number of pairs in a row of ccopt's table.
 const SHAPE_PAIRS: u32 = 16;
-/// For a plan that is not slower, noise makes at most this share of the pairs slower by a fifth.
+/// If a plan is not slower, noise makes at most this share of the pairs slower by a fifth.
 const SHAPE_GROSS_SHARE: f64 = 0.125;
 
-/// ccopt's table, as `plan/src/shape_boundaries.h`. Half of its 5 % is for pairs that are slower at all, half for
-/// those that are much slower.
+/// ccopt's table, as `plan/src/shape_boundaries.h`. Half of its 5 % is for pairs that are slower by any
+/// amount, half for those that are much slower.
 pub fn shape_header() -> String {
     let row = |share| {
         let cells: Vec<String> =
@@ -41,7 +42,8 @@ pub fn shape_header() -> String {
     let in_a_row = (1..=SHAPE_PAIRS).find(|n| evidence(*n, *n, 0.5) >= 2.5).unwrap_or(SHAPE_PAIRS);
     format!(
         "/*
- * When a shape is left to core: of so many pairs, from how many on in which ours was slower.
+ * When a shape is left to core: indexed by the pairs so far, the least number of pairs in which
+ * ccopt's plan was slower.
  * Written by `cargo run -p hardmeter-evidence --example shape_boundaries`; do not edit. The method is
  * in docs/design/evidence.md.
  */
@@ -51,7 +53,7 @@ pub fn shape_header() -> String {
 /* Pairs of a trial; then the next one begins. */
 #define SHAPE_PAIRS {SHAPE_PAIRS}
 
-/* Ours took more than this: slower, and much slower. */
+/* Ratios of ccopt's time to core's above which a pair counts as slower, and as much slower. */
 #define SHAPE_SLOWER 1.02
 #define SHAPE_MUCH_SLOWER 1.2
 
@@ -88,7 +90,7 @@ mod tests {
         assert!((evidence(3, 2, 0.5) - sequence.above(0.0)).abs() < 1e-12);
     }
 
-    /// At 5 %: six of six, seven of seven, then one may be on the other side of ten.
+    /// At 5 %: six of six, seven of seven; of ten pairs one may be on the other side.
     #[test]
     fn boundaries_by_hand() {
         let table = boundary(10, 0.5, 0.05);
@@ -99,8 +101,8 @@ mod tests {
         assert_eq!((table[9], table[10]), (if evidence(9, 8, 0.5) >= 20.0 { 8 } else { 9 }, 9));
     }
 
-    /// The probability that ccopt ever pins a plan that is not slower, with an eighth of its pairs slower by a
-    /// fifth: 4,000 trials of 16 pairs.
+    /// The probability that ccopt ever pins a plan that is not slower, if an eighth of its pairs is slower by
+    /// a fifth: 4,000 trials of 16 pairs.
     #[test]
     fn a_plan_that_is_not_slower_is_seldom_pinned() {
         let (slower, gross) = (boundary(16, 0.5, 0.025), boundary(16, 0.125, 0.025));

@@ -1,12 +1,14 @@
-//! What became of a rate: events counted over some work, before and after.
+//! The change of a rate: events counted for some work, before and after.
 //!
-//! One run on each side has no more to judge by than its counts: given both together, the second one is binomial if the
-//! rate did not change, so that the test and the interval are exact (Clopper and Pearson). Several runs on each side
-//! differ by more than that; Welch's interval of their rates judges them, and never by less than the counts would.
+//! With one run on each side only the counts are known. Given their sum, the second count is binomial if the
+//! rate did not change, so that the test and the interval are exact (Clopper and Pearson). Several runs on
+//! each side differ by more than counting noise. They are judged by Welch's interval of their rates, which is
+//! never made narrower than that of the counts.
 //!
-//! Two or three runs say little of how much one rate differs from run to run. Of a table of many rates, all rows say it
-//! together: how much more rates scatter than counts do, in proportion to themselves. Each row's own variance counts as
-//! its runs, that of all rows as [`BORROWED`] runs more (a moderated test, as of gene expressions: Smyth 2004).
+//! Two or three runs show little about how much one rate varies from run to run. In a table of many rates,
+//! all rows together estimate how much more rates vary than counts do, relative to their size. A row's own
+//! variance has the weight of its runs, and that of all rows the weight of [`BORROWED`] further runs (a
+//! moderated test, as for gene expressions: Smyth 2004).
 
 use crate::student::p_of_t;
 use crate::{quantile_95, Interval, Sample, Share};
@@ -14,56 +16,58 @@ use serde::Serialize;
 use statrs::function::beta::beta_reg;
 use statrs::function::erf::erfc;
 
-/// Events counted over some work.
+/// Events counted during some work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// The events: for samples, the sum of their periods.
     pub events: f64,
-    /// How many events were counted at once: 1, or the period of a sample.
+    /// How many events one count stands for: 1, or the period of a sample.
     pub weight: f64,
-    /// What they were counted over: transactions, seconds, runs. Positive.
+    /// The amount of work: transactions, seconds, runs. Positive.
     pub work: f64,
 }
 
-/// What a rate changed by.
+/// The change of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The later rate by the earlier one, less 1: -0.131 is 13.1 % less. Infinite where there was none before.
+    /// The later rate divided by the earlier one, minus 1: -0.131 is 13.1 % less. Infinite if the earlier
+    /// rate was 0.
     pub value: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// How likely so large a change is if nothing changed.
+    /// The probability of at least this change if the rate is the same.
     pub p: f64,
-    /// Whether the interval is one between runs; otherwise it is one of sampling two runs.
+    /// True if the interval covers differences between runs; otherwise it covers only the sampling of two
+    /// runs.
     pub between_runs: bool,
 }
 
-/// Both tails of the interval together.
+/// The probability outside the interval, in both tails together.
 const OUTSIDE: f64 = 0.05;
-/// Above so many counts on both sides, the normal distribution is as good as the exact one.
+/// Above this number of counts on both sides, the normal distribution is as good as the exact one.
 const MANY: f64 = 5_000.0;
 /// The normal distribution's two-sided 95 % point.
 const Z: f64 = 1.959_963_984_540_054;
-/// Halvings of an interval of quantiles: to 1e-12.
+/// Number of bisections for a quantile: to 1e-12.
 const HALVINGS: usize = 40;
 
 impl Counted {
-    /// Single events.
+    /// Single events, each counted.
     pub fn each(events: u64, work: f64) -> Counted {
         Counted { events: events as f64, weight: 1.0, work }
     }
 
-    /// Events for each unit of work.
+    /// Events per unit of work.
     pub fn rate(&self) -> f64 {
         self.events / self.work
     }
 
-    /// How many counts the events are.
+    /// Number of counts that make up the events.
     fn counts(&self) -> f64 {
         self.events / self.weight
     }
 
-    /// All runs as one.
+    /// All runs added up to one.
     fn pooled(runs: &[Counted]) -> Counted {
         let sum = |of: fn(&Counted) -> f64| runs.iter().map(of).sum::<f64>();
         let (events, counts) = (sum(|run| run.events), sum(Counted::counts));
@@ -74,8 +78,8 @@ impl Counted {
 }
 
 impl Change {
-    /// What the rate became from the runs `before` to the runs `after`; `None` where one of them has none, or where work or
-    /// weight is not positive.
+    /// The change of the rate from the runs `before` to the runs `after`. `None` if a side has no runs, or if
+    /// work or weight is not positive.
     ///
     /// ```
     /// use hardmeter_evidence::{Change, Counted};
@@ -90,8 +94,8 @@ impl Change {
         Change::with(before, after, None)
     }
 
-    /// The changes of the rows of a table, each from its runs before to its runs after; with several runs, all rows say
-    /// together how much rates scatter between runs.
+    /// The changes of the rows of a table, each from its runs before to its runs after. With several runs,
+    /// all rows together estimate how much rates vary between runs.
     pub fn of_rows(rows: &[(Vec<Counted>, Vec<Counted>)]) -> Vec<Option<Change>> {
         let scatter = scatter(rows);
         rows.iter().map(|(before, after)| Change::with(before, after, scatter)).collect()
@@ -107,8 +111,8 @@ impl Change {
         Some(between_runs(before, after, &of_counts, scatter).unwrap_or(of_counts))
     }
 
-    /// What a share of samples became, by the normal distribution of its ratio's logarithm (Katz); `None` where either
-    /// count is 0.
+    /// The change of a share of samples, by the normal distribution of the logarithm of its ratio (Katz).
+    /// `None` if a count is 0.
     ///
     /// ```
     /// use hardmeter_evidence::{Change, Share};
@@ -132,7 +136,7 @@ impl Change {
 
 /// The change from one count to another, exactly.
 fn of_counts(before: &Counted, after: &Counted) -> Change {
-    // Counts that each side would have if the rate were one for each unit of work.
+    // The counts of each side if both had the same rate per unit of work.
     let (exposed_before, exposed_after) = (before.work / before.weight, after.work / after.weight);
     let share = exposed_after / (exposed_before + exposed_after);
     let (k, n) = (after.counts(), before.counts() + after.counts());
@@ -151,7 +155,7 @@ fn of_counts(before: &Counted, after: &Counted) -> Change {
     }
 }
 
-/// P(X >= k) of n counts that are each on this side with probability `share`.
+/// P(X >= k) for n counts, each of which is on this side with probability `share`.
 fn at_least(k: f64, n: f64, share: f64) -> f64 {
     if k <= 0.0 {
         1.0
@@ -169,7 +173,7 @@ fn at_most(k: f64, n: f64, share: f64) -> f64 {
     }
 }
 
-/// The probability of as extreme a count, and the ends of the share's interval.
+/// The probability of a count at least as extreme, and the ends of the share's interval.
 fn exact(k: f64, n: f64, share: f64) -> (f64, f64, f64) {
     let p = (2.0 * at_least(k, n, share).min(at_most(k, n, share))).min(1.0);
     let low = crossing(|share| at_least(k, n, share) > OUTSIDE / 2.0);
@@ -177,7 +181,7 @@ fn exact(k: f64, n: f64, share: f64) -> (f64, f64, f64) {
     (p, if k <= 0.0 { 0.0 } else { low }, if k >= n { 1.0 } else { high })
 }
 
-/// Where a condition begins to hold between 0 and 1.
+/// The point between 0 and 1 at which a condition begins to hold.
 fn crossing(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
@@ -191,7 +195,7 @@ fn crossing(holds: impl Fn(f64) -> bool) -> f64 {
     0.5 * (low + high)
 }
 
-/// The same of many counts on both sides: the score test, and Wilson's interval, which is its inverse.
+/// The same for many counts on both sides: the score test, and Wilson's interval, which is its inverse.
 fn normal(k: f64, n: f64, share: f64) -> (f64, f64, f64) {
     let z = (k - n * share) / (n * share * (1.0 - share)).sqrt();
     let (fraction, z2) = (k / n, Z * Z);
@@ -200,12 +204,12 @@ fn normal(k: f64, n: f64, share: f64) -> (f64, f64, f64) {
     (erfc(z.abs() / std::f64::consts::SQRT_2), centre - half, centre + half)
 }
 
-/// A side of several runs.
+/// The rates of one side's runs.
 struct Rates {
     mean: f64,
-    /// Of one run's rate.
+    /// Variance of one run's rate.
     variance: f64,
-    /// What counting alone makes it.
+    /// Variance from counting alone.
     counting: f64,
     runs: f64,
     freedom: f64,
@@ -214,7 +218,7 @@ struct Rates {
 impl Rates {
     fn of(runs: &[Counted]) -> Rates {
         let sample = Sample::of(&runs.iter().map(Counted::rate).collect::<Vec<_>>());
-        // A side without an event has one at most, as far as it is known.
+        // A side without events may have up to one event, as far as is known.
         let none = runs.iter().all(|run| run.events == 0.0);
         let counted = |run: &Counted| {
             let events = if none { run.weight / runs.len() as f64 } else { run.events };
@@ -225,7 +229,7 @@ impl Rates {
         Rates { mean, variance, counting, runs: n, freedom: n - 1.0 }
     }
 
-    /// The variance drawn towards the one that all rows together expect; never below that of counting.
+    /// Moves the variance towards the value that all rows together expect, but never below that of counting.
     fn moderated(self, scatter: Option<f64>) -> Rates {
         let (variance, freedom) = match scatter {
             None => (self.variance, self.freedom),
@@ -244,15 +248,15 @@ impl Rates {
     }
 }
 
-/// The runs that the rows of a table have together count as many of a side's own.
+/// The weight of all rows together, as a number of runs of one side.
 const BORROWED: f64 = 3.0;
-/// Fewer rows do not know how much rates scatter.
+/// With fewer rows, the scatter of rates is not estimated.
 const ROWS: usize = 10;
-/// The square of the relative scatter that the weights of rows expect: a tenth.
+/// The squared relative scatter assumed when the rows are weighted: a tenth, squared.
 const EXPECTED: f64 = 0.01;
 
-/// By how much rates scatter between runs beyond their counts: the variance by the square of the mean. `None` of few
-/// rows, or of single runs.
+/// How much rates vary between runs beyond counting noise: the variance divided by the square of the mean.
+/// `None` for few rows, or for single runs.
 fn scatter(rows: &[(Vec<Counted>, Vec<Counted>)]) -> Option<f64> {
     let (mut sum, mut weights, mut used) = (0.0, 0.0, 0);
     for (before, after) in rows {
@@ -272,7 +276,7 @@ fn scatter(rows: &[(Vec<Counted>, Vec<Counted>)]) -> Option<f64> {
     (used >= ROWS && weights > 0.0).then(|| (sum / weights).max(0.0))
 }
 
-/// The change between the means of several runs each; `None` of fewer than two.
+/// The change between the means of several runs each; `None` for fewer than two.
 fn between_runs(
     before: &[Counted],
     after: &[Counted],
@@ -283,7 +287,7 @@ fn between_runs(
         return None;
     }
     let [before, after] = [before, after].map(|runs| Rates::of(runs).moderated(scatter));
-    // Of `after - factor * before`: its variance, and its degrees of freedom (Welch, Satterthwaite).
+    // The variance of `after - factor * before`, and its degrees of freedom (Welch, Satterthwaite).
     let error = |factor: f64| {
         let (a, b) = (after.error(), before.error() * factor * factor);
         let squares = a * a / after.freedom + b * b / before.freedom;
@@ -292,7 +296,8 @@ fn between_runs(
     let (variance, freedom) = error(1.0);
     let difference = after.mean - before.mean;
     let p = if variance > 0.0 { p_of_t(difference / variance.sqrt(), freedom) } else { 1.0 };
-    // Of few counts neither the mean nor its error is normal: there the counts say less than Welch believes.
+    // For few counts neither the mean nor its error is normal. Then the counts give a weaker result than
+    // Welch's test, and that result is used.
     let p = p.max(counts.p);
     let (value, interval) = if before.mean > 0.0 {
         let quotient = after.mean / before.mean;
@@ -343,7 +348,7 @@ mod tests {
         let sampled = |events| [Counted { events, weight: 100.0, work: 1.0 }];
         let change = Change::of(&sampled(100.0), &sampled(900.0)).unwrap();
         close(change.p, 22.0 / 1024.0, 1e-9);
-        // One side in samples, the other event by event.
+        // One side in samples, the other with each event counted.
         let change =
             Change::of(&[Counted { events: 1e6, weight: 1000.0, work: 1.0 }], &each(1_000_000, 1.0)).unwrap();
         close(change.p, 1.0, 0.05);
@@ -355,7 +360,7 @@ mod tests {
     fn nothing_before_is_an_infinite_change_with_a_finite_end() {
         let change = Change::of(&each(0, 1.0), &each(10, 1.0)).unwrap();
         assert!(change.value.is_infinite() && change.interval.high.is_infinite(), "{change:?}");
-        // Of ten, 0.6915 at least are after: 2.24 times.
+        // At least 0.6915 of the ten are after: 2.24 times.
         close(change.interval.low, 0.6915 / 0.3085 - 1.0, 2e-3);
         close(change.p, 2.0 / 1024.0, 1e-9);
         let none = Change::of(&each(0, 1.0), &each(0, 1.0)).unwrap();
@@ -376,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Of 10 counts in 10 million, the binomial distribution is Poisson's: P(X >= 10 | 5) = 0.0318.
+    /// For 10 counts in 10 million, the binomial distribution is close to Poisson's: P(X >= 10 | 5) = 0.0318.
     #[test]
     fn rare_counts_are_poissons() {
         close(at_least(10.0, 1e7, 5e-7), 0.031_828, 1e-5);
@@ -391,14 +396,14 @@ mod tests {
         assert!(change.between_runs);
         close(change.value, 0.1, 1e-9);
         close(change.p, 0.134, 0.002);
-        // By their counts, 4 million against 4.4 million, there would be no doubt.
+        // By the counts alone, 4 million and 4.4 million, the difference would be certain.
         let pooled = Change::of(&each(4_000_000, 40_000.0), &each(4_400_000, 40_000.0)).unwrap();
         assert!(pooled.p < 1e-9 && pooled.interval.low > 0.09, "{pooled:?}");
     }
 
     #[test]
     fn equal_runs_of_few_counts_are_not_exact() {
-        // Both runs of each side have the same count by chance: that is no reason to believe in a difference.
+        // Both runs of each side happen to have the same count, which does not show a difference.
         let runs = |count| [Counted::each(count, 1.0), Counted::each(count, 1.0)];
         let change = Change::of(&runs(2), &runs(3)).unwrap();
         assert!(change.p > 0.5, "{change:?}");
@@ -406,8 +411,8 @@ mod tests {
         assert!(from_none.p > 0.1 && from_none.value.is_infinite(), "{from_none:?}");
     }
 
-    /// Twenty rates in two runs each side that scatter by 5 % and by counts of 10,000; one of them is 20 % less, which two
-    /// runs alone do not show: t(2) = 4.3 at best.
+    /// Twenty rates in two runs on each side that vary by 5 % and have counts of 10,000. One of them is 20 %
+    /// less, which two runs alone cannot show: t(2) = 4.3 at best.
     #[test]
     fn rows_say_together_how_much_rates_scatter() {
         let run = |events: u64| Counted::each(events, 1.0);
@@ -423,7 +428,7 @@ mod tests {
         assert!(alone.p > 0.05 && together.p < 0.02, "{alone:?} {together:?}");
         assert!(together.interval.high < 0.0 && alone.interval.high > 0.0, "{alone:?} {together:?}");
         assert!(Change::of_rows(&rows)[3].unwrap().p > 0.5);
-        // A few rows know nothing of each other.
+        // A few rows do not affect each other.
         assert_eq!(Change::of_rows(&rows[7..9])[0], Some(alone));
     }
 }

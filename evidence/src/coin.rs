@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Coin(u64);
 
 impl Coin {
-    /// A coin of this seed.
+    /// A coin with this seed.
     pub fn new(seed: u64) -> Coin {
         Coin(seed)
     }
@@ -31,7 +31,7 @@ impl Coin {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Shuffles: every order is equally likely (Fisher and Yates).
+    /// Shuffles the values: every order is equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = (self.uniform() * (last + 1) as f64) as usize;

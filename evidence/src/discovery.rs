@@ -1,4 +1,4 @@
-//! Many tests at once: how many of those that look significant are chance.
+//! Many tests at once: how many of the results that look significant are due to chance.
 
 /// The adjusted probabilities of Benjamini and Hochberg (1995), in the order of `p`: among the tests whose adjusted
 /// probability is at most `q`, the expected share of false ones is at most `q`.

@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Method {
     /// Counted completely.
     Exact,
-    /// Concluded from a sample.
+    /// Estimated from a sample.
     Inferred,
     /// Measured on a simulated machine.
     Simulated,
@@ -38,7 +38,7 @@ impl Direction {
     }
 }
 
-/// A value and what has to be known of it.
+/// A value and the information needed to interpret it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The value, in `unit`.
@@ -47,7 +47,7 @@ pub struct Figure {
     pub unit: String,
     /// Number of observations.
     pub n: u64,
-    /// Its 95 % interval, where it has one.
+    /// Its 95 % interval, if it has one.
     pub interval: Option<Interval>,
     /// How it was obtained.
     pub method: Method,
@@ -56,7 +56,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The median of repeated measurements; `None` of none.
+    /// The median of repeated measurements; `None` for none.
     ///
     /// ```
     /// use hardmeter_evidence::{Direction, Figure};
@@ -113,7 +113,7 @@ mod tests {
         );
         assert_eq!(serde_json::from_str::<Figure>(&json).unwrap(), figure);
         assert_eq!((figure.value, figure.n), (25.0, 20));
-        // Five values have a median and no interval.
+        // Five values have a median but no interval.
         let few = Figure::of_median(&[1.0, 2.0, 3.0, 4.0, 5.0], "s", None).unwrap();
         assert_eq!(few.to_string(), "3 s (n = 5)");
         assert_eq!(Figure::of_median(&[], "s", None), None);

@@ -20,22 +20,22 @@ impl Interval {
         Interval { low: value - half, high: value + half }
     }
 
-    /// Whether `value` lies in it.
+    /// True if `value` lies in the interval.
     pub fn contains(self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// Whether all of it lies within `limit` of zero.
+    /// True if the whole interval lies within `limit` of zero.
     pub fn is_within(self, limit: f64) -> bool {
         -limit <= self.low && self.high <= limit
     }
 
-    /// Whether both ends are numbers.
+    /// True if both ends are finite.
     pub fn is_finite(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
 
-    /// Both ends through a rising function.
+    /// Applies a rising function to both ends.
     pub fn map(self, rising: impl Fn(f64) -> f64) -> Interval {
         Interval { low: rising(self.low), high: rising(self.high) }
     }

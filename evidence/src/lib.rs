@@ -5,7 +5,7 @@
 //! | [`Figure`] | a value with its unit, number of observations, 95 % interval, method and direction |
 //! | [`Median`] | the median of repeated measurements, by order statistics |
 //! | [`Share`], [`count_interval`] | a share of samples (Wilson), a count of events (Byar) |
-//! | [`Change`], [`Counted`] | what became of a rate: two runs by their counts, or several by how they differ |
+//! | [`Change`], [`Counted`] | the change of a rate: of two runs by their counts, of several by their variation |
 //! | [`false_discovery`] | many tests at once (Benjamini-Hochberg) |
 //! | [`Sample`] | means and their differences and ratios (Student, Welch) |
 //! | [`Sequence`] | a difference that is tested after every pair (always-valid) |
@@ -16,8 +16,8 @@
 //! | [`envelope`](mod@envelope) | results for programs: format, version, fields |
 //! | [`boundaries`] | the verdicts of signs as a table, for programs that only count |
 //!
-//! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` explains the choice of
-//! methods; `cargo run -p hardmeter-evidence --example power` prints what a trial can find.
+//! The statistics are pure: no clock, no I/O, no global state. `docs/design/evidence.md` explains the choice
+//! of methods; `cargo run -p hardmeter-evidence --example power` prints what a trial can find.
 //!
 //! ```
 //! use hardmeter_evidence::{Direction, Metric, Plan, Trial, Verdict};

@@ -16,7 +16,7 @@ pub struct Median {
 }
 
 impl Median {
-    /// The median of some values; `None` of none.
+    /// The median of some values; `None` for none.
     ///
     /// ```
     /// let median = hardmeter_evidence::Median::of(&[3.0, 1.0, 2.0, 6.0, 4.0, 5.0]).unwrap();
@@ -57,7 +57,7 @@ fn enclosing_rank(n: usize) -> Option<usize> {
     (k > 0).then_some(k)
 }
 
-/// The geometric mean of some values; `None` of none.
+/// The geometric mean of some values; `None` for none.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_binomial_table() {
-        // 2 x 0.5^6 = 0.031; for 9 values 2 x (1 + 9) / 512 = 0.039, for 20 the usual 6 and 15.
+        // 2 x 0.5^6 = 0.031; for 9 values 2 x (1 + 9) / 512 = 0.039; for 20 the usual ranks 6 and 15.
         for (n, rank) in
             [(0, None), (5, None), (6, Some(1)), (8, Some(1)), (9, Some(2)), (12, Some(3)), (20, Some(6))]
         {

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in a form that is easy to read.
 
 /// Digits in groups of three: `89,709`.
 pub fn grouped(number: u64) -> String {

@@ -24,10 +24,10 @@ use serde::{Deserialize, Serialize};
 /// two-sided 5 %, where six is the minimum possible. The smallest one finds differences of a sixth of the noise.
 pub(crate) const BETS: [f64; 5] = [0.15, 0.35, 0.6, 0.8, 0.95];
 
-/// Evidence that suffices for a preference where a mistake is cheap and found later: three pairs that agree.
+/// Evidence that suffices for a preference if a mistake is cheap and is found later: three pairs that agree.
 pub const LEANS: f64 = 4.0;
 
-/// Differences before the scale of the next one is estimated from them.
+/// Number of differences from which the scale of the next one is estimated.
 const FEWEST_FOR_SCALE: usize = 3;
 
 /// Differences of pairs, in the order in which they were measured.
@@ -38,7 +38,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The difference of one more pair. One that is not finite is left out.
+    /// Adds the difference of one more pair. A difference that is not finite is ignored.
     pub fn push(&mut self, difference: f64) {
         if difference.is_finite() {
             self.scales.push(scale(&self.differences));
@@ -51,7 +51,7 @@ impl Sequence {
         self.differences.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.differences.is_empty()
     }
@@ -114,7 +114,7 @@ impl Sequence {
     }
 }
 
-/// The lower end: where the evidence against "at most this" falls below `enough`.
+/// The lower end of the interval: where the evidence against "at most this" falls below `enough`.
 fn lowest(sequence: &Sequence, enough: f64) -> f64 {
     let smallest = sequence.differences.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = sequence.differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -153,7 +153,7 @@ fn wealth(bet: f64, outcomes: &[f64]) -> f64 {
     (log + product.ln()).exp()
 }
 
-/// The sign, 0 of 0.
+/// The sign; 0 for 0.
 fn sign(value: f64) -> f64 {
     if value == 0.0 {
         0.0
@@ -216,8 +216,8 @@ mod tests {
         assert!(of(&[1.0; 3000]).below(0.0) < 1e-100);
     }
 
-    /// In 1,000 sequences of 60 differences of a Cauchy distribution around 1, of which a twentieth may be missed at
-    /// some time.
+    /// 1,000 sequences of 60 differences from a Cauchy distribution around 1. A twentieth of them may be
+    /// missed at some time.
     #[test]
     fn intervals_hold_the_true_difference_at_all_times() {
         let mut coin = Coin::new(5);

@@ -17,7 +17,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The fraction, 0 of no samples.
+    /// The fraction; 0 without samples.
     pub fn fraction(self) -> f64 {
         if self.total == 0 {
             0.0

@@ -5,14 +5,14 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::erfc;
 use std::sync::LazyLock;
 
-/// Independent values, summed up.
+/// The number, mean and variance of independent values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Number of values.
     pub n: u64,
     /// Their mean.
     pub mean: f64,
-    /// The variance of a single value, estimated from them.
+    /// The variance of a single value, estimated from the values.
     pub variance: f64,
 }
 
@@ -41,7 +41,7 @@ impl Sample {
         (self.variance / self.n.max(1) as f64).sqrt()
     }
 
-    /// Student's 95 % interval of the mean; `None` of fewer than two values, which have none.
+    /// Student's 95 % interval of the mean; `None` for fewer than two values.
     ///
     /// ```
     /// // Mean 5, variance 32/7, error 0.756, t(7) = 2.365: 5 +- 1.787.
@@ -97,10 +97,10 @@ fn welch(a: &Sample, b: &Sample, weight: f64) -> Option<(f64, f64)> {
     (sum.is_finite() && freedom.is_finite()).then_some((sum.sqrt(), freedom))
 }
 
-/// Beyond so many degrees of freedom, Student's distribution is the normal one.
+/// Beyond this number of degrees of freedom, Student's distribution is treated as normal.
 const NORMAL: f64 = 1e5;
 
-/// How likely so large a value of Student's distribution is, either way.
+/// The probability of a value at least this large in Student's distribution, with either sign.
 pub(crate) fn p_of_t(t: f64, freedom: f64) -> f64 {
     if freedom > NORMAL {
         return erfc(t.abs() / std::f64::consts::SQRT_2);
@@ -109,9 +109,9 @@ pub(crate) fn p_of_t(t: f64, freedom: f64) -> f64 {
     student.map_or(1.0, |student| (2.0 * student.cdf(-t.abs())).min(1.0))
 }
 
-/// The two-sided 95 % point of Student's distribution, by straight lines between the points of a table: at most 1e-4 of
-/// it too much. The analyzer asks for thousands a second, and the exact function takes a microsecond or two, and does
-/// not return for millions of degrees of freedom.
+/// The two-sided 95 % point of Student's distribution, by linear interpolation in a table, which is at most
+/// 1e-4 too large. The analyzer needs thousands per second. The exact function takes a microsecond or two,
+/// and does not return for millions of degrees of freedom.
 pub fn quantile_95(freedom: f64) -> f64 {
     let place = POINTS as f64 / freedom.max(1.0);
     let below = (place as usize).min(POINTS - 1);
@@ -121,8 +121,8 @@ pub fn quantile_95(freedom: f64) -> f64 {
 
 const POINTS: usize = 1024;
 
-/// The exact points for 1024 / i degrees of freedom, the first of the normal distribution: as a function of 1 /
-/// freedom they are nearly linear.
+/// The exact points for 1024 / i degrees of freedom, the first one for the normal distribution: as a function
+/// of 1 / freedom they are nearly linear.
 static TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let exact = |freedom| {
         StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(Sample { n: 9, mean: f64::NAN, variance: 1.0 }.interval(), None);
     }
 
-    /// Textbooks' tables have t(1) = 12.706, t(2) = 4.303, t(10) = 2.228, t(30) = 2.042, t(120) = 1.980; between
-    /// these, and beyond the last point of the table here, compare with the library's function.
+    /// Textbooks list t(1) = 12.706, t(2) = 4.303, t(10) = 2.228, t(30) = 2.042, t(120) = 1.980. Other
+    /// values, also beyond the last point of this table, are compared with the library's function.
     #[test]
     fn students_points_as_in_the_tables() {
         for (freedom, point) in [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (120.0, 1.980)] {

@@ -27,13 +27,13 @@ use unicode_width::UnicodeWidthStr;
 /// Layout and colours of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Whether to colour.
+    /// True if text is coloured.
     pub color: bool,
     /// Columns of the terminal; `None` for a file or pipe, where text is never cut.
     pub width: Option<usize>,
 }
 
-/// A meaning that a colour can carry. Never the only carrier of it.
+/// A meaning that a colour can show. Colour is never the only sign of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Normal text.
@@ -93,7 +93,7 @@ enum Align {
     Right,
 }
 
-/// Which end of a text survives when the terminal is too narrow.
+/// Which part of a text is kept when the terminal is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Never cut.
@@ -158,7 +158,7 @@ pub struct TextTable {
 const GAP: usize = 2;
 /// Minimum width at which a cut text is recognisable.
 const LEAST: usize = 12;
-/// The width below which none is cut, however narrow the terminal is.
+/// The width below which no column is cut, however narrow the terminal is.
 const FLOOR: usize = 6;
 
 impl TextTable {
@@ -210,7 +210,7 @@ impl TextTable {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -220,7 +220,7 @@ impl TextTable {
         self.rows.truncate(rows);
     }
 
-    /// Its titles, and its cells without tones, for tables on pages.
+    /// Its titles and its cells without tones, for tables on pages.
     pub fn titles_and_rows(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let plain = |cells: &Vec<(String, Tone)>| cells.iter().map(|(cell, _)| printable(cell)).collect();
         let titles = self.columns.iter().map(|column| column.title.clone()).collect();
@@ -263,12 +263,12 @@ impl TextTable {
         text
     }
 
-    /// The table as text, whole and without colours.
+    /// The complete table as text, without colours.
     pub fn text(&self) -> String {
         self.render(Style::default(), 0)
     }
 
-    /// Column by column, the title and the cells as they may be printed.
+    /// The title and the cells of each column, as they may be printed.
     fn printable_columns(&self) -> Vec<Vec<String>> {
         let cells = |column: usize| {
             let title = if self.titled { self.columns[column].title.as_str() } else { "" };

@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Verdict {
     /// Better by at least the minimum effect.
     Better,
-    /// It is worse.
+    /// Worse.
     Worse,
     /// Different by less than the minimum effect.
     Same,

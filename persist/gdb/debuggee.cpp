@@ -5,11 +5,11 @@
 
 struct part {
   p3l::field<int> id;
-  char payload[3000]; /* one to a page */
+  char payload[3000]; /* one object on each page */
   p3l::pptr<part> to[3];
 };
 P3L_CLASS(part, part, 1);
-struct c_part { /* the same type as in a C program */
+struct c_part { /* the same type as in the C program */
   int id;
   char payload[3000];
   c_part *to[3];
@@ -23,7 +23,7 @@ extern "C" __attribute__((noinline)) void look_here(part *first, c_part *as_c, b
   asm volatile("" ::"r"(first), "r"(as_c), "r"(large) : "memory");
 }
 
-/* The place of an object in the store, for the test to compare with. */
+/* The address of an object in the store, for the test to compare. */
 template <class T>
 static void tell(const char *name, T *object) {
   std::uint64_t address = p3l::kept<T>(object).number() & ~P3L_SURROGATE_BIT;
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   p3l::store store(argv[1]);
   part *first = store.root<part>("first");
   block *large = store.root<block>("large");
-  if (first->to[1]->id != 3) return 1; /* now that slot is swizzled, the others are not */
+  if (first->to[1]->id != 3) return 1; /* that slot is now swizzled, the others are not */
   look_here(first, reinterpret_cast<c_part *>(first), large);
   printf("%d\n", first->to[0]->id.get());
 }

@@ -1,6 +1,5 @@
 /**
- * @file
- * P3L: objects that outlive the program, and ordinary pointers between them.
+ * @file P3L: objects that outlive the program, and ordinary pointers between them.
  *
  *   struct part { uint32_t id; struct part *to[3]; };
  *   P3L_TYPE(part, struct part, 1, P3L_POINTERS(struct part, to));
@@ -14,14 +13,14 @@
  *   p3l_commit(store, &error);
  *
  * Obligations of a program:
- *  1. Every pointer in a persistent object is declared (P3L_TYPE, the plugin, p3l.hpp), is loaded
- *     through one of the interfaces (p3l_access.h), and leads to a persistent object of the same store,
- *     into one (interior pointers are fine), or is NULL. A pointer to other memory makes the commit
+ *  1. Every pointer in a persistent object is declared (P3L_TYPE, the plugin, p3l.hpp), and is
+ *     loaded through one of the interfaces (p3l_access.h). It points to a persistent object of the
+ *     same store (also into its middle), or is NULL. A pointer to other memory makes the commit
  *     fail with an error that names the field.
- *  2. Every change of an existing object is reported before it is made (p3l_dirty, P3L_SET; the plugin
- *     and p3l.hpp do it), within a transaction.
- *  3. A pointer that it keeps in other memory or in a local variable is used only while it is
- *     valid, see "How long pointers live" below.
+ *  2. Every change of an existing object is made within a transaction, and is reported before
+ *     (p3l_dirty, P3L_SET; the plugin and p3l.hpp do it automatically).
+ *  3. A pointer kept in other memory or in a local variable is used only while it is valid; see
+ *     "How long pointers live" below.
  *
  * Isolation: a thread is a reader (p3l_enter .. p3l_leave), the writer (p3l_begin .. p3l_commit or
  * p3l_abort), or outside. One writer excludes all readers, readers do not exclude each other: the
@@ -29,9 +28,10 @@
  * thread need not call p3l_enter().
  *
  * How long pointers live: without a memory limit, until p3l_close(). With one, objects may be
- * evicted whenever the last reader leaves, at the end of a transaction, and in p3l_evict(): pointers
- * in locals and in other memory do not survive that, unless the object is pinned (p3l_pin); keep a
- * surrogate (p3l_surrogate) instead. The library maintains pointers in persistent objects.
+ * evicted whenever the last reader leaves, at the end of a transaction, and in p3l_evict():
+ * pointers in locals and in other memory do not survive that, unless the object is pinned
+ * (p3l_pin); keep a surrogate (p3l_surrogate) instead. The library maintains pointers in persistent
+ * objects.
  *
  * Errors: functions that can fail return a p3l_code (p3l_status.h) and fill `error`, which may be
  * NULL. Sizes are in bytes.
@@ -67,7 +67,7 @@ typedef bool (*p3l_upgrade)(const void *old_object, size_t old_bytes, uint32_t o
 
 typedef struct p3l_type {
   const char *name;          /* the same in every program that opens the store */
-  uint32_t version;          /* of the layout, from 1; the programmer's */
+  uint32_t version;          /* layout version, chosen by the programmer; from 1 */
   uint32_t bytes;            /* sizeof */
   const p3l_field *pointers; /* ascending; terminated by a NULL name */
   p3l_upgrade upgrade;       /* from any other version; NULL: open refuses other versions */
@@ -101,10 +101,9 @@ void p3l_register_type(const p3l_type *type);
 /* ---- stores ---- */
 
 typedef struct p3l_options {
-  bool create; /* create the store if it does not exist */
-  bool
-      read_only; /* as of the last commit, until p3l_refresh(); beside a writer and other readers */
-  uint64_t memory_bytes;     /* limit of resident objects and pages; 0: none. At least 4 MB. It is a
+  bool create;           /* create the store if it does not exist */
+  bool read_only;        /* shows the last commit, until p3l_refresh(); others may write and read */
+  uint64_t memory_bytes; /* limit of resident objects and pages; 0: none. At least 4 MB. It is a
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB, or three
@@ -122,13 +121,13 @@ typedef struct p3l_options {
 
 #define P3L_AUDIT_ALL UINT32_MAX
 
-/** Opens a store, recovers it if necessary, checks its types against the registered ones. One process
- * may have a store open for writing, and any number for reading. Fork before you open a store: a child
- * can neither read nor write one that its parent has open for writing; p3l_close() there frees memory
- * only. `options` may be NULL.
- * @return P3L_OK; P3L_BUSY: another process has it open for writing, or excludes writers; P3L_MISUSE: in such a child, or
- * contradicting options (a limit below 4 MB, create with read_only); other codes of
- * p3l_status.h for files that cannot be opened or are damaged. `*store` is set with P3L_OK only. */
+/** Opens a store, recovers it if necessary, and checks its types against the registered ones. One
+ * process may have a store open for writing, and any number for reading. Fork before you open a
+ * store: a child can neither read nor write one that its parent has open for writing;
+ * p3l_close() there frees memory only. `options` may be NULL. @return P3L_OK; P3L_BUSY: another
+ * process has it open for writing, or excludes writers; P3L_MISUSE: in such a child, or
+ * contradicting options (a limit below 4 MB, create with read_only); other codes of p3l_status.h
+ * for files that cannot be opened or are damaged. `*store` is set with P3L_OK only. */
 p3l_code p3l_open(const char *path, const p3l_options *options, p3l_store **store,
                   p3l_error *error);
 /** Aborts a running transaction, checkpoints, closes. No other thread may use the store. @return
@@ -137,8 +136,8 @@ p3l_code p3l_close(p3l_store *store, p3l_error *error);
 
 /** Advances to the version committed last, for a store opened for reading while another process
  * may write to it. Waits for the readers of this process. Every pointer held outside the store
- * becomes invalid, except to pinned objects (a pinned object that was deleted meanwhile keeps
- * its contents). Unchanged objects stay in memory. Other stores are not affected. @return
+ * becomes invalid, except to pinned objects (a pinned object that was deleted in the meantime
+ * keeps its contents). Unchanged objects stay in memory. Other stores are not affected. @return
  * P3L_OK; P3L_MISUSE: within a scope or transaction, or in a forked child. After another code
  * the store can only be closed. */
 p3l_code p3l_refresh(p3l_store *store, p3l_error *error);
@@ -170,28 +169,30 @@ p3l_code p3l_commit(p3l_store *store, p3l_error *error);
 /** Restores every object; pointers to objects made since p3l_begin() dangle. */
 void p3l_abort(p3l_store *store);
 
-/** Loading: until p3l_load_end() commits are cheap and not durable: after a crash the store is as it was at
- * p3l_load_begin(). What is built is written to its place, once, and not to the log. p3l_close() ends it,
- * too. Not within a transaction of the same thread.
- * @return P3L_OK: at the end, all of it is on stable storage. P3L_MISUSE: it was begun, or was not. Other
- * codes: nothing of it is; it may be ended again. */
+/** Loads data in bulk: until p3l_load_end() commits are cheap and not durable. After a crash the
+ * store is as it was at p3l_load_begin(). New data is written once, to its final place, and not
+ * to the log. p3l_close() ends the loading, too. Do not call it within a transaction of the same
+ * thread. @return P3L_OK: at the end, everything loaded is on stable storage. P3L_MISUSE:
+ * loading was already begun, or was not begun. Other codes: nothing loaded is durable yet;
+ * p3l_load_end() may be called again. */
 p3l_code p3l_load_begin(p3l_store *store, p3l_error *error);
 p3l_code p3l_load_end(p3l_store *store, p3l_error *error);
 
-/** A reader's scope; nests. Waits for the writer. Not within a transaction of the same thread. */
+/** Begins a reader's scope; scopes nest. Waits for the writer. Do not call it within a
+ * transaction of the same thread. */
 void p3l_enter(p3l_store *store);
 void p3l_leave(p3l_store *store);
 
 /* ---- objects ---- */
 
 /**
- * Makes a new object, or an array of `count`, zeroed, within a transaction. `near`, if not NULL, is
- * an object whose page it shares if there is space.
- * @return NULL on failure: p3l_failure() has the reason, and the commit fails with it.
+ * Makes a new object, or an array of `count`, zeroed, within a transaction. If `near` is not NULL,
+ * the new object shares its page if there is space. @return NULL on failure: p3l_failure() has the
+ * reason, and the commit fails with it.
  */
 void *p3l_allocate(p3l_store *store, const p3l_type *type, size_t count, const void *near);
-/** The same for an array, possibly of one element: the address after its last element belongs to
- * it. For a single object that address may be the next object's, and must not be stored. */
+/** The same for an array, possibly of one element. The address after its last element belongs to
+ * the array. For a single object that address may be the next object's, and must not be stored. */
 void *p3l_allocate_array(p3l_store *store, const p3l_type *type, size_t count, const void *near);
 /** Deletes the object that begins at `object`; its space is freed when the transaction commits.
  * Pointers to it dangle; p3l verify finds them. */
@@ -217,20 +218,20 @@ p3l_store *p3l_store_of(const void *address);
 /** The object's type in this program, or NULL. */
 const p3l_type *p3l_type_of(const void *object);
 
-/** Named objects, the entry points of a program. A name has at most 55 bytes. p3l_root returns
- * NULL if there is no such name; setting a NULL object removes the name. Setting needs a
- * transaction, which cannot commit after a failure. */
+/** Looks up and sets named objects, the entry points of a program. A name has at most 55 bytes.
+ * p3l_root returns NULL if there is no such name; setting a NULL object removes the name.
+ * Setting needs a transaction, which cannot commit after a failure. */
 void *p3l_root(p3l_store *store, const char *name);
 p3l_code p3l_set_root(p3l_store *store, const char *name, void *object);
 
-/** The surrogate of an object, or of a byte within one: to keep outside the store, to print, to
- * hash. P3L_LD of a slot with it returns the address. */
+/** The surrogate of an object, or of a byte within one. It can be kept outside the store, printed
+ * and hashed. P3L_LD of a slot with it returns the address. */
 void *p3l_surrogate(const void *address);
 
 /* ---- residency ---- */
 
 /**
- * Makes resident what is reachable from `object` by at most `depth` pointers, reading many
+ * Makes resident the objects reachable from `object` by at most `depth` pointers, reading many
  * pages at a time. Stops at the store's memory limit. Skips dangling and unreadable pointers:
  * following them reports the error. @return the number of objects visited.
  */
@@ -239,12 +240,13 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth);
  * field (C++ merges adjacent pptrs into one field). Must not use the store, nor leave by
  * longjmp or throw. */
 typedef bool (*p3l_follow)(void *state, const p3l_type *type, const p3l_field *field);
-/** As p3l_prefetch, by chosen pointers only: `follow`, if not NULL, is called once for each slot of each
- * type, not of each object. All pointers of an unknown type are followed. */
+/** Like p3l_prefetch, but follows only selected pointers: `follow`, if not NULL, is called once
+ * for each slot of each type, not of each object. All pointers of an unknown type are followed. */
 size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l_follow follow,
                        void *state);
 
-/** Keeps an object at its address until the same number of p3l_unpin(). Pins the megabyte around it. */
+/** Keeps an object at its address until p3l_unpin() was called as often as p3l_pin(). Pins the
+ * megabyte around it. */
 void p3l_pin(const void *object);
 void p3l_unpin(const void *object);
 /** Evicts objects until at most `bytes` of memory are used, as far as pins allow. Every unpinned

@@ -14,15 +14,16 @@
  *
  * Rules:
  *  1. A pptr<T> is a slot of p3l_access.h, eight bytes, the same as a C program's `T *`. Reading it
- *     gives an address: a check (test, js) and, the first time, p3l_swizzle(). In a loop read a
- *     plain pointer from it once (`part *p = q->to[k];`) and use that.
+ *     gives an address. That costs a check (test, js) and, the first time, p3l_swizzle(). In a loop
+ *     read a plain pointer from it once (`part *p = q->to[k];`) and use that.
  *  2. Copying a pptr into a local variable reads it: the copy holds an address and is valid as long
  *     as one (p3l.h, "How long pointers live"). Assigning one slot of a store to another copies its
  *     contents without fetching the object. The commit detects a pointer into another store.
  *  3. Assigning to a pptr or a field<T> reports the change automatically; other members are changed
  *     through edit(). Objects made in the current transaction need neither.
- *  4. Failures are exceptions (p3l::error), those of the C interface's fault handler too: making the
- *     first store installs one that throws. Nothing that reads a pptr is noexcept, therefore.
+ *  4. Failures are exceptions (p3l::error). This includes those of the C interface's fault handler,
+ *     because making the first store installs a handler that throws. Therefore no function that
+ *     reads a pptr is noexcept.
  *
  * The pptr members of a class are found by constructing one object of it at program start: there is
  * no list of fields to maintain.
@@ -70,7 +71,7 @@ inline void check_type(const char *root, const void *object, const p3l_type *exp
   throw error(cause);
 }
 
-/* Bytes [from, to) of a class: a member to be followed. */
+/* Bytes [from, to) of a class: a member that prefetch follows. */
 struct member {
   const p3l_type *type; /* nullptr ends a list */
   std::size_t from, to;
@@ -78,7 +79,7 @@ struct member {
 
 template <class T, class M>
 member member_of(M T::*pointer) {
-  alignas(T) static unsigned char room[sizeof(T)]; /* no T is made; members have addresses there */
+  alignas(T) static unsigned char room[sizeof(T)]; /* not a T: only addresses are computed */
   auto at =
       reinterpret_cast<unsigned char *>(std::addressof(reinterpret_cast<T *>(room)->*pointer));
   std::size_t from = static_cast<std::size_t>(at - room);
@@ -108,7 +109,7 @@ inline p3l_options read_only() {
   options.read_only = true;
   return options;
 }
-/* The same with a limit of memory. */
+/* The same with a memory limit. */
 inline p3l_options within(std::uint64_t memory_bytes, p3l_options options = {}) {
   options.memory_bytes = memory_bytes;
   return options;
@@ -127,7 +128,7 @@ class store {
     std::swap(store_, other.store_);
     return *this;
   }
-  /* Committed changes are in the log even if closing fails; call close() to get its errors. */
+  /* Committed changes are in the log even if closing fails. Call close() to get its errors. */
   ~store() {
     if (store_) p3l_close(store_, nullptr);
   }
@@ -136,15 +137,16 @@ class store {
     if (store_) detail::check(p3l_close(std::exchange(store_, nullptr), &cause), cause);
   }
 
-  /* The C interface's name of it. */
+  /* The store's handle in the C interface. */
   p3l_store *get() const noexcept { return store_; }
 
   /* Runs `body` in a transaction: commits at its end, aborts if it throws. */
   template <class F>
   auto transact(F &&body);
 
-  /* Runs `body`, in which transactions commit without a log: much is built, and durable at the end.
-   * After a crash within, the store is as before. If it throws, what it committed stays. */
+  /* Runs `body`, whose transactions commit without a log: use it to build much data, which is
+   * durable at the end. After a crash in between, the store is as before. If `body` throws, its
+   * commits remain. */
   template <class F>
   void load(F &&body) {
     p3l_error cause;
@@ -158,12 +160,12 @@ class store {
     detail::check(p3l_load_end(store_, &cause), cause);
   }
 
-  /* New objects, within a transaction. */
+  /* Makes a new object, within a transaction. */
   template <class T, class... A>
   T *make(A &&...arguments) {
     return make_near<T>(nullptr, std::forward<A>(arguments)...);
   }
-  /* On the page of `near`, if there is space. */
+  /* The same, on the page of `near` if there is space. */
   template <class T, class... A>
   T *make_near(const void *near, A &&...arguments) {
     void *room = allocate<T>(1, near);
@@ -177,17 +179,17 @@ class store {
       throw;
     }
   }
-  /* An array: one object, whose elements are default constructed. */
+  /* Makes an array: one object, whose elements are default constructed. */
   template <class T>
   T *make_array(std::size_t count, const void *near = nullptr) {
     void *room = p3l_allocate_array(store_, class_of<T>::type(), count, near);
     if (__builtin_expect(!room, 0)) throw error(*p3l_failure(store_));
     T *first = static_cast<T *>(room);
-    if constexpr (!std::is_trivially_default_constructible<T>::value) /* else it is zero already */
+    if constexpr (!std::is_trivially_default_constructible<T>::value) /* else already zero */
       for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
     return first;
   }
-  /* For an object or an array; pointers to it become invalid. */
+  /* Deletes an object or an array; pointers to it become invalid. */
   void erase(void *object) { p3l_delete(store_, object); }
 
   /* The object of that name, nullptr if there is no such name. P3L_WRONG_TYPE if T is registered
@@ -208,14 +210,15 @@ class store {
   std::size_t prefetch(const void *object, unsigned depth) {
     return p3l_prefetch(store_, object, depth);
   }
-  /* Through these members only: prefetch(first, 7, &part::to, &connection::to). */
+  /* Follows only these members: prefetch(first, 7, &part::to, &connection::to). */
   template <class... T, class... M>
   std::size_t prefetch(const void *object, unsigned depth, M T::*...members) {
     const detail::member chosen[] = {detail::member_of(members)..., {nullptr, 0, 0}};
     return p3l_prefetch_by(store_, object, depth, detail::is_chosen,
                            const_cast<detail::member *>(chosen));
   }
-  /* The version that was committed last, by another process. Pointers held outside the store dangle. */
+  /* Advances to the version that another process committed last. Pointers held outside the store
+   * dangle. */
   void refresh() {
     p3l_error cause;
     detail::check(p3l_refresh(store_, &cause), cause);
@@ -245,7 +248,7 @@ class store {
 
 /* ---- what holds from here to the end of the block ---- */
 
-/* Aborted where it is left without commit(): by an exception, by a return. */
+/* Aborts if it is left without commit(), by an exception or by a return. */
 class transaction {
  public:
   explicit transaction(store &store) : store_(store.get()) {
@@ -280,7 +283,7 @@ auto store::transact(F &&body) {
   }
 }
 
-/* A reader, where several threads use the store. */
+/* A reader's scope, needed where several threads use the store. */
 class scope {
  public:
   explicit scope(store &store) : store_(store.get()) { p3l_enter(store_); }

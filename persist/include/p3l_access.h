@@ -1,8 +1,7 @@
 /**
- * @file
- * Access to persistent memory: the content of a pointer slot, the check at a load, the mark at a
- * store. This is the whole contract between the three interfaces (the compiler plugin, p3l.hpp, the
- * macros below) and the library: programs of all three may share a store.
+ * @file Access to persistent memory: the contents of a pointer slot, the check at a load, the mark
+ * at a store. This is the complete contract between the three interfaces (the compiler plugin,
+ * p3l.hpp, the macros below) and the library: programs of all three may share a store.
  *
  * A slot is eight bytes in a persistent object. It holds
  *
@@ -14,14 +13,14 @@
  *                                                not lead to another
  *
  * The file holds surrogates too, so that reading a page converts nothing. A surrogate is not
- * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it traps.
- * It is not relative to its place: it may be copied anywhere (memcpy, struct assignment), and
- * surrogate + 8 is the address of the byte eight further on.
+ * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it
+ * traps. It is not relative to its place: it may be copied anywhere (memcpy, struct assignment),
+ * and surrogate + 8 is the address of the byte eight further on.
  *
  * The rule: values in registers, arguments and local variables are swizzled; only slots may hold
- * surrogates. So every pointer is checked where it is loaded from a slot, and nowhere else. The address is
- * written back into the slot (the next load finds it); slots outside persistent memory are not
- * changed, because eviction could not restore them.
+ * surrogates. So every pointer is checked where it is loaded from a slot, and nowhere else. The
+ * address is written back into the slot (the next load finds it); slots outside persistent memory
+ * are not changed, because eviction could not restore them.
  */
 #ifndef P3L_ACCESS_H
 #define P3L_ACCESS_H
@@ -62,11 +61,11 @@ static inline bool p3l_is_persistent(const void *address) {
 static inline bool p3l_is_surrogate(const void *pointer) { return (intptr_t)pointer < 0; }
 
 /*
- * The slow path of a load: makes the object resident and returns its address; writes it to
- * `slot` if that is in persistent memory and still holds `surrogate`. The store is the slot's;
- * for a slot elsewhere the one selected by p3l_use(), or the only open one. Errors (corrupt
- * page, dangling pointer, disk error, no memory) go to the handler of p3l_on_fault(), which does
- * not return here. Any thread.
+ * The slow path of a load: makes the object resident and returns its address; writes it to `slot`
+ * if that is in persistent memory and still holds `surrogate`. The object is looked up in the
+ * slot's store. For a slot outside persistent memory this is the store selected by p3l_use(), or
+ * the only open one. Errors (corrupt page, dangling pointer, disk error, no memory) go to the
+ * handler of p3l_on_fault(), which does not return here. Any thread may call it.
  */
 void *p3l_swizzle(void *slot, const void *surrogate);
 
@@ -76,7 +75,7 @@ void *p3l_swizzle(void *slot, const void *surrogate);
  */
 void p3l_will_write(void *address, size_t bytes);
 
-/** Call it before changing [address, address + bytes); no effect for memory that is not
+/** Call it before changing [address, address + bytes). It has no effect for memory that is not
  * persistent. */
 static inline void p3l_dirty(void *address, size_t bytes) {
   uintptr_t offset = (uintptr_t)address - p3l_persistent_memory.base;
@@ -89,8 +88,8 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 /* ---- C without the plugin ---- */
 
 /*
- * The swizzled slot publishes the object's bytes: a relaxed load and the dependency on
- * its value are enough on x86-64 and AArch64. ThreadSanitizer knows no dependencies.
+ * The swizzled slot publishes the object's bytes: a relaxed load and the dependency on its value
+ * are enough on x86-64 and AArch64. ThreadSanitizer does not understand dependencies.
  */
 #if defined(__SANITIZE_THREAD__)
 #define P3L_LOAD_ORDER __ATOMIC_ACQUIRE
@@ -104,10 +103,10 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 #endif
 
 /*
- * The contents of the slot at `place`. Volatile: one complete load, as a relaxed atomic one, but
- * gcc needs no register for its address. For an atomic load gcc computes that address, which
- * only the slow path needs, every time: three of the ten instructions that checks cost in a
- * traversal of OO1.
+ * The contents of the slot at `place`. A volatile load is one complete load, like a relaxed atomic
+ * one, but gcc needs no register for its address. For an atomic load gcc computes that address,
+ * which only the slow path needs, every time. That would be three more of the ten instructions that
+ * checks cost in a traversal of OO1.
  */
 #if P3L_LOAD_ORDER == __ATOMIC_RELAXED
 #define P3L_SLOT_VALUE(place) (*(__typeof__(*(place)) volatile *)(place))
@@ -116,9 +115,9 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 #endif
 
 /*
- * p3l_swizzle() as called by checks. clang keeps a value in the slow path's argument register on
- * the fast path, too, and f(p->next) needs it as the first argument: as the second it costs a
- * move. gcc is not affected, and is slower if the slow path is marked cold.
+ * Calls p3l_swizzle() from checks. clang keeps a value in the slow path's argument register on the
+ * fast path, too, and f(p->next) needs it as the first argument: as the second it costs a move. gcc
+ * is not affected, and is slower if the slow path is marked cold.
  */
 #if defined(__clang__) && defined(__x86_64__)
 void *p3l_swizzle_value(const void *surrogate, void *slot);

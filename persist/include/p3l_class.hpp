@@ -1,4 +1,5 @@
-/* The C++ interface: registration of classes. Rules in p3l.hpp, which includes this. */
+/* The C++ interface: registration of classes. The rules are in p3l.hpp, which includes this
+ * file. */
 #ifndef P3L_CLASS_HPP
 #define P3L_CLASS_HPP
 
@@ -10,15 +11,15 @@
 
 namespace p3l {
 
-/* The description of T by P3L_CLASS. A compiler error about an incomplete type here means that T
- * has none. */
+/* The description of T made by P3L_CLASS. A compiler error about an incomplete type here means
+ * that T is not registered. */
 template <class T>
 struct class_of;
 
 namespace detail {
 
-/* A p3l_type with all parts that it points to; never destroyed, since the library keeps the
- * address. */
+/* A p3l_type with all parts that it points to. It is never destroyed, since the library keeps
+ * its address. */
 template <class T>
 class description {
   static_assert(!std::is_polymorphic<T>::value,
@@ -79,8 +80,8 @@ class description {
 }  // namespace detail
 
 /*
- * For P3L_CLASS_UPGRADED, from one earlier version: Convert(const Old &, New &) fills in a zeroed
- * object. In it slots are copied unchanged, pptr to pptr, and pointers cannot be followed.
+ * An upgrade from one earlier version, for P3L_CLASS_UPGRADED. Convert(const Old &, New &) fills in
+ * a zeroed object. It copies slots unchanged, pptr to pptr, and cannot follow pointers.
  *
  *   P3L_CLASS_UPGRADED(part, part, 2, (p3l::upgrade<1, part_1, part, convert>));
  */
@@ -97,8 +98,8 @@ bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_ve
 }
 
 /*
- * Registers the class T under the name `identifier`, the same in every program and language. At
- * global scope, once in a program or in a header. Layouts of other versions are refused, or
+ * Registers the class T under the name `identifier`, the same in every program and language. Use it
+ * at global scope, once in a program or in a header. Layouts of other versions are refused, or
  * upgraded: see p3l_upgrade.
  */
 #define P3L_CLASS(identifier, T, version) P3L_CLASS_UPGRADED(identifier, T, version, nullptr)

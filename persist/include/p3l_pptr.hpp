@@ -35,13 +35,13 @@ inline void dirty_whole(T *place) {
 }
 
 /*
- * The object under construction whose pptrs are being collected: each constructor of pptr checks
- * whether it runs within. `bytes` is 0 at all other times.
+ * The object under construction whose pptrs are being collected. Each constructor of pptr checks if
+ * it runs within this object. `bytes` is 0 at all other times.
  */
 struct probe {
   std::atomic<std::uintptr_t> base{0}, bytes{0};
   std::mutex one_at_a_time;
-  std::vector<std::uint32_t> offsets; /* of slots, in the order of construction */
+  std::vector<std::uint32_t> offsets; /* offsets of slots, in the order of construction */
 };
 inline probe the_probe;
 
@@ -70,8 +70,8 @@ class pptr {
   constexpr pptr(std::nullptr_t) noexcept : slot_(nullptr) { noticed(); }
   pptr(T *pointer) noexcept : slot_(pointer) { noticed(); }
   pptr(const pptr &other) : slot_(other.get()) {}
-  /* To const, to void, to a base: every conversion from U * to T *, including those that change
-   * the address. */
+  /* Converts to const, to void, or to a base class: every conversion from U * to T *, including
+   * those that change the address. */
   template <class U, class = std::enable_if_t<std::is_convertible<U *, T *>::value>>
   pptr(const pptr<U> &other) : slot_(other.get()) {}
 
@@ -81,8 +81,7 @@ class pptr {
     return *this;
   }
   pptr &operator=(std::nullptr_t) { return *this = static_cast<T *>(nullptr); }
-  /* From slot to slot of one store a surrogate is copied unchanged: its target need not be
-   * fetched. */
+  /* Between slots of one store a surrogate is copied unchanged: its target need not be fetched. */
   pptr &operator=(const pptr &other) {
     T *pointer = P3L_SLOT_VALUE(&other.slot_);
     if (__builtin_expect(p3l_is_surrogate(pointer), 0) && !other.in_store_of(&slot_))
@@ -127,11 +126,11 @@ class pptr {
     if (!__builtin_is_constant_evaluated()) detail::notice(this);
   }
 
-  T *slot_; /* or a surrogate: read only by get() */
+  T *slot_; /* or a surrogate: only get() reads it */
 };
 static_assert(sizeof(pptr<int>) == 8 && std::is_standard_layout<pptr<int>>::value, "a slot");
 
-/* For structures shared with C programs, whose slots are plain pointers: P3L_LD and P3L_SET. */
+/* P3L_LD and P3L_SET for structures shared with C programs, whose slots are plain pointers. */
 template <class T>
 T *load(T *const &slot) {
   T *pointer = P3L_SLOT_VALUE(&slot);
@@ -147,7 +146,7 @@ void set(T &place, V &&value) {
 }
 
 /*
- * A reference to an object by its surrogate, for memory outside of stores: it stays valid over
+ * A reference to an object by its surrogate, for memory outside of stores. It stays valid across
  * evictions. Following it costs a lookup each time. Call p3l_use() if several stores are open.
  */
 template <class T>
@@ -161,7 +160,7 @@ class kept {
   explicit operator bool() const noexcept { return surrogate_ != nullptr; }
   friend bool operator==(const kept &a, const kept &b) { return a.surrogate_ == b.surrogate_; }
   friend bool operator!=(const kept &a, const kept &b) { return a.surrogate_ != b.surrogate_; }
-  /* The same in every run; to print, to hash. */
+  /* The same number in every run; can be printed and hashed. */
   std::uint64_t number() const noexcept { return reinterpret_cast<std::uint64_t>(surrogate_); }
 
  private:
@@ -170,8 +169,8 @@ class kept {
 
 /* ---- changes ---- */
 
-/* Reports that an object is about to change; returns it: edit(part)->x = 7. Once for many
- * members: auto &p = edit(*part); */
+/* Reports that an object is about to change, and returns it: edit(part)->x = 7. For many members
+ * call it once: auto &p = edit(*part); */
 template <class T>
 T *edit(T *object) {
   p3l_dirty(object, sizeof *object);
@@ -259,7 +258,8 @@ class field {
 
 }  // namespace p3l
 
-/* By surrogate, so that an object's hash is the same in every run, and after an eviction. */
+/* Hashes the surrogate, so that an object's hash is the same in every run, and after an
+ * eviction. */
 template <class T>
 struct std::hash<p3l::pptr<T>> {
   std::size_t operator()(const p3l::pptr<T> &pointer) const {

@@ -1,8 +1,9 @@
+/* Takes and gives back space for objects, and keeps the list of pages with holes. */
 #include "allocate.h"
 
 #include <string.h>
 
-/* Maximum number of pages of the list of holes that an allocation tries. */
+/* Maximum number of pages on the list of holes that one allocation tries. */
 enum { LOOKS = 4 };
 
 static p3l_object_page *objects_of(p3l_page *page) { return (p3l_object_page *)(void *)page; }
@@ -26,7 +27,7 @@ static bool worth_listing(const p3l_object_page *page) {
   return page->hole_bytes + tail >= P3L_LISTED_ROOM && p3l_page_room(page) >= P3L_USEFUL_ROOM;
 }
 
-/* Sets `previous` in the next page of the list. */
+/* Sets `previous` of the next page on the list. */
 static p3l_code set_previous(p3l_pager_transaction *transaction, uint64_t number, uint64_t was,
                              uint64_t previous, p3l_error *error) {
   p3l_page *page;
@@ -79,8 +80,8 @@ static p3l_code unlist_page(p3l_pager_transaction *transaction, p3l_catalog *cat
 
 typedef struct wish {
   p3l_type_id type;
-  uint32_t bytes;      /* in the form of p3l_piece_add() */
-  p3l_address address; /* once it is fulfilled */
+  uint32_t bytes;      /* as p3l_piece_add() expects it */
+  p3l_address address; /* set once it is fulfilled */
 } wish;
 
 static void add_to(p3l_pager_transaction *transaction, p3l_page *page, wish *wish) {
@@ -90,7 +91,7 @@ static void add_to(p3l_pager_transaction *transaction, p3l_page *page, wish *wis
   wish->address = (p3l_address){page->number * P3L_PAGE_SIZE + offset};
 }
 
-/* Tries a page of objects; copies it only if it has space. */
+/* Tries to place the object on this page. Copies the page only if it has space. */
 static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wish *wish,
                          p3l_error *error) {
   p3l_page *page = p3l_page_private(transaction, (p3l_page_number){number});
@@ -105,7 +106,7 @@ static p3l_code try_page(p3l_pager_transaction *transaction, uint64_t number, wi
   return P3L_OK;
 }
 
-/* `near` is only a hint, and may be invalid. */
+/* `near` is only a hint and may be invalid. */
 static p3l_code try_near(p3l_pager_transaction *transaction, p3l_address near, wish *wish,
                          p3l_error *error) {
   uint64_t number = near.byte / P3L_PAGE_SIZE;
@@ -145,7 +146,10 @@ static p3l_code try_holes(p3l_pager_transaction *transaction, p3l_catalog *catal
   return P3L_OK;
 }
 
-/* A page more, to be filled from now on. The one before it is listed if much of it is left. */
+/*
+ * Adds a page, which will be filled from now on. The previous one goes on the list if much of it is
+ * free.
+ */
 static p3l_code next_filled(p3l_pager_transaction *transaction, p3l_catalog *catalog, wish *wish,
                             p3l_error *error) {
   p3l_page_number number;
@@ -212,7 +216,7 @@ p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uin
     return p3l_fail(error, P3L_NO_SPACE, "%s: an object of %llu bytes is larger than stores can be",
                     p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)bytes);
   if (bytes > P3L_SMALL_BYTES) return take_large(transaction, type, bytes, address, error);
-  /* Rounded up here, too, for the comparison with a page's free space. */
+  /* Round up here, too, to compare with a page's free space. */
   uint32_t granules = bytes == 0 ? 1 : ((uint32_t)bytes + P3L_GRANULE - 1) / P3L_GRANULE;
   wish wish = {.type = type, .bytes = granules * P3L_GRANULE};
   p3l_code code = take_small(transaction, near, &wish, error);
@@ -241,7 +245,10 @@ static p3l_code dangling(p3l_pager_transaction *transaction, p3l_address address
                   (unsigned long long)(address.byte % P3L_PAGE_SIZE));
 }
 
-/* The page of an object that begins at `address`, for changing; for a small one also its piece. */
+/*
+ * Returns a writable copy of the page of the object that begins at `address`; for a small object
+ * also its piece.
+ */
 static p3l_code page_of(p3l_pager_transaction *transaction, p3l_address address, p3l_page **page,
                         p3l_piece *piece, p3l_error *error) {
   uint64_t number = address.byte / P3L_PAGE_SIZE, offset = address.byte % P3L_PAGE_SIZE;
@@ -263,7 +270,7 @@ static p3l_code page_of(p3l_pager_transaction *transaction, p3l_address address,
   return begins ? P3L_OK : dangling(transaction, address, error);
 }
 
-/* Page `i` of the large object that begins on `first`, to be changed. */
+/* Page `i` of the large object that begins on `first`, as a writable copy. */
 static p3l_code large_page(p3l_pager_transaction *transaction, const p3l_large_page *first,
                            uint64_t i, p3l_page **page, p3l_error *error) {
   p3l_code code =
@@ -314,14 +321,14 @@ static p3l_code give_small(p3l_pager_transaction *transaction, p3l_page *page, u
                         : code;
 }
 
-/* The surrogate that a forward begins with. */
+/* The surrogate at the beginning of a forward. */
 static p3l_address target_of(const uint8_t *bytes) {
   uint64_t surrogate;
   memcpy(&surrogate, bytes, sizeof(surrogate));
   return (p3l_address){surrogate & ~UINT64_C(0) >> (64 - P3L_ADDRESS_BITS)};
 }
 
-/* *next: the object's new address if it has moved, else 0. */
+/* *next: the object's new address if it has moved, otherwise 0. */
 static p3l_code give_piece(p3l_pager_transaction *transaction, p3l_address address,
                            p3l_address *next, p3l_error *error) {
   p3l_page *page;

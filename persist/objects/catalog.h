@@ -8,7 +8,7 @@
 #include "object_page.h"
 #include "pager.h"
 
-#define P3L_CATALOG_MAGIC "P3L objects 1\0\0" /* 16 bytes with its end */
+#define P3L_CATALOG_MAGIC "P3L objects 1\0\0" /* 16 bytes, including the terminator */
 
 typedef struct p3l_catalog {
   char magic[16];  /* all zero: a store without objects, as created by `p3l create` */
@@ -19,28 +19,29 @@ typedef struct p3l_catalog {
 } p3l_catalog;
 _Static_assert(sizeof(p3l_catalog) == 48, "no padding in the file");
 
-/* All zero before the first one. P3L_WRONG_VERSION, P3L_CORRUPT. */
+/* Reads the catalog; it is all zero before the first object. May return P3L_WRONG_VERSION or
+ * P3L_CORRUPT. */
 p3l_code p3l_catalog_read(p3l_pager *pager, p3l_catalog *catalog, p3l_error *error);
-/* The transaction's view. */
+/* Reads the catalog in the transaction's view. */
 p3l_code p3l_catalog_seen(p3l_pager_transaction *transaction, p3l_catalog *catalog,
                           p3l_error *error);
-/* Replaces the catalog; sets its magic. */
+/* Replaces the catalog, and sets its magic. */
 p3l_code p3l_catalog_write(p3l_pager_transaction *transaction, const p3l_catalog *catalog,
                            p3l_error *error);
 
 /*
- * Lists of pages come from a file: a cyclic one must be detected. Brent's algorithm: the
+ * A list of pages comes from a file, and may be cyclic. Brent's algorithm detects cycles: the
  * reference stays while the walk takes 1, 2, 4 ... steps, then moves to the walk's position.
  */
 typedef struct p3l_page_walk {
   uint64_t turtle, steps, patience;
 } p3l_page_walk;
-/* Returns false on a cycle. `number` is the next page; not 0. */
+/* Moves to the page `number`, which is not 0. Returns false on a cycle. */
 bool p3l_page_walk_on(p3l_page_walk *walk, uint64_t number);
 
 /* ---- types ---- */
 
-/* In pages of use P3L_USE_TYPES, one record behind the other, ids ascending along the list. */
+/* A page of use P3L_USE_TYPES: records one after another, with ids ascending along the list. */
 typedef struct p3l_type_page {
   uint8_t head[32]; /* p3l_page; its `next`: the next page of the table */
   uint16_t use;
@@ -51,7 +52,7 @@ typedef struct p3l_type_page {
 } p3l_type_page;
 _Static_assert(sizeof(p3l_type_page) == P3L_PAGE_SIZE, "a view of a whole page");
 
-/* Followed by the fields, and the name filled up with zeros to a multiple of eight. */
+/* Followed by the fields and the name, which zeros extend to a multiple of eight. */
 typedef struct p3l_type_record {
   uint16_t id;
   uint16_t field_count;
@@ -65,9 +66,9 @@ _Static_assert(sizeof(p3l_type_record) == 24, "no padding in the file");
 
 /* A type as recorded in the store. */
 typedef struct p3l_stored_type {
-  p3l_type_id id; /* 1 .. 0xfffe, never given twice */
+  p3l_type_id id; /* 1 .. 0xfffe, never used twice */
   uint32_t version;
-  uint32_t bytes; /* of one instance */
+  uint32_t bytes; /* size of one instance */
   uint64_t hash;  /* of name, version, bytes and fields */
   const char *name;
   uint32_t field_count;
@@ -75,20 +76,20 @@ typedef struct p3l_stored_type {
 } p3l_stored_type;
 _Static_assert(sizeof(struct p3l_stored_field) == 8, "no padding in the file");
 
-/* All types of a store, by id; in memory. */
+/* All types of a store by id, in memory. */
 typedef struct p3l_type_table {
   p3l_stored_type **types; /* [id]; NULL: no such type */
   uint32_t limit;          /* ids are below */
 } p3l_type_table;
 
-/* Damaged pages are reported (P3L_CORRUPT), never used. */
+/* Reads all pages of types. Damaged pages are reported (P3L_CORRUPT), never used. */
 p3l_code p3l_type_table_read(p3l_pager *pager, p3l_type_table *table, p3l_error *error);
 void p3l_type_table_free(p3l_type_table *table);
-/* The newest of a name with that hash, or NULL. */
+/* The newest type with that name and hash, or NULL. */
 const p3l_stored_type *p3l_type_find(const p3l_type_table *table, const char *name, uint64_t hash);
 uint64_t p3l_type_hash(const char *name, uint32_t version, uint32_t bytes,
                        const struct p3l_stored_field *fields, uint32_t field_count);
-/* Adds a type to the store and to the table; after an abort, remove it by
+/* Adds a type to the store and to the table. After an abort, remove it by
  * p3l_type_table_forget() with the earlier limit. The record must fit into a page (about 500
  * fields) and slots must be aligned (P3L_MISUSE). type->id and type->hash are ignored. */
 p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
@@ -97,10 +98,9 @@ void p3l_type_table_forget(p3l_type_table *table, uint32_t limit);
 
 /* ---- roots ---- */
 
-#define P3L_ROOT_NAME_BYTES 56 /* with its end */
+#define P3L_ROOT_NAME_BYTES 56 /* including the terminator */
 typedef struct p3l_root_entry {
-  uint64_t
-      address; /* of the object, as its surrogate but for bit 63; 0: the entry is free, all zero */
+  uint64_t address; /* surrogate of the object without bit 63; 0: the entry is free, all zero */
   char name[P3L_ROOT_NAME_BYTES];
 } p3l_root_entry;
 _Static_assert(sizeof(p3l_root_entry) == 64, "no padding in the file");
@@ -114,7 +114,8 @@ typedef struct p3l_root_page {
 } p3l_root_page;
 _Static_assert(sizeof(p3l_root_page) == P3L_PAGE_SIZE, "a view of a whole page");
 
-/* An address here has the object's generation in it, as in p3l_root_entry. 0: there is none. */
+/* Looks up a root. The address includes the object's generation, as in p3l_root_entry. 0: no
+ * such root. */
 p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address, p3l_error *error);
 /* The same in the transaction's view. */
 p3l_code p3l_root_find_in(p3l_pager_transaction *transaction, const char *name,
@@ -126,18 +127,19 @@ p3l_code p3l_root_each(p3l_pager *pager, p3l_root_visitor visit, void *state, p3
 
 /* ---- pages of the object layer ---- */
 
-/* The parts of p3l_data_page_fault() for these tables. */
+/* Parts of p3l_data_page_fault() for these tables. */
 const char *p3l_type_page_fault(const p3l_type_page *page);
 const char *p3l_root_page_fault(const p3l_root_page *page);
 
-/* Reads a page and checks it by p3l_data_page_fault(). P3L_CORRUPT also if it has another use
- * than `use`; 0: any. */
+/* Reads a page and checks it by p3l_data_page_fault(). Also returns P3L_CORRUPT if its use
+ * differs from `use`; 0: any use. */
 p3l_code p3l_data_page_read(p3l_pager *pager, uint64_t number, p3l_page_use use, p3l_page *page,
                             p3l_error *error);
-/* The same in the transaction's view, valid until the next call with this transaction. */
+/* The same in the transaction's view. The page is valid until the next call with this
+ * transaction. */
 p3l_code p3l_data_page_seen(p3l_pager_transaction *transaction, uint64_t number, p3l_page_use use,
                             const p3l_page **page, p3l_error *error);
-/* Its private copy, which is checked when it is made. */
+/* Returns a private copy for writing. The page is checked when the copy is made. */
 p3l_code p3l_data_page_for_writing(p3l_pager_transaction *transaction, uint64_t number,
                                    p3l_page_use use, p3l_page **page, p3l_error *error);
 

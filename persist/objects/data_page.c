@@ -1,4 +1,4 @@
-/* Reading and checking pages of the object layer, the catalog, walks along lists. */
+/* Reads and checks pages of the object layer, reads the catalog, walks along lists. */
 #include <string.h>
 
 #include "catalog.h"
@@ -19,7 +19,9 @@ static p3l_code check(const p3l_page *page, uint64_t number, p3l_page_use use, c
                   (unsigned long long)number, fault);
 }
 
-/* The pager reports a page number that is too high as misuse; here it came from the file. */
+/*
+ * The pager would report a page number that is too high as misuse, but here it came from the file.
+ */
 static p3l_code there_is(uint64_t number, uint64_t page_count, const char *path, p3l_error *error) {
   if (number != 0 && number < page_count) return P3L_OK;
   return p3l_fail(error, P3L_CORRUPT,

@@ -1,6 +1,7 @@
 /*
- * Marks what can be reached from the roots. Marked objects that were not scanned yet wait by
- * page: a page is read once for all that wait in it, and lists of any length need no deep stack.
+ * Marks objects reachable from the roots. Marked objects that were not scanned yet wait by page. So
+ * each page is read once for all objects that wait in it, and lists of any length need no deep
+ * stack.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 typedef struct marking {
   p3l_survey *survey;
   uint64_t (*marked)[4], (*waiting)[4]; /* [page] */
-  uint64_t *queue;                      /* pages with waiting objects; each is in it once */
+  uint64_t *queue;                      /* pages with waiting objects, each of them once */
   size_t queued;
-  const char *root; /* the only one, or NULL */
+  const char *root; /* the only root used, or NULL */
 } marking;
 
 static void mark(marking *marking, uint64_t surrogate) {
@@ -51,7 +52,7 @@ static p3l_code mark_root(void *state, const p3l_root_entry *entry, p3l_error *e
   return P3L_OK;
 }
 
-/* Scans all objects that wait in a page; those it marks in the same page wait again. */
+/* Scans all objects that wait in a page. Objects that this marks in the same page wait again. */
 static p3l_code look_into(marking *marking, uint64_t number, p3l_error *error) {
   uint64_t waiting[4];
   memcpy(waiting, marking->waiting[number], sizeof(waiting));
@@ -89,7 +90,7 @@ p3l_code p3l_mark(p3l_survey *survey, const char *root, p3l_marks *marks, p3l_er
                     p3l_pager_path(survey->pager));
   if (code == P3L_OK) code = p3l_root_each(survey->pager, mark_root, &marking, error);
   for (uint64_t done = 0; code == P3L_OK && marking.queued > 0; done++) {
-    if (done % 256 == 0) /* the total is unknown: report pages met, of all */
+    if (done % 256 == 0) /* the total is unknown: report the pages met so far, of all pages */
       p3l_survey_progress(survey, "reachable",
                           done < survey->page_count ? done : survey->page_count,
                           survey->page_count);

@@ -1,4 +1,4 @@
-/* Pieces of a page: finding, adding, removing. page_fault.c checks pages. */
+/* Finds, adds and removes pieces of a page. page_fault.c checks pages. */
 #include "object_page.h"
 
 #include <string.h>
@@ -49,8 +49,7 @@ static void set_start(p3l_object_page *page, uint32_t offset, bool starts) {
   page->starts[bit / 64] = starts ? page->starts[bit / 64] | mask : page->starts[bit / 64] & ~mask;
 }
 
-/* Offset of the last start at or before `offset`, 0 if there is none; *index: the number of
- * starts before it. */
+/* Offset of the last start at or before `offset`, or 0. *index: the number of starts before it. */
 static uint32_t start_before(const p3l_object_page *page, uint32_t offset, uint32_t *index) {
   uint32_t bit = offset / P3L_GRANULE, word = bit / 64, before = 0;
   uint64_t bits = page->starts[word] & ~UINT64_C(0) >> (63 - bit % 64);
@@ -64,7 +63,7 @@ static uint32_t start_before(const p3l_object_page *page, uint32_t offset, uint3
   return (word * 64 + 63 - (uint32_t)__builtin_clzll(bits)) * P3L_GRANULE;
 }
 
-/* Offset of the first start behind `offset`, or `end`. */
+/* Offset of the first start after `offset`, or `end`. */
 static uint32_t start_behind(const p3l_object_page *page, uint32_t offset) {
   uint32_t bit = offset / P3L_GRANULE + 1;
   if (bit >= BITS) return page->end;
@@ -99,12 +98,12 @@ static uint32_t tail_room(const p3l_object_page *page, uint32_t more_pieces) {
   return taken >= P3L_PAGE_SIZE ? 0 : P3L_PAGE_SIZE - taken;
 }
 
-/* A type id for a piece that is to be the one with this index; there is space for it. */
+/* Inserts the type id of a new piece at this index; there is space for it. */
 static void insert_type(p3l_object_page *page, uint32_t index, p3l_type_id type,
                         uint8_t generation) {
   uint16_t *ids = type_ids(page);
   uint32_t lowest = TYPES - page->count;
-  if (index < page->count) /* else it is the last, the usual case */
+  if (index < page->count) /* otherwise it is the last, the usual case */
     memmove(&ids[lowest - 1], &ids[lowest], (page->count - index) * sizeof(*ids));
   ids[TYPES - 1 - index] = p3l_id_make(type, generation);
   page->count++;
@@ -118,8 +117,8 @@ static void drop_type(p3l_object_page *page, uint32_t index) {
   page->count--;
 }
 
-/* A hole with a remainder needs one more type id; without space for it the object must fit
- * exactly. */
+/* Using a part of a hole needs one more type id. If there is no space for it, the object must
+ * fit exactly. */
 static bool fits(const p3l_object_page *page, const p3l_piece *hole, uint32_t bytes) {
   return hole->bytes == bytes || (hole->bytes > bytes && tail_room(page, 0) >= sizeof(p3l_type_id));
 }
@@ -151,7 +150,7 @@ uint32_t p3l_piece_add(p3l_page *page, p3l_type_id type, uint32_t bytes) {
   return offset;
 }
 
-/* Hole `behind` becomes a part of hole `before`. */
+/* Merges hole `behind` into hole `before`. */
 static void join(p3l_page *page, p3l_piece *before, const p3l_piece *behind) {
   before->generation =
       p3l_generation_later((uint8_t)before->generation, (uint8_t)behind->generation);
@@ -177,7 +176,7 @@ void p3l_piece_remove(p3l_page *page, uint32_t offset) {
     join(page, &other, &piece);
     piece = other;
   }
-  if (piece.offset + piece.bytes == objects->end) { /* free space again */
+  if (piece.offset + piece.bytes == objects->end) { /* becomes free space again */
     objects->hole_bytes = (uint16_t)(objects->hole_bytes - piece.bytes);
     objects->end = piece.offset;
     page->generation = p3l_generation_later((uint8_t)piece.generation, (uint8_t)page->generation);

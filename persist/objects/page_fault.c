@@ -11,7 +11,7 @@ static bool all_zero(const void *bytes, size_t length) {
   return length == 0 || (at[0] == 0 && memcmp(at, at + 1, length - 1) == 0);
 }
 
-/* Whether a moved object's piece contains anything but the new address. */
+/* True if the piece of a moved object contains anything but the new address. */
 static bool forward_wrong(const uint8_t *bytes, size_t length) {
   uint64_t surrogate;
   memcpy(&surrogate, bytes, sizeof(surrogate));
@@ -23,7 +23,7 @@ static const char *pieces_fault(const p3l_object_page *page) {
   const uint8_t *bytes = (const uint8_t *)page;
   uint32_t holes = 0;
   p3l_type_id before = 1;
-  /* Most pages have neither, which their ids show without a walk along the pieces. */
+  /* Most pages have neither. Their ids show that without a walk along the pieces. */
   if (page->hole_bytes == 0 && !p3l_has_holes_or_forwards(page)) return NULL;
   for (p3l_piece piece = {0}; p3l_piece_next(page, &piece); before = piece.type) {
     if (piece.type == P3L_FORWARD && forward_wrong(bytes + piece.offset, piece.bytes))
@@ -43,7 +43,7 @@ static const char *object_page_fault(const p3l_object_page *page) {
       page->end + ids > P3L_PAGE_SIZE)
     return "has objects where none can be";
   for (uint32_t w = 0; w < 4; w++) {
-    /* The granules of this word that may be starts: from byte 80 to below `end`. */
+    /* The granules of this word that may be starts: from byte 80 up to `end`. */
     uint32_t from = P3L_OBJECTS_BEGIN / P3L_GRANULE, to = page->end / P3L_GRANULE;
     uint64_t allowed = 0;
     if (to > w * 64)

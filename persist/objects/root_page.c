@@ -11,14 +11,14 @@ static bool entry_possible(const p3l_root_entry *entry) {
          p3l_surrogate_possible(UINT64_C(1) << 63 | entry->address);
 }
 
-/* Names seen so far, by hash: each page of roots is checked whenever a name is looked up in it,
- * and comparing all pairs of names dominated that. */
+/* Names seen so far, by hash. Each page of roots is checked whenever a name is looked up in it,
+ * and comparing all pairs of names dominated that time. */
 enum { NAME_SLOTS = 128 };
 typedef struct names {
-  const char *at[NAME_SLOTS]; /* twice as many as entries: there are always free ones */
+  const char *at[NAME_SLOTS]; /* twice the number of entries, so that some are always free */
 } names;
 
-/* Over all bytes: those after the end are zero. */
+/* Hashes all bytes: those after the terminator are zero. */
 static uint32_t name_hash(const char *name) {
   uint64_t hash = 0;
   for (size_t at = 0; at < P3L_ROOT_NAME_BYTES; at += sizeof(uint64_t)) {
@@ -32,7 +32,7 @@ static uint32_t name_hash(const char *name) {
 _Static_assert(P3L_ROOT_NAME_BYTES % sizeof(uint64_t) == 0 && P3L_ROOT_ENTRIES < NAME_SLOTS,
                "whole words, and a free slot");
 
-/* Returns false if it was there. */
+/* Returns false if the name was already there. */
 static bool names_add(names *names, const char *name) {
   uint32_t slot = name_hash(name) % NAME_SLOTS;
   for (; names->at[slot] != NULL; slot = (slot + 1) % NAME_SLOTS)

@@ -1,4 +1,4 @@
-/* A page of roots: rules for names. Private to objects/. */
+/* A page of roots and the rules for names. Private to objects/. */
 #ifndef P3L_ROOT_PAGE_H
 #define P3L_ROOT_PAGE_H
 

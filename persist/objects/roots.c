@@ -1,6 +1,6 @@
 /*
- * The table of named objects: a list of pages with 63 entries each. Few and seldom changed:
- * searched linearly.
+ * The table of named objects: a list of pages with 63 entries each. The names are few and seldom
+ * change, so the search is linear.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static p3l_code goes_round(const char *path, uint64_t number, p3l_error *error) 
                   path, (unsigned long long)number);
 }
 
-/* Index of the entry of that name, of a free one for "", or -1. */
+/* Index of the entry with that name, of a free entry for "", or -1. */
 static int entry_of(const p3l_page *page, const char *name) {
   const p3l_root_page *roots = (const void *)page;
   for (size_t i = 0; i < P3L_ROOT_ENTRIES; i++)
@@ -63,7 +63,7 @@ p3l_code p3l_root_find(p3l_pager *pager, const char *name, p3l_address *address,
   return P3L_OK;
 }
 
-/* The place of an entry in the transaction's view; page 0: none. */
+/* The position of an entry in the transaction's view; page 0: none. */
 typedef struct place {
   uint64_t page;
   int index;
@@ -105,7 +105,7 @@ p3l_code p3l_root_find_in(p3l_pager_transaction *transaction, const char *name,
   return code;
 }
 
-/* A page more, at the head of the list. */
+/* Adds a page at the head of the list. */
 static p3l_code new_page(p3l_pager_transaction *transaction, place *free_entry, p3l_error *error) {
   p3l_catalog catalog;
   p3l_page_number number;

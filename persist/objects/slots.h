@@ -1,6 +1,6 @@
 /*
- * The positions of an object's pointers, with fields repeated in arrays. Inline: a commit needs
- * it for each written object, and calls per slot took an eighth of OO1's Insert.
+ * The positions of an object's pointers, with fields repeated in arrays. Inline, because a commit
+ * needs it for each written object, and one call per slot took an eighth of OO1's Insert.
  */
 #ifndef P3L_SLOTS_H
 #define P3L_SLOTS_H
@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) void p3l_type_slots(const p3l_store
                                                                  p3l_slot_visitor visit,
                                                                  void *state) {
   if (type->field_count == 0) return;
-  /* Most are no arrays, and a division is dear. */
+  /* Most objects are no arrays, and a division is expensive. */
   uint64_t element = from < type->bytes ? 0 : from / type->bytes * type->bytes;
   for (; element < to; element += type->bytes)
     for (uint32_t f = 0; f < type->field_count; f++) {
@@ -35,10 +35,10 @@ static inline __attribute__((always_inline)) void p3l_type_slots(const p3l_store
     }
 }
 
-/* Whether a slot is at `offset`, a multiple of P3L_SLOT_BYTES. */
+/* True if a slot is at `offset`, a multiple of P3L_SLOT_BYTES. */
 static inline bool p3l_type_is_slot(const p3l_stored_type *type, uint64_t offset) {
   uint64_t inside = offset < type->bytes ? offset : offset % type->bytes;
-  uint32_t from = 0, to = type->field_count; /* the field, if any, is the last that begins before */
+  uint32_t from = 0, to = type->field_count; /* the last field that begins before, if any */
   while (from < to) {
     uint32_t middle = from + (to - from) / 2;
     if (type->fields[middle].offset <= inside)

@@ -1,15 +1,16 @@
 /*
- * A surrogate in its parts: bit 63, the generation of the place that it leads to, the address.
+ * The parts of a surrogate: bit 63, the generation of the object's place, the address.
  *
  *   1 00 ggggg  page number (44) offset (12)
  *
- * A place of the store holds one object after another. Each has the next generation, modulo
- * P3L_GENERATIONS, and a surrogate leads to the object whose generation it has: one that was kept when
- * its object was deleted dangles, and does not lead to what has its place now. Counting by 31, it is
- * recognised for certain while 15 objects follow one another in the place; later by 30 of 31.
+ * A place in the store can hold several objects, one after another. Each new object gets the next
+ * generation, modulo P3L_GENERATIONS. A surrogate is valid only for the object with its generation:
+ * if that object was deleted, the surrogate dangles, and does not lead to a later object in the
+ * same place. Generations repeat after 31, so a stale surrogate is detected with certainty while at
+ * most 15 further objects use the place, and later in 30 of 31 cases.
  *
- * The generation with all bits set is none, so that -1 and its like are no surrogates, nor are
- * negative floating-point numbers but those below 2^-511.
+ * The generation with all bits set is not used. So -1 and similar numbers are no surrogates, and
+ * neither are negative floating-point numbers except those below 2^-511.
  */
 #ifndef P3L_SURROGATE_H
 #define P3L_SURROGATE_H
@@ -20,7 +21,7 @@
 /* Bits 63..56 of a surrogate of generation 0. */
 #define P3L_SURROGATE_BYTE 0x80u
 
-/* Whether a word is a surrogate; nothing is in page 0. */
+/* True if a word may be a surrogate; page 0 contains no objects. */
 static inline bool p3l_surrogate_possible(uint64_t value) {
   return (value >> P3L_ADDRESS_BITS) - P3L_SURROGATE_BYTE < P3L_GENERATIONS &&
          (value & P3L_ADDRESS_MASK) >= P3L_PAGE_SIZE;
@@ -44,7 +45,10 @@ static inline uint8_t p3l_generation_next(uint8_t generation) {
   return (uint8_t)((generation + 1u) % P3L_GENERATIONS);
 }
 
-/* Of two places that become one: the one that is ahead, at most half of the way round. */
+/*
+ * The generation of two places that are merged: the later one, if at most half of the cycle lies
+ * between them.
+ */
 static inline uint8_t p3l_generation_later(uint8_t a, uint8_t b) {
   return (a + P3L_GENERATIONS - b) % P3L_GENERATIONS <= P3L_GENERATIONS / 2 ? a : b;
 }

@@ -1,3 +1,6 @@
+/*
+ * Reads all pages of a store, stores where objects begin, and visits objects and their pointers.
+ */
 #include "survey.h"
 
 #include <stdarg.h>
@@ -7,7 +10,7 @@
 
 #include "slots.h"
 
-enum { RUN = 64 }; /* number of pages read by one request */
+enum { RUN = 64 }; /* number of pages per read request */
 
 void p3l_survey_tell(p3l_survey *survey, const char *format, ...) {
   char sentence[640];
@@ -30,7 +33,7 @@ void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t do
 
 typedef p3l_code (*page_visitor)(void *state, const p3l_page *page, p3l_error *error);
 
-/* All readable pages except page 0; *unreadable: the number of others. */
+/* Visits all readable pages except page 0; *unreadable: the number of others. */
 static p3l_code each_page(p3l_survey *survey, const char *what, uint64_t *unreadable,
                           page_visitor visit, void *state, p3l_error *error) {
   p3l_page *pages = malloc(sizeof(*pages) * RUN);
@@ -109,8 +112,7 @@ static p3l_code remember(void *state, const p3l_page *page, p3l_error *error) {
   return P3L_OK;
 }
 
-/* Whether all pages of the large object that begins at `first` are there and
- * agree. */
+/* True if all pages of the large object that begins at `first` are present and consistent. */
 static bool large_is_whole(const p3l_survey *survey, uint64_t first) {
   const p3l_surveyed_page *begin = &survey->pages[first];
   if (begin->use != P3L_USE_LARGE || begin->first != first) return false;
@@ -189,7 +191,7 @@ p3l_leads_to p3l_survey_at(const p3l_survey *survey, p3l_address address, p3l_ad
   if (page->use != P3L_USE_OBJECTS || offset < P3L_OBJECTS_BEGIN || offset >= page->end)
     return P3L_TO_NOTHING;
   uint32_t granule = offset / P3L_GRANULE;
-  while (!get(page->starts, granule)) granule--; /* the first granule of the tiling is a start */
+  while (!get(page->starts, granule)) granule--; /* the first granule with a piece is a start */
   *begin = (p3l_address){number * P3L_PAGE_SIZE + granule * P3L_GRANULE};
   if (get(page->holes, granule)) return P3L_TO_NOTHING;
   return get(page->moved, granule) ? P3L_TO_FORWARD : P3L_TO_OBJECT;
@@ -321,7 +323,7 @@ p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_
   }
   if (found->type != P3L_FORWARD && (found->layout == NULL || found->layout->field_count == 0))
     return P3L_OK;
-  p3l_page *page = malloc(sizeof(*page)); /* visitors may recurse: not on the stack */
+  p3l_page *page = malloc(sizeof(*page)); /* visitors may recurse, so it is not on the stack */
   if (page == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read it",
                     p3l_pager_path(survey->pager));

@@ -2,9 +2,8 @@
  * The contents of a store, page by page, fully checked: the base of `p3l verify`, `stat`, `dump`
  * and `gc`.
  *
- *   begin: every page is read once and remembered in 112 bytes: where pieces
- * begin, which are holes, which have moved. So a pointer is followed without
- * reading what it leads to.
+ * p3l_survey_begin() reads every page once and stores 112 bytes about it: where pieces begin, which
+ * are holes, which have moved. So a pointer can be followed without reading its target.
  *
  * Invariants:
  *  1. A page that breaks a rule of this layer is reported to the listener and left out (`use` is
@@ -18,7 +17,7 @@
 
 #include "catalog.h"
 
-/* The listener. Each may be NULL. */
+/* The listener's functions. Each may be NULL. */
 typedef struct p3l_listener {
   void (*fault)(void *state, const char *sentence);
   void (*progress)(void *state, const char *what, uint64_t done, uint64_t total);
@@ -27,15 +26,15 @@ typedef struct p3l_listener {
 
 typedef struct p3l_surveyed_page {
   uint8_t use; /* p3l_page_use; 0: no data page, or invalid */
-  bool free;   /* unowned, according to the pager */
-  bool listed; /* it claims a place on the list of pages with holes */
-  bool met;    /* by the list that contains it */
+  bool free;   /* without an owner, according to the pager */
+  bool listed; /* its head refers to the list of pages with holes */
+  bool met;    /* found on the list that contains it */
   uint16_t end;
   p3l_type_id type; /* of a large object */
   union {
     struct {
-      uint64_t starts[4], holes[4], moved[4]; /* by granule of the page */
-      uint8_t *generations;                   /* by granule; NULL: all are 0 */
+      uint64_t starts[4], holes[4], moved[4]; /* one bit per granule of the page */
+      uint8_t *generations;                   /* one per granule; NULL: all are 0 */
     };
     struct {
       uint64_t first, bytes; /* of a large object */
@@ -52,12 +51,12 @@ typedef struct p3l_survey {
   uint64_t page_count;
   p3l_surveyed_page *pages;
   uint64_t unreadable; /* pages */
-  uint64_t faults;     /* reported so far */
+  uint64_t faults;     /* number reported so far */
   p3l_listener listener;
 } p3l_survey;
 
-/* Fails only if the survey cannot continue: no memory, disk error, a header page that counts
- * missing pages. Must be ended in any case.
+/* Fails only if the survey cannot continue: no memory, a disk error, or a header page that
+ * counts missing pages. Call p3l_survey_end() in any case.
  */
 p3l_code p3l_survey_begin(p3l_survey *survey, p3l_pager *pager, const p3l_listener *listener,
                           p3l_error *error);
@@ -69,10 +68,10 @@ __attribute__((format(printf, 2, 3))) void p3l_survey_tell(p3l_survey *survey, c
 void p3l_survey_progress(const p3l_survey *survey, const char *what, uint64_t done, uint64_t total);
 
 typedef enum p3l_leads_to { P3L_TO_NOTHING, P3L_TO_OBJECT, P3L_TO_FORWARD } p3l_leads_to;
-/* What a surrogate leads to; *begin: its first byte. Nothing, too, if another object is there than
- * it meant. */
+/* What a surrogate leads to; *begin: the object's first byte. It leads to nothing if the object
+ * there has another generation. */
 p3l_leads_to p3l_survey_lead(const p3l_survey *survey, uint64_t surrogate, p3l_address *begin);
-/* What is at an address, whatever its generation. */
+/* What is at an address, regardless of its generation. */
 p3l_leads_to p3l_survey_at(const p3l_survey *survey, p3l_address address, p3l_address *begin);
 
 /* An object, or a forward (type P3L_FORWARD). */
@@ -84,25 +83,25 @@ typedef struct p3l_found {
   const uint8_t *content;        /* of a small one; NULL: large */
 } p3l_found;
 
-/* All of them, by address. `found` is valid during the call. Ends with the
+/* Visits all objects and forwards by address. `found` is valid during the call. Ends with the
  * first failure. */
 typedef p3l_code (*p3l_found_visitor)(void *state, const p3l_found *found, p3l_error *error);
 p3l_code p3l_survey_each(p3l_survey *survey, p3l_found_visitor visit, void *state,
                          p3l_error *error);
 /* The object that begins at `address`, which is in the survey. `page` is the caller's buffer for
- * the contents of a small one; it is read unless it has that page already (a fresh one has the
- * number 0). P3L_CORRUPT: the object has disappeared meanwhile. */
+ * the contents of a small object; it is filled unless it already has that page (a new buffer has
+ * the number 0). P3L_CORRUPT: the object has disappeared in the meantime. */
 p3l_code p3l_survey_find(p3l_survey *survey, p3l_address address, p3l_page *page, p3l_found *found,
                          p3l_error *error);
 
-/* The pointer slots of an object: `value` is the file's contents. For a forward: its first eight
- * bytes. */
+/* Visits the pointer slots of an object: `value` is the contents in the file. For a forward it
+ * visits the first eight bytes. */
 typedef p3l_code (*p3l_value_visitor)(void *state, const p3l_found *found, uint64_t offset,
                                       uint64_t value, p3l_error *error);
 p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_visitor visit,
                           void *state, p3l_error *error);
 
-/* Whether a slot may hold the value: NULL, or a surrogate of an address after page 0. */
+/* True if a slot may hold the value: NULL, or a surrogate of an address after page 0. */
 static inline bool p3l_slot_possible(uint64_t value) {
   return value == 0 || p3l_surrogate_possible(value);
 }
@@ -111,19 +110,19 @@ static inline bool p3l_slot_possible(uint64_t value) {
 
 typedef struct p3l_object_verification {
   uint64_t objects, large_objects, forwards, pointers, roots;
-  uint64_t dangling; /* pointers without a target: damage of the graph, not of the store */
+  uint64_t dangling; /* pointers without a target: the program's damage, not the store's */
 } p3l_object_verification;
 /*
- * Pointers, roots, lists. Faults are reported and counted in survey->faults;
- * the first few dangling pointers are reported, all are counted separately.
+ * Checks pointers, roots and lists. Faults are reported and counted in survey->faults. The first
+ * few dangling pointers are reported, and all are counted separately.
  */
 p3l_code p3l_objects_verify(p3l_survey *survey, p3l_object_verification *verification,
                             p3l_error *error);
 
 /* ---- reachability ---- */
 
-/* Which objects can be reached from roots, or from one (`root` not NULL): a bit
- * a granule of small ones, bit 0 of the first page of large ones. */
+/* Objects reachable from all roots, or from one (`root` not NULL): one bit per granule for small
+ * objects, bit 0 of the first page for large ones. */
 typedef struct p3l_marks {
   uint64_t (*marked)[4]; /* [page] */
 } p3l_marks;

@@ -3,7 +3,10 @@
 
 enum { SLOT = 8 };
 
-/* FNV-1a. Names are few and not chosen by an attacker; equality of layouts is compared. */
+/*
+ * FNV-1a. Names are few and not chosen by an attacker; equal hashes are followed by a comparison of
+ * the layouts.
+ */
 static uint64_t hash_on(uint64_t hash, const void *bytes, size_t length) {
   for (size_t i = 0; i < length; i++)
     hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);

@@ -1,4 +1,4 @@
-/* A page of types: positions of records, rules for types. Private to objects/. */
+/* A page of types: positions of records, and rules for types. Private to objects/. */
 #ifndef P3L_TYPE_PAGE_H
 #define P3L_TYPE_PAGE_H
 
@@ -26,7 +26,7 @@ static inline const char *p3l_type_name_of(const p3l_type_record *record) {
   return (const char *)(p3l_type_fields_of(record) + record->field_count);
 }
 
-/* NULL, or why fields cannot belong to a type. */
+/* NULL, or the reason why fields cannot belong to a type. */
 const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_t count,
                                   uint32_t bytes);
 

@@ -7,7 +7,7 @@
 
 /* ---- in memory ---- */
 
-/* One block: the type, its fields, its name. */
+/* One block of memory with the type, its fields and its name. */
 static p3l_stored_type *copy_of(const p3l_stored_type *type) {
   size_t fields = type->field_count * sizeof(*type->fields), name = strlen(type->name) + 1;
   p3l_stored_type *copy = malloc(sizeof(*copy) + fields + name);
@@ -64,7 +64,7 @@ static p3l_code take_page(const p3l_page *page, p3l_type_table *table, const cha
   size_t at = P3L_TYPE_RECORDS;
   for (uint32_t i = 0; i < types->count; i++) {
     const p3l_type_record *record = (const void *)((const uint8_t *)page + at);
-    if (record->id < table->limit) /* so that a cyclic list ends, too */
+    if (record->id < table->limit) /* so that a cyclic list ends */
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: page %llu has types out of order; restore the store from a copy", path,
                       (unsigned long long)page->number);
@@ -109,12 +109,12 @@ static void put_record(p3l_page *page, const p3l_stored_type *type, size_t lengt
   size_t fields = type->field_count * sizeof(*type->fields);
   memcpy(at, &record, sizeof(record));
   if (fields > 0) memcpy(at + sizeof(record), type->fields, fields);
-  memcpy(at + sizeof(record) + fields, type->name, strlen(type->name)); /* zeros behind */
+  memcpy(at + sizeof(record) + fields, type->name, strlen(type->name)); /* zeros follow */
   types->count++;
   types->end = (uint16_t)(types->end + length);
 }
 
-/* The last page of the list, 0 if there is none, and how many bytes are free there. */
+/* The last page of the list, or 0 if there is none, and the number of free bytes on it. */
 static p3l_code last_page(p3l_pager_transaction *transaction, uint64_t first, uint64_t *last,
                           size_t *room, p3l_error *error) {
   p3l_page_walk walk = {0};
@@ -134,7 +134,7 @@ static p3l_code last_page(p3l_pager_transaction *transaction, uint64_t first, ui
   return P3L_OK;
 }
 
-/* A page more, at the end of the list. */
+/* Adds a page at the end of the list. */
 static p3l_code new_page(p3l_pager_transaction *transaction, p3l_catalog *catalog, uint64_t last,
                          p3l_page **page, p3l_error *error) {
   p3l_page_number number;

@@ -4,9 +4,9 @@
 
 #include "survey.h"
 
-/* Maximum number of dangling pointers reported one by one; a graph that lost a hub has millions. */
+/* Maximum number of dangling pointers reported one by one: a graph that lost a hub has millions. */
 enum { TOLD = 20 };
-/* Maximum number of moves of an object. More hops mean a cycle. */
+/* Maximum number of moves of one object. More hops indicate a cycle. */
 enum { HOPS = 64 };
 
 typedef struct verifying {
@@ -30,8 +30,8 @@ static p3l_code first_slot(void *state, const p3l_found *found, uint64_t offset,
   return P3L_OK;
 }
 
-/* Whether a surrogate leads into the live object that it means, where that has moved from
- * there, too. */
+/* Checks that a surrogate leads to the live object that it was made for, also if that object has
+ * moved. */
 static p3l_code leads_to_object(p3l_survey *survey, uint64_t surrogate, bool *leads,
                                 p3l_error *error) {
   p3l_address begin;
@@ -78,7 +78,7 @@ static p3l_code check_slot(void *state, const p3l_found *found, uint64_t offset,
                     name_of(found), page_of(found->address), byte_of(found->address),
                     (unsigned long long)offset, page_of(to), byte_of(to),
                     reused ? "another object is now" : "no object is");
-    survey->faults = faults; /* the store is whole */
+    survey->faults = faults; /* the store itself is intact */
   }
   return P3L_OK;
 }
@@ -159,11 +159,11 @@ static p3l_code check_roots(verifying *verifying, p3l_error *error) {
 
 /* ---- lists of pages ---- */
 
-/* Follows a list by the `next` of its pages and marks them as met. */
+/* Follows a list by the `next` of its pages, and marks them as met. */
 static p3l_code follow(p3l_survey *survey, const char *what, uint64_t first, p3l_page_use use,
                        p3l_error *error) {
   p3l_page page;
-  uint64_t before = first; /* the first page of the list of holes has its own number */
+  uint64_t before = first; /* the first page on the list of holes names itself */
   for (uint64_t number = first; number != 0; before = number, number = page.next) {
     bool possible = number < survey->page_count && survey->pages[number].use == use;
     if (!possible || survey->pages[number].met) {

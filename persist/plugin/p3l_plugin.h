@@ -60,7 +60,7 @@ bool isExempt(const llvm::LoadInst &load);
 // update.
 llvm::CallInst *createCheck(llvm::IRBuilder<> &builder, llvm::Value *value, llvm::Value *slot);
 bool isCheck(const llvm::Value *value);
-// Heals the slot that a compare-and-exchange is about to look at.
+// Heals the slot that a compare-and-exchange will access.
 llvm::CallInst *createHeal(llvm::IRBuilder<> &builder, llvm::Value *slot);
 bool isHeal(const llvm::Value *value);
 

@@ -1,6 +1,6 @@
 /*
- * Objects side by side, in the order in which the program came to them: what it uses together lies
- * together, however the store has it. segment.h has the invariants.
+ * Objects side by side, in the order in which the program first reached them: objects that are used
+ * together lie together, whatever their order in the store. segment.h has the invariants.
  */
 #include "arena.h"
 
@@ -19,7 +19,10 @@ p3l_code p3l_arena_add(p3l_store *store, p3l_resident object, p3l_place *place, 
   uint32_t granule = arena->arena.fill / P3L_GRANULE, word = granule / 64;
   uint64_t starts = arena->arena.starts[word];
   if (starts == 0) {
-    /* The first to begin in this word; the words that the object before it spans have none. */
+    /*
+     * The first object that begins in this word. The words spanned by the object before it have no
+     * start.
+     */
     for (uint32_t at = word; at > 0 && arena->arena.starts[at] == 0; at--)
       __atomic_store_n(&arena->arena.rank[at], arena->arena.count, __ATOMIC_RELAXED);
   }

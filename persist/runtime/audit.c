@@ -1,5 +1,6 @@
 /*
- * A hand that goes over memory. audit.h has the invariants.
+ * Audit of memory: a hand moves over all resident objects, some at each commit. audit.h has the
+ * invariants.
  */
 #include "audit.h"
 
@@ -20,7 +21,7 @@ static uint64_t place_bytes(const p3l_segment *segment) {
   return segment->kind == P3L_ARENA ? ARENA_PLACE_BYTES : PLACE_BYTES;
 }
 
-/* What is in use of a segment, from its beginning on. */
+/* Length of the used part of a segment, counted from its beginning. */
 static uint64_t used_bytes(const p3l_segment *segment) {
   switch (segment->kind) {
     case P3L_ARENA: return segment->arena.fill;
@@ -47,7 +48,8 @@ static p3l_code lost(const p3l_place *place, uint64_t at, p3l_error *error) {
       (unsigned long long)(place->address.byte % P3L_PAGE_SIZE));
 }
 
-/* Bytes [from, to) of an object, which the store has side by side at `stored`. */
+/* Compares bytes [from, to) of an object with its stored bytes, which are contiguous at
+ * `stored`. */
 static p3l_code compare(const p3l_place *place, uint64_t from, uint64_t to, const uint8_t *stored,
                         p3l_error *error) {
   uint8_t bytes[PLACE_BYTES];
@@ -56,7 +58,7 @@ static p3l_code compare(const p3l_place *place, uint64_t from, uint64_t to, cons
   p3l_error why;
   p3l_code code = p3l_unswizzle(place, from, to, bytes, &why);
   if (code != P3L_OK) {
-    if (marked) return P3L_OK; /* the commit says so */
+    if (marked) return P3L_OK; /* the commit reports this change */
     if (error != NULL) *error = why;
     return code;
   }
@@ -69,8 +71,8 @@ static p3l_code compare(const p3l_place *place, uint64_t from, uint64_t to, cons
 
 typedef struct looking {
   p3l_store *store;
-  const uint8_t *from, *to; /* of the place */
-  p3l_page page;            /* read last */
+  const uint8_t *from, *to; /* begin and end of the place */
+  p3l_page page;            /* page that was read last */
   bool read;
 } looking;
 
@@ -111,7 +113,8 @@ static p3l_code audit_object(void *state, const p3l_place *place, p3l_error *err
   return code == P3L_OK ? compare(place, from, to, stored + from, error) : code;
 }
 
-/* Where the hand is; NULL: before the oldest segment, or in one that has gone. */
+/* The segment that the hand points to; NULL: the hand is before the oldest segment, or its
+ * segment was released. */
 static p3l_segment *segment_at_hand(const p3l_store *store) {
   p3l_segment *segment =
       store->youngest == NULL ? NULL : p3l_segment_table[store->audit_hand.index];
@@ -119,7 +122,7 @@ static p3l_segment *segment_at_hand(const p3l_store *store) {
   return same ? segment : NULL;
 }
 
-/* The hand moves on; false: there is nothing resident. */
+/* Moves the hand to the next place; false: nothing is resident. */
 static bool next_place(p3l_store *store, uint8_t **from, uint8_t **to) {
   p3l_segment *segment = segment_at_hand(store);
   uint64_t offset = store->audit_hand.offset;

@@ -1,12 +1,14 @@
 /*
- * Changes that were not reported: found by comparing memory with the store, a little at each commit.
+ * Changes that were not reported: found by comparing memory with the store, a little at each
+ * commit.
  *
  * Invariants:
- *  1. Within a transaction, the bytes of an object whose card is not marked are the store's, but for
- *     slots that were healed: the comparison is made in the store's form. What differs would be lost,
- *     for a commit writes what lies in marked cards.
- *  2. A hand goes over all resident objects, from the oldest segment to the youngest: so a change
- *     that stays in memory is found after as many commits as memory has places, at the latest.
+ *  1. Within a transaction, the bytes of an object whose card is not marked equal the store's,
+ *     except in slots that were healed: the audit compares the store's form. A difference would be
+ *     lost, because a commit writes marked cards only.
+ *  2. A hand moves over all resident objects, from the oldest segment to the youngest. A change
+ *     that stays in memory is therefore found at the latest after as many commits as memory has
+ *     places.
  *
  * Private to runtime/.
  */
@@ -15,8 +17,8 @@
 
 #include "p3l.h"
 
-/* P3L_MISUSE: there is one among the next `places` of memory. Within a transaction, before anything of
- * it is written. */
+/* P3L_MISUSE: the next `places` places of memory contain an unreported change. Called within a
+ * transaction, before anything of it is written. */
 p3l_code p3l_audit_changes(p3l_store *store, uint32_t places, p3l_error *error);
 
 /* The same of objects some of whose cards are marked: their other cards are as writable. For the debug

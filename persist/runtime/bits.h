@@ -1,5 +1,5 @@
 /*
- * Bits of a page's granules, counted and found.
+ * Counting and searching bits in a page's bitmap of granules.
  */
 #ifndef P3L_BITS_H
 #define P3L_BITS_H
@@ -11,8 +11,8 @@ static inline bool p3l_bit(const uint64_t *words, uint32_t index) {
   return words[index / 64] >> index % 64 & 1;
 }
 
-/* Without the instruction, the compiler's own is a call with a table: 15 % of all instructions of a
- * first traversal. */
+/* Without the POPCNT instruction, the compiler's builtin calls a function with a table: 15 % of
+ * all instructions of a first traversal. */
 static inline uint32_t p3l_bits(uint64_t word) {
 #ifdef __POPCNT__
   return (uint32_t)__builtin_popcountll(word);
@@ -45,9 +45,9 @@ static inline bool p3l_bit_at_or_before(const uint64_t words[4], uint32_t index,
   }
 }
 
-/* The first bit set behind `index`, or `none`. */
+/* The first bit set after `index`, or `none`. */
 static inline uint32_t p3l_bit_behind(const uint64_t words[4], uint32_t index, uint32_t none) {
-  uint64_t mask = ~UINT64_C(1) << index % 64; /* of bit 63: none of this word */
+  uint64_t mask = ~UINT64_C(1) << index % 64; /* for bit 63: no bit of this word */
   for (uint32_t word = index / 64; word < 4; word++, mask = ~UINT64_C(0)) {
     uint64_t left = words[word] & mask;
     if (left != 0) return word * 64 + (uint32_t)__builtin_ctzll(left);

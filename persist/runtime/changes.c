@@ -1,5 +1,5 @@
 /*
- * Memory for changes. changes.h has the invariants.
+ * Memory for the record of a transaction's changes. changes.h has the invariants.
  */
 #include "changes.h"
 
@@ -25,8 +25,8 @@ bool p3l_place_list_grow(p3l_place_list *list) {
 }
 
 /*
- * The next transaction finds the memory of the last one, up to this much of each kind: freed, it goes
- * back to the kernel and comes again by page faults, one in two OO1 Inserts.
+ * The next transaction reuses the memory of the last one, up to this much of each sort. If it were
+ * freed, the kernel would take it back, and one OO1 Insert in two would take page faults.
  */
 enum { SPARE_CHUNKS = 4, SPARE_ENTRIES = 1024 };
 

@@ -1,5 +1,5 @@
 /*
- * What a transaction has changed in memory, and the way back. Private to runtime/.
+ * The record of a transaction's changes in memory, and how they are undone. Private to runtime/.
  *
  *   p3l_will_write() ──> card: what it was ──┬── p3l_commit(): the difference, unswizzled, into pages of the pager
  *   p3l_allocate()   ──> object: new        │                  p3l_pager_append(), scopes unlocked, p3l_pager_wait()
@@ -7,24 +7,24 @@
  *
  *   transaction.c         begin, commit, abort
  *   changes.c             memory for all this
- *   transaction_cards.c   keeping cards, putting them back
+ *   transaction_cards.c   saving cards, restoring them
  *   transaction_write.c   the difference, into pages
- *   object.c, roots.c     what a program makes, deletes, names
+ *   object.c, roots.c     objects that a program creates, deletes and names
  *
  * Invariants:
- *  1. A card's byte is P3L_CARD_KEPT if and only if its former bytes are among the kept
- *     cards of the transaction; P3L_CARD_NEW: all objects in it are new. Cards of other stores' segments are
- *     never touched. Outside of transactions all bytes are zero.
- *  2. Something made resident into a card that is marked (an arena grows by objects that are merely
- *     read) is kept, too: p3l_changes_arrived(). So putting the card back loses nothing. That it
- *     cannot fail, a place for one more card is always reserved: only the card that the store's arena
- *     is filled up to can be in need of it.
- *  3. A slot that was healed differs from what is kept, and yet is unchanged: what is compared is
- *     the store's form of both.
- *  4. The pager's pages are changed by allocation at once (it needs the space), by everything else
- *     only in commit; deleted objects keep their space until then, so that no two objects of a
- *     transaction have one address. Aborting the pager's transaction takes all back.
- *  5. Commit fails before p3l_pager_append(), and then aborts; or it has happened.
+ *  1. A card's byte is P3L_CARD_KEPT if and only if the transaction's kept cards include its former
+ *     bytes; P3L_CARD_NEW: all objects in it are new. Cards of other stores' segments are never
+ *     touched. Outside of transactions all bytes are zero.
+ *  2. An object that becomes resident in a marked card (an arena also grows by objects that are
+ *     only read) is kept, too: p3l_changes_arrived(). Restoring the card therefore loses nothing.
+ *     One more kept card is always reserved, so that this cannot fail: only the card at the end of
+ *     the store's youngest arena can need it.
+ *  3. A slot that was healed differs from its kept bytes but is unchanged: the store's forms of
+ *     both are compared.
+ *  4. The pager's pages are changed at once by allocation, which needs the space, and by everything
+ *     else only in commit; deleted objects keep their space until then, so that no two objects of a
+ *     transaction have one address. Aborting the pager's transaction undoes all of this.
+ *  5. A commit fails before p3l_pager_append(), and then aborts; after the append it cannot fail.
  */
 #ifndef P3L_CHANGES_H
 #define P3L_CHANGES_H
@@ -34,7 +34,7 @@
 #include "segment.h"
 #include "transaction_table.h"
 
-/* What p3l_persistent_memory.cards holds; 0: nothing changed. */
+/* Values in p3l_persistent_memory.cards; 0: nothing changed. */
 enum { P3L_CARD_KEPT = 1, P3L_CARD_NEW = 2 };
 
 typedef struct p3l_kept_card {
@@ -47,7 +47,7 @@ typedef struct p3l_card_run {
   uintptr_t first, count;
 } p3l_card_run;
 
-/* Objects of a transaction: made, deleted, upgraded. */
+/* A list of a transaction's objects: created, deleted, or upgraded. */
 typedef struct p3l_place_list {
   p3l_place *places;
   size_t count, capacity;
@@ -55,9 +55,9 @@ typedef struct p3l_place_list {
 
 typedef struct p3l_changes {
   p3l_pager_transaction *pager;
-  uint32_t type_limit; /* of the store's type table at begin */
+  uint32_t type_limit; /* length of the store's type table at begin */
 
-  /* In chunks that do not move: growing costs no copy, and small ones come out of malloc's hand. */
+  /* Chunks do not move, so growing copies nothing, and small ones come from malloc's free lists. */
   p3l_kept_card **chunks;
   size_t chunk_count, chunk_capacity;
   size_t card_count;
@@ -66,15 +66,14 @@ typedef struct p3l_changes {
   size_t new_count, new_capacity;
 
   p3l_place_list made, deleted;
-  const void *neighbour; /* that p3l_allocate() had last, or what it made without one */
+  const void *neighbour; /* last one passed to p3l_allocate(), or the object created without one */
   p3l_address neighbour_address;
   p3l_table deleted_at; /* address of first byte -> index in `deleted` */
 
-  /* In commit. */
+  /* Used in commit only. */
   p3l_place_list
-      upgraded;       /* to be written whole, at their addresses as they were; of those that move
-                              * the generation is the new one */
-  p3l_address *moved; /* [index in upgraded]: where they are now */
+      upgraded;       /* written whole; old addresses, but the new generation for those that move */
+  p3l_address *moved; /* [index in upgraded]: the new addresses */
   p3l_table upgraded_at;
   p3l_page_number *written; /* pages of objects that differ from what was committed */
   size_t written_count, written_capacity;
@@ -89,12 +88,12 @@ static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t
   return &changes->chunks[index / P3L_CHUNK_CARDS][index % P3L_CHUNK_CARDS];
 }
 
-/* Nothing is in them any more, for the next transaction; what is large is given back. */
+/* Empties the record for the next transaction; large memory is freed. */
 void p3l_changes_empty(p3l_changes *changes);
-/* The store closes: what it keeps for the next transaction goes. */
+/* Frees the record that the store keeps for the next transaction, when the store closes. */
 void p3l_changes_close(p3l_store *store);
 
-/* `array` with room for `needed` elements, or NULL, and then it is as it was. */
+/* Grows `array` to hold `needed` elements; NULL: no memory, and the array is unchanged. */
 void *p3l_grown(void *array, size_t *capacity, size_t needed, size_t element_bytes);
 /* False: no memory. */
 bool p3l_place_list_grow(p3l_place_list *list);

@@ -1,6 +1,6 @@
 /*
- * Between what memory has and what the store has: slots that hold addresses become surrogates.
- * Everything else is the same in both.
+ * Conversion between memory's form of an object and the store's: slots that hold addresses become
+ * surrogates. All other bytes are equal in both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "types.h"
 
 /*
- * An object that was upgraded in memory may be longer there than what the store has of it, and where
- * the store will have the rest is decided when it is written. Until then a pointer to that rest has
- * no surrogate: from + inside would be a neighbour's.
+ * An object that was upgraded in memory may be longer there than in the store. The place of the
+ * rest is decided when the object is written; until then a pointer to the rest has no surrogate:
+ * from + inside would be a neighbour's.
  */
 static inline bool not_stored_yet(const p3l_store *store, const void *pointer) {
   p3l_place place;
@@ -30,7 +30,7 @@ static inline bool not_stored_yet(const p3l_store *store, const void *pointer) {
   return inside >= stored;
 }
 
-/* Whether a slot holds what the store would: nothing, or a surrogate. */
+/* True if a slot holds what the store would hold: NULL or a surrogate. */
 static inline bool is_stored_form(uint64_t value) {
   return value == 0 || p3l_surrogate_possible(value);
 }
@@ -40,7 +40,7 @@ __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *st
                                                              p3l_error *error) {
   p3l_address address;
   const p3l_segment *segment = p3l_segment_of(pointer);
-  if (p3l_is_surrogate(pointer)) /* (void *)-1, say */
+  if (p3l_is_surrogate(pointer)) /* such as (void *)-1 */
     return p3l_fail(error, P3L_MISUSE, "%p is not an address of a store", pointer);
   if (segment == NULL || !p3l_segment_address(segment, pointer, &address))
     return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
@@ -53,7 +53,7 @@ __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *st
       pointer);
 }
 
-/* False: it has none, and no_surrogate() says why. */
+/* False: the pointer has no surrogate; no_surrogate() explains why. */
 static inline bool find_surrogate(const p3l_store *store, uint64_t value, uint64_t *surrogate) {
   const void *pointer = (const void *)(uintptr_t)value;
   *surrogate = value;
@@ -93,7 +93,7 @@ static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, c
            (unsigned long long)inside);
 }
 
-/* Why the slot at `offset` has no surrogate. */
+/* Reports why the slot at `offset` has no surrogate. */
 __attribute__((noinline, cold)) static p3l_code explain(const p3l_place *place, uint64_t offset,
                                                         p3l_error *error) {
   const p3l_store *store = place->segment->store;
@@ -116,13 +116,16 @@ __attribute__((noinline, cold)) static p3l_code explain(const p3l_place *place, 
 /* Its address does not escape, so that the compiler keeps it in registers. */
 typedef struct conversion {
   const p3l_store *store;
-  const uint8_t *memory; /* of the object */
-  uint8_t *bytes;        /* of byte `from` */
+  const uint8_t *memory; /* of the object, in memory */
+  uint8_t *bytes;        /* destination of byte `from` */
   uint64_t from;
   uint64_t wrong; /* offset of a slot that has no surrogate */
 } conversion;
 
-/* Most slots: empty, a surrogate, or an address that needs no search. False: find_surrogate(). */
+/*
+ * Handles most slots: empty, a surrogate, or an address that needs no search. False: use
+ * find_surrogate().
+ */
 static inline __attribute__((always_inline)) bool find_soon(const p3l_store *store, uint64_t value,
                                                             uint64_t *surrogate) {
   *surrogate = value;
@@ -137,7 +140,7 @@ __attribute__((noinline)) static uint64_t find_or_zero(const p3l_store *store, u
   return find_surrogate(store, value, &surrogate) ? surrogate : 0;
 }
 
-/* Inlined into the walk along the slots; what was not swizzled was copied as it is. */
+/* Inlined into the walk over the slots; a slot that was not swizzled has been copied already. */
 static inline __attribute__((always_inline)) void convert_slot(void *state, uint64_t offset) {
   conversion *conversion = state;
   uint64_t value, surrogate;

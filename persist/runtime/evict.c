@@ -1,14 +1,19 @@
+/*
+ * Decides when to sweep: at a safe point of a store above its limit. evict_sweep.h has the
+ * invariants.
+ */
 #include "evict.h"
 
 #include "evict_sweep.h"
 #include "store.h"
 #include "visits.h"
 
-/* What the limit makes of it: half goes, since what a sweep costs depends on what stays. */
+/* Bytes to keep: half of the limit, since the cost of a sweep depends on what stays. */
 static uint64_t goal(const p3l_store *store) { return store->options.memory_bytes / 2; }
 
-/* Held bytes that make the next sweep: the limit, or, if the last one could not get below it (pins,
- * page states), a good deal more than it left; else every safe point would sweep in vain. */
+/* Held bytes that trigger the next sweep: the limit, or, if the last sweep could not get below
+ * it (pins, page states), well above what that sweep left. Otherwise every safe point would
+ * sweep in vain. */
 static uint64_t threshold(const p3l_store *store) {
   uint64_t limit = store->options.memory_bytes;
   return store->sweep_at > limit ? store->sweep_at : limit;
@@ -23,10 +28,10 @@ static void sweep_by_limit(p3l_store *store) {
 }
 
 /*
- * Readers on many threads may overlap for ever, so that no leaver ever finds the store empty. Then
- * one has to wait, and those who come to enter wait behind it. That is done well above the limit
- * only, for a reader in a long scope makes all of them wait; and never by a thread that is within
- * another store, where a thread may wait for it.
+ * Scopes of many threads may overlap for ever, so that no thread that leaves finds the store empty.
+ * Then one thread has to wait, and threads that enter wait behind it. This is done only well above
+ * the limit, because a reader in a long scope makes all of them wait, and never by a thread that is
+ * within another store, where other threads may wait for it.
  */
 static bool worth_waiting(const p3l_store *store, uint64_t held) {
   return held > threshold(store) + store->options.memory_bytes / 2 && !p3l_scope_anywhere();
@@ -34,7 +39,7 @@ static bool worth_waiting(const p3l_store *store, uint64_t held) {
 
 void p3l_evict_if_needed(p3l_store *store) {
   if (store->options.memory_bytes == 0) return;
-  /* A thread that holds `slow` is within, and gets here when it leaves. */
+  /* The thread that holds `slow` is within a scope and calls this when it leaves. */
   if (pthread_mutex_trylock(&store->slow) != 0) return;
   uint64_t held = store->statistics.memory_bytes;
   bool above = held > threshold(store), wait = worth_waiting(store, held);

@@ -7,8 +7,8 @@
 
 #include "p3l.h"
 
-/* At a safe point: evicts if the store is above its limit. Takes the locks itself, and gives up if
- * somebody is within. */
+/* At a safe point: evicts if the store is above its limit. Takes the locks itself, and gives up
+ * if any thread is within the store. */
 void p3l_evict_if_needed(p3l_store *store);
 
 #endif

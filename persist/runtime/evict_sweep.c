@@ -11,7 +11,7 @@
 #include "slots.h"
 #include "types.h"
 
-/* What becomes of a segment. */
+/* The fate of a segment in a sweep. */
 enum { FOREIGN = 0, STAYS, SWEPT, VICTIM };
 
 typedef struct sweep {
@@ -19,7 +19,7 @@ typedef struct sweep {
   uintptr_t base;  /* of the first segment of the store */
   uint64_t count;  /* segments from there to the store's last */
   uint8_t *fate;   /* [index - first]: one byte, so that all of them stay in the nearest cache */
-  uint8_t *memory; /* of the object that is swept */
+  uint8_t *memory; /* of the object whose slots are swept */
   p3l_swept swept;
 } sweep;
 
@@ -45,9 +45,9 @@ static bool begin(sweep *sweep) {
   return sweep->fate != NULL;
 }
 
-/* ---- who goes ---- */
+/* ---- victims ---- */
 
-/* The oldest first; the pool's frames last, because no address leads into them. */
+/* Chooses the oldest segments first; the pool's frames last, because no address leads into them. */
 static void choose(sweep *sweep, uint64_t bytes) {
   p3l_store *store = sweep->store;
   uint64_t held = store->statistics.memory_bytes;
@@ -63,7 +63,7 @@ static void choose(sweep *sweep, uint64_t bytes) {
     }
 }
 
-/* ---- the slots of those who stay ---- */
+/* ---- slots of segments that stay ---- */
 
 static void sweep_slot(void *state, uint64_t offset) {
   sweep *sweep = state;
@@ -97,7 +97,7 @@ static void visit_all(p3l_segment *segment, p3l_place_visitor visit, void *state
   p3l_places_in(segment, segment->memory, segment->memory + bytes, visit, state, NULL);
 }
 
-/* Again while there are segments that were to go, and stay after all. */
+/* Repeated while a segment that was a victim has to stay after all. */
 static void sweep_slots(sweep *sweep) {
   bool more = true;
   while (more) {
@@ -111,7 +111,7 @@ static void sweep_slots(sweep *sweep) {
   }
 }
 
-/* ---- the end of those who go ---- */
+/* ---- releasing victims ---- */
 
 static p3l_code count_object(void *state, const p3l_place *place, p3l_error *error) {
   (void)place, (void)error;

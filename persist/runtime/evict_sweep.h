@@ -1,6 +1,6 @@
 /*
- * Sweeps: how objects go when memory is short, although pointers to them are plain addresses.
- * Private to runtime/.
+ * Sweeps: how objects are evicted when memory is short, although pointers to them are plain
+ * addresses. Private to runtime/.
  *
  *   oldest                                                youngest
  *   +--------+--------+--------+--------+--------+--------+--------+
@@ -11,22 +11,22 @@
  *                                                                     leads to a victim becomes a
  *                                                                     surrogate again: one linear pass
  *
- * As with a copying collector, what it costs depends on what stays, not on what goes: so it is done
- * seldom, and then much goes. Objects that are used again come again, and lie in the youngest arena
- * then: what is hot gathers there. What is hot and old has to be read once more after a sweep; that
- * is the price of plain pointers, which do not tell when they are used.
+ * As with a copying collector, the cost of a sweep depends on what stays, not on what is evicted,
+ * so sweeps are rare and each evicts much. Objects that are used again are read again, into the
+ * youngest arena: hot objects gather there. A hot object in an old segment has to be read once more
+ * after a sweep: plain pointers do not record when they are used.
  *
  * Invariants:
- *  1. A sweep happens only while nobody is within the store (`scopes` is held exclusively) and no
- *     transaction is under way: so no thread has an address but of pinned objects, the bytes of
- *     every object are those of the pager, or slots that were healed, and no card is marked.
- *  2. Addresses of resident objects are in exactly these places: slots of resident objects (also
- *     such as lead into the middle of one), page states, the table of segments. A sweep passes over
- *     the first and has the others forgotten (p3l_residency_forget).
+ *  1. A sweep happens only while no thread is within the store (`scopes` is held exclusively) and
+ *     no transaction is under way. Threads therefore hold addresses of pinned objects only, the
+ *     bytes of every object equal the pager's except in healed slots, and no card is marked.
+ *  2. Addresses of resident objects are in exactly these places: slots of resident objects (some
+ *     lead into the middle of an object), page states, the table of segments. A sweep converts the
+ *     slots and removes the other entries (p3l_residency_forget).
  *  3. Segments with pinned objects stay whole. Their slots are swept like all others.
- *  4. A slot that leads to a victim where no object ever was cannot be mended; then that segment is
- *     no victim. Commits refuse such slots, so this is for programs that broke p3l.h's first promise
- *     without committing, and must not turn their error into another.
+ *  4. A slot that leads to a place in a victim where no object ever was has no surrogate; that
+ *     segment then stays. Commits refuse such slots, so only programs that broke p3l.h's first
+ *     promise without committing have them, and a sweep must not cause a second error.
  *  5. Memory is a soft limit: a scope or transaction that needs more goes over it, until it ends.
  */
 #ifndef P3L_EVICT_SWEEP_H
@@ -34,11 +34,11 @@
 
 #include "store.h"
 
-/* What a sweep did. */
+/* The result of a sweep. */
 typedef struct p3l_swept {
-  uint64_t objects;  /* that went */
-  uint64_t segments; /* likewise */
-  uint64_t slots;    /* that became surrogates */
+  uint64_t objects;  /* evicted */
+  uint64_t segments; /* released */
+  uint64_t slots;    /* turned into surrogates */
 } p3l_swept;
 
 /* Sweeps until `bytes` or less are held, as far as pins allow. The caller holds `scopes` exclusively

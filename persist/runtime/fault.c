@@ -1,8 +1,8 @@
 /*
- * Where failures go that no return value can carry.
+ * The handler for failures that no return value can report.
  *
- * Invariant: handler and its state are read and written together, under the lock; the handler is called
- * without it.
+ * Invariant: the handler and its state are read and written together, under the lock; the handler
+ * is called without the lock.
  */
 #include "fault.h"
 

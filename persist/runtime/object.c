@@ -1,12 +1,12 @@
 /*
- * Objects as a program makes and deletes them, and what happens to a transaction in which that
- * failed.
+ * Creating and deleting objects, and the state of a transaction in which that failed.
  *
  *   transaction   sound ── p3l_poison ──> poisoned: p3l_commit() aborts it ── p3l_begin() ──> sound
  *
  * Invariants:
- *  1. store->failure is the first failure of the transaction under way; of no effect outside of one.
- *  2. `last` is the thread's last failure, whatever became of the transaction.
+ *  1. store->failure is the first failure of the transaction under way; it has no meaning outside
+ *     of one.
+ *  2. `last` is the thread's last failure, even after its transaction has ended.
  */
 #include <string.h>
 
@@ -19,7 +19,8 @@
 #include "types.h"
 #include "visits.h"
 
-/* The thread's last failure, and whose. The transaction's own is in the store (`failure`). */
+/* The thread's last failure, and its store. The transaction's own failure is in the store
+ * (`failure`). */
 static _Thread_local struct {
   const p3l_store *store;
   p3l_error error;
@@ -29,7 +30,7 @@ void p3l_failure_forget(const p3l_store *store) {
   if (last.store == store) last.store = NULL;
 }
 
-/* Tells p3l_failure(), and not the transaction. */
+/* Records the failure for p3l_failure(); the transaction stays sound. */
 static void note_failure(const p3l_store *store, const p3l_error *error) {
   last.store = store;
   last.error = *error;
@@ -45,27 +46,27 @@ const p3l_error *p3l_failure(p3l_store *store) {
   return last.store == store ? &last.error : &none;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t count, bool array,
                          uint64_t *bytes, p3l_error *error) {
   if (count == 0)
     return p3l_fail(error, P3L_MISUSE, "%s: an array of no %s", store->path, type->name);
-  /* What cannot be resident at once cannot be made. */
+  /* An object that cannot be resident as a whole cannot be created. */
   if (__builtin_mul_overflow((uint64_t)type->bytes, (uint64_t)count, bytes) ||
       *bytes > p3l_persistent_memory.bytes / 2)
     return p3l_fail(error, P3L_NO_MEMORY,
                     "%s: an array of %zu %s of %u bytes is more than memory has addresses for",
                     store->path, count, type->name, type->bytes);
-  /* The end of an array, of one element too, is an address that programs keep: it shall not be the
-   * next object's. */
+  /* Programs keep the address of an array's end, even of an array of one element: the next
+   * object must not begin there. */
   if (array) ++*bytes;
   *bytes = (*bytes + P3L_GRANULE - 1) / P3L_GRANULE * P3L_GRANULE;
   return P3L_OK;
 }
 
-/* What belongs to an object is often made behind it, piece by piece: the neighbour asked for last is
- * kept with its address. */
+/* The parts of an object are often created one after the other, next to it: the last neighbour
+ * that was asked for is kept with its address. */
 static void note_neighbour(p3l_changes *changes, const void *near, const p3l_place *place) {
   static const p3l_address anywhere = {0};
   changes->neighbour = near;

@@ -24,7 +24,7 @@
 #define LEAST_LIMIT (UINT64_C(4) << 20)
 #define IMAGE_PART 4 /* of a memory limit, for pages that are to be written */
 
-/* Everything but the pager. */
+/* Frees everything except the pager. */
 static void free_store(p3l_store *store) {
   while (store->oldest != NULL) p3l_segment_release(store->oldest);
   p3l_pool_close(store);
@@ -47,7 +47,7 @@ static p3l_store *new_store(const char *path, const p3l_options *options) {
   }
   store->options = *options;
   pthread_mutex_init(&store->slow, NULL);
-  /* A thread takes it once, so the writer may go first (scope.h). */
+  /* A thread takes this lock once, so it may prefer writers (scope.h). */
   pthread_rwlockattr_t attributes;
   pthread_rwlockattr_init(&attributes);
   pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -80,9 +80,9 @@ p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store 
 }
 
 static p3l_code make_if_missing(const char *path, p3l_error *error) {
-  if (access(path, F_OK) == 0 || errno != ENOENT) return P3L_OK; /* opening it says why not */
+  if (access(path, F_OK) == 0 || errno != ENOENT) return P3L_OK; /* opening reports the error */
   p3l_code code = p3l_store_create(path, error);
-  /* Another process was faster: use its store. */
+  /* Another process created the store first: use it. */
   return code != P3L_OK && access(path, F_OK) == 0 ? P3L_OK : code;
 }
 

@@ -7,7 +7,7 @@
 #include "p3l.h"
 #include "pager.h"
 
-/* p3l_open() once its pager is open, which it takes over; it is closed if this fails. */
+/* The second half of p3l_open(): takes over an open pager, and closes it on failure. */
 p3l_code p3l_open_pager(p3l_pager *pager, const p3l_options *options, p3l_store **store,
                         p3l_error *error);
 

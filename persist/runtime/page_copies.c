@@ -1,5 +1,5 @@
 /*
- * Where the copies of a page's objects are: in the order of the bits in `copied`.
+ * Addresses of the copies of a page's objects, in the order of the bits in `copied`.
  */
 #include "page_copies.h"
 
@@ -42,7 +42,7 @@ bool p3l_copies_reserve_all(p3l_store *store, p3l_page_state *state) {
 
 void p3l_copies_put(p3l_page_state *state, uint32_t granule, void *memory) {
   uint32_t rank = p3l_bits_before(state->copied, granule), behind = copies_of(state) - rank;
-  if (behind > 0) /* not for new objects, which come behind those that are there */
+  if (behind > 0) /* not for new objects: they come after all others */
     memmove(&state->copies[rank + 1], &state->copies[rank], behind * sizeof(void *));
   state->copies[rank] = memory;
   state->copied[granule / 64] |= UINT64_C(1) << granule % 64;
@@ -52,7 +52,10 @@ void p3l_copies_take(p3l_store *store, p3l_page_state *state, uint32_t granule) 
   uint32_t rank = p3l_bits_before(state->copied, granule), count = copies_of(state);
   memmove(&state->copies[rank], &state->copies[rank + 1], (count - rank - 1) * sizeof(void *));
   state->copied[granule / 64] &= ~(UINT64_C(1) << granule % 64);
-  /* Space for all was reserved for objects that are yet to move here: p3l_copies_reserve_all(). */
+  /*
+   * Space for all copies was reserved for objects that will be copied later:
+   * p3l_copies_reserve_all().
+   */
   if (count > 1 || state->copy_capacity == 0 || state->copy_capacity == ALL) return;
   free(state->copies);
   p3l_memory_shrank(store, state->copy_capacity * sizeof(void *));

@@ -1,5 +1,5 @@
 /*
- * Page states by page number: made when a page is first asked for, forgotten by groups.
+ * Page states by page number: created when a page is first asked for, freed in groups.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@ p3l_code p3l_page_states_open(p3l_store *store, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to open it", store->path);
 }
 
-/* What was there is kept: other threads read it without a lock. All smaller ones together are no
- * larger than the last. */
+/* The smaller table is kept: other threads read it without a lock. All smaller tables together
+ * are no larger than the last. */
 static bool grow_top(p3l_page_states *states, uint64_t index) {
   p3l_state_top *old = states->top;
   uint64_t count = old == NULL ? 1 : old->count;

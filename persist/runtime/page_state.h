@@ -1,5 +1,5 @@
 /*
- * What is known of a page: where its objects are in memory.
+ * The state of a page: where its objects are in memory.
  *
  *   unknown ──> known, no frame ──> in the pool ──> adopted
  *      ^               ^ p3l_pool_read │    │ p3l_adopt │
@@ -8,9 +8,9 @@
  *
  * Invariants:
  *   1. A state does not move while anything of its page is resident.
- *   2. Fields are written under the store's slow-path lock. `in_place`, `found`, `reused` and the way from
- *      a number to a state are read without it: what is published there is complete.
- * residency.h has those of objects. Private to runtime/.
+ *   2. Fields are written under the store's slow-path lock. `in_place`, `found`, `reused` and the
+ *      tables from a number to a state are read without it: what they publish is complete.
+ * residency.h has the invariants of objects. Private to runtime/.
  */
 #ifndef P3L_PAGE_STATE_H
 #define P3L_PAGE_STATE_H
@@ -22,35 +22,35 @@
 #define P3L_FEW_COPIES 8
 
 /*
- * Three lines of the processor's cache: a pointer to an object in place needs the first alone, to one
- * that is copied from a page of one type two, and the page but for the object not at all.
+ * Three cache lines: a pointer to an object in place needs only the first, one to a copied object
+ * of a page with one type two, and neither needs the page except for the object.
  */
 typedef struct p3l_page_state {
-  p3l_object_page *frame; /* adopted, or in the pool; NULL: neither */
-  uint64_t in_place[4];   /* by granule: an object begins there, and is used there */
-  void **copies;          /* memory of the copied objects, by rank in `copied`; `few` at first */
-  uint16_t copy_capacity; /* of `copies` if that is not `few`, else 0 */
-  uint16_t pieces;        /* of the page, when it was read */
-  uint16_t discovered;    /* of them resident, here or there */
-  uint16_t end;           /* of the pieces in the page; in the pool only */
-  p3l_type_id type;       /* of all pieces, in the pool only; P3L_HOLE: of several types */
+  p3l_object_page *frame; /* adopted, or in the pool; NULL: no frame */
+  uint64_t in_place[4];   /* one bit a granule: an object begins there and is used there */
+  void **copies;          /* addresses of the copied objects, by rank in `copied`; `few` at first */
+  uint16_t copy_capacity; /* capacity of `copies` if it is not `few`, else 0 */
+  uint16_t pieces;        /* number of pieces in the page when it was read */
+  uint16_t discovered;    /* pieces that are resident, in place or copied */
+  uint16_t end;           /* end of the pieces in the page; in the pool only */
+  p3l_type_id type;       /* type of all pieces, in the pool only; P3L_HOLE: several types */
   uint8_t use;            /* p3l_page_use, if known */
   bool known;             /* the page was read, or made by the transaction under way */
   bool adopted;
-  bool asked : 1;   /* in the pool: an object of it was asked for since the clock passed */
-  bool brought : 1; /* in the pool: read as a neighbour, and not asked for yet */
-  bool reused; /* some piece has, or had, another generation than 0: pointers are compared with it.
-                  * Stays until the state is forgotten; atomic */
-  uint8_t found; /* adopted: slow paths that led here, as far as they are counted; atomic */
+  bool asked : 1;   /* in the pool: one of its objects was asked for since the clock passed */
+  bool brought : 1; /* in the pool: read as a neighbour, not yet asked for */
+  bool reused;      /* some piece has, or had, a generation other than 0: pointers are compared with
+                * it. Stays set until the state is forgotten; atomic */
+  uint8_t found;    /* adopted: number of slow paths that led here, up to a limit; atomic */
   /* second line */
-  uint64_t copied[4]; /* by granule: an object begins there, and is in an arena */
-  uint64_t starts[4]; /* by granule: a piece begins there; in the pool only */
+  uint64_t copied[4]; /* one bit a granule: an object begins there and is in an arena */
+  uint64_t starts[4]; /* one bit a granule: a piece begins there; in the pool only */
   /* third line */
   union {
-    void *few[P3L_FEW_COPIES]; /* pages used sparsely need no allocation */
+    void *few[P3L_FEW_COPIES]; /* for pages used sparsely: no allocation */
     struct {
       uint64_t first;  /* page number of the object's first page */
-      uint8_t *memory; /* of its first byte, in the state of its first page; NULL: not there */
+      uint8_t *memory; /* its first byte, in the state of its first page; NULL: not resident */
     } large;           /* P3L_USE_LARGE; `copied` is zero */
   };
 } __attribute__((aligned(64))) p3l_page_state;
@@ -66,15 +66,15 @@ static inline unsigned p3l_page_use_of(const p3l_page *page) {
 typedef struct p3l_page_states p3l_page_states;
 p3l_code p3l_page_states_open(p3l_store *store, p3l_error *error);
 void p3l_page_states_close(p3l_store *store);
-/* NULL: no memory. Made when first asked for. */
+/* NULL: no memory. The state is created when first asked for. */
 p3l_page_state *p3l_page_state_of(p3l_store *store, p3l_page_number number);
 /* The same, NULL if nothing is known of the page. */
 p3l_page_state *p3l_page_state_known(p3l_store *store, p3l_page_number number);
-/* Forgets states none of which has anything resident, by groups: for stores larger than memory. No
- * pointer to a state may be kept across it. */
+/* Frees states, in groups, of which no page has anything resident: for stores larger than
+ * memory. No pointer to a state may be kept across this call. */
 void p3l_page_states_trim(p3l_store *store);
 
-/* All states of which anything is known, in any order, while the visitor says P3L_OK. */
+/* Visits all known states, in any order, while the visitor returns P3L_OK. */
 typedef p3l_code (*p3l_state_visitor)(void *state, p3l_page_number number, p3l_page_state *page,
                                       p3l_error *error);
 p3l_code p3l_page_states_each(p3l_store *store, p3l_state_visitor visit, void *state,
@@ -83,8 +83,8 @@ p3l_code p3l_page_states_each(p3l_store *store, p3l_state_visitor visit, void *s
 /* ---- page states by number ---- */
 
 /*
- * Three levels, so that a store of any size is reached in three steps, and what is unknown costs
- * nothing. They are read without a lock: what one level points to was complete before.
+ * Three levels, so that a page of any store is found in three steps and unknown pages cost nothing.
+ * They are read without a lock: an entry is complete before a pointer to it is published.
  *
  *   top->middles[number / 2^18]  ──>  middle->groups[512]  ──>  group->states[512]
  */
@@ -98,11 +98,11 @@ typedef struct p3l_state_group {
 
 typedef struct p3l_state_middle {
   p3l_state_group *groups[P3L_GROUP_STATES];
-  void *allocated[P3L_GROUP_STATES]; /* as calloc() gave it: groups begin at a cache line */
+  void *allocated[P3L_GROUP_STATES]; /* as calloc() returned it: groups begin at a cache line */
 } p3l_state_middle;
 
 typedef struct p3l_state_top {
-  struct p3l_state_top *smaller; /* the one before; somebody may still read it */
+  struct p3l_state_top *smaller; /* the table before this one; other threads may still read it */
   uint64_t count;
   p3l_state_middle *middles[];
 } p3l_state_top;
@@ -110,20 +110,20 @@ typedef struct p3l_state_top {
 #define P3L_NEAR_GROUPS 64u
 
 struct p3l_page_states {
-  p3l_state_top *top; /* NULL: nothing is known yet */
-  /* The first groups once more, of 128 MB: two steps fewer, which is a fifth of the way of a pointer
-   * that is found in place. */
+  p3l_state_top *top; /* NULL: no page is known yet */
+  /* A second table of the first groups, those of 128 MB: it saves two steps, a fifth of the cost
+   * of resolving a pointer to an object in place. */
   p3l_state_group *near[P3L_NEAR_GROUPS];
 };
 
-/* Of a page in one of the near groups. */
+/* The state of a page in one of the near groups. */
 static inline p3l_page_state *p3l_page_state_near(const p3l_page_states *states, uint64_t number) {
   p3l_state_group *near =
       __atomic_load_n(&states->near[number >> P3L_GROUP_SHIFT], __ATOMIC_ACQUIRE);
   return near == NULL ? NULL : &near->states[number & (P3L_GROUP_STATES - 1)];
 }
 
-/* As p3l_page_state_known(), by any thread that may use the store, without the lock. */
+/* As p3l_page_state_known(), without the lock, for any thread that may use the store. */
 static inline p3l_page_state *p3l_page_state_find(const p3l_page_states *states, uint64_t number) {
   if (number < P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES)
     return p3l_page_state_near(states, number);
@@ -137,20 +137,21 @@ static inline p3l_page_state *p3l_page_state_find(const p3l_page_states *states,
   return group == NULL ? NULL : &group->states[number & (P3L_GROUP_STATES - 1)];
 }
 
-/* Whether an object of an adopted frame begins at the granule: true only when all of the frame is
- * there to be read. Without the lock, too. */
+/* True if an object of an adopted frame begins at the granule; only when the whole frame is
+ * ready to be read. Also called without the lock. */
 static inline bool p3l_is_in_place(const p3l_page_state *state, uint32_t granule) {
   uint64_t word = __atomic_load_n(&state->in_place[granule / 64], __ATOMIC_ACQUIRE);
   return word >> granule % 64 & 1;
 }
 
-/* Whether a pointer without a generation may lead here without a look at the object's: most do. */
+/* True if a pointer without a generation may lead here without comparing the object's
+ * generation: most do. */
 static inline bool p3l_never_reused(const p3l_page_state *state) {
   return !__atomic_load_n(&state->reused, __ATOMIC_RELAXED);
 }
 
-/* Whether what the surrogate means is in place. Without the lock, too: the ids of an adopted frame
- * change only while no reader is within. */
+/* True if the object that the surrogate names is in place. Also called without the lock: the ids
+ * of an adopted frame change only while no reader is within the store. */
 static inline bool p3l_is_in_place_as(const p3l_page_state *state, uint64_t surrogate) {
   uint32_t granule = (uint32_t)(surrogate % P3L_PAGE_SIZE / P3L_GRANULE);
   uint8_t generation = p3l_surrogate_generation(surrogate);

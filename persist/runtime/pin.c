@@ -1,7 +1,7 @@
 /*
- * Pins: objects whose addresses a program keeps where no sweep finds them. What is pinned is the
- * segment: a megabyte for an object, so that a sweep asks once for all objects in it. A program that
- * keeps pointers all over a large store keeps much of it in memory.
+ * Pins: objects whose addresses a program keeps where no sweep finds them. The segment is pinned, a
+ * megabyte for an object, so that a sweep checks once for all objects in it. A program with
+ * pointers all over a large store keeps much of it in memory.
  */
 #include "fault.h"
 #include "segment.h"
@@ -13,7 +13,10 @@ static _Noreturn void refuse(const char *call, const void *object, const char *w
   p3l_raise(&error);
 }
 
-/* The segment of an object, with the slow-path lock of its store held; NULL: not an object. */
+/*
+ * Returns the segment of an object and locks its store's slow path; NULL: not an object, nothing is
+ * locked.
+ */
 static p3l_segment *lock_segment(const void *object) {
   p3l_segment *segment = p3l_segment_of(object);
   if (segment != NULL) pthread_mutex_lock(&segment->store->slow);
@@ -29,13 +32,16 @@ void p3l_pin(const void *object) {
   if (!there) refuse("p3l_pin()", object, "which is no persistent object in memory");
 }
 
-/* A large object that was deleted while it was pinned: its memory has waited for this. */
+/*
+ * True for a large object that was deleted while it was pinned: its memory can be freed at the last
+ * unpin.
+ */
 static bool is_left_over(const p3l_segment *segment) {
   return segment->kind == P3L_LARGE && segment->pins == 0 &&
          (segment->large.object.flags & P3L_RESIDENT_DEAD) != 0;
 }
 
-/* A pinned object may have been deleted meanwhile: only its memory counts here. */
+/* A pinned object may have been deleted meanwhile: only its memory matters here. */
 void p3l_unpin(const void *object) {
   p3l_segment *segment = lock_segment(object);
   p3l_store *store = segment != NULL ? segment->store : NULL;

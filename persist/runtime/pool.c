@@ -1,5 +1,5 @@
 /*
- * Reading pages into the pool, with their neighbours while that pays.
+ * Reading pages into the pool, with their neighbours while that saves time.
  */
 #include "pool.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- reading ---- */
 
-/* What a page that was read is good for. */
+/* Classifies a page that was read. */
 static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *state,
                      const p3l_page *page, p3l_error *error) {
   unsigned use = p3l_page_use_of(page);
@@ -40,12 +40,13 @@ static p3l_code look(p3l_store *store, p3l_page_number number, p3l_page_state *s
 /* ---- clusters ---- */
 
 /*
- * What pays: a neighbour costs its transfer, about 0.5 us from the page cache, and saves a request if
- * it is needed: of 1 us from the page cache, of 100 us from a disk. So the longer a request
- * takes, the fewer neighbours must be used. Checked again after a number of requests.
+ * When clusters are worth it: a neighbour costs its transfer, about 0.5 us from the page cache, and
+ * saves a request if it is needed: 1 us from the page cache, 100 us from a disk. So the longer a
+ * request takes, the smaller the share of neighbours that must be used. Checked again after this
+ * number of requests.
  */
 #define CLUSTER_WINDOW 16u
-#define SLOW_REQUEST 20000u /* ns: a disk's, not the page cache's */
+#define SLOW_REQUEST 20000u /* ns: typical of a disk, not of the page cache */
 
 static uint64_t now(void) {
   struct timespec time;
@@ -61,7 +62,7 @@ static bool in_memory(p3l_store *store, uint64_t number) {
 static void adapt(p3l_cluster *cluster) {
   if (cluster->reads < CLUSTER_WINDOW) return;
   bool slow = cluster->nanoseconds > SLOW_REQUEST;
-  /* Of a longer cluster's pages, those beside read ones would be used for sure. */
+  /* In a longer cluster, the pages next to those already read would certainly be used. */
   uint32_t enough = slow ? 8 : 2; /* one in this many */
   bool longer =
       cluster->adjacent * enough >= cluster->reads && cluster->used * enough >= cluster->brought;
@@ -73,13 +74,13 @@ static void adapt(p3l_cluster *cluster) {
   cluster->reads = cluster->adjacent = cluster->brought = cluster->used = 0;
 }
 
-/* The cluster around a page: those beside it, up and down, that are not in memory. */
+/* The cluster around a page: the pages before and after it that are not in memory. */
 static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   p3l_pool *pool = store->pool;
   p3l_cluster *cluster = &pool->cluster;
-  if (!p3l_adopts_all(store)) adapt(cluster); /* else use is not counted */
+  if (!p3l_adopts_all(store)) adapt(cluster); /* otherwise use is not counted */
   uint64_t size = cluster->pages, begin = number & ~(size - 1), end = begin + size;
-  uint64_t buddy = begin ^ size; /* what a cluster twice as long would also have */
+  uint64_t buddy = begin ^ size; /* the additional pages of a cluster twice as long */
   cluster->reads++;
   cluster->adjacent += in_memory(store, buddy) || in_memory(store, buddy + size - 1);
   if (end > store->page_count) end = store->page_count;
@@ -90,11 +91,11 @@ static uint32_t plan(p3l_store *store, uint64_t number, uint64_t *first) {
   return (uint32_t)(last + 1 - *first);
 }
 
-/* Requested pages of a small store, until their neighbours are adopted, too. */
+/* After this number of requested pages of a small store, their neighbours are adopted, too. */
 #define ADOPTED_ENOUGH 16u
 
-/* Neighbours that are not pages of objects, or damaged, are skipped: they were not requested. What will be
- * adopted is adopted while the processor's cache has it. */
+/* Skips neighbours that are not pages of objects or are damaged: they were not requested. Pages
+ * that will be adopted are adopted now, while they are in the processor's cache. */
 static void keep_neighbour(p3l_store *store, p3l_frame_run run, uint32_t index, uint64_t number) {
   const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);
   if (p3l_page_use_of(page) != P3L_USE_OBJECTS || p3l_data_page_fault(page) != NULL) return;
@@ -109,11 +110,12 @@ static void keep_neighbour(p3l_store *store, p3l_frame_run run, uint32_t index, 
 }
 
 /*
- * Of a small store most pages will be used: once a disk was waited for, the kernel fetches the megabytes
- * around while the program goes on. Not before: where the page cache has them, asking costs 25 us for 4 MB.
+ * Most pages of a small store will be used: after the first wait for a disk, the kernel fetches the
+ * megabytes around the page while the program continues. Not before: if they are in the page cache,
+ * the request costs 25 us for 4 MB.
  */
 #define REGION_PAGES 512u
-#define WAITED UINT64_C(60000) /* ns: 64 KB from the page cache take 25 */
+#define WAITED UINT64_C(60000) /* ns: 64 KB from the page cache take 25 us */
 _Static_assert(P3L_SMALL_STORE_PAGES / REGION_PAGES <= 32, "a bit for each region");
 
 static void fetch_region(p3l_store *store, uint64_t page, uint64_t took) {
@@ -124,7 +126,7 @@ static void fetch_region(p3l_store *store, uint64_t page, uint64_t took) {
   p3l_pager_soon(store->pager, (p3l_page_number){region * REGION_PAGES}, REGION_PAGES);
 }
 
-/* The page is read: the hint at it is used, if there was one. */
+/* The page was read: removes its hint, if there was one, and counts it as used. */
 static bool take_hint(p3l_pool *pool, uint64_t number) {
   return p3l_soon_came(&pool->soon, number & ~(uint64_t)(pool->cluster.pages - 1));
 }
@@ -148,7 +150,10 @@ static p3l_code read_frames(p3l_store *store, uint64_t first, p3l_frame_run run,
   return code;
 }
 
-/* A small store is adopted whole, which takes frames; under a limit, what is mapped would not count. */
+/*
+ * A small store is adopted whole, which takes frames; under a memory limit, mapped pages would not
+ * be counted.
+ */
 static const p3l_page *find_mapped(p3l_store *store, p3l_page_number number) {
   bool may = store->options.read_only && store->options.memory_bytes == 0 && !p3l_adopts_all(store);
   return may ? p3l_pager_mapped(store->pager, number) : NULL;
@@ -179,11 +184,14 @@ p3l_code p3l_pool_read(p3l_store *store, p3l_page_number number, p3l_page_state 
   p3l_frame_run run;
   p3l_code code = p3l_frames_find(store, count, &run, error);
   if (code != P3L_OK) return code;
-  /* Fewer frames than pages: those behind, unless the page itself is there. */
+  /*
+   * There are fewer frames than pages: read the first pages, or, if the requested page is not among
+   * them, those that end with it.
+   */
   if (number.n >= first + run.count) first = number.n + 1 - run.count;
   code = read_frames(store, first, run, error);
   if (code != P3L_OK && run.count > 1) {
-    /* It may be a neighbour that is damaged. */
+    /* A neighbour may be the damaged page. */
     run.count = 1;
     first = number.n;
     code = read_frames(store, first, run, error);

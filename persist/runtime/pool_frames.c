@@ -10,16 +10,17 @@
 #include "small_store.h"
 #include "store.h"
 
-/* What the pool holds without a memory limit: 256 MB, but no more than a 32nd of the machine's
- * memory. What it drops the kernel may still have, but reading it again costs more than an object
- * copied from it. */
+/* Size of the pool without a memory limit: 256 MB, but at most a 32nd of the machine's memory.
+ * The kernel may still have a dropped page, but reading it again costs more than copying one of
+ * its objects. */
 #define DEFAULT_FRAMES 65536u
 #define LEAST_FRAMES 16u
-/* Of a memory limit, the part that is the pool's. */
+/* The pool's part of a memory limit: one in this many. */
 #define LIMIT_PART 8
 
-/* Of a small store most pages will be used: 200,000 parts without locality from a disk in 850
- * requests instead of 1900. Unknown for a large one, or one that does not stay in memory. */
+/* Most pages of a small store will be used: 200,000 parts without locality are read from a disk
+ * by 850 requests instead of 1900. Unknown for a large store, or one that does not stay in
+ * memory. */
 static uint32_t first_cluster(const p3l_store *store) {
   return p3l_adopts_all(store) ? P3L_LONGEST_CLUSTER : 1;
 }
@@ -54,7 +55,7 @@ size_t p3l_pool_frames(const p3l_store *store) { return store->pool->capacity; }
 
 /* ---- frames ---- */
 
-/* Its page lies in the page cache, in no frame of the pool. */
+/* True if its page is used in the page cache, without a frame of the pool. */
 static bool is_mapped(const p3l_page_state *state) { return p3l_segment_of(state->frame) == NULL; }
 
 static p3l_frame_info *info_of(const p3l_page_state *state) {
@@ -66,7 +67,7 @@ static p3l_frame_info *info_of(const p3l_page_state *state) {
 static void empty(p3l_frame_info *info) {
   p3l_page_state *state = info->state;
   if (info->use == P3L_FRAME_ADOPTED) {
-    /* No thread is within: an adopted frame is only emptied by a commit or a sweep. */
+    /* No thread is within the store: an adopted frame is only emptied by a commit or a sweep. */
     for (uint32_t word = 0; word < 4; word++) p3l_in_place_put(state, word, 0);
     state->adopted = false;
     state->found = 0;
@@ -137,7 +138,7 @@ static p3l_code take_segment(p3l_store *store, p3l_error *error) {
   return code;
 }
 
-/* Frames that were never used, while the pool may grow. */
+/* Takes frames that were never used, while the pool may grow. */
 static p3l_code take_fresh(p3l_store *store, uint32_t count, p3l_frame_run *run, p3l_error *error) {
   p3l_pool *pool = store->pool;
   if (pool->filling == NULL || pool->filling->frames.fresh == P3L_SEGMENT_FRAMES) {
@@ -158,10 +159,10 @@ static void advance_segment(p3l_pool *pool) {
   pool->hand_frame = 0;
 }
 
-/* The clock: up to `count` adjacent frames not requested since the hand passed. */
+/* The clock: finds up to `count` adjacent frames that were not requested since the hand passed. */
 static bool sweep(p3l_pool *pool, uint32_t count, p3l_frame_run *run) {
   *run = (p3l_frame_run){0};
-  /* Twice around: the first time may only take their chance from all. */
+  /* Two rounds: the first may only clear the marks of all frames. */
   for (size_t passed = 0; passed <= 2 * pool->count;) {
     p3l_segment *segment = pool->segments[pool->hand_segment];
     if (pool->hand_frame >= segment->frames.fresh) {
@@ -191,7 +192,7 @@ p3l_code p3l_frames_find(p3l_store *store, uint32_t count, p3l_frame_run *run, p
   return take_fresh(store, count, run, error);
 }
 
-/* While the page is in the processor's cache. */
+/* Called while the page is in the processor's cache. */
 static p3l_type_id type_of_all(const p3l_object_page *page) {
   p3l_type_id type = p3l_type_of_all(page);
   return type != P3L_FORWARD ? type : P3L_HOLE;

@@ -1,23 +1,24 @@
 /*
- * Pages as the pager has them, in frames of memory, until the policy adopts or the clock drops
+ * Unchanged pages of the pager in frames of memory, until the policy adopts or the clock drops
  * them.
  *
- *   fresh ──> pooled ──> adopted     p3l_pool_adopted: leaves the pool, its frame goes with it
+ *   fresh ──> pooled ──> adopted     p3l_pool_adopted: leaves the pool with its frame
  *              │   ^ p3l_frame_put
  *              v   │
- *              empty                 dropped: by the clock (p3l_frames_find), or for a commit changed
- *                                    the page (p3l_pool_drop)
+ *              empty                 dropped: by the clock (p3l_frames_find), or because a commit
+ *                                    changed the page (p3l_pool_drop)
  *
  * Invariants:
- *   1. Frames that are pooled or empty are at most `capacity`; fresh ones cost no memory.
- *   2. Of a large store that is open for reading, a page which the page cache has is used there, in no
- *      frame at all (mapping.h): it is pooled, and stays. Nobody writes to it.
+ *   1. At most `capacity` frames are pooled or empty; fresh ones cost no memory.
+ *   2. In a large store that is open for reading, a page that is in the page cache is used there,
+ *      without a frame (mapping.h): it is pooled, and stays. No thread writes to it.
  *   3. A page is read with its neighbours, the aligned cluster of 1, 2, 4 .. 16 around it that is
- *      not yet in memory, as long as that pays: what a neighbour costs against how often one is
- *      used, both measured as the program runs. While a disk is waited for, the kernel is told what
- *      will be wanted next (soon.h).
+ *      not yet in memory, while that saves time: the cost of a neighbour against how often one is
+ *      used, both measured while the program runs. During a wait for a disk, the kernel gets hints
+ *      for the pages needed next (soon.h).
  *
- * Called with the store's slow-path lock held. Private to runtime/; struct p3l_pool to pool*.c.
+ * Called with the store's slow-path lock held. Private to runtime/; struct p3l_pool is private to
+ * pool*.c.
  */
 #ifndef P3L_POOL_FRAMES_H
 #define P3L_POOL_FRAMES_H
@@ -29,49 +30,49 @@
 /* How many pages to read at a time; pool.c. */
 typedef struct p3l_cluster {
   uint32_t pages;   /* 1, 2, 4 .. P3L_LONGEST_CLUSTER */
-  uint32_t brought; /* neighbours read of late */
-  uint32_t used;    /* of them asked for */
-  uint32_t reads;   /* requests of late */
+  uint32_t brought; /* neighbours read recently */
+  uint32_t used;    /* those that were asked for */
+  uint32_t reads;   /* recent requests */
   uint32_t
-      adjacent; /* of them next to a cluster that was read before: a longer one would have had it */
-  uint64_t nanoseconds; /* that a request takes, lately */
+      adjacent; /* those next to a cluster that was read before: a longer one would include them */
+  uint64_t nanoseconds; /* recent duration of a request */
 } p3l_cluster;
 
 #define P3L_LONGEST_CLUSTER 16u
 
 typedef struct p3l_pool {
-  p3l_segment *filling; /* has fresh frames; NULL: none has */
+  p3l_segment *filling; /* has fresh frames; NULL: no segment has */
   p3l_segment **segments;
   size_t count, room;
-  size_t hand_segment; /* the clock's hand */
+  size_t hand_segment; /* position of the clock's hand */
   uint32_t hand_frame;
-  uint64_t loose;    /* frames pooled or empty */
-  uint64_t capacity; /* of them */
-  uint32_t regions;  /* of a small store: those that the kernel was asked to fetch */
+  uint64_t loose;    /* number of frames that are pooled or empty */
+  uint64_t capacity; /* limit of `loose` */
+  uint32_t regions;  /* in a small store: regions that the kernel was asked to fetch */
   p3l_cluster cluster;
   p3l_soon soon;
 } p3l_pool;
 
 p3l_code p3l_pool_open(p3l_store *store, p3l_error *error);
-/* The segments are released with all others of the store. */
+/* The segments are released with the store's other segments. */
 void p3l_pool_close(p3l_store *store);
 
-/* Somebody came for an object of a page in the pool. */
+/* Records that an object of a page in the pool was requested. */
 void p3l_pool_asked(p3l_store *store, p3l_page_state *state);
-/* The page is in a frame of ours, which can be adopted; copied there if it was in the page cache alone.
- * False: no memory. */
-/* An adopted frame has other pieces than before. */
+/* Records that the pieces of an adopted frame have changed. */
 void p3l_frame_refreshed(p3l_page_state *state);
+/* Ensures that the page is in a frame of the pool, which can be adopted; copies it if it was
+ * only in the page cache. False: no memory. */
 bool p3l_pool_own(p3l_store *store, p3l_page_state *state);
-/* The page's frame is no longer the pool's. */
+/* Removes the page's frame from the pool. */
 void p3l_pool_adopted(p3l_store *store, p3l_page_state *state);
-/* The page of a pooled or adopted frame is forgotten; the frame is empty. */
+/* Removes the page from its pooled or adopted frame, which is empty afterwards. */
 void p3l_pool_drop(p3l_store *store, p3l_page_state *state);
 /* The segment's frames are no longer the pool's. */
 void p3l_pool_forget(p3l_store *store, p3l_segment *segment);
-/* Whether the segment has frames of the pool and no adopted one: nothing to evict there. */
+/* True if the segment has frames of the pool and no adopted one: nothing to evict there. */
 bool p3l_pool_owns(const p3l_store *store, const p3l_segment *segment);
-/* How many pages it can hold at a time. */
+/* Number of pages that the pool can hold. */
 size_t p3l_pool_frames(const p3l_store *store);
 
 typedef struct p3l_frame_run {
@@ -79,16 +80,16 @@ typedef struct p3l_frame_run {
   uint32_t first, count;
 } p3l_frame_run;
 
-/* Empty frames, `count` of them or fewer. */
+/* Finds empty frames, at most `count`. */
 p3l_code p3l_frames_find(p3l_store *store, uint32_t count, p3l_frame_run *run, p3l_error *error);
-/* Where the page of frame `index` of a run is. */
+/* The address of frame `index` of a run. */
 static inline p3l_object_page *p3l_frame_page(p3l_frame_run run, uint32_t index) {
   return (p3l_object_page *)(run.segment->memory + (uint64_t)(run.first + index) * P3L_PAGE_SIZE);
 }
-/* A frame of a run has a page of objects from now on; `brought`: as a neighbour. */
+/* Puts a page of objects into a frame of a run; `brought`: read as a neighbour. */
 void p3l_frame_put(p3l_frame_run run, uint32_t index, p3l_page_number number, p3l_page_state *state,
                    bool brought);
-/* As above, for a page that lies in no frame: it is not written. */
+/* The same for a page without a frame, which is never written. */
 void p3l_state_pooled(p3l_page_state *state, p3l_object_page *page, bool brought);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * Prefetching: what is reachable from an object, breadth first, so that the pages of a whole level
- * are known before the first of them is read.
+ * Prefetching: loads everything reachable from an object, breadth first, so that all pages of a
+ * level are known before the first of them is read.
  *
  *   level 0   root
  *   level 1   targets of its slots      surrogates of a level ──> pages ──> read, many at a time
  *   level 2   their targets, ...             │                                │   (prefetch_pages.c)
  *                                            └──> p3l_resolve(), in the order of the slots
  *
- * The order in which objects become resident is that in which a breadth-first search meets them, not
- * that in which their pages arrive: arenas lie in it afterwards. A small store is read and adopted
- * whole; what is looked for there is in place already.
+ * Objects become resident in the order of the breadth-first search, not in the order in which their
+ * pages arrive, and arenas keep that order. A small store is read and adopted whole; its objects
+ * are then in place already.
  *
- * It is a hint: what cannot be had (a dangling slot, a page that cannot be read, no memory for the
- * books kept here) is skipped; following it reports the error. At the store's memory limit it
- * ends.
+ * Prefetching is a hint: what cannot be loaded (a dangling slot, an unreadable page, no memory for
+ * the records kept here) is skipped; following the pointer later reports the error. It ends at the
+ * store's memory limit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +30,16 @@
 #include "store.h"
 #include "types.h"
 
-/* Beyond this depth, or this share of pages wanted at once, a small store is read
- * whole: a request for each 16 pages is slower, and those few are wanted one after the other. */
+/* Beyond this depth, or this share of pages wanted at once, a small store is read whole: one
+ * request for every 16 pages is slower, and when only a few pages are wanted, they are wanted
+ * one after the other. */
 #define DEEP 4u
 #define WHOLE_PART 64u
 
-/* Which objects were met: a bit for each granule of each segment that one was met in. */
+/* Objects that were reached: a bit for each granule of each segment with such an object. */
 typedef struct seen {
-  uint64_t **bits; /* [index of the segment][granule / 64]; NULL: none there */
-  size_t count;    /* of segments */
+  uint64_t **bits; /* [index of the segment][granule / 64]; NULL: no object there */
+  size_t count;    /* number of segments */
 } seen;
 
 typedef struct object {
@@ -58,7 +59,8 @@ typedef struct wish {
   uint64_t surrogate;
 } wish;
 
-/* The slots of a type that are followed, where the caller chooses: a type with these alone. */
+/* The slots of a type that are followed, if the caller chooses: stored as a type with these
+ * slots alone. */
 typedef struct choice {
   struct choice *next;
   p3l_stored_type type;
@@ -67,22 +69,22 @@ typedef struct choice {
 
 typedef struct prefetch {
   p3l_store *store;
-  p3l_follow follow; /* NULL: everything is followed */
+  p3l_follow follow; /* NULL: all slots are followed */
   void *follow_state;
-  const p3l_stored_type **chosen; /* [type id]; NULL: not asked yet */
+  const p3l_stored_type **chosen; /* [type id]; NULL: not asked for yet */
   choice *choices;
-  unsigned depth; /* levels still to come */
+  unsigned depth; /* levels still to follow */
   seen seen;
-  size_t met; /* objects */
+  size_t met; /* number of objects reached */
   object_list level, next;
   wish *wishes;
   size_t wish_count, wish_capacity;
-  p3l_page_list pages; /* of a batch */
-  uint8_t *memory;     /* of the object whose slots are looked at */
-  bool over;           /* no memory, or the store's limit */
+  p3l_page_list pages; /* pages of a batch */
+  uint8_t *memory;     /* memory of the object whose slots are visited */
+  bool over;           /* no memory, or the store's limit is reached */
 } prefetch;
 
-/* ---- books ---- */
+/* ---- records ---- */
 
 static bool grow_seen(seen *seen, size_t count) {
   uint64_t **grown = realloc(seen->bits, count * sizeof(*grown));
@@ -93,7 +95,7 @@ static bool grow_seen(seen *seen, size_t count) {
   return true;
 }
 
-/* The word with an object's bit, NULL: nothing was met in its segment. */
+/* The word with an object's bit; NULL: no object of its segment was reached. */
 static uint64_t *word_of(const seen *seen, const uint8_t *memory, uint64_t *bit) {
   uintptr_t offset = (uintptr_t)memory - p3l_persistent_memory.base;
   uint64_t index = offset >> P3L_SEGMENT_SHIFT;
@@ -111,7 +113,7 @@ static uint64_t *make_word(seen *seen, const uint8_t *memory, uint64_t *bit) {
   return word_of(seen, memory, bit);
 }
 
-/* Records an object for the next level, unless it was met before. */
+/* Records an object for the next level, unless it was reached before. */
 static void note(prefetch *p, const object *object) {
   uint64_t bit, *word = word_of(&p->seen, object->memory, &bit);
   if (word == NULL) word = make_word(&p->seen, object->memory, &bit);
@@ -126,21 +128,21 @@ static void note(prefetch *p, const object *object) {
   p->next.objects[p->next.count++] = *object;
 }
 
-/* Whether an object begins at `memory` that was met. Most pointers lead to the beginning of one, and
- * many to one that was met: that is looked up first. */
+/* True if an object that was reached begins at `memory`. Most pointers lead to the beginning of
+ * an object, and many to one that was reached: this check comes first. */
 static bool is_seen(const seen *seen, const uint8_t *memory) {
   uint64_t bit, *word = word_of(seen, memory, &bit);
   return ((uintptr_t)memory & (P3L_GRANULE - 1)) == 0 && word != NULL && (*word & bit) != 0;
 }
 
-/* Meets the object that `memory` lies in. */
+/* Records the object that contains `memory`. */
 static void meet(prefetch *p, const uint8_t *memory) {
   p3l_place place;
   if (is_seen(&p->seen, memory) || !p3l_place_of(memory, &place)) return;
   note(p, &(object){place.memory, place.bytes, place.type});
 }
 
-/* The same of one that is in place and begins at the granule: half of the way. */
+/* The same for an object in place that begins at the granule: half the cost. */
 static void meet_in_place(prefetch *p, const p3l_page_state *state, uint32_t granule) {
   const p3l_object_page *page = state->frame;
   uint8_t *memory = (uint8_t *)state->frame + granule * P3L_GRANULE;
@@ -183,7 +185,7 @@ static const p3l_stored_type *ask(prefetch *p, const p3l_stored_type *stored,
   return &made->type;
 }
 
-/* The slots to look at in objects of a type; NULL: none, or no memory. */
+/* The slots to follow in objects of a type; NULL: none, or no memory. */
 static const p3l_stored_type *slots_of(prefetch *p, p3l_type_id id) {
   if (p->follow == NULL) return p3l_types_of(p->store, id);
   if (p->chosen == NULL) p->chosen = calloc((size_t)P3L_FORWARD + 1, sizeof(*p->chosen));
@@ -202,7 +204,7 @@ static const p3l_stored_type *slots_of(prefetch *p, p3l_type_id id) {
 
 /* ---- slots ---- */
 
-/* As p3l_swizzle() does it, and says why that is enough. */
+/* The same store as in p3l_swizzle(), which explains why it needs no lock. */
 static void heal(const wish *wish, const void *memory) {
   if (__atomic_load_n(wish->slot, __ATOMIC_RELAXED) != wish->surrogate) return;
   p3l_guard_begin(wish->slot, sizeof(*wish->slot));
@@ -212,8 +214,8 @@ static void heal(const wish *wish, const void *memory) {
 
 static p3l_address address_of(const wish *wish) { return p3l_surrogate_address(wish->surrogate); }
 
-/* If the target is used in place, the slot is healed, and the object met; without a lock, as
- * p3l_swizzle() does it. */
+/* If the target is used in place, heals the slot and records the object, without a lock, as
+ * p3l_swizzle() does. */
 static bool follow_in_place(prefetch *p, const wish *wish) {
   p3l_address address = address_of(wish);
   uint32_t offset = address.byte % P3L_PAGE_SIZE;
@@ -233,7 +235,7 @@ static void look_at_slot(void *state, uint64_t offset) {
     meet(p, (const uint8_t *)(uintptr_t)wish.surrogate);
     return;
   }
-  if (!p3l_surrogate_possible(wish.surrogate)) return; /* (void *)-1 and the like */
+  if (!p3l_surrogate_possible(wish.surrogate)) return; /* (void *)-1 and similar values */
   if (follow_in_place(p, &wish)) return;
   if (p3l_prefetch_room((void **)&p->wishes, p->wish_count, &p->wish_capacity, sizeof(wish))) {
     p->wishes[p->wish_count++] = wish;
@@ -255,7 +257,7 @@ static void look_at_level(prefetch *p) {
 
 /* ---- pages ---- */
 
-/* The pages of wishes from `first` on that have to be read, as many as the pool takes well. Returns
+/* Collects the pages that the wishes from `first` on need, up to what the pool can take. Returns
  * the end of the batch. */
 static size_t gather_batch(prefetch *p, size_t first, size_t frames) {
   p3l_page_list *list = &p->pages;
@@ -278,7 +280,7 @@ static size_t gather_batch(prefetch *p, size_t first, size_t frames) {
   return at;
 }
 
-/* Whether the rest of the way is worth the whole store; asked when pages are missing. */
+/* True if the remaining levels justify reading the whole store; asked when pages are missing. */
 static bool wants_whole(const prefetch *p) {
   return (p->depth >= DEEP ||
           p->pages.count * WHOLE_PART >= p3l_pager_page_count(p->store->pager)) &&
@@ -295,7 +297,7 @@ static void read_batch(prefetch *p) {
 
 /* ---- objects ---- */
 
-/* Makes the target resident. */
+/* Makes the target of a wish resident. */
 static void grant(prefetch *p, const wish *wish) {
   if (follow_in_place(p, wish)) return;
   void *memory;

@@ -17,8 +17,11 @@
 #include "small_store.h"
 #include "store.h"
 
-#define SMALL_STORE_PAGES 2048u /* 8 MB: some 4 ms from an SSD */
-/* Pages of a request of the whole store: so few that the kernel reads on while they are checked. */
+#define SMALL_STORE_PAGES 2048u /* 8 MB: about 4 ms from an SSD */
+/*
+ * Pages of one request when the whole store is read: few, so that the kernel reads ahead while they
+ * are checked.
+ */
 #define WHOLE_RUN 64u
 
 bool p3l_prefetch_room(void **array, size_t count, size_t *capacity, size_t each) {
@@ -52,7 +55,7 @@ static int by_number(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Sorts the pages; each is there once. */
+/* Sorts the pages and removes duplicates. */
 static void sort(p3l_page_list *list) {
   qsort(list->pages, list->count, sizeof(*list->pages), by_number);
   size_t unique = 0;
@@ -63,8 +66,8 @@ static void sort(p3l_page_list *list) {
 }
 
 /*
- * How many unrequested pages are read rather than begin another request behind them. Where
- * every eighth page is wanted, its neighbours are soon; in a large store pages that are wanted stand
+ * The longest gap of unrequested pages that is read rather than skipped by a second request. If
+ * every eighth page is wanted, its neighbours will be soon; in a large store, wanted pages stand
  * alone.
  */
 static uint64_t gap_to_bridge(p3l_store *store, const p3l_page_list *list) {
@@ -72,7 +75,7 @@ static uint64_t gap_to_bridge(p3l_store *store, const p3l_page_list *list) {
   return list->count * 8 >= span || store->page_count <= SMALL_STORE_PAGES ? 16 : 1;
 }
 
-/* Adds the pages of short gaps, while the pool has space for them. Under `slow`. */
+/* Adds the pages of short gaps, while the pool has space for them. Called with `slow` held. */
 static void bridge_gaps(p3l_store *store, p3l_page_list *list) {
   size_t wanted = list->count, frames = p3l_pool_frames(store);
   uint64_t most = gap_to_bridge(store, list);
@@ -81,7 +84,7 @@ static void bridge_gaps(p3l_store *store, p3l_page_list *list) {
     if (to - from > most || list->count + (to - from) > frames) continue;
     for (uint64_t n = from; n < to; n++) {
       const p3l_page_state *state = p3l_page_state_find(store->pages, n);
-      if (state != NULL && state->known) continue; /* it was read before */
+      if (state != NULL && state->known) continue; /* read before */
       if (!p3l_prefetch_room((void **)&list->pages, list->count, &list->capacity,
                              sizeof(*list->pages)))
         return;
@@ -124,17 +127,17 @@ static bool is_read(p3l_store *store, uint64_t number) {
   return state != NULL && (state->frame != NULL || (state->known && state->use == P3L_USE_LARGE));
 }
 
-/* Pages that have no objects, or are wrong, leave their frames empty. */
+/* Pages without objects, and damaged pages, leave their frames empty. */
 static void keep_page(p3l_store *store, p3l_frame_run run, uint32_t index, uint64_t number) {
   const p3l_page *page = (const p3l_page *)p3l_frame_page(run, index);
   if (p3l_page_use_of(page) != P3L_USE_OBJECTS || p3l_data_page_fault(page) != NULL) return;
   p3l_page_state *state = p3l_page_state_of(store, (p3l_page_number){number});
   if (state == NULL) return;
   p3l_frame_put(run, index, (p3l_page_number){number}, state, false);
-  p3l_adopt(store, state); /* or not: then it is in the pool */
+  p3l_adopt(store, state); /* if that fails, it stays in the pool */
 }
 
-/* Returns how many it tried; 0: there is no space. */
+/* Returns how many pages it tried; 0: there is no space. */
 static uint32_t read_run(p3l_store *store, uint64_t first, uint32_t count) {
   p3l_frame_run run;
   if (p3l_frames_find(store, count, &run, NULL) != P3L_OK) return 0;
@@ -148,7 +151,7 @@ static uint32_t read_run(p3l_store *store, uint64_t first, uint32_t count) {
   return run.count;
 }
 
-/* The lock is given back between requests, for others that came for an object. */
+/* The lock is released between requests, for other threads that need an object. */
 void p3l_prefetch_whole(p3l_store *store) {
   uint64_t pages = p3l_pager_page_count(store->pager);
   p3l_pager_soon(store->pager, (p3l_page_number){0}, pages);

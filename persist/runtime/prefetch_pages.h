@@ -12,16 +12,18 @@ typedef struct p3l_page_list {
   size_t count, capacity;
 } p3l_page_list;
 
-/* Space for one more in an array; false: no memory. */
+/* Reserves space for one more element of an array; false: no memory. */
 bool p3l_prefetch_room(void **array, size_t count, size_t *capacity, size_t each);
 
-/* Reads the pages of the list, in any order and each as often as it likes, many at a time; the list
- * is sorted afterwards, and may be longer. What fails is left to p3l_resolve(), which tells it. */
+/* Reads the pages of the list, many at a time. The list may be unordered and have duplicates; it
+ * is sorted afterwards, and may be longer. Pages that fail are left to p3l_resolve(), which
+ * reports the error. */
 void p3l_prefetch_pages(p3l_store *store, p3l_page_list *list);
 
 /* True if the store is so small that reading all of it costs no more than a part. */
 bool p3l_prefetch_is_small(p3l_store *store);
-/* Reads all of a small store, and adopts it: no object of it need be looked for one by one. */
+/* Reads all of a small store and adopts it, so that its objects need not be looked up one by
+ * one. */
 void p3l_prefetch_whole(p3l_store *store);
 
 #endif

@@ -1,21 +1,22 @@
 /*
- * A reader's next version, in memory: what changed is brought up to date where it is.
+ * Moves a reader to its next version: changed objects are updated in their memory.
  *
  *   the pager's next version ──> types ──> each page that changed and of which something is resident
  *                                            │ objects that are still there: their new bytes
  *                                            └ objects that are gone ──> one pass over all slots
  *
  * Invariants:
- *  1. No thread is within (`scopes` is held exclusively). A store open for reading has no changes of
- *     its own: resident bytes are those of the version, or slots that were healed.
- *  2. An object that begins where one of the same generation, type and extent began is the same, and
- *     is brought up to date in its memory: slots that lead to it are right.
- *  3. A slot that leads to where an object went becomes a surrogate again, of the generation that it
- *     meant: what it leads to is looked up when it is followed. So a slot whose bytes did not change in
- *     the store, although a new object took the old one's place, dangles. In an adopted frame the
- *     object's memory says which generation it was, and what came instead is used as a copy.
- *  4. Objects that were upgraded in memory, or have moved, count as gone.
- *  5. After a failure nothing is resident but what is pinned, and nothing can be resolved (`lost`).
+ *  1. No thread is within the store (`scopes` is held exclusively). A store open for reading has no
+ *     changes of its own: resident bytes equal the version's, except in healed slots.
+ *  2. An object that begins where one of the same generation, type and extent began is the same
+ *     object and is updated in its memory: slots that lead to it stay valid.
+ *  3. A slot that leads to a deleted object becomes a surrogate again, with the deleted object's
+ *     generation: its target is looked up when it is followed. A slot whose bytes did not change in
+ *     the store, although a new object took the old one's place, therefore dangles. In an adopted
+ *     frame the deleted object's memory records its generation, and the new object there is used as
+ *     a copy.
+ *  4. Objects that were upgraded in memory, or have moved, count as deleted.
+ *  5. After a failure only pinned objects are resident, and nothing can be resolved (`lost`).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,16 +39,16 @@
 typedef struct refreshing {
   p3l_store *store;
   const p3l_news *news;
-  bool gone;            /* some object: invariant 3 */
-  bool emptied;         /* some adopted frame: its page has no objects any more */
-  p3l_segment **buried; /* large objects that are gone: pinned until the pass was made */
+  bool gone;            /* some object was deleted: invariant 3 */
+  bool emptied;         /* some adopted frame's page has no objects any more */
+  p3l_segment **buried; /* large objects that were deleted: pinned until the pass over the slots */
   size_t buried_count;
-  uint8_t *object; /* whose slots are passed over */
+  uint8_t *object; /* whose slots are visited */
 } refreshing;
 
 /* ---- objects in pages ---- */
 
-/* Whether the page has the object of `place`, as it is in memory but for its bytes. */
+/* True if the page has the object of `place` as memory has it, apart from its bytes. */
 static bool same_object(const p3l_object_page *page, const p3l_place *place) {
   uint32_t offset = (uint32_t)(place->address.byte % P3L_PAGE_SIZE);
   p3l_piece piece;
@@ -57,7 +58,7 @@ static bool same_object(const p3l_object_page *page, const p3l_place *place) {
          piece.generation == place->generation;
 }
 
-/* `page` NULL: there are no objects in it any more. */
+/* `page` NULL: the page has no objects any more. */
 static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
                            const p3l_object_page *page) {
   uint64_t copied[4];
@@ -79,8 +80,8 @@ static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_p
   }
 }
 
-/* Fills the memory of a piece that is gone with what says so. Not the type ids of the pieces that are
- * there now, which may have come where it was. */
+/* Fills the memory of a deleted piece with bytes that mark it as deleted, but not the type ids
+ * of new pieces, which may lie there. */
 static void poison(p3l_object_page *frame, const p3l_piece *gone) {
   uint32_t end = gone->offset + (uint32_t)gone->bytes, ids = p3l_ids_begin(frame);
   if (end > ids) end = ids;
@@ -89,8 +90,8 @@ static void poison(p3l_object_page *frame, const p3l_piece *gone) {
            end - gone->offset);
 }
 
-/* Of the pieces that were in place, those that are the same object as before, by granule. The others'
- * memory says that they are gone. */
+/* Keeps, by granule, the pieces in place that are the same objects as before. The memory of the
+ * others is marked as deleted. */
 static void keep_same(const p3l_object_page *was, const uint64_t before[4], p3l_page_state *state) {
   uint64_t same[4] = {0};
   p3l_piece now, then = {0};
@@ -137,7 +138,7 @@ static bool is_part_of(const p3l_page *page, uint64_t first) {
   return p3l_page_use_of(page) == P3L_USE_LARGE && large->first == first;
 }
 
-/* Its memory stays until no slot leads there any more. */
+/* Its memory stays until no slot leads there. */
 static p3l_code bury_large(refreshing *refreshing, const p3l_place *place, p3l_error *error) {
   size_t count = refreshing->buried_count;
   p3l_segment **buried = realloc(refreshing->buried, (count + 1) * sizeof(*buried));
@@ -165,7 +166,8 @@ static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3
     if (!part) state->known = false;
     return P3L_OK;
   }
-  /* Another object in its place, of the same length: its first page is news, too, and says so. */
+  /* Another object of the same length took its place: its first page is also among the changed
+   * pages, and handles it. */
   bool same =
       number.n != first || (large->type == place.type && page->generation == place.generation);
   if (part && large->bytes == place.bytes && same &&
@@ -224,7 +226,7 @@ static p3l_code refresh_pages(refreshing *refreshing, p3l_error *error) {
   return code;
 }
 
-/* ---- slots that lead to what is gone ---- */
+/* ---- slots that lead to deleted objects ---- */
 
 static void mend_slot(void *context, uint64_t offset) {
   refreshing *refreshing = context;
@@ -256,7 +258,7 @@ static void mend_slots(refreshing *refreshing) {
                   refreshing, NULL);
 }
 
-/* No slot leads into such a frame any more, and the page may be another object's by now. */
+/* No slot leads into such a frame any more, and the page may belong to another object by now. */
 static p3l_code drop_if_emptied(void *context, p3l_page_number number, p3l_page_state *state,
                                 p3l_error *error) {
   refreshing *refreshing = context;

@@ -1,5 +1,5 @@
 /*
- * From an address of the store to one of memory. residency.h has the picture and the invariants.
+ * From a surrogate to an address. residency.h has the picture and the invariants.
  */
 #include "residency.h"
 
@@ -30,14 +30,15 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to make an object resident", store->path);
 }
 
-/* A pointer on its way. */
+/* A pointer while it is resolved. */
 typedef struct lead {
   p3l_address address;
   uint8_t generation;
-  bool again; /* it led to a forward, and now leads on */
+  bool again; /* it led to a forward and now has a new target */
 } lead;
 
-/* `surrogate` is what the forward says, `inside` how far behind the beginning the pointer leads. */
+/* `surrogate` is the forward's target, `inside` the pointer's distance from the object's
+ * beginning. */
 static void lead_on(lead *lead, uint64_t surrogate, uint64_t inside) {
   lead->address.byte = p3l_surrogate_address(surrogate).byte + inside;
   lead->generation = p3l_surrogate_generation(surrogate);
@@ -54,7 +55,7 @@ static p3l_code other_object(const p3l_store *store, p3l_address address, p3l_er
   return dangling(store, address, "where another object is now", error);
 }
 
-/* Whether what was found is what the pointer meant. */
+/* Checks that the object found is the one that the pointer means. */
 static p3l_code check_generation(const p3l_store *store, const lead *lead, const void *memory,
                                  p3l_error *error) {
   p3l_store *owner;
@@ -64,7 +65,7 @@ static p3l_code check_generation(const p3l_store *store, const lead *lead, const
   return meant ? P3L_OK : other_object(store, lead->address, error);
 }
 
-/* An object of a large page, or a byte of one. */
+/* Resolves a pointer to a large object, or to a byte within one. */
 static p3l_code resolve_large(p3l_store *store, p3l_page_state *state, lead *lead, void **memory,
                               p3l_error *error) {
   p3l_page_number first = {state->large.first};
@@ -82,14 +83,14 @@ static p3l_code resolve_large(p3l_store *store, p3l_page_state *state, lead *lea
     }
   }
   p3l_place place;
-  /* Its end is an address, too: of a loop that counts up to it. */
+  /* The end is a valid address, too: loops count up to it. */
   if (!p3l_place_of(begin, &place) || inside > place.bytes)
     return dangling(store, lead->address, "which is behind the end of a large object", error);
   *memory = begin + inside;
   return P3L_OK;
 }
 
-/* Looks at the page itself. */
+/* Resolves by reading the page itself. */
 static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, lead *lead,
                                 const p3l_object_page *page, void **memory, p3l_error *error) {
   uint32_t offset = lead->address.byte % P3L_PAGE_SIZE;
@@ -97,7 +98,8 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, lead *l
   bool found = p3l_piece_at(page, offset, &piece) && piece.type != P3L_HOLE;
   uint32_t inside = found ? offset - piece.offset : 0;
   if (!found || (inside != 0 && p3l_bit(state->copied, piece.offset / P3L_GRANULE))) {
-    /* Copied, or made in the transaction under way, and then the page does not have it yet. */
+    /* The object is copied, or was created in the transaction under way and is not in the page
+     * yet. */
     bool upgraded;
     uint8_t *copy = p3l_copied_around(state, offset, &upgraded);
     if (copy == NULL || (!found && upgraded))
@@ -121,8 +123,8 @@ static p3l_code resolve_in_page(p3l_store *store, p3l_page_state *state, lead *l
   return code;
 }
 
-/* The piece that begins at `offset` of a page in the pool, without a look at the page: there are only
- * objects of one type in it. */
+/* The piece that begins at `offset` of a page in the pool, without reading the page: all its
+ * objects have one type. */
 static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece *piece) {
   uint32_t granule = offset / P3L_GRANULE;
   if (state->type == P3L_HOLE || offset % P3L_GRANULE != 0 || !p3l_bit(state->starts, granule) ||
@@ -134,13 +136,13 @@ static bool piece_unseen(const p3l_page_state *state, uint32_t offset, p3l_piece
   return true;
 }
 
-/* What the first checks in p3l_resolve() did not find. */
+/* For pointers that the first checks in p3l_resolve() did not resolve. */
 static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, lead *lead, void **memory,
                                p3l_error *error) {
   p3l_page_number number = {lead->address.byte / P3L_PAGE_SIZE};
   uint32_t offset = lead->address.byte % P3L_PAGE_SIZE;
   if (state->frame == NULL) {
-    /* Before a page is read: into the middle of an object that was copied? */
+    /* Before reading the page: does it lead into the middle of a copied object? */
     uint8_t *copy = p3l_copied_surely(state, offset);
     if (copy != NULL) {
       *memory = copy;
@@ -167,8 +169,8 @@ static p3l_code resolve_slowly(p3l_store *store, p3l_page_state *state, lead *le
   p3l_piece piece;
   if (p3l_piece_at(state->frame, offset, &piece) && piece.type != P3L_HOLE &&
       piece.type != P3L_FORWARD && !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) {
-    /* It is copied; or was, and the copy evicted; or the page was freed and taken again by the
-     * transaction under way: the frame has it as it was before (invariant 1). */
+    /* It is copied; or it was, and the copy was evicted; or the page was freed and allocated
+     * again by the transaction under way: the frame has the old content (invariant 1). */
     uint8_t *copy = p3l_copied_surely(state, offset);
     if (copy != NULL) {
       *memory = copy;
@@ -194,7 +196,7 @@ static p3l_code state_of(p3l_store *store, p3l_address address, p3l_page_state *
     return dangling(store, address, "which no object can have", error);
   *state = p3l_page_state_known(store, number);
   if (*state != NULL) return P3L_OK;
-  /* Not for pages beyond the store: a wild pointer would cost memory for states up to it. */
+  /* Not for pages beyond the store: a wild pointer would allocate states up to it. */
   if (number.n >= p3l_pager_page_count(store->pager))
     return dangling(store, address, "behind the last page of the store", error);
   *state = p3l_page_state_of(store, number);

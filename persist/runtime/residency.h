@@ -1,27 +1,27 @@
 /*
- * Which of the store's objects are in memory, and where: the way from a surrogate to an address.
+ * Which of the store's objects are in memory, and where: from a surrogate to an address.
  *
  *   surrogate ──> page state ──> in place? ─ yes ──> frame + offset
  *                    │ no
  *                    ├─ copied? ─ yes ─────────────> arena
  *                    │ no
- *                    └─ page in the pool? ─ no ──> read it, and its neighbours while that pays
+ *                    └─ page in the pool? ─ no ──> read it, with neighbours if worth it
  *                           │ yes                  (pool.h)
  *                           └──> the page's use so far decides: copy this object into the arena, or
- *                                adopt the frame for all that are yet to come (residency_policy.c)
+ *                                adopt the frame for all later ones (residency_policy.c)
  *
  * Invariants:
  *   1. An object is resident at most once: in an arena (its granule's bit in `copied` is set) or in
  *      its page's adopted frame (its bit in `in_place`). Objects that were copied before the page
- *      was adopted stay where they are; their bytes in the frame are dead, and are not believed
- *      again when the copy is evicted: then the page is read once more.
- *   2. A frame of the pool is as the pager has it; no address leads into it. So it may be
- *      dropped at any time, and is when a commit changes its page.
- *   3. In an adopted frame and in arenas, the bytes are the truth for everything but what
- *      p3l_commit() has not yet written to the pager; slots may be healed.
- *   4. A pointer into the middle of a copied object is resolved by the arena's own starts, of one
- *      in place by the frame's: so a page state needs none, and works when its page is not in
- *      memory.
+ *      was adopted stay in the arena; their bytes in the frame are dead, also after the copy is
+ *      evicted: then the page is read once more.
+ *   2. A frame of the pool equals the pager's page, and no address leads into it. It may therefore
+ *      be dropped at any time, and is dropped when a commit changes its page.
+ *   3. In adopted frames and arenas, the bytes are current, including changes that p3l_commit() has
+ *      not yet written to the pager; slots may be healed.
+ *   4. A pointer into the middle of a copied object is resolved by the arena's `starts`, one into
+ *      an object in place by the frame's. A page state needs none, and works when its page is not
+ *      in memory.
  *   5. Objects whose layout the program has changed are never in place; their pages are not
  *      adopted.
  *
@@ -33,13 +33,14 @@
 #include "page_state.h"
 
 /*
- * Makes the object that a surrogate leads to resident; *memory is where that byte is. Follows
- * forwards. P3L_DANGLING: nothing is there, or an object of another generation; P3L_CORRUPT, P3L_IO, ...
+ * Makes the object that a surrogate leads to resident; *memory is the address of the byte it leads
+ * to. Follows forwards. P3L_DANGLING: nothing is there, or an object of another generation;
+ * P3L_CORRUPT, P3L_IO, ...
  */
 p3l_code p3l_resolve(p3l_store *store, uint64_t surrogate, void **memory, p3l_error *error);
 
-/* The same for a page that the caller has already read: puts it into the pool, so that
- * p3l_resolve() finds it there. A page that is there already: nothing to do. For prefetching. */
+/* For prefetching: puts a page that the caller has already read into the pool, so that
+ * p3l_resolve() finds it there. Does nothing if the page is there already. */
 p3l_code p3l_residency_offer(p3l_store *store, p3l_page_number number, const p3l_page *page,
                              p3l_error *error);
 #endif

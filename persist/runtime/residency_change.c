@@ -1,6 +1,6 @@
 /*
- * What transactions and eviction tell: objects that come and go, pages that change, segments that
- * leave.
+ * What transactions and eviction change in residency: objects added and removed, changed pages,
+ * released segments.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id ty
   if (state == NULL || !p3l_copies_reserve(store, state)) return no_memory(store, error);
   if (generation != 0) p3l_reused_put(state);
   object.granules = (uint16_t)((bytes + P3L_GRANULE - 1) / P3L_GRANULE);
-  /* Zero, for no part of an arena is used twice. */
+  /* Zeroed, because no part of an arena is used twice. */
   p3l_code code = p3l_arena_add(store, object, place, error);
   if (code == P3L_OK) p3l_copies_put(state, granule_of(address), place->memory);
   return code;
@@ -54,9 +54,9 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
   (void)error;
   p3l_page_state *state = p3l_page_state_known(store, number);
   if (state == NULL) return P3L_OK;
-  /* Of a large object that goes, p3l_residency_remove() handles the first page; what the others
-   * lie in may be looked up again at any time. Not left to that one, which knows them only as far
-   * as no eviction has forgotten some between. */
+  /* When a large object is removed, p3l_residency_remove() handles its first page. The states of
+   * its other pages are reset here and looked up again when needed: p3l_residency_remove() could
+   * miss some, since it finds them only if no eviction has forgotten one between. */
   if (state->known && state->use == P3L_USE_LARGE && state->large.first != number.n &&
       p3l_page_use_of(page) != P3L_USE_LARGE)
     state->known = false;
@@ -65,7 +65,7 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
     p3l_pool_drop(store, state);
     return P3L_OK;
   }
-  /* A page that was released: its objects are removed one by one, as in any other. */
+  /* A released page: its objects are removed one by one, as in any other page. */
   if (p3l_page_use_of(page) != P3L_USE_OBJECTS) return P3L_OK;
   const p3l_object_page *from = (const p3l_object_page *)page;
   size_t types = from->count * sizeof(p3l_type_id);
@@ -77,8 +77,8 @@ p3l_code p3l_residency_refresh(p3l_store *store, p3l_page_number number, const p
   return P3L_OK;
 }
 
-/* An object of its own segments goes with them, if need be when it is no longer pinned (p3l_unpin());
- * one in an arena stays, dead. */
+/* An object with segments of its own is removed with them, if necessary after its last unpin
+ * (p3l_unpin()); an object in an arena stays there, dead. */
 static void bury(uint8_t *memory) {
   p3l_place place;
   if (!p3l_place_of(memory, &place)) return;
@@ -90,7 +90,7 @@ static void bury(uint8_t *memory) {
   if (place.segment->pins == 0) p3l_guard_dead(place.memory, place.bytes);
 }
 
-/* The pages of a large object become unowned. */
+/* The pages of a large object no longer belong to an object. */
 static void forget_large(p3l_store *store, uint64_t first) {
   for (uint64_t number = first;; number++) {
     p3l_page_state *state = p3l_page_state_known(store, (p3l_page_number){number});

@@ -1,5 +1,5 @@
 /*
- * What is in memory already.
+ * Lookup in what is already in memory.
  */
 #include "residency_known.h"
 

@@ -1,5 +1,5 @@
 /*
- * How an object comes from its page into memory of its own.
+ * Copies an object from its page into memory of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "transaction_cards.h"
 #include "types.h"
 
-/* Pages of a large object that are read at a time. */
+/* Number of pages of a large object that one request reads. */
 #define LARGE_RUN 64u
 /* Objects that an upgrade made larger than this get segments of their own. */
 #define ARENA_BYTES (P3L_SEGMENT_BYTES / 16)
@@ -31,11 +31,11 @@ static uint64_t rounded(uint64_t bytes) {
 _Thread_local bool p3l_upgrading;
 
 typedef struct upgrade {
-  p3l_upgrade function; /* NULL: the object is as the program has it */
+  p3l_upgrade function; /* NULL: the object has the program's layout already */
   p3l_type_id to;
   const p3l_stored_type *from_type, *to_type;
-  uint64_t count; /* instances of an array; 1 */
-  uint64_t bytes; /* of all in the new layout, rounded up */
+  uint64_t count; /* number of instances of an array; 1 for an object */
+  uint64_t bytes; /* length of all instances in the new layout, rounded up */
 } upgrade;
 
 static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t bytes,
@@ -45,8 +45,8 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
     return P3L_OK;
   upgrade->from_type = p3l_types_of(store, type);
   upgrade->to_type = p3l_types_of(store, upgrade->to);
-  /* An object has no count: what is left over by rounding is less than an instance, or zeros that
-   * are upgraded like any other. An array has a byte behind its end, and keeps one. */
+  /* An object has no count: the remainder from rounding is less than an instance, or zeros that
+   * are upgraded like instances. An array has a byte after its end, and keeps one. */
   upgrade->count = (bytes - 1) / upgrade->from_type->bytes;
   if (upgrade->count == 0 && bytes == upgrade->from_type->bytes) upgrade->count = 1;
   if (upgrade->count == 0)
@@ -104,7 +104,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
   bool upgraded = upgrade.function != NULL;
   uint8_t *scratch = NULL;
   if (upgraded) {
-    /* Made beside, so that a failure leaves nothing in the arena. */
+    /* Upgraded into separate memory, so that a failure leaves nothing in the arena. */
     resident.flags = P3L_RESIDENT_UPGRADED;
     resident.stored = piece->bytes / P3L_GRANULE;
     scratch = calloc(1, upgrade.bytes);
@@ -137,7 +137,7 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
 
 p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
                         uint8_t **memory, p3l_error *error) {
-  /* One byte more, so that its end is still an address of its own. */
+  /* One byte more, so that the address of its end belongs to it alone. */
   uint64_t segments = bytes / P3L_SEGMENT_BYTES + 1;
   p3l_segment *segment;
   if (segments > UINT32_MAX) return no_memory(store, error);
@@ -167,7 +167,7 @@ static bool is_large_page(const p3l_page *page, uint64_t first) {
          p3l_data_page_fault(page) == NULL;
 }
 
-/* The bytes of the object from its pages, `buffer` holds LARGE_RUN of them. */
+/* Reads the object's bytes from its pages; `buffer` holds LARGE_RUN pages. */
 static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l_page *buffer,
                            uint8_t *memory, p3l_error *error) {
   uint64_t pages = pages_of(bytes);
@@ -197,8 +197,8 @@ bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *m
     p3l_page_state *state = p3l_page_state_of(store, (p3l_page_number){first + at});
     if (state == NULL && at == 0) return false;
     if (state == NULL) continue;
-    if (state->frame != NULL) p3l_pool_drop(store, state); /* of what the page was before */
-    p3l_reused_put(state); /* for its first page alone says which generation it is */
+    if (state->frame != NULL) p3l_pool_drop(store, state); /* frame of the page's former content */
+    p3l_reused_put(state); /* because only its first page records the generation */
     state->known = true;
     state->use = P3L_USE_LARGE;
     state->large.first = first;
@@ -239,7 +239,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
   code = p3l_large_take(store, object, upgrade.bytes, bytes, &object_memory, error);
   if (code != P3L_OK) return code;
   if (upgraded) {
-    /* Both in ordinary memory: see p3l_upgrade in p3l.h. */
+    /* Both are ordinary memory: see p3l_upgrade in p3l.h. */
     old_bytes = malloc(bytes);
     new_bytes = calloc(1, upgrade.bytes);
     if (old_bytes == NULL || new_bytes == NULL) code = no_memory(store, error);

@@ -7,24 +7,25 @@
 #include "page_state.h"
 #include "segment.h"
 
-/* Copies the object at `piece` of the page into an arena, upgraded if need be. */
+/* Copies the object at `piece` of the page into an arena, and upgrades it if necessary. */
 p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address address,
                          const p3l_object_page *page, const p3l_piece *piece, uint8_t **memory,
                          p3l_error *error);
-/* Makes the large object whose first page that is resident; *memory is its first byte. NULL: it has
- * moved to *forward, a surrogate. */
+/* Makes the large object that begins in that page resident; *memory is its first byte. NULL: it
+ * has moved to *forward, a surrogate. */
 p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
                         uint64_t *forward, p3l_error *error);
-/* Every page of it knows where it begins, for pointers into its middle. False: no memory for the
- * first of them; the others may be read again. */
+/* Records in the state of each of its pages where the object begins, for pointers into its
+ * middle. False: no memory for the first page's state; the others can be read again. */
 bool p3l_large_note(p3l_store *store, uint64_t first, uint64_t bytes, uint8_t *memory);
-/* Memory for a large object of the transaction, or one that is being loaded, of which the store has
- * `stored` bytes. */
+/* Memory for a large object that the transaction created, or that is being loaded and has
+ * `stored` bytes in the store. */
 p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
                         uint8_t **memory, p3l_error *error);
 
-/* An upgrade function runs on this thread: surrogates are copied as they are, though it may do so through
- * a door that checks its loads. Local-exec, as a variable of one file would be: read in one instruction. */
+/* True while an upgrade function runs on this thread: surrogates are then copied as they are,
+ * even through an interface that checks loads. Local-exec, as a variable of one file would be:
+ * read in one instruction. */
 extern _Thread_local bool p3l_upgrading __attribute__((tls_model("local-exec")));
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * In place, or copied?
  *
- * In place costs nothing to make resident, keeps the store's order, and keeps all of a page for
- * what is used of it. Copied costs a copy, lies in the order of discovery, and keeps only what is
- * used: the processor's translation buffers and caches reach more of it. So:
+ * Use in place makes objects resident at no cost and keeps the store's order, but keeps a whole
+ * page even if little of it is used. Copying costs the copy, lays objects out in the order of
+ * discovery, and keeps only used objects: TLB and caches then cover more of them. So:
  *
- *   - a small store, which they reach wherever its objects lie, is used in place from the first; and
- *     once some of its pages were, all are adopted as they are read, while the processor's cache has
- *     them (pool.c);
- *   - else objects are copied, until a third of a page has been asked for: then the frame is
+ *   - a small store, which they cover in any layout, is used in place from the start; after some of
+ *     its pages were adopted, all others are adopted when they are read, while they are in the
+ *     processor's cache (pool.c);
+ *   - otherwise objects are copied until a third of a page has been asked for; then the frame is
  *     adopted for the rest;
  *   - with p3l_options.discovery_order, all are copied;
  *   - a store that does not fit into its memory limit is always copied: a frame in place keeps 4 KB

@@ -6,13 +6,14 @@
 
 #include "page_state.h"
 
-/* Whether the page in the pool is adopted for an object that has just been asked for; if so,
- * `in_place` is filled. */
+/* Decides whether the page in the pool is adopted for an object that was just asked for; if so,
+ * fills `in_place`. */
 bool p3l_adopt(p3l_store *store, p3l_page_state *state);
 
 /* Whether all objects of the page have the program's layout. */
 bool p3l_page_is_current(const p3l_store *store, const p3l_object_page *page);
-/* Of an adopted frame: its objects that are not elsewhere, neither holes nor forwards, nor copied before. */
+/* Marks the objects of an adopted frame that are used in place: no holes, no forwards, no
+ * objects copied before. */
 void p3l_fill_in_place(p3l_page_state *state);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Named objects, where a program begins.
+ * Named objects, from which a program starts.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static p3l_code set_root(p3l_store *store, const char *name, void *object, p3l_e
 p3l_code p3l_set_root(p3l_store *store, const char *name, void *object) {
   p3l_error error;
   p3l_code code = set_root(store, name, object, &error);
-  /* Who looks at no code shall not commit without it. */
+  /* A program that ignores the return code must not commit without the object. */
   if (code != P3L_OK) p3l_poison(store, &error);
   return code;
 }

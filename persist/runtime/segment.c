@@ -1,3 +1,4 @@
+/* The reserved range of addresses, and its segments. segment.h has the invariants. */
 #include "segment.h"
 
 #include <errno.h>
@@ -13,21 +14,24 @@
 #include "store.h"
 
 /*
- * 64 GB of addresses cost nothing until they are used; a store that is larger than memory needs
- * addresses only for what is resident.
+ * 64 GB of addresses cost nothing until they are used; a store larger than memory needs addresses
+ * only for its resident part.
  */
 #define WANTED_BYTES (UINT64_C(64) << 30)
 #define LEAST_BYTES (UINT64_C(64) << 20)
-/* Memory is opened by two segments at a time, so that the kernel can use one huge page for both. */
+/*
+ * Memory is made accessible by two segments at a time, so that the kernel can use one huge page for
+ * both.
+ */
 #define OPENED_BYTES (2 * P3L_SEGMENT_BYTES)
 
 p3l_memory p3l_persistent_memory;
 p3l_segment **p3l_segment_table;
 
-/* Guards the table's entries, for stores have a lock each; and the reservation. */
+/* Guards the reservation and the table's entries, because each store has its own lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t segment_count;
-static uint64_t lowest; /* segments below are taken */
+static uint64_t lowest; /* segments below this index are taken */
 
 /* ---- the reservation ---- */
 
@@ -36,7 +40,7 @@ static uint64_t wanted_bytes(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0)
     while (bytes < 2 * (uint64_t)pages * (uint64_t)page) bytes *= 2;
-  /* Where addresses are rationed (ulimit -v), the program needs some of them itself. */
+  /* Where address space is limited (ulimit -v), the program needs part of it. */
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     while (bytes > limit.rlim_cur / 2) bytes /= 2;
@@ -49,9 +53,9 @@ static void *reserve(size_t bytes, int protection) {
 }
 
 /*
- * Where the range may lie. A program's own memory, loaded anywhere by Linux, has bit 46 of its
- * addresses set: below that, the compiler plugin tells the two apart by one instruction. Random, as the
- * kernel would choose. ThreadSanitizer allows only addresses of its own.
+ * Possible addresses of the range. Linux loads a program's own memory, wherever it is, with bit 46
+ * of its addresses set: below that, the compiler plugin distinguishes the two by one instruction.
+ * Random, as the kernel would choose. ThreadSanitizer allows only its own range.
  */
 #if defined(__SANITIZE_THREAD__)
 #define ANYWHERE 1
@@ -71,7 +75,7 @@ static void *reserve_range(uint64_t bytes) {
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
       random = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
     uint64_t places = (HIGHEST_END - LOWEST_BASE - bytes) / OPENED_BYTES;
-    /* A hint: where something is already, the kernel finds another place. The last try has none. */
+    /* A hint: if the range is in use, the kernel finds another place. The last try has no hint. */
     void *hint = i + 1 == TRIES ? NULL : (void *)(LOWEST_BASE + random % places * OPENED_BYTES);
     void *range = mmap(hint, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return NULL;
@@ -96,15 +100,15 @@ static bool reserve_all(uint64_t bytes) {
     if (table_memory != NULL) munmap(table_memory, table);
     return false;
   }
-  /* A core file has what is resident, not 64 GB of nothing. */
+  /* A core file then contains resident memory, not 64 GB of nothing. */
   madvise(range, bytes + OPENED_BYTES, MADV_DONTDUMP);
   madvise(card_memory, cards, MADV_DONTDUMP);
   uintptr_t base = ((uintptr_t)range + OPENED_BYTES - 1) & ~(uintptr_t)(OPENED_BYTES - 1);
   p3l_segment_table = table_memory;
-  segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last is a gap to the memory behind */
+  segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last one is a gap before other memory */
   p3l_persistent_memory.cards = card_memory;
   p3l_persistent_memory.base = base;
-  p3l_persistent_memory.bytes = bytes; /* last: from here on addresses lie within */
+  p3l_persistent_memory.bytes = bytes; /* set last: from here on addresses lie within */
   return true;
 }
 
@@ -139,10 +143,10 @@ static uint64_t find_run(uint64_t count) {
 }
 
 /*
- * Huge pages: a first touch costs 0.48 us for 4 KB instead of 1.28, and the processor's translation
- * buffer reaches all of it. Not for the first megabytes of a large store, little of which may be
- * used; not for the last frames of a small one, which would leave most of it empty; and not under a
- * limit: the kernel would take 2 MB where we count less.
+ * Huge pages: a first touch costs 0.48 us for 4 KB instead of 1.28, and the TLB covers all of it.
+ * Not for the first megabytes of a large store, of which little may be used; not for the last
+ * frames of a small one, which would leave most of the page empty; and not under a memory limit:
+ * the kernel would take 2 MB where the store counts less.
  */
 static bool wants_huge_pages(const p3l_store *store, p3l_segment_kind kind) {
   uint64_t pages = store->page_count, had = store->births * P3L_SEGMENT_FRAMES;
@@ -152,8 +156,8 @@ static bool wants_huge_pages(const p3l_store *store, p3l_segment_kind kind) {
   return !last;
 }
 
-/* The pairs of segments that [first, first + count) lies in become accessible. A neighbour that
- * is still free comes along. */
+/* Makes the pairs of segments that contain [first, first + count) accessible, with a neighbour
+ * that is still free. */
 static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t first,
                        uint64_t count) {
   if (P3L_GUARDED)
@@ -168,9 +172,9 @@ static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t f
 }
 
 /*
- * The kernel has the memory back, and it is inaccessible: a new mapping does both. With the other
- * half of a pair if that is free: the kernel can use a huge page there again only when the whole
- * of a former one was unmapped.
+ * Returns the memory to the kernel and makes it inaccessible: a new mapping does both. The other
+ * half of a pair is included if it is free: the kernel can use a huge page there again only if the
+ * whole old one was unmapped.
  */
 static void close_memory(uint64_t first, uint64_t count) {
   uint64_t end = first + count;
@@ -226,7 +230,7 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segm
     for (uint64_t at = first; at < first + segments; at++)
       __atomic_store_n(&p3l_segment_table[at], segment, __ATOMIC_RELEASE);
 #ifdef P3L_DEBUG
-    lowest = first + segments; /* none below is ever used again: dangling pointers trap */
+    lowest = first + segments; /* lower ones are never used again: dangling pointers trap */
 #endif
   }
   pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
 /*
- * From an address of memory to the object that is there.
+ * Finds the object at an address in memory.
  */
 #include "segment_places.h"
 
@@ -17,7 +17,7 @@ static p3l_place arena_place(p3l_segment *segment, uint32_t start) {
                      (uint8_t)resident->generation};
 }
 
-/* The object of the arena that byte `offset` lies in, dead or not. */
+/* The object of the arena that contains byte `offset`, dead or not. */
 static bool in_arena(p3l_segment *segment, uint64_t offset, p3l_place *place) {
   uint32_t start;
   if (!p3l_arena_start(segment, (uint32_t)(offset / P3L_GRANULE), &start)) return false;
@@ -31,7 +31,10 @@ static const p3l_page_state *adopted(const p3l_segment *segment, uint64_t frame)
   return info->use == P3L_FRAME_ADOPTED ? info->state : NULL;
 }
 
-/* What `piece` of an adopted frame is; false: a hole, a forward, or what lives elsewhere. */
+/*
+ * The object at `piece` of an adopted frame; false: a hole, a forward, or an object that was
+ * copied.
+ */
 static bool in_frame(p3l_segment *segment, uint64_t frame, const p3l_page_state *state,
                      const p3l_piece *piece, p3l_place *place) {
   uint32_t granule = piece->offset / P3L_GRANULE;
@@ -97,7 +100,7 @@ static p3l_code visit_arena(p3l_segment *segment, uint64_t from, uint64_t to,
   p3l_resident *resident = &segment->arena.objects[p3l_arena_rank(segment, start)];
   uint64_t at = start * P3L_GRANULE;
   p3l_code code = P3L_OK;
-  /* Objects lie side by side, so each says where the next begins. */
+  /* Objects are contiguous, so the end of one is the beginning of the next. */
   for (; at < to && code == P3L_OK; resident++) {
     uint64_t bytes = (uint64_t)resident->granules * P3L_GRANULE;
     p3l_place place = {

@@ -1,5 +1,5 @@
 /*
- * Where objects begin in an arena, and what address in the store a byte of memory has. Private to
+ * Where objects begin in an arena, and the store's address of a byte of memory. Private to
  * segment*.c, arena.c, convert.c and residency*.c.
  */
 #ifndef P3L_SEGMENT_PLACES_H
@@ -8,8 +8,8 @@
 #include "page_state.h"
 #include "segment.h"
 
-/* How many objects begin before `granule`: the index of the one that begins there. Words and ranks
- * are written by the thread that fills the arena, while others request earlier objects. */
+/* Number of objects that begin before `granule`: the index of the one that begins there. The
+ * thread that fills the arena writes words and ranks while others look up earlier objects. */
 static inline uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granule) {
   uint64_t starts = __atomic_load_n(&segment->arena.starts[granule / 64], __ATOMIC_RELAXED);
   uint64_t below = (UINT64_C(1) << granule % 64) - 1;
@@ -17,7 +17,7 @@ static inline uint32_t p3l_arena_rank(const p3l_segment *segment, uint32_t granu
          (uint32_t)__builtin_popcountll(starts & below);
 }
 
-/* The last beginning at or before `granule`; false: nothing is there. */
+/* The last object that begins at or before `granule`; false: there is none. */
 static inline bool p3l_arena_start(const p3l_segment *segment, uint32_t granule, uint32_t *start) {
   uint32_t word = granule / 64;
   uint64_t mask = ~UINT64_C(0) >> (63 - granule % 64);
@@ -32,21 +32,22 @@ static inline bool p3l_arena_start(const p3l_segment *segment, uint32_t granule,
   }
 }
 
-/* The generation of what is, or was, at `offset` of an adopted frame. */
+/* The generation of the object that is, or was, at `offset` of an adopted frame. */
 static inline uint8_t p3l_frame_generation(const p3l_frame_info *info, uint64_t offset) {
   const uint8_t *frame = (const uint8_t *)info->state->frame;
   p3l_piece piece;
   if (!p3l_piece_at(info->state->frame, (uint32_t)offset, &piece)) piece.offset = 0;
   if (piece.offset != 0 && p3l_is_in_place(info->state, piece.offset / P3L_GRANULE))
     return piece.generation;
-  /* Deleted: transaction.c and refresh.c left it there. What was never an object has none, nor does
-   * what lies where type ids came since: 0 is not what an object that comes there next has. */
+  /* Deleted: transaction.c and refresh.c left the generation there. Bytes that were never an
+   * object's have none, nor have bytes where type ids were written since. The result is then 0,
+   * which no later object there has. */
   bool deleted = offset >= P3L_OBJECTS_BEGIN && offset < p3l_ids_begin(info->state->frame) &&
                  (frame[offset] & 0xe0u) == P3L_DELETED_BYTE;
   return deleted ? frame[offset] & 0x1fu : 0;
 }
 
-/* The address in the store of what lies in the segment. */
+/* The store's address of a byte in the segment. */
 static inline bool p3l_segment_address(const p3l_segment *segment, const void *memory,
                                        p3l_address *address) {
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
@@ -71,7 +72,7 @@ static inline bool p3l_segment_address(const p3l_segment *segment, const void *m
   return false;
 }
 
-/* p3l_memory_surrogate() of what lies in the segment. */
+/* p3l_memory_surrogate() for a byte in the segment. */
 static inline bool p3l_segment_surrogate(const p3l_segment *segment, const void *memory,
                                          uint64_t *surrogate) {
   uint64_t offset = (uint64_t)((const uint8_t *)memory - segment->memory);
@@ -92,9 +93,9 @@ static inline bool p3l_segment_surrogate(const p3l_segment *segment, const void 
 }
 
 /*
- * The same where it takes a few instructions: a byte of an adopted frame, or of the first granule of an
- * object in an arena, to which most pointers lead. Always inlined, for a commit asks for each slot that it
- * writes: with all cases, called, this was a fifth of OO1's Insert.
+ * The same for the cases that take few instructions: a byte of an adopted frame, or of the first
+ * granule of an object in an arena, to which most pointers lead. Always inlined, because a commit
+ * calls it for each slot that it writes: a function with all cases took a fifth of OO1's Insert.
  */
 static inline __attribute__((always_inline)) bool p3l_segment_surrogate_soon(
     const p3l_segment *segment, const void *memory, uint64_t *surrogate) {

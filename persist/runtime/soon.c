@@ -9,7 +9,7 @@
 #include "store.h"
 #include "types.h"
 
-/* Slots of an array to read ahead: as far as a disk gains. */
+/* Slots of an array to read ahead: more gains nothing on a disk. */
 #define AHEAD 4u
 
 static struct p3l_soon_page *entry_of(p3l_soon *soon, uint64_t page) {
@@ -29,7 +29,7 @@ bool p3l_soon_came(p3l_soon *soon, uint64_t page) {
   return true;
 }
 
-/* Whether hints for slots of the type are worth it. */
+/* True if hints for slots of the type are worthwhile. */
 static bool pays(struct p3l_soon_type *type) {
   if (type->rest > 0) {
     type->rest--;
@@ -56,7 +56,7 @@ static void hint(p3l_store *store, p3l_soon *soon, p3l_type_id type, uint64_t va
   p3l_pager_soon(store->pager, (p3l_page_number){first}, size);
 }
 
-/* Slots of the field behind the one at `offset` of an object. */
+/* Number of slots of the field after the one at `offset` of an object. */
 static uint32_t slots_behind(const p3l_stored_type *type, uint64_t offset) {
   uint64_t inside = offset % type->bytes;
   for (uint32_t at = 0; at < type->field_count; at++) {
@@ -79,7 +79,7 @@ void p3l_soon_neighbours(p3l_store *store, p3l_soon *soon, uint64_t first, uint6
   if (behind > left) behind = (uint32_t)left;
   if (behind > AHEAD) behind = AHEAD;
   if (behind == 0 || !pays(type_entry(soon, place.type))) return;
-  /* First what is waited for. */
+  /* The page that the thread waits for comes first. */
   p3l_pager_soon(store->pager, (p3l_page_number){first}, count);
   const uint64_t *slots = store->slot;
   for (uint32_t at = 1; at <= behind; at++)

@@ -1,17 +1,18 @@
 /*
- * Pages that will be needed soon: code that follows one pointer of an array follows the next ones, too.
+ * Hints for pages that will be needed soon: code that follows one pointer of an array usually
+ * follows the next ones.
  *
  *     part ── to[0] ──> page 7    wanted now: the thread waits for the disk
- *          ├─ to[1] ──> page 93   } the disk reads them beside it, into the page cache: who comes for
- *          └─ to[2] ──> page 12   } them does not wait again
+ *          ├─ to[1] ──> page 93   } the disk reads them meanwhile, into the page cache: the thread
+ *          └─ to[2] ──> page 12   } does not wait for them again
  *
- * It is a hint. Nothing becomes resident by it, and no frame is taken.
+ * A hint makes nothing resident and takes no frame.
  *
  * Invariants:
- *   1. Only while unhinted pages come slowly, from a disk; not of a small store, which
- *      is fetched whole (pool.c).
- *   2. Whether hints are used is counted by the type of the object that has the slots: one whose
- *      pointers are followed here and there (an index) gets none for a while.
+ *   1. Hints are given only while pages without a hint come slowly, from a disk; not for a small
+ *      store, which is fetched whole (pool.c).
+ *   2. Use of hints is counted by the type of the object with the slots: a type whose pointers are
+ *      followed at random (an index) gets none for a while.
  *
  * Called with the store's slow-path lock held. Private to runtime/.
  */
@@ -21,29 +22,30 @@
 #include "p3l.h"
 #include "store.h"
 
-#define P3L_SOON_PAGES 256u /* that were hinted at, and not asked for yet; a power of two */
+#define P3L_SOON_PAGES 256u /* hints not yet used; a power of two */
 #define P3L_SOON_TYPES 64u
-/* Hints of a type after which it is judged: half must have been used. Of a depth-first search some dozen
- * are still to be. */
+/* Number of a type's hints after which it is judged: half must have been used. In a depth-first
+ * search, some dozen are still pending. */
 #define P3L_SOON_JUDGED 128u
 #define P3L_SOON_REST 2048u
 
 typedef struct p3l_soon {
   struct p3l_soon_page {
     uint64_t page;    /* 0: the entry is free */
-    p3l_type_id type; /* of the object that leads there */
+    p3l_type_id type; /* type of the object with the slot */
   } pages[P3L_SOON_PAGES];
   struct p3l_soon_type {
-    uint16_t given, used; /* hints of late */
-    uint16_t rest;        /* reads to pass before it is tried again */
+    uint16_t given, used; /* recent hints */
+    uint16_t rest;        /* reads until it is tried again */
   } types[P3L_SOON_TYPES];
 } p3l_soon;
 
-/* `count` pages from `first` on are to be read from the disk for `store->slot`: the kernel fetches them,
- * and the clusters of `size` pages that the slot's neighbours in the array lead to. */
+/* `count` pages from `first` on will be read from the disk for `store->slot`: asks the kernel to
+ * fetch them, and the clusters of `size` pages that the next slots of the array lead to. */
 void p3l_soon_neighbours(p3l_store *store, p3l_soon *soon, uint64_t first, uint64_t count,
                          uint64_t size);
-/* The cluster that begins with the page is read. Whether it was hinted at: then what it took says nothing of the disk. */
+/* Removes the hint for the cluster that begins with this page. True if there was one: the time
+ * of the read then does not show the disk's speed. */
 bool p3l_soon_came(p3l_soon *soon, uint64_t page);
 
 #endif

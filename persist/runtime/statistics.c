@@ -1,9 +1,10 @@
+/* A consistent copy of the counters. */
 #include <string.h>
 
 #include "store.h"
 
 void p3l_get_statistics(p3l_store *store, p3l_statistics *statistics) {
-  /* The first is counted without the lock: swizzle.c. */
+  /* The first counter is written without the lock: swizzle.c. */
   const size_t rest = offsetof(p3l_statistics, objects_copied);
   _Static_assert(offsetof(p3l_statistics, swizzled) == 0, "it is the first");
   statistics->swizzled = __atomic_load_n(&store->statistics.swizzled, __ATOMIC_RELAXED);

@@ -1,11 +1,12 @@
 /*
- * A store as the runtime has it. Private to runtime/; which file a field belongs to is said beside.
+ * The runtime's state of an open store. Private to runtime/; comments name the file that owns each
+ * field.
  *
  * Locks, in the order in which they are taken:
  *   scopes       shared by readers, exclusive for the writer and for eviction (p3l.h, Isolation)
- *   slow         the thread that makes objects resident: page states, segments, pool. Held for short
- *   the pager's own
- * None is held when p3l_raise() is called.
+ *   slow         held briefly to make objects resident: page states, segments, pool
+ *   the pager's lock
+ * No lock is held when p3l_raise() is called.
  */
 #ifndef P3L_STORE_H
 #define P3L_STORE_H
@@ -28,48 +29,48 @@ struct p3l_store {
   char *path;
   p3l_pager *pager;
   p3l_options options;
-  struct p3l_store *next; /* of the stores that are open: p3l_open_stores */
+  struct p3l_store *next; /* next open store: list p3l_open_stores */
 
   /* types.c: the store's types and the program's. */
   p3l_type_table types;
-  const p3l_type **program_types; /* [store's id]: what the program calls it; NULL: nothing */
+  const p3l_type **program_types; /* [store's id]: the program's type; NULL: none */
   p3l_type_id *current;   /* [store's id]: id of the program's layout of that name; 0: as stored */
-  uint32_t type_capacity; /* of both */
-  bool upgrades;          /* some id has a `current` */
-  p3l_stored_type **provisional;          /* layouts that a store open for reading does not have */
-  uint32_t provisional_count;             /* their ids go down from P3L_FORWARD - 1 */
-  p3l_type_id type_cache[P3L_TYPE_CACHE]; /* the ids asked for last, by descriptor */
+  uint32_t type_capacity; /* capacity of both arrays */
+  bool upgrades;          /* some id has an entry in `current` */
+  p3l_stored_type **provisional;          /* layouts missing in a store open for reading */
+  uint32_t provisional_count;             /* their ids count down from P3L_FORWARD - 1 */
+  p3l_type_id type_cache[P3L_TYPE_CACHE]; /* recently used ids, by descriptor */
 
-  /* residency*.c, pool*.c, segment.c: under `slow`. */
+  /* residency*.c, pool*.c, segment.c: guarded by `slow`. */
   pthread_mutex_t slow;
   struct p3l_page_states *pages;
   struct p3l_pool *pool;
-  const void *slot;                      /* that leads to what is being resolved; NULL: none does */
+  const void *slot;                      /* slot whose pointer is being resolved; NULL: none */
   struct p3l_segment *oldest, *youngest; /* segments, in order of birth */
-  struct p3l_segment *filling;           /* the arena that grows */
+  struct p3l_segment *filling;           /* the arena that is being filled */
   uint64_t births;
   uint64_t page_count; /* pages of the store in the file, as of the last read */
   p3l_statistics statistics;
 
   /* swizzle_page.c: heuristics, atomic */
   uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */
-  uint64_t passes;                       /* pages that were swizzled whole */
+  uint64_t passes;                       /* number of pages that were swizzled whole */
 
-  bool lost; /* refresh.c: it failed half way; nothing can be resolved any more */
+  bool lost; /* refresh.c: a refresh failed after it had begun; nothing can be resolved any more */
 
   /* transaction.c, scope.c, evict.c */
   pthread_rwlock_t scopes;
   struct p3l_changes *changes;       /* of the transaction under way, or NULL */
   struct p3l_changes *spare_changes; /* empty, for the next transaction; or NULL */
   struct {
-    uint32_t index; /* of the segment in the table; another one may be there by now: `born` tells */
+    uint32_t index; /* in the segment table; `born` shows whether the segment is still the same */
     uint64_t born, offset;
   } audit_hand;      /* audit.c */
   p3l_error failure; /* p3l_failure() */
-  uint64_t sweep_at; /* atomic: memory_bytes that makes the next sweep; 0: the limit */
+  uint64_t sweep_at; /* atomic: memory_bytes that trigger the next sweep; 0: the limit */
 };
 
-/* Memory for objects, pages and what is known of them: p3l_statistics.memory_bytes. Under `slow`. */
+/* Memory for objects, pages and their records: p3l_statistics.memory_bytes. Guarded by `slow`. */
 static inline void p3l_memory_grew(p3l_store *store, uint64_t bytes) {
   p3l_statistics *statistics = &store->statistics;
   statistics->memory_bytes += bytes;

@@ -1,12 +1,12 @@
 /*
- * The slow path of a load: from a surrogate to an address. Hot in its own way: a traversal of what
- * was never touched takes it for every pointer.
+ * The slow path of a load: from a surrogate to an address. A traversal of untouched objects takes
+ * it for every pointer, so its speed matters.
  *
  *   slot: surrogate ── p3l_swizzle: in place, or p3l_resolve ──> address (healed) ── eviction ──> surrogate
  *
  * Invariants:
  *  1. A slot is healed only if it still holds what was loaded, and only in persistent memory.
- *  2. `used` is an open store or NULL: a store that closes takes itself out of its own thread's.
+ *  2. `used` is an open store or NULL: closing a store clears it in the closing thread.
  *  3. No lock is held when p3l_raise() is called.
  */
 #include "swizzle.h"
@@ -64,19 +64,20 @@ static __attribute__((noinline)) void *resolve(p3l_store *store, const void *slo
 void *p3l_swizzle(void *slot, const void *surrogate) {
   uint64_t value = (uint64_t)(uintptr_t)surrogate;
   uint64_t address = value & P3L_ADDRESS_MASK;
-  /* No surrogate: an address, something negative that the program means otherwise ((void *)-1), or
-   * what reads as page 0 (-0.0, INT64_MIN), for plugins check words that may be no pointers. */
+  /* Not a surrogate: an address, a negative value with another meaning in the program ((void
+   * *)-1), or a value that reads as page 0 (-0.0, INT64_MIN), since plugins check words that may
+   * not be pointers. */
   if (__builtin_expect(!p3l_surrogate_possible(value) || p3l_upgrading, 0))
     return (void *)(uintptr_t)surrogate;
 
   p3l_segment *segment = p3l_segment_of(slot);
   p3l_store *store = segment != NULL ? segment->store : store_elsewhere(surrogate);
-  /* A count that threads may lose steps of; exact with one. */
+  /* A counter that may lose increments of concurrent threads; exact with one thread. */
   uint64_t *count = &store->statistics.swizzled;
   __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 
-  /* In place is found without the lock: half of the way of an uncontended one, and readers of a
-   * store that is in memory do not wait for each other. */
+  /* Objects in place are found without the lock: half the cost of an uncontended lock, and
+   * readers of a store that is in memory do not wait for each other. */
   uint64_t offset = address % P3L_PAGE_SIZE;
   p3l_page_state *state = p3l_page_state_find(store->pages, address / P3L_PAGE_SIZE);
   bool in_place = state != NULL && p3l_is_in_place_as(state, value);
@@ -84,10 +85,10 @@ void *p3l_swizzle(void *slot, const void *surrogate) {
                           : resolve(store, segment != NULL ? slot : NULL, value);
 
   /*
-   * Heals the slot, if it still holds what was loaded. Load, compare, store is enough: a slot is
-   * changed by the transaction's thread only, which then is alone (p3l.h, Isolation); other readers
-   * write what we write. Release: who finds the address finds the object. A slot that is not aligned
-   * is none: no type has such.
+   * Heals the slot if it still holds what was loaded. Load, compare, store is enough: only the
+   * transaction's thread changes slots, and it is then alone (p3l.h, Isolation); other readers
+   * write the same value. Release: a thread that reads the address sees the object. An unaligned
+   * slot cannot exist: no type has one.
    */
   if (segment != NULL && ((uintptr_t)slot & (sizeof(void *) - 1)) == 0 &&
       __atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED) == (uintptr_t)surrogate) {

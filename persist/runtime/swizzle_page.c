@@ -1,17 +1,17 @@
 /*
- * A page to which slow paths lead again and again is swizzled whole.
+ * A page that slow paths reach repeatedly is swizzled whole.
  *
- * A pointer is swizzled when it is read: that makes a store cheap that is used little.
- * On a page that is used much, nearly every slot takes the slow path once, and that costs
- * less its instructions than that the processor cannot foresee the branch: 20 ns, where a slot of a
- * page that is passed over from front to back takes 3. So when an eighth of a page's objects have
- * been asked for, those of its slots become addresses whose targets are in place already, and which
- * are of a kind that the program is known to follow. All others stay surrogates, and nothing is read
- * for them.
+ * A pointer is swizzled when it is read, which keeps a rarely used store cheap. On a heavily used
+ * page nearly every slot takes the slow path once, and the mispredicted branch costs more than the
+ * instructions: 20 ns, against 3 ns for a slot in a pass over the whole page. So when an eighth of
+ * a page's objects have been asked for, its slots become addresses if their targets are in place
+ * already and they are of a kind that the program is known to follow. All other slots stay
+ * surrogates, and nothing is read for them.
  *
  * Invariants:
- *   1. A slot is changed from a surrogate to the address that p3l_swizzle() would have written there,
- *      and in the same way: so it may be done at any time, by several threads, beside readers.
+ *   1. A slot is changed from a surrogate to the address that p3l_swizzle() would have written
+ *      there, and in the same way, so several threads may do it at any time, concurrently with
+ *      readers.
  *   2. Not while a transaction is under way, whose allocations may have changed the page's head.
  */
 #include "bits.h"
@@ -22,26 +22,26 @@
 #include "types.h"
 
 #define DENSE_PART 8  /* an eighth */
-#define LEAST_FOUND 8 /* where there are few objects, a pass saves nothing */
-/* Types with more slots that are followed are arrays of pointers; programs do not follow all. */
+#define LEAST_FOUND 8 /* with fewer objects, a pass saves nothing */
+/* Types with more followed slots are arrays of pointers, which programs follow only in part. */
 #define MOST_SLOTS 16
-/* The first passes look for kinds of slots that the program follows, and then one in a number, for those
- * that it has begun to follow: that costs as much as the pass itself. */
+/* The first passes find out which kinds of slots the program follows; later, one pass in this
+ * many looks for new kinds: finding out costs as much as the pass itself. */
 #define LEARNING_FIRST 8u
 #define LEARNING 64u
 
 #define CACHE_LINE 64u
 
-/* The slots of a type that are followed. Aligned, so that finding one is a shift. */
+/* The slots of a type that are followed. Aligned, so that indexing is a shift. */
 typedef struct plan {
   p3l_type_id type; /* P3L_HOLE: the entry is free */
   uint16_t count;
-  uint32_t bytes; /* of an instance */
+  uint32_t bytes; /* length of an instance */
   uint32_t two;   /* granules that two instances take */
   uint16_t offsets[MOST_SLOTS];
 } __attribute__((aligned(64))) plan;
 
-/* Enough for the types of a page; those that share an entry take turns. */
+/* Enough for the types of a page; types that share an entry replace each other. */
 #define PLANS 8u
 
 /* ---- which slots are followed ---- */
@@ -59,7 +59,8 @@ typedef struct lesson {
   uint64_t kinds;
 } lesson;
 
-/* What is an address was followed: by the program, or in another page for it was followed there. */
+/* A slot that holds an address was followed: by the program, or by a pass because its kind was
+ * followed in another page. */
 static void learn_slot(void *state, uint64_t offset) {
   lesson *lesson = state;
   uint64_t value =
@@ -104,17 +105,17 @@ static void make_plan(p3l_store *store, p3l_type_id id, plan *plan) {
 /* ---- the pass ---- */
 
 /*
- * Of 35 first traversals of OO1, 20,000 parts, the pass is more instructions than all else. So: what is
- * asked for each object is a bit and its type's plan; how far it goes, only as far as to know that it is
- * no array.
+ * In 35 first traversals of OO1 with 20,000 parts, the pass executes more instructions than
+ * everything else. So for each object it reads only a bit and its type's plan, and computes the
+ * object's length only as far as needed to exclude an array.
  */
 
-/* Of targets beyond the near groups of states, nothing is known here: they are left. */
+/* The state of targets beyond the near groups is not known here: such slots are skipped. */
 #define NEAR_BYTES (P3L_NEAR_GROUPS * (uint64_t)P3L_GROUP_STATES * P3L_PAGE_SIZE)
 #define BATCH 128u
 
-/* A slot that waits for what is known of its target's page: that is all over memory, and is fetched for
- * many at a time. */
+/* A slot that waits for its target's page state: these are all over memory, and are prefetched
+ * for many slots at a time. */
 typedef struct waiting {
   uint64_t *slot;
   const p3l_page_state *target;
@@ -139,7 +140,7 @@ typedef struct pass {
   plan plans[PLANS];
 } pass;
 
-/* Slots of an object that lead to a known page begin to wait, from `next` on. */
+/* Adds an object's slots that lead to known pages to the waiting ones, from `next` on. */
 static inline waiting *add_instance(pass *pass, const plan *plan, uint8_t *object, waiting *next) {
   if (next > pass->batch + BATCH - MOST_SLOTS) {
     pass->healed += heal_batch(pass->batch, next);
@@ -148,8 +149,8 @@ static inline waiting *add_instance(pass *pass, const plan *plan, uint8_t *objec
   const p3l_page_states *states = pass->states;
   for (const uint16_t *at = plan->offsets, *end = at + plan->count; at < end; at++) {
     uint64_t *slot = (uint64_t *)(void *)(object + *at);
-    /* NULL, addresses, what is no surrogate or has a generation are beyond, too; nothing is in place in
-     * page 0. */
+    /* NULL, addresses, values that are not surrogates or have a generation are also beyond the
+     * limit; nothing is in place in page 0. */
     uint64_t address = __atomic_load_n(slot, __ATOMIC_RELAXED) - P3L_SURROGATE_BIT;
     if (address >= NEAR_BYTES) continue;
     const p3l_page_state *target = p3l_page_state_near(states, address / P3L_PAGE_SIZE);
@@ -160,7 +161,7 @@ static inline waiting *add_instance(pass *pass, const plan *plan, uint8_t *objec
   return next;
 }
 
-/* An array, perhaps; or the last object that begins in a word of the page's bits. */
+/* Possibly an array, or the last object that begins in a word of the page's bits. */
 static __attribute__((noinline)) waiting *add_array(pass *pass, const p3l_object_page *page,
                                                     const plan *plan, uint32_t granule,
                                                     waiting *next) {
@@ -179,7 +180,7 @@ static uint64_t heal_page(p3l_store *store, const p3l_page_state *state) {
   waiting *next = pass.batch;
   for (uint32_t at = 0; at < PLANS; at++) {
     pass.plans[at].type = P3L_HOLE;
-    pass.plans[at].count = 0; /* a hole in the page finds a free entry: nothing is followed in it */
+    pass.plans[at].count = 0; /* a hole in the page finds a free entry without slots to follow */
   }
   pass.states = store->pages;
   pass.healed = 0;
@@ -210,11 +211,12 @@ static void swizzle_page(p3l_store *store, const p3l_page_state *state) {
 }
 
 void p3l_page_found(p3l_store *store, p3l_page_state *state) {
-  /* A count that threads may lose steps of. */
+  /* A counter that may lose increments of concurrent threads. */
   uint8_t found = (uint8_t)(__atomic_load_n(&state->found, __ATOMIC_RELAXED) + 1);
   bool dense = found >= LEAST_FOUND && (uint32_t)found * DENSE_PART >= state->pieces;
   if (dense && store->changes != NULL) return;
-  /* Its lines are fetched a few at a time until then: all at once, they would be waited for. */
+  /* The frame's cache lines are prefetched a few at a time until then: all at once, the thread
+   * would wait for them. */
   const uint8_t *ahead = (const uint8_t *)state->frame + (found - 1u) % 8 * (P3L_PAGE_SIZE / 8);
   for (uint32_t at = 0; at < P3L_PAGE_SIZE / 8; at += CACHE_LINE) __builtin_prefetch(ahead + at, 1);
   __atomic_store_n(&state->found, dense ? P3L_FOUND_ENOUGH : found, __ATOMIC_RELAXED);

@@ -1,15 +1,15 @@
 /*
- * Swizzling a whole page once much of it was asked for. swizzle_page.c has the rules. Private to
- * runtime/.
+ * Swizzling a whole page after many of its objects were asked for. swizzle_page.c has the rules.
+ * Private to runtime/.
  */
 #ifndef P3L_SWIZZLE_PAGE_H
 #define P3L_SWIZZLE_PAGE_H
 
 #include "page_state.h"
 
-/* `found` of a page that was swizzled whole, or is not to be. */
+/* `found` of a page that was swizzled whole, or that will not be. */
 #define P3L_FOUND_ENOUGH UINT8_MAX
-/* A slow path has led to an object of the adopted page once more, without the lock. */
+/* A slow path has led to an object of the adopted page again; called without the lock. */
 void p3l_page_found(p3l_store *store, p3l_page_state *state);
 
 #endif

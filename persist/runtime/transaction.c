@@ -25,7 +25,7 @@
 /* ---- begin, abort ---- */
 
 p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
-  /* Before the locks: a thread that did not come along when the process forked may hold one. */
+  /* Before the locks: a thread that did not survive the fork may hold one. */
   p3l_code code = p3l_pager_inherited(store->pager, error);
   if (code == P3L_OK) code = p3l_scope_begin_writing(store, error);
   if (code != P3L_OK) return code;
@@ -47,7 +47,7 @@ p3l_code p3l_begin(p3l_store *store, p3l_error *error) {
   return P3L_OK;
 }
 
-/* Memory no longer has a transaction. The caller lets others in. */
+/* Ends the transaction in memory. The caller then lets other threads in. */
 static void end(p3l_store *store, bool committed) {
   p3l_changes *changes = store->changes;
   pthread_mutex_lock(&store->slow);
@@ -64,8 +64,8 @@ static void end(p3l_store *store, bool committed) {
 static void roll_back(p3l_store *store) {
   p3l_changes *changes = store->changes;
   p3l_changes_put_back(changes);
-  /* Before the segments of large objects go: the next who takes them may be another store, whose
-   * marks the cards have then. */
+  /* Before the segments of large objects are released: another store may take them next, and
+   * mark their cards. */
   p3l_changes_unmark(changes);
   pthread_mutex_lock(&store->slow);
   for (size_t i = 0; i < changes->made.count; i++)
@@ -76,7 +76,7 @@ static void roll_back(p3l_store *store) {
 }
 
 void p3l_abort(p3l_store *store) {
-  if (!p3l_scope_writing(store)) return; /* a commit that failed has aborted already */
+  if (!p3l_scope_writing(store)) return; /* the commit failed and has aborted already */
   p3l_pager_abort(store->changes->pager);
   roll_back(store);
   p3l_scope_end_writing(store);
@@ -85,8 +85,8 @@ void p3l_abort(p3l_store *store) {
 
 /* ---- loading ---- */
 
-/* Pages kept in memory for a load: without a limit 256 MB, so that those that change again and again are
- * not written each time. */
+/* Memory for the pages of a load: 256 MB without a limit, so that pages which change repeatedly
+ * are not written each time. */
 enum { LOAD_BYTES = 256 << 20, LIMIT_PART = 4 };
 
 static p3l_code outside_of_transactions(const p3l_store *store, const char *what,
@@ -111,7 +111,8 @@ p3l_code p3l_load_end(p3l_store *store, p3l_error *error) {
 
 /* ---- commit ---- */
 
-/* Before the append, when the transaction's own pages are still at hand and it may still fail. */
+/* Before the append, while the transaction's own pages are still available and it may still
+ * fail. */
 static p3l_code refresh(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
   p3l_code code = P3L_OK;
@@ -129,8 +130,8 @@ static p3l_code refresh(p3l_store *store, p3l_error *error) {
   return code;
 }
 
-/* The append failed: residency has the pages as they were committed. Pages that the transaction made
- * are no longer there, and nothing of them is resident. */
+/* The append failed: restores the committed pages in residency. Pages that the transaction
+ * created no longer exist, and nothing of them is resident. */
 static void refresh_back(p3l_store *store) {
   p3l_changes *changes = store->changes;
   pthread_mutex_lock(&store->slow);
@@ -141,7 +142,8 @@ static void refresh_back(p3l_store *store) {
     if (number.n >= p3l_pager_page_count(store->pager)) {
       p3l_page_init(&page, P3L_PAGE_FREE, number);
     } else if (p3l_pager_read(store->pager, number, &page, &error) != P3L_OK) {
-      /* Neither the log nor the page: memory can be brought to no state that was committed. */
+      /* Neither the log nor the page can be read: memory cannot be restored to a committed
+       * state. */
       pthread_mutex_unlock(&store->slow);
       p3l_raise(&error);
     }
@@ -153,8 +155,9 @@ static void refresh_back(p3l_store *store) {
   pthread_mutex_unlock(&store->slow);
 }
 
-/* An address of a deleted object that a program kept: its bytes are not the object's any more, and its
- * slots lead nowhere, for this is no canonical address. The memory of large ones goes. */
+/* For programs that kept the address of a deleted object: overwrites its bytes, so that its
+ * slots lead nowhere, since this is not a canonical address. The memory of large objects is
+ * freed. */
 static void poison(const p3l_place *place) {
   if (place->bytes > P3L_SMALL_BYTES) return;
   p3l_guard_begin(place->memory, place->bytes);
@@ -162,7 +165,8 @@ static void poison(const p3l_place *place) {
   p3l_guard_end(place->memory, place->bytes);
 }
 
-/* What was committed becomes what is in memory: objects are no longer new, or no longer there. */
+/* Makes the committed state the state of memory: created objects are no longer new, deleted ones
+ * are removed. */
 static void settle(p3l_store *store) {
   p3l_changes *changes = store->changes;
   p3l_changes_unmark(changes); /* see roll_back() */

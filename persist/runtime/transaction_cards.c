@@ -1,8 +1,5 @@
 /*
- * Cards: what memory was before the transaction changed it. changes.h has the invariants.
- *
- *   arena   | old object | old | new ... | new | new | arrived |        |
- *   cards   |    kept    |     kept      |    new    |  kept   |   0    |
+ * Cards: the state of memory before the transaction changed it. changes.h has the invariants.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +20,7 @@ static uintptr_t card_of(const void *memory) {
   return ((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_CARD_SHIFT;
 }
 
-/* Places for `cards` to keep, and the one in reserve (invariant 2). */
+/* Reserves space to keep `cards` more cards, and the one in reserve (invariant 2). */
 static bool reserve(p3l_changes *changes, size_t cards) {
   size_t needed = (changes->card_count + cards) / P3L_CHUNK_CARDS + 1;
   if (needed > changes->chunk_count) {
@@ -40,7 +37,7 @@ static bool reserve(p3l_changes *changes, size_t cards) {
   return p3l_table_reserve(&changes->kept, cards + 1);
 }
 
-/* There is a place for it. */
+/* The space is reserved. */
 static void keep(p3l_changes *changes, uintptr_t card) {
   p3l_kept_card *kept = p3l_kept_card_at(changes, changes->card_count);
   kept->card = card;
@@ -98,7 +95,9 @@ void p3l_will_write(void *address, size_t bytes) {
 p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint64_t bytes,
                               p3l_error *error) {
   uintptr_t first = card_of(memory), last = card_of(memory + bytes - 1);
-  /* Most objects lie in the card that the one before began: nothing to keep, nothing to mark. */
+  /*
+   * Most objects lie in the card in which the previous one ended: nothing to keep, nothing to mark.
+   */
   if (first == last && p3l_persistent_memory.cards[first] != 0) return P3L_OK;
   p3l_card_run *runs = p3l_grown(changes->new_cards, &changes->new_capacity, changes->new_count + 1,
                                  sizeof(*changes->new_cards));
@@ -106,7 +105,7 @@ p3l_code p3l_changes_mark_new(p3l_changes *changes, const uint8_t *memory, uint6
   if (runs == NULL || !reserve(changes, 1))
     return p3l_fail(error, P3L_NO_MEMORY, "no memory to note a new object of %llu bytes",
                     (unsigned long long)bytes);
-  /* What lies before the object in its first card is not new, unless the card says so. */
+  /* Bytes before the object in its first card are not new, unless the card is marked so. */
   if (p3l_persistent_memory.cards[first] == 0 && memory_of(first) != memory) keep(changes, first);
   if (p3l_persistent_memory.cards[first] != 0) first++;
   if (first > last) return P3L_OK;
@@ -126,7 +125,7 @@ void p3l_changes_arrived(p3l_store *store, const uint8_t *memory, uint64_t bytes
   const uint8_t *end = memory + bytes;
   for (uintptr_t card = card_of(memory); card <= card_of(end - 1); card++) {
     uint8_t mark = p3l_persistent_memory.cards[card];
-    if (mark == P3L_CARD_NEW) keep(changes, card); /* the place in reserve */
+    if (mark == P3L_CARD_NEW) keep(changes, card); /* uses the reserved place */
     if (mark != P3L_CARD_KEPT) continue;
     size_t index;
     if (!p3l_table_find(&changes->kept, card, &index)) continue;

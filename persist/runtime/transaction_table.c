@@ -1,9 +1,10 @@
+/* A hash table from numbers to indices, which only grows. transaction_table.h has the rules. */
 #include "transaction_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys are card numbers and addresses, in runs: a multiplication spreads them. */
+/* Keys are card numbers and addresses, in runs: a multiplication distributes them. */
 static size_t place_of(const p3l_table *table, uint64_t key) {
   uint64_t spread = key * UINT64_C(0x9e3779b97f4a7c15);
   return (size_t)(spread >> 32) & (table->capacity - 1);

@@ -1,6 +1,6 @@
 /*
- * From numbers to indices: which kept card, which deleted object. Numbers are added, never removed.
- * Open addressing; half empty at least.
+ * Maps numbers to indices: of kept cards, of deleted objects. Numbers are added, never removed.
+ * Open addressing; at least half empty.
  */
 #ifndef P3L_TRANSACTION_TABLE_H
 #define P3L_TRANSACTION_TABLE_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct p3l_table_entry {
-  uint64_t key; /* + 1; 0: the entry is empty */
+  uint64_t key; /* the key + 1; 0: the entry is empty */
   size_t index;
 } p3l_table_entry;
 
@@ -22,7 +22,7 @@ typedef struct p3l_table {
 
 /* Space for `more` numbers, so that adding them cannot fail. False: no memory. */
 bool p3l_table_reserve(p3l_table *table, size_t more);
-/* There is space. The key was not there. */
+/* The space was reserved, and the key is not in the table. */
 void p3l_table_add(p3l_table *table, uint64_t key, size_t index);
 bool p3l_table_find(const p3l_table *table, uint64_t key, size_t *index);
 /* Empties it; the memory stays. */

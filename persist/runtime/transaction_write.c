@@ -1,5 +1,5 @@
 /*
- * What a transaction did to memory, brought into the pager's pages: the first half of a commit.
+ * Writes a transaction's changes in memory into the pager's pages: the first half of a commit.
  * changes.h has the invariants.
  *
  *   kept card      |....k....k....|    the words that differ, if they differ in the store's form
@@ -21,7 +21,7 @@
 
 static bool is_large(const p3l_place *place) { return place->bytes > P3L_SMALL_BYTES; }
 
-/* The object's pages are no longer as they were committed: residency wants to know. */
+/* The object's pages differ from the committed ones: recorded for residency. */
 static p3l_code note_page(p3l_store *store, p3l_page_number number, p3l_error *error) {
   p3l_changes *changes = store->changes;
   size_t index;
@@ -37,7 +37,7 @@ static p3l_code note_page(p3l_store *store, p3l_page_number number, p3l_error *e
   return P3L_OK;
 }
 
-/* The same for all pages of the object, as the store has it. */
+/* The same for all pages of the object in the store. */
 static p3l_code note_pages(p3l_store *store, p3l_address address, p3l_error *error) {
   p3l_page_number first = {address.byte / P3L_PAGE_SIZE};
   const p3l_page *seen;
@@ -61,7 +61,7 @@ static p3l_code other_page_to_write(p3l_store *store, p3l_page_number number, p3
   return code;
 }
 
-/* The transaction's copy of a page; most often the one asked for last. */
+/* The transaction's copy of a page; most often the last one asked for. */
 static inline p3l_code page_to_write(p3l_store *store, p3l_page_number number, p3l_page **page,
                                      p3l_error *error) {
   p3l_changes *changes = store->changes;
@@ -72,7 +72,7 @@ static inline p3l_code page_to_write(p3l_store *store, p3l_page_number number, p
   return code;
 }
 
-/* Bytes [from, to) of an object, unswizzled, to where the store has them. */
+/* Writes bytes [from, to) of an object, unswizzled, to their place in the store. */
 static p3l_code write_range(p3l_store *store, const p3l_place *place, p3l_address address,
                             uint64_t from, uint64_t to, p3l_error *error) {
   while (from < to) {
@@ -101,7 +101,7 @@ static bool was_deleted(const p3l_changes *changes, const p3l_place *place) {
 
 /* ---- what differs from what was kept ---- */
 
-/* Words that one word has bits for; a card has some of these. */
+/* Number of words that one bit mask covers; a card has several such spans. */
 enum { SPAN_WORDS = 64, SPAN_BYTES = SPAN_WORDS * 8 };
 _Static_assert(P3L_CARD_BYTES % SPAN_BYTES == 0, "a card is a number of spans");
 
@@ -115,7 +115,7 @@ static uint64_t word_at(const uint8_t *bytes) {
   return word;
 }
 
-/* As bits. By lines first: most are unchanged. */
+/* A mask of the words that differ. Compares whole cache lines first: most are unchanged. */
 static uint64_t different_words(const span *span) {
   enum { LINE_WORDS = 8 };
   uint64_t different = 0;
@@ -128,14 +128,15 @@ static uint64_t different_words(const span *span) {
   return different;
 }
 
-/* Whether a slot leads elsewhere than it did: invariant 3. */
+/* True if a slot leads elsewhere than before: invariant 3. */
 static bool slot_differs(const p3l_store *store, uint64_t before, uint64_t now) {
   uint64_t left, right;
   return p3l_surrogate_of(store, (void *)(uintptr_t)before, &left, NULL) != P3L_OK ||
          p3l_surrogate_of(store, (void *)(uintptr_t)now, &right, NULL) != P3L_OK || left != right;
 }
 
-/* Of `words`, which differ and lie in the object, those that differ for the store, too. */
+/* Those of `words` that also differ in the store's form. All of them differ in memory and lie in
+ * the object. */
 static uint64_t stored_differences(const p3l_store *store, const p3l_place *place, const span *span,
                                    uint64_t words) {
   const p3l_stored_type *type = p3l_types_of(store, place->type);
@@ -173,7 +174,7 @@ static p3l_code write_difference(p3l_store *store, const p3l_place *place, const
   p3l_code code = P3L_OK;
   while (words != 0 && code == P3L_OK) {
     unsigned first = (unsigned)__builtin_ctzll(words);
-    uint64_t behind = ~(words >> first); /* 0 if it begins with 64 of them */
+    uint64_t behind = ~(words >> first); /* 0 if 64 differing words begin here */
     unsigned count = behind == 0 ? SPAN_WORDS : (unsigned)__builtin_ctzll(behind);
     uint64_t from = (uint64_t)(span->now + first * 8 - place->memory);
     code = write_range(store, place, place->address, from, from + count * 8, error);
@@ -182,17 +183,17 @@ static p3l_code write_difference(p3l_store *store, const p3l_place *place, const
   return code;
 }
 
-/* The objects are found by the words that differ: of what lies in a card, few do. */
+/* Objects are found by the words that differ: few objects of a card do. */
 static p3l_code write_span(p3l_store *store, const span *span, p3l_error *error) {
   uint64_t different = different_words(span);
   p3l_code code = P3L_OK;
   while (different != 0 && code == P3L_OK) {
     p3l_place place;
     const uint8_t *first = span->now + (unsigned)__builtin_ctzll(different) * 8;
-    uint64_t words = different & (~different + 1); /* where no object is, the first alone */
+    uint64_t words = different & (~different + 1); /* where no object is, only the first word */
     bool found = p3l_place_of(first, &place);
     if (found) {
-      /* Extents are whole granules: no half words. */
+      /* Extents are whole granules, so there are no half words. */
       uint64_t behind = (uint64_t)(place.memory + place.bytes - span->now) / 8;
       words = behind < SPAN_WORDS ? different & ((UINT64_C(1) << behind) - 1) : different;
       code = write_difference(store, &place, span, words, error);
@@ -229,7 +230,7 @@ static p3l_code write_made(p3l_store *store, p3l_error *error) {
       code = write_range(store, place, place->address, 0, place->bytes, error);
       continue;
     }
-    /* The whole page was reported to the pager when the space was taken. */
+    /* The whole page was reported to the pager when the space was allocated. */
     p3l_page *page;
     code =
         page_to_write(store, (p3l_page_number){place->address.byte / P3L_PAGE_SIZE}, &page, error);
@@ -240,7 +241,7 @@ static p3l_code write_made(p3l_store *store, p3l_error *error) {
   return code;
 }
 
-/* The type id that the store has of an object's place becomes the one of its layout in memory. */
+/* Replaces the stored type id of the object's place by that of its layout in memory. */
 static p3l_code retype(p3l_store *store, const p3l_place *place, bool *fits, p3l_error *error) {
   p3l_page_number number = {place->address.byte / P3L_PAGE_SIZE};
   const p3l_page *seen;
@@ -274,8 +275,7 @@ static p3l_code retype(p3l_store *store, const p3l_place *place, bool *fits, p3l
   return P3L_OK;
 }
 
-/* An upgraded object is written whole: in its place, or, if its length is another one now, elsewhere.
- */
+/* Writes an upgraded object whole: in its place, or elsewhere if its length has changed. */
 static p3l_code write_upgraded(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
   if (changes->upgraded.count == 0) return P3L_OK;
@@ -314,12 +314,12 @@ static p3l_code give_back_room(p3l_store *store, p3l_error *error) {
   return code;
 }
 
-/* Fewer pages are not worth a call of their own. */
+/* Fewer pages are not worth a separate call. */
 enum { EARLY_PAGES = 8 };
 
 p3l_code p3l_changes_write(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
-  /* Of old pages, most get their copies here, and are done with. */
+  /* Most old pages get their copies here, and need no further work. */
   p3l_pager_mark(changes->pager);
   p3l_code code = write_differences(store, error);
   if (code == P3L_OK && changes->made.count > 0)

@@ -5,9 +5,9 @@
  *   part v2 ── same name, same hash ───> 2 part v2  <── current ── 1 part v1
  *           <────── program_types ──────
  *
- * A store's type whose name the program knows with another layout is upgraded object by object,
- * when an object is first loaded. The layout they get has an id, too: in a store open for writing
- * it is added to the table at open; one open for reading gets an id that is nowhere written.
+ * If the program has another layout for a type's name, objects are upgraded one by one when they
+ * are first loaded. The new layout also has an id: in a store open for writing it is added to the
+ * table at open; in a store open for reading the id exists only in memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "store.h"
 #include "types.h"
 
-/* ---- registered ---- */
+/* ---- registered types ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const p3l_type **registered;
@@ -32,7 +32,8 @@ static const char *type_fault(const p3l_type *type) {
   if (type->bytes == 0) return "has no size";
   for (const p3l_field *field = type->pointers; field->name != NULL; field++) {
     if (field->count == 0) continue;
-    /* So that no slot lies in two cards, and the processor reads and writes it as one. */
+    /* So that no slot lies in two cards, and the processor reads and writes a slot in one
+     * access. */
     if (field->offset % sizeof(void *) != 0) return "has a pointer that is not aligned";
     if (type->bytes % sizeof(void *) != 0)
       return "has pointers, and a size that is no multiple of 8";
@@ -80,7 +81,8 @@ void p3l_register_type(const p3l_type *type) {
 
 /* ---- in the store's form ---- */
 
-/* Adjacent fields are one: an interface that sees a[2] and one that sees a0, a1 describe the same. */
+/* Adjacent fields are merged: an interface that describes a[2] and one that describes a0, a1
+ * mean the same layout. */
 static p3l_stored_type *stored_form(const p3l_type *type) {
   uint32_t count = 0;
   for (const p3l_field *field = type->pointers; field->name != NULL; field++) count++;
@@ -121,7 +123,7 @@ static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for its types", store->path);
 }
 
-/* ---- of a store ---- */
+/* ---- types of a store ---- */
 
 static bool make_room(p3l_store *store, uint32_t limit) {
   if (limit <= store->type_capacity) return true;
@@ -151,7 +153,7 @@ const p3l_type *p3l_types_program(const p3l_store *store, p3l_type_id id) {
   const p3l_type *found = NULL;
   pthread_mutex_lock(&lock);
   for (size_t at = 0; at < registered_count && stored != NULL && found == NULL; at++)
-    if (registered[at]->name == stored->name) found = registered[at]; /* stored_form() took it */
+    if (registered[at]->name == stored->name) found = registered[at]; /* stored_form() shares it */
   pthread_mutex_unlock(&lock);
   return found;
 }
@@ -166,8 +168,8 @@ bool p3l_types_upgrade(const p3l_store *store, p3l_type_id id, p3l_type_id *to,
   return true;
 }
 
-/* Whether the store has objects of the name in layouts that the program does not have, and whether
- * it may. */
+/* Checks whether the store has objects of the name in layouts that the program does not have,
+ * and whether it may upgrade them. */
 static p3l_code compare(p3l_store *store, const p3l_type *type, const p3l_stored_type *stored,
                         bool *needs_upgrade, p3l_error *error) {
   for (uint32_t id = 1; id < store->types.limit; id++) {
@@ -195,7 +197,7 @@ static p3l_code compare(p3l_store *store, const p3l_type *type, const p3l_stored
   return P3L_OK;
 }
 
-/* An id for a layout that the store does not have. */
+/* Adds an id for a layout that is not in the store. */
 static p3l_code add_layout(p3l_store *store, const p3l_type *type, p3l_stored_type *stored,
                            p3l_type_id *id, p3l_error *error) {
   if (!store->options.read_only) {
@@ -244,7 +246,7 @@ static p3l_code open_type(p3l_store *store, const p3l_type *type, p3l_stored_typ
   return P3L_OK;
 }
 
-/* Each registered type finds its ids. */
+/* Finds the ids of each registered type. */
 static p3l_code compare_all(p3l_store *store, p3l_error *error) {
   p3l_code code = P3L_OK;
   if (!make_room(store, store->types.limit)) return no_memory(store, error);
@@ -271,7 +273,7 @@ p3l_code p3l_types_open(p3l_store *store, p3l_error *error) {
 p3l_code p3l_types_refresh(p3l_store *store, p3l_error *error) {
   p3l_type_table read = {0};
   p3l_code code = p3l_type_table_read(store->pager, &read, error);
-  /* Ids only come; none goes, or is given again. */
+  /* Ids are only added; they are neither removed nor reused. */
   if (code != P3L_OK || read.limit == store->types.limit) {
     p3l_type_table_free(&read);
     return code;

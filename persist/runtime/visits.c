@@ -1,5 +1,5 @@
 /*
- * The stores that this thread is in. visits.h has the invariants.
+ * The stores that this thread is within. visits.h has the invariants.
  */
 #include "visits.h"
 

@@ -1,10 +1,10 @@
 /*
- * The stores that this thread is in: its readers' scopes and its transaction. Private to runtime/.
+ * The stores that this thread is within: its scopes and its transaction. Private to runtime/.
  *
  * Invariants:
- *  1. A thread has one visit of a store, while it holds `scopes` of it or waits for it.
- *  2. What a thread has is noted in memory of the thread alone. To ask costs no lock, and is no race
- *     with another thread that begins or ends.
+ *  1. A thread has one visit of a store while it holds the store's `scopes` lock or waits for it.
+ *  2. Visits are in thread-local memory: asking takes no lock and does not race with other threads
+ *     that begin or end.
  */
 #ifndef P3L_VISITS_H
 #define P3L_VISITS_H
@@ -13,16 +13,17 @@
 
 #include "p3l.h"
 
-/* A store that this thread is in. */
+/* A store that this thread is within. */
 typedef struct p3l_visit {
   const p3l_store *store; /* NULL: the entry is free */
-  unsigned depth;         /* of scopes */
+  unsigned depth;         /* depth of nested scopes */
   bool writes;
   struct p3l_visit *next;
 } p3l_visit;
 
-/* Nearly always a thread is in one store: the first entry is no allocation. Further ones are freed
- * when they are left. Local-exec, as a variable of one file would be: read in one instruction. */
+/* A thread is nearly always within one store: the first entry needs no allocation. Further
+ * entries are freed when they are left. Local-exec, as a variable of one file would be: read in
+ * one instruction. */
 extern _Thread_local p3l_visit p3l_visits __attribute__((tls_model("local-exec")));
 
 static inline p3l_visit *p3l_visit_find(const p3l_store *store) {
@@ -56,12 +57,12 @@ static inline void p3l_visit_drop(p3l_visit *gone) {
     }
 }
 
-/* How deep this thread's scopes of the store nest; 0: it is outside. */
+/* Nesting depth of this thread's scopes of the store; 0: it is outside. */
 unsigned p3l_scope_depth(const p3l_store *store);
-/* Whether this thread has the store's transaction. */
+/* True if this thread has the store's transaction. */
 bool p3l_scope_writing(const p3l_store *store);
-/* Whether this thread has a scope or a transaction, of whatever store: then it must not wait for
- * others, who may wait for it. */
+/* True if this thread has a scope or a transaction of any store: it must then not wait for other
+ * threads, which may wait for it. */
 bool p3l_scope_anywhere(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* Buffers for copies of pages, in slabs of huge pages. buffers.h describes them. */
 #include "buffers.h"
 
 #include <sys/mman.h>
@@ -5,8 +6,8 @@
 enum { SLAB_BYTES = 1 << 21, BUFFERS = SLAB_BYTES / P3L_PAGE_SIZE - 1 };
 
 struct p3l_slab {
-  p3l_slab *next, *previous; /* of slabs with space */
-  uint32_t fresh;            /* buffers from here on were never taken */
+  p3l_slab *next, *previous; /* slabs with a free buffer */
+  uint32_t fresh;            /* buffers from here on were never used */
   uint32_t used;
   struct free_buffer {
     struct free_buffer *next;
@@ -47,7 +48,7 @@ static void *map_aligned(void) {
 static p3l_slab *make_slab(p3l_buffers *buffers) {
   p3l_slab *slab = map_aligned();
   if (slab == NULL) return NULL;
-  madvise(slab, SLAB_BYTES, MADV_HUGEPAGE); /* without huge pages, it is as malloc() was */
+  madvise(slab, SLAB_BYTES, MADV_HUGEPAGE); /* without huge pages it is no worse than malloc() */
   *slab = (p3l_slab){0};
   link_slab(buffers, slab);
   return slab;

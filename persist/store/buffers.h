@@ -1,8 +1,8 @@
 /*
- * Memory for copies of pages. A commit takes a copy of each page that it is the first to change
- * since the last checkpoint: 24 in an OO1 Insert. Taken from malloc() each was a page fault during
- * the commit: 2 us in a virtual machine, more than reading the page. Slabs of a huge page are one
- * fault for 511 of them, at a tenth of that each.
+ * Memory for copies of pages. A commit copies each page that it is the first to change since the last
+ * checkpoint: 24 pages in an OO1 Insert. With malloc() each copy caused a page fault during the
+ * commit: 2 us in a virtual machine, more than reading the page. A slab is one huge page. It takes
+ * one fault for 511 buffers, so that each costs a tenth of that time.
  *
  *   slab   | head | buffer | buffer | ... | buffer |     aligned, so that a buffer leads to its head
  *
@@ -23,7 +23,7 @@ typedef struct p3l_buffers {
 p3l_page *p3l_buffer_take(p3l_buffers *buffers);
 /* Gives a buffer back; NULL is allowed and ignored. */
 void p3l_buffer_give(p3l_buffers *buffers, p3l_page *buffer);
-/* Called when all buffers were given back: frees the slab that was kept, too. */
+/* Called when all buffers were given back: also frees the slab that was kept. */
 void p3l_buffers_end(p3l_buffers *buffers);
 
 #endif

@@ -39,7 +39,7 @@ p3l_code p3l_images_write(p3l_pager *pager, p3l_image **images, size_t count, p3
   for (size_t at = 0; at < count && code == P3L_OK;) {
     size_t run = 0;
     do {
-      /* A copy, for sealing changes it and readers read the image meanwhile. */
+      /* Copies the image, because sealing changes it while readers read it. */
       buffer[run] = *images[at + run]->committed;
       p3l_page_seal(&buffer[run], pager->log.end);
       run++;

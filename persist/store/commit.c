@@ -151,7 +151,7 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   return P3L_OK;
 }
 
-/* A log this many times as long as it should be makes a commit wait for the writer. */
+/* A log this many times its intended length makes a commit wait for the writer. */
 enum { PATIENCE = 4 };
 
 /*

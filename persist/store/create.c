@@ -1,4 +1,4 @@
-/* Creates a store. It gets its name only when it is complete. */
+/* Creates a store. The file gets its name only when it is complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -30,7 +30,7 @@ p3l_code p3l_store_format(p3l_device *file, p3l_device *log, p3l_error *error) {
   return format(file, log, "(memory)", error);
 }
 
-/* Names are durable when their folder is synced. */
+/* Names become durable when their folder is synced. */
 int p3l_sync_folder(const char *path) {
   char *copy = strdup(path);
   if (copy == NULL) return ENOMEM;
@@ -44,7 +44,7 @@ int p3l_sync_folder(const char *path) {
 static p3l_code create(const char *path, const char *log_path, const char *new_path,
                        const char *new_log, p3l_error *error) {
   p3l_device *file = NULL, *log = NULL;
-  unlink(new_path); /* left by a process that was killed while it made a store */
+  unlink(new_path); /* left by a process that was killed while creating a store */
   unlink(new_log);
   int failed = p3l_file_open(new_path, P3L_OPEN_CREATE, false, &file);
   if (failed == 0) failed = p3l_file_open(new_log, P3L_OPEN_CREATE, false, &log);

@@ -1,5 +1,5 @@
 /*
- * Making files that are whole under their names. Inside of the pager only.
+ * Creates files that get their names only when they are complete. Internal to the pager.
  */
 #ifndef P3L_CREATE_H
 #define P3L_CREATE_H

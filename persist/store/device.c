@@ -1,3 +1,4 @@
+/* The device of a real file: system calls with a descriptor. */
 #include "device.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "readers.h"
 
 typedef struct file {
-  p3l_device device; /* first: a pointer to it is a pointer to the file */
+  p3l_device device; /* first, so that a pointer to it is a pointer to the file */
   int descriptor;
 } file;
 
@@ -40,7 +41,8 @@ static int file_write(p3l_device *device, const void *bytes, size_t length, p3l_
   return 0;
 }
 
-/* Removes from the parts what was written; returns the number of complete parts. */
+/* Removes the bytes already written from the list of parts; returns the number of complete
+ * parts. */
 static size_t leave_out(struct iovec *parts, size_t count, size_t written) {
   size_t done = 0;
   while (done < count && written >= parts[done].iov_len) written -= parts[done++].iov_len;
@@ -67,7 +69,7 @@ static int file_write_parts(p3l_device *device, struct iovec *parts, size_t coun
   return 0;
 }
 
-/* But the last page, which is going to be written on. */
+/* The last page is left out, because more will be written to it. */
 static void file_start(p3l_device *device, p3l_file_offset at, size_t length) {
   off_t end = (off_t)((at.byte + length) & ~(uint64_t)4095);
   if (end > (off_t)at.byte)

@@ -1,6 +1,6 @@
 /*
- * The interface of a file to the store: six calls, and two that a test device may leave out. The
- * real device is a file descriptor; test devices record what is written between two syncs, fail
+ * The interface between the store and a file: six calls, and two that a test device may leave out.
+ * The real device is a file descriptor. Test devices record what is written between two syncs, fail
  * at a chosen call, or lose what was not synced.
  */
 #ifndef P3L_DEVICE_H
@@ -13,14 +13,16 @@
 
 typedef struct p3l_device p3l_device;
 struct p3l_device {
-  /* Reads all bytes or fails: 0, or an errno value. Reading beyond the end is ENODATA. */
+  /* Reads all bytes or fails. Returns 0 or an errno value; reading beyond the end is ENODATA. */
   int (*read)(p3l_device *device, void *bytes, size_t length, p3l_file_offset at);
   int (*write)(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at);
-  /* The same from several places, side by side in the file. The list is the callee's to change. */
+  /* Writes several parts to adjacent places of the file. The callee may change the list. */
   int (*write_parts)(p3l_device *device, struct iovec *parts, size_t count, p3l_file_offset at);
-  /* Starts writing out the given range without waiting; NULL: writing begins with the sync. */
+  /*
+   * Starts writing the given range to the disk without waiting; NULL: writing begins with the sync.
+   */
   void (*start)(p3l_device *device, p3l_file_offset at, size_t length);
-  /* Returns when everything written before is on stable storage: 0, or an errno value. */
+  /* Returns when everything written before is on stable storage. Returns 0 or an errno value. */
   int (*sync)(p3l_device *device);
   int (*size)(p3l_device *device, uint64_t *bytes);
   void (*close)(p3l_device *device);
@@ -38,9 +40,9 @@ static inline int p3l_file_descriptor(p3l_device *device) {
 typedef enum p3l_open_mode { P3L_OPEN_READ, P3L_OPEN_WRITE, P3L_OPEN_CREATE } p3l_open_mode;
 
 /*
- * Opens a regular file. P3L_OPEN_CREATE fails with EEXIST if there is one. Takes the writer's lock
- * (readers.h) if `lock` is set: shared for reading, exclusive otherwise; EWOULDBLOCK if another
- * process has it.
+ * Opens a regular file. P3L_OPEN_CREATE fails with EEXIST if the file exists. If `lock` is set,
+ * takes the writer's lock (readers.h): shared for reading, otherwise exclusive; EWOULDBLOCK if
+ * another process has it.
  */
 int p3l_file_open(const char *path, p3l_open_mode mode, bool lock, p3l_device **device);
 

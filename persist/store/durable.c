@@ -1,5 +1,5 @@
 /*
- * Group commit's sync. durable.h has the invariants.
+ * The sync of a group commit. durable.h has the invariants.
  */
 #include "durable.h"
 

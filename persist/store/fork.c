@@ -1,6 +1,6 @@
 /*
- * Detects whether this process opened the store or was forked from the process that did. The
- * test costs one load: a handler in the child counts the forks.
+ * Detects if this process was forked from the process that opened the store. The test costs one
+ * load: a handler in the child counts the forks.
  */
 #include "images.h"
 

@@ -1,6 +1,6 @@
 /*
- * Images by page number: finds, adds, publishes and discards them. images.h describes them, pager.h
- * has the invariants.
+ * Manages images by page number: finds, adds, publishes and discards them. images.h describes them,
+ * pager.h has the invariants.
  *
  *   none ── p3l_image_add ──> private copy ── p3l_images_publish ──> committed ── p3l_images_forget ──> none
  *                               │ p3l_images_discard, or published unchanged
@@ -39,9 +39,9 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
   return added;
 }
 
-/* Removes an entry without image: readers see the page in the file. Otherwise entries of aborted
- * transactions would stay until the next checkpoint. The caller holds the readers' lock
- * exclusively. */
+/* Removes an entry without an image, so that readers see the page in the file. Otherwise entries
+ * of aborted transactions would remain until the next checkpoint. The caller holds the readers'
+ * lock exclusively. */
 static void drop_if_empty(p3l_pager *pager, p3l_image *image) {
   if (image->committed != NULL) return;
   HASH_DEL(pager->images, image);

@@ -13,8 +13,8 @@ static p3l_code no_memory(const p3l_pager *pager, p3l_error *error) {
   return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to load it", pager->path);
 }
 
-/* Images that are committed, of pages that did not exist at begin, or of those that did; in order. The
- * caller frees them. */
+/* Committed images in order: those of pages added since loading began (`fresh`), or those of
+ * earlier pages. The caller frees the list. */
 static p3l_image **images_of(p3l_pager *pager, bool fresh, size_t *count) {
   p3l_image **images = malloc(sizeof(*images) * (HASH_COUNT(pager->images) + 1));
   *count = 0;
@@ -27,7 +27,7 @@ static p3l_image **images_of(p3l_pager *pager, bool fresh, size_t *count) {
   return images;
 }
 
-/* Pages that did not exist go to the file, and out of memory. */
+/* Writes pages added since loading began to the file, and frees their memory. */
 static p3l_code write_fresh(p3l_pager *pager, p3l_error *error) {
   size_t count;
   p3l_image **images = images_of(pager, true, &count);
@@ -52,7 +52,7 @@ p3l_code p3l_load_append(p3l_pager_transaction *transaction, p3l_error *error) {
   return P3L_OK;
 }
 
-/* The pages that existed, as one transaction. */
+/* Logs the changed earlier pages as one transaction. */
 static p3l_code append_changed(p3l_pager *pager, p3l_error *error) {
   size_t count;
   p3l_image **images = images_of(pager, false, &count);
@@ -84,7 +84,8 @@ p3l_code p3l_load_finish(p3l_pager *pager, p3l_error *error) {
   if (code != P3L_OK) return code;
   pager->loading = false;
   code = p3l_log_make_durable(pager, pager->log.end, error);
-  /* A checkpoint that fails for want of space is tried again by the next commit; the load is durable. */
+  /* A checkpoint that fails for lack of space is repeated by the next commit; the load is
+   * already durable. */
   if (code == P3L_OK) p3l_checkpoint_locked(pager, false, NULL);
   return code;
 }

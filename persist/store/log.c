@@ -1,3 +1,4 @@
+/* Writes, reads and checks the log. log.h has its format and invariants. */
 #include "log.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@ typedef struct log_header {
 } log_header;
 _Static_assert(sizeof(log_header) == 56, "no padding in the log");
 
-/* Two copies a sector apart, so that neither a torn write nor one damaged sector destroys both. */
+/* Two copies, one sector apart, so that neither a torn write nor one damaged sector destroys
+ * both. */
 enum { SECTOR = 512, COPIES = 2 };
 static p3l_file_offset header_place(uint64_t round, unsigned copy) {
   return (p3l_file_offset){(round % 2 * COPIES + copy) * SECTOR};
@@ -28,7 +30,7 @@ static uint32_t header_checksum(log_header header) {
   return p3l_crc32c(0, &header, sizeof(header));
 }
 
-/* Not synced. */
+/* Does not sync. */
 static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, bool clean,
                              p3l_error *error) {
   log_header header = {
@@ -134,7 +136,7 @@ static void *grown(void *array, size_t *capacity, size_t needed, size_t each) {
   return moved;
 }
 
-/* Space for `more` bytes, and for two parts more. */
+/* Makes space for `more` bytes and for two more parts. */
 static bool make_room(p3l_frames *frames, size_t more) {
   uint8_t *bytes = grown(frames->bytes, &frames->capacity, frames->used + more, 1);
   if (bytes != NULL) frames->bytes = bytes;
@@ -165,7 +167,7 @@ static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, con
   uint8_t *at = frames->bytes + frames->used;
   memcpy(at, &frame, sizeof(frame));
   if (!apart && bytes != NULL && body > 0) {
-    memset(at + sizeof(frame) + body - 8, 0, 8); /* what fills it up, and more */
+    memset(at + sizeof(frame) + body - 8, 0, 8); /* the zeros that fill it up, and more */
     memcpy(at + sizeof(frame), bytes, frame.length);
   }
   lengthen(frames, sizeof(frame) + (apart ? 0 : body));
@@ -234,25 +236,26 @@ enum { KEPT_BYTES = 4 << 20 };
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
   uint64_t size;
   p3l_code code = write_header(log, log->round + 1, log->end, clean, error);
-  /* One copy may be there, and then frames that follow in this round would not be looked for. */
+  /* One copy of the header may already be on the disk. Recovery would then not look for frames
+   * that follow in this round. */
   if (code != P3L_OK) return P3L_BROKEN;
   code = sync_header(log, error);
   if (code != P3L_OK || !clean || log->device->shorten == NULL) return code;
-  /* If this fails, the file is longer than it need be. */
+  /* If this fails, the file is only longer than necessary. */
   if (log->device->size(log->device, &size) == 0 && size > KEPT_BYTES)
     log->device->shorten(log->device, KEPT_BYTES);
   return P3L_OK;
 }
 
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {
-  /* Selects the other header: the present one stays unchanged until the next round is on the
+  /* Selects the other header: the current one stays unchanged until the next round is on the
    * disk. */
   return log->clean ? write_header(log, log->round + 1, log->end, false, error) : P3L_OK;
 }
 
 /* ---- reading ---- */
 
-/* Whether a frame's own fields are plausible; its checksum is tested afterwards. */
+/* True if a frame's own fields are plausible; its checksum is tested afterwards. */
 static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
   if (frame->position != position.byte || frame->zero != 0) return false;
   switch (frame->kind) {
@@ -267,7 +270,7 @@ static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
 
 typedef struct reader {
   p3l_log *log;
-  uint64_t size; /* of the file */
+  uint64_t size; /* size of the file */
   p3l_frame frame;
   uint8_t bytes[P3L_PAGE_SIZE];
 } reader;
@@ -295,9 +298,10 @@ static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_er
 }
 
 /*
- * There is an invalid frame at `hole`. If a later commit records that the log was durable beyond
- * it, a torn write cannot be the cause (invariant 6). Frames begin at multiples of eight; false
- * candidates already fail the test of their position. Reads at most `most` bytes after the hole.
+ * Searches the log after an invalid frame at `hole`. If a later commit records that the log was
+ * durable beyond it, a torn write cannot be the cause (invariant 6). Frames begin at multiples of
+ * eight; false candidates already fail the test of their position. Reads at most `most` bytes after
+ * the hole.
  */
 static p3l_code look_behind(reader *reader, p3l_lsn hole, uint64_t most, bool *torn,
                             p3l_error *error) {
@@ -350,7 +354,7 @@ static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previou
     p3l_code code = read_frame(reader, *position, &valid, error);
     if (code != P3L_OK) return code;
     if (!valid || reader->frame.previous != *previous) {
-      /* Either of two words shows that a frame was begun here; damage to one leaves the other. */
+      /* Either of two words shows that a frame was begun here, even if the other one is damaged. */
       *begun = reader->frame.previous == *previous;
       return P3L_OK;
     }
@@ -367,8 +371,8 @@ static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previou
   }
 }
 
-/* The bytes examined after the end of a log that was read before: small, so that refreshing is
- * fast. */
+/* Number of bytes examined after the end of a log that was read before: few, so that refreshing
+ * is fast. */
 enum { NEWS_BYTES = 1 << 16 };
 
 static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor visitor,
@@ -386,8 +390,8 @@ static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor 
                        &tail->torn, error);
     tail->torn |= begun;
     if (code != P3L_CORRUPT || reading == P3L_LOG_AT_REST) return code;
-    /* A commit after the end was written by a writer that has continued since, if its frame is
-     * there now. */
+    /* If the frame at the end is valid now, a writer that continued in the meantime wrote the
+     * commit after it. */
     bool valid;
     p3l_error unused;
     if (read_frame(reader, position, &valid, &unused) != P3L_OK || !valid ||
@@ -411,8 +415,8 @@ p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor v
 
 /* ---- what a checkpoint announces ---- */
 
-/* Two records after the headers, each in a sector of its own: the later one is valid, the other
- * is overwritten next. So a record half written by a killed process loses nothing. */
+/* Two records after the headers, each in a sector of its own. The later one is valid, the other
+ * is overwritten next, so that a record half written by a killed process loses nothing. */
 typedef struct announcement {
   uint64_t position;
   uint32_t checksum; /* crc32c of the position and the store's id */
@@ -430,7 +434,7 @@ static p3l_file_offset announcement_place(unsigned which) {
   return (p3l_file_offset){ANNOUNCEMENT + which * SECTOR};
 }
 
-/* *later: which of the two is the later one. */
+/* *later: index of the later of the two records. */
 static uint64_t announced(const p3l_log *log, unsigned *later) {
   uint64_t position = 0;
   *later = 1;

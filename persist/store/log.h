@@ -1,5 +1,5 @@
 /*
- * The redo log: what committed transactions changed since the last checkpoint.
+ * The redo log: the changes of committed transactions since the last checkpoint.
  *
  *   0     512   1024  1536   4096                                              end
  *   +-----+-----+-----+-----+-------+-------+-------+--------+-------+-- ... --+- - - - - - - -
@@ -8,24 +8,26 @@
  *   two headers, twice each          transaction 1            transaction 2
  *
  * Invariants:
- *  1. A frame is valid if its checksum is right, it says the position in the log at which it
- *     stands, and it names the checksum of the frame before it (the first: that of the header). So
- *     a frame left over from an earlier round, or from a transaction that failed at the same place,
- *     is never taken for a part of what was written later around it.
- *  2. A transaction is committed if its commit frame and all frames since the commit before are
- *     valid. So frames may be written before it is certain that it commits, and written over if not.
- *  3. A page's first change after a checkpoint is logged as its whole image. So a write of that
- *     page that is torn by a crash during the checkpoint is healed from the log.
- *  4. The log is reset only after the checkpoint's pages are synced; nothing is written over its
- *     frames before the reset is synced. Of the two headers the valid one with the higher round
- *     counts, and a reset writes the other one. Each is there twice: a damaged header must not
- *     bring the round before it back, for that would lose this one's frames. A reset that fails in
- *     between, of unknown extent, is the last thing that is written (P3L_BROKEN).
- *  5. A log that was closed in order is marked (`clean`): no frame of its round was written, so no reader
- *     looks for any. The first append begins a round that does not say so, and is durable with it:
- *     until that sync returns, no commit was reported.
- *  6. A commit frame says up to where the log was known to be on stable storage when it was made.
- *     An invalid frame below that position is no torn tail but damage, and is reported as such.
+ *  1. A frame is valid if its checksum is right, and if it contains its own position in the log and
+ *     the checksum of the frame before it (the first frame: that of the header). So a frame left
+ *     over from an earlier round, or from a transaction that failed at the same place, is never
+ *     mistaken for a part of a later transaction.
+ *  2. A transaction is committed if its commit frame and all frames since the previous commit are
+ *     valid. So frames may be written before it is certain that the transaction commits, and
+ *     overwritten if it does not.
+ *  3. A page's first change after a checkpoint is logged as its whole image. So if a crash during
+ *     the checkpoint tears the write of that page, recovery restores it from the log.
+ *  4. The log is reset only after the checkpoint's pages are synced; its frames are not overwritten
+ *     before the reset is synced. The valid header with the higher round is in force, and a reset
+ *     writes the other one. Each header exists twice, because a damaged header must not bring the
+ *     previous round back, which would lose the frames of the current one. After a reset that fails
+ *     at an unknown point nothing more is written (P3L_BROKEN).
+ *  5. A log that was closed in order is marked (`clean`): its round has no frames, so readers do
+ *     not search for any. The first append begins a round without the mark. Both become durable
+ *     with the same sync, and no commit is reported before.
+ *  6. A commit frame contains the position up to which the log was known to be on stable storage.
+ *     An invalid frame below that position is not a torn tail but damage, and is reported as
+ *     damage.
  */
 #ifndef P3L_LOG_H
 #define P3L_LOG_H
@@ -39,20 +41,20 @@ typedef enum p3l_frame_kind {
   P3L_FRAME_COMMIT = 3
 } p3l_frame_kind;
 
-/* Followed by `length` bytes, filled up with zeros to a multiple of eight. */
+/* Followed by `length` bytes, padded with zeros to a multiple of eight. */
 typedef struct p3l_frame {
   uint32_t checksum; /* crc32c of the rest of the frame and its bytes */
-  uint32_t previous; /* checksum of the frame before: invariant 1 */
+  uint32_t previous; /* checksum of the previous frame: invariant 1 */
   uint16_t kind;
   uint16_t zero;
   uint32_t length;   /* image: a page; range: within one page; commit: 0 */
-  uint64_t position; /* in the log: invariant 1 */
-  uint64_t address;  /* image, range: of the first byte; commit: up to where the log was durable
+  uint64_t position; /* position in the log: invariant 1 */
+  uint64_t address;  /* image, range: of the first byte; commit: end of the durable log
                         (invariant 6) */
 } p3l_frame;
 _Static_assert(sizeof(p3l_frame) == 32, "no padding in the log");
 
-/* Of the log's own format; that of the store is in its header page. */
+/* Version of the log's own format. The version of the store's format is in its header page. */
 #define P3L_LOG_VERSION 1u
 #define P3L_LOG_FRAMES 4096u /* where frames begin in the file */
 
@@ -75,46 +77,45 @@ p3l_code p3l_log_create(p3l_device *device, const char *path, const uint8_t stor
 p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
                       const uint8_t store_id[16], p3l_error *error);
 
-/* What a scan found behind the last commit: the traces of transactions that a crash interrupted. */
+/* What a scan found after the last commit: traces of transactions that a crash interrupted. */
 typedef struct p3l_log_tail {
   uint64_t frames; /* valid frames without a commit */
-  bool torn;       /* an invalid frame that was once begun follows */
+  bool torn;       /* followed by an invalid frame that was once begun */
 } p3l_log_tail;
 
 /* Called for each valid frame in order. A frame's bytes are valid during the call only. */
 typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const uint8_t *bytes,
                                       p3l_error *error);
 typedef enum p3l_log_reading {
-  P3L_LOG_AT_REST, /* no process writes to it */
-  P3L_LOG_LIVE,    /* one may: what is behind its end may become a part of it while it is read */
-  P3L_LOG_NEWS /* the same, and it was read before: for damage only 64 KB behind its end are read */
+  P3L_LOG_AT_REST, /* no process writes to the log */
+  P3L_LOG_LIVE,    /* a process may write: bytes after the end may become frames while it is read */
+  P3L_LOG_NEWS /* the same, and it was read before: checks only 64 KB after its end for damage */
 } p3l_log_reading;
 
 /*
- * Reads from log->end on, which is the start after p3l_log_open(); sets it behind the last commit.
- * Damage (invariant 6) is P3L_CORRUPT: no part of the log may then be trusted to be all there is.
+ * Reads from log->end on, which is the start after p3l_log_open(), and sets log->end after the last
+ * commit. Damage (invariant 6) is P3L_CORRUPT, because the log may then be incomplete.
  */
 p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor visitor, void *state,
                       p3l_log_tail *tail, p3l_error *error);
 
 /* Records the position of the last checkpoint for which pages were kept (old_pages.h); 0: none.
- * Not synced. */
+ * Does not sync. */
 p3l_code p3l_log_announce(p3l_log *log, p3l_lsn position, p3l_error *error);
 p3l_lsn p3l_log_announced(const p3l_log *log);
 
 /*
- * Frames under construction. They are written to the log with one write, or with an additional
- * earlier one (p3l_log_write_early()). Pages are not copied: of an OO1 Insert's 140 KB they are
- * 120.
+ * Frames under construction. One write appends them to the log, or two with p3l_log_write_early().
+ * Pages are not copied: they are 120 KB of an OO1 Insert's 140 KB.
  *
  *   bytes   | head | head | range | head | ... | commit |
- *   parts   |-- 0 -|-- 2 -|------ 4 -----|- 6 ... ------|       what lies between two pages, then a page
+ *   parts   |-- 0 -|-- 2 -|------ 4 -----|- 6 ... ------|       bytes between two pages, then a page
  *   pages        1     3              5
  */
 typedef struct p3l_frames {
-  uint8_t *bytes; /* all but the pages */
+  uint8_t *bytes; /* everything except the pages */
   size_t used, capacity;
-  struct iovec *parts; /* as they are written; those in `bytes` get their bases then */
+  struct iovec *parts; /* in the order of writing; those in `bytes` get their bases then */
   size_t part_count, part_capacity;
   size_t length;  /* of all frames */
   size_t written; /* of that: p3l_log_write_early(), and then in `parts` no more */
@@ -125,22 +126,23 @@ typedef struct p3l_frames {
 
 void p3l_frames_clear(p3l_frames *frames); /* keeps the memory */
 void p3l_frames_free(p3l_frames *frames);
-/* P3L_NO_MEMORY leaves what was there. The bytes of an image stay as they are until it is appended. */
+/* After P3L_NO_MEMORY the frames are unchanged. The bytes of an image must stay unchanged until
+ * it is appended. */
 p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind kind,
                         p3l_address address, const void *bytes, uint32_t length, p3l_error *error);
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error);
 
 /* Writes the frames made so far after the end of the log, where they are ignored until the rest
- * is appended; the disk can begin. */
+ * is appended. So the disk can start early. */
 p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
 /* Must be called before frames are made for an append: removes the mark `clean` of invariant 5. */
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error);
-/* Appends the frames. On failure the log is unchanged: the bytes written lie after its end. Not
- * durable yet. */
+/* Appends the frames. On failure the log is unchanged: the bytes written lie after its end. Does
+ * not sync. */
 p3l_code p3l_log_append(p3l_log *log, p3l_frames *frames, p3l_error *error);
 
-/* Forgets all frames; see invariant 4. The caller has synced the pages. `clean`: no append will
+/* Removes all frames; see invariant 4. The caller has synced the pages. `clean`: no append will
  * follow, see invariant 5. */
 p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error);
 

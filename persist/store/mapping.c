@@ -1,3 +1,4 @@
+/* Maps the file, and finds pages that are in the page cache. mapping.h has the invariants. */
 #include "mapping.h"
 
 #include <stdlib.h>
@@ -7,11 +8,11 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14; an older kernel refuses it, and pages are read */
+#define MADV_POPULATE_READ 22 /* Linux 5.14; older kernels refuse it, and pages are read instead */
 #endif
 
 #define CACHE_LINE 64u
-#define WINDOW 16u /* pages: what the kernel maps with one fault */
+#define WINDOW 16u /* number of pages that the kernel maps with one fault */
 
 struct p3l_mapping {
   uint8_t *memory;
@@ -19,7 +20,7 @@ struct p3l_mapping {
   uint8_t mapped[]; /* [window] */
 };
 
-/* For processes other than the owner, mincore() reports that everything is in memory. */
+/* For processes other than the owner, mincore() always reports that everything is in memory. */
 static bool kernel_would_say(int descriptor, uint64_t bytes) {
   struct stat status;
   return fstat(descriptor, &status) == 0 && (uint64_t)status.st_size >= bytes &&
@@ -53,7 +54,7 @@ void p3l_mapping_close(p3l_mapping *mapping) {
   free(mapping);
 }
 
-/* Whether all of a window is in memory, and now in the mapping. */
+/* True if a whole window is in memory and now in the mapping. */
 static bool map_window(p3l_mapping *mapping, uint64_t window) {
   uint64_t first = window * WINDOW, left = mapping->pages - first;
   uint64_t count = left < WINDOW ? left : WINDOW;
@@ -71,8 +72,8 @@ const p3l_page *p3l_mapping_page(p3l_mapping *mapping, p3l_page_number number) {
   if (*mapped == 0) *mapped = map_window(mapping, number.n / WINDOW);
   if (*mapped == 0) return NULL;
   const uint8_t *page = mapping->memory + number.n * P3L_PAGE_SIZE;
-  /* The whole page is about to be checked and is not in the processor's cache: prefetch many
-   * lines at once. */
+  /* The whole page will be checked and is not in the processor's cache: prefetch many lines at
+   * once. */
   for (uint32_t at = 0; at < P3L_PAGE_SIZE; at += CACHE_LINE) __builtin_prefetch(page + at);
   return (const p3l_page *)page;
 }

@@ -20,14 +20,14 @@
 typedef struct old_head {
   char magic[16];
   uint8_t store_id[16];
-  uint64_t position, previous; /* of this checkpoint, of the one before with a history file, or 0 */
-  uint64_t count, room;        /* numbers and pages; that there is room for */
+  uint64_t position, previous; /* of this checkpoint; of the last one with a history file, or 0 */
+  uint64_t count, room;        /* number of pages; space for them */
   uint32_t checksum;           /* crc32c of the numbers, then of the head with this field zero */
   uint32_t zero;
 } old_head;
 _Static_assert(sizeof(old_head) == 72, "no padding in the file");
 
-/* A history file as a reader has it. */
+/* A history file as a reader opened it. */
 typedef struct old_file {
   p3l_device *device;
   old_head head;
@@ -36,11 +36,11 @@ typedef struct old_file {
 } old_file;
 
 struct p3l_old_pages {
-  /* The writer's: positions of history files, ascending. */
+  /* For the writer: positions of history files, ascending. */
   uint64_t *positions;
   size_t count, capacity;
   struct timespec looked;
-  /* A reader's: the newest first. Under `lock`. */
+  /* For a reader: history files, the newest first. Guarded by `lock`. */
   pthread_mutex_t lock;
   old_file *files;
 };
@@ -97,7 +97,7 @@ static void remove_file(const p3l_pager *pager, uint64_t position) {
   free(name);
 }
 
-/* Invariant 2. A reader that is still registering has no base yet. */
+/* Invariant 2. A reader that is still registering does not have a base yet. */
 static void remove_unneeded(p3l_pager *pager, bool any, p3l_lsn oldest, p3l_lsn newest) {
   p3l_old_pages *old = pager->old;
   size_t gone = 0;
@@ -154,17 +154,17 @@ p3l_code p3l_old_pages_open(p3l_pager *pager, p3l_error *error) {
   return code;
 }
 
-/* Pages that are copied with one write. */
+/* Number of pages copied with one write. */
 enum { KEPT_PAGES = 64 };
 
-/* A history file being made. */
+/* A history file being written. */
 typedef struct keeping {
   p3l_pager *pager;
   p3l_device *device;
-  p3l_lsn newest; /* base that is read */
+  p3l_lsn newest; /* newest base being read */
   uint64_t *numbers;
   uint64_t count, room;
-  p3l_page *pages; /* [KEPT_PAGES]: those not written yet */
+  p3l_page *pages; /* [KEPT_PAGES]: pages not written yet */
   size_t waiting;
 } keeping;
 
@@ -176,8 +176,8 @@ static int write_waiting(keeping *keeping) {
   return bytes == 0 ? 0 : keeping->device->write(keeping->device, keeping->pages, bytes, at);
 }
 
-/* A page that the file does not have yet, that is damaged, or newer than every version being
- * read, is needed by no reader. */
+/* No reader needs a page that the file does not have yet, that is damaged, or that is newer than
+ * every version being read. */
 static int keep_page(keeping *keeping, uint64_t number) {
   p3l_device *file = keeping->pager->file;
   p3l_page *page = &keeping->pages[keeping->waiting];
@@ -202,7 +202,7 @@ static int write_head(keeping *keeping, uint64_t position, uint64_t previous) {
                                      (p3l_file_offset){P3L_PAGE_SIZE});
 }
 
-/* Under its name when it is whole. */
+/* The file gets its name only when it is complete. */
 static int make_file(keeping *keeping, p3l_image *const *images, uint64_t position,
                      uint64_t previous) {
   char *name = name_of(keeping->pager, position), *fresh = NULL;
@@ -267,7 +267,7 @@ p3l_code p3l_old_pages_save(p3l_pager *pager, p3l_image *const *images, size_t c
   p3l_lsn oldest, newest;
   int descriptor = p3l_file_descriptor(pager->file);
   if (descriptor < 0 || count == 0) return P3L_OK;
-  /* The frames of this round must be visible before readers are looked for: snapshot.h,
+  /* The frames of this round must be visible before the search for readers: snapshot.h,
    * invariant 2. */
   full_fence();
   bool any = p3l_readers_span(descriptor, &oldest, &newest);
@@ -278,7 +278,7 @@ p3l_code p3l_old_pages_save(p3l_pager *pager, p3l_image *const *images, size_t c
   if (!has_position(pager->old, position.byte))
     code = keep(pager, images, count, position, newest, error);
   if (code == P3L_OK) code = p3l_log_announce(&pager->log, position, error);
-  full_fence(); /* before the first page */
+  full_fence(); /* before the first page is written */
   return code;
 }
 

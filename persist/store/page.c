@@ -1,3 +1,4 @@
+/* Checksums and checks of pages. page.h has the format and the invariants. */
 #include "page.h"
 
 #include <isa-l/crc.h>
@@ -5,8 +6,8 @@
 #include <string.h>
 
 uint32_t p3l_crc32c(uint32_t seed, const void *bytes, size_t length) {
-  /* ISA-L inverts neither before nor after, and does not write to the buffer although the
-   * parameter is not const. */
+  /* ISA-L inverts the CRC neither before nor after, and does not write to the buffer although
+   * the parameter is not const. */
   uint32_t crc = ~seed;
   unsigned char *at = (unsigned char *)(uintptr_t)bytes;
   while (length > 0) {
@@ -64,8 +65,8 @@ void p3l_header_init(p3l_page *page, const uint8_t store_id[16]) {
 
 p3l_code p3l_header_check(const p3l_page *page, const char *path, p3l_error *error) {
   const p3l_header *header = (const p3l_header *)page->payload;
-  /* The order of the checks decides the message: a foreign file is not reported as "corrupt",
-   * nor another version as a wrong checksum. */
+  /* The order of the checks determines the message: a foreign file is not reported as "corrupt",
+   * and another version not as a wrong checksum. */
   if (memcmp(header->magic, P3L_MAGIC, sizeof(header->magic)) != 0)
     return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it does not begin as one",
                     path);

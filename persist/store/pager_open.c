@@ -1,5 +1,5 @@
 /*
- * Recovery, opening, closing. pager.h has the invariants.
+ * Recovers, opens and closes a store. pager.h has the invariants.
  */
 #include "pager.h"
 
@@ -45,7 +45,7 @@ static p3l_code recover(p3l_pager *pager, p3l_recovery *recovery, p3l_error *err
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
     found.pages += image->committed != NULL;
   if (recovery != NULL) *recovery = found;
-  /* Recovered frames may be in the page cache only, so they are not counted as `durable`: the
+  /* Recovered frames may only be in the page cache, so they are not counted as `durable`: the
    * checkpoint syncs them first. */
   pager->appended = pager->log.end;
   pager->durable = pager->emptied = pager->log.start;
@@ -84,7 +84,7 @@ static void pager_free(p3l_pager *pager) {
   p3l_images_forget(pager);
   p3l_buffers_end(&pager->buffers);
   p3l_frames_free(&pager->frames);
-  /* The threads and the ring belong to the parent and are left alone. */
+  /* The threads and the ring belong to the parent, and are left alone. */
   if (!p3l_pager_is_inherited(pager)) p3l_read_many_end(pager);
   p3l_mapping_close(pager->mapping);
   p3l_old_pages_close(pager);
@@ -200,7 +200,7 @@ p3l_code p3l_pager_close(p3l_pager *pager, p3l_error *error) {
   }
   pthread_mutex_lock(&pager->writer);
   p3l_code code = pager->loading ? p3l_load_finish(pager, error) : P3L_OK;
-  /* A load that could not be ended is not in the store, nor any page of it. */
+  /* If a load could not be ended, none of its pages are in the store. */
   if (code == P3L_OK && !pager->read_only) code = p3l_checkpoint_locked(pager, true, error);
   if (!pager->read_only) p3l_old_pages_trim(pager, true);
   pthread_mutex_unlock(&pager->writer);

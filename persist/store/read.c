@@ -1,5 +1,5 @@
 /*
- * Reading pages: the images that are newer than the file, then the file. pager.h has the
+ * Reads pages: the images that are newer than the file, otherwise the file. pager.h has the
  * invariants.
  */
 #include <errno.h>
@@ -30,9 +30,8 @@ p3l_code p3l_pager_read(p3l_pager *pager, p3l_page_number number, p3l_page *page
   const char *fault = NULL;
   if (!pager->read_only && p3l_pager_is_inherited(pager)) return p3l_pager_inherited(pager, error);
   /*
-   * Between the look-up of the images and the read, the page may be committed and written by a
-   * checkpoint: then the read is torn, and the second look-up finds the image, or the file is
-   * complete again.
+   * Between the look-up of the images and the read, a checkpoint may write the page. Then the read
+   * is torn, and the second look-up finds the image, or the file is complete again.
    */
   for (int attempt = 0; attempt < 3; attempt++) {
     bool exists;
@@ -63,7 +62,7 @@ static bool any_images(p3l_pager *pager) {
   return any;
 }
 
-/* The range of a run that holds all pages without an image; empty if there are none. */
+/* The part of a run that contains all pages without an image; empty if there are none. */
 static void copy_images(p3l_pager *pager, p3l_page_number first, size_t count, p3l_page *pages,
                         size_t *from, size_t *to) {
   bool exists;
@@ -94,9 +93,9 @@ p3l_code p3l_pager_read_run(p3l_pager *pager, p3l_page_number first, size_t coun
     return p3l_fail_errno(error, failed, "%s: reading %zu pages from page %llu on", pager->path,
                           to - from, (unsigned long long)(first.n + from));
   /*
-   * The images are looked up again, for pages between and for those that were committed
-   * meanwhile. A page that looks damaged is read alone, which distinguishes a running checkpoint
-   * from damage and gives the right message.
+   * Look up the images again, for pages in between and for pages committed in the meantime. A page
+   * that looks damaged is read separately, which distinguishes a running checkpoint from damage,
+   * and gives the right message.
    */
   bool images = any_images(pager);
   for (size_t i = from; i < to; i++) {
@@ -120,10 +119,10 @@ static p3l_mapping *mapping_of(p3l_pager *pager, uint64_t pages) {
 }
 
 const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
-  /* With a concurrent writer, a page may change between its check and its use. */
+  /* If another process writes, a page may change between its check and its use. */
   if (!pager->read_only || pager->follows) return NULL;
-  /* While the store is open for reading nothing changes: neither its length nor what recovery
-   * found. */
+  /* While the store is open for reading nothing changes: neither the file's length nor the
+   * recovered images. */
   p3l_mapping *mapping = mapping_of(pager, any_images(pager) ? 0 : pager->page_count);
   const p3l_page *page = mapping == NULL ? NULL : p3l_mapping_page(mapping, number);
   return page == NULL || p3l_page_fault(page, number) != NULL ? NULL : page;
@@ -132,7 +131,7 @@ const p3l_page *p3l_pager_mapped(p3l_pager *pager, p3l_page_number number) {
 void p3l_pager_soon(p3l_pager *pager, p3l_page_number first, uint64_t count) {
   int descriptor = p3l_file_descriptor(pager->file);
   if (descriptor < 0) return;
-  /* In requests of 256 KB, so that the first page does not wait for the last. */
+  /* Request 256 KB at a time, so that the first page does not wait for the last. */
   for (uint64_t at = 0; at < count; at += 64) {
     uint64_t pages = count - at < 64 ? count - at : 64;
     posix_fadvise(descriptor, (off_t)place_of((p3l_page_number){first.n + at}).byte,
@@ -152,9 +151,9 @@ const char *p3l_pager_path(const p3l_pager *pager) { return pager->path; }
 /* ---- reads of a transaction, the only one that changes the data read here ---- */
 
 /*
- * The smallest store that its writer maps. A window costs two calls, so mapping pays where many
- * pages of few windows are used: an OO1 Insert changes 24 pages of 1,100, and reads each with a
- * call of 1 us.
+ * The smallest store that its writer maps. A window costs two calls, so mapping is worthwhile if
+ * many pages of few windows are used. An OO1 Insert changes 24 pages of 1,100, and reads each with
+ * a call of 1 us.
  */
 enum { MAPPED_PAGES = (64 << 20) / P3L_PAGE_SIZE };
 
@@ -192,7 +191,7 @@ p3l_code p3l_page_seen(p3l_pager_transaction *transaction, p3l_page_number numbe
   if (image != NULL && image->private_copy != NULL) {
     *page = image->private_copy;
   } else if (image != NULL && image->committed != NULL) {
-    *page = image->committed; /* a checkpoint, which would forget it, waits for us */
+    *page = image->committed; /* a checkpoint would drop it, but waits for us */
   } else {
     *page = &transaction->seen;
     return p3l_committed_read(transaction, number, &transaction->seen, error);

@@ -1,3 +1,6 @@
+/*
+ * Reads many pages at a time: chooses, sorts and merges requests. read_many.h has the invariants.
+ */
 #include "read_many.h"
 
 #include <stdlib.h>
@@ -9,12 +12,12 @@ typedef struct reader {
   p3l_read_engine engine;
   p3l_ring *ring;
   p3l_crew *crew;
-  p3l_page *pages; /* [P3L_READ_DEPTH][P3L_READ_MERGED]; only what is used is ever touched */
+  p3l_page *pages; /* [P3L_READ_DEPTH][P3L_READ_MERGED]; only the parts used are ever touched */
   p3l_read_slot slots[P3L_READ_DEPTH];
   struct reader *next;
 } reader;
 
-/* Idle readers, at most as many as the calls that ever ran at the same time. */
+/* Idle readers: at most as many as the calls that ever ran at the same time. */
 struct p3l_readers {
   pthread_mutex_t lock;
   reader *idle;
@@ -90,7 +93,7 @@ void p3l_read_many_end(p3l_pager *pager) {
 
 /* ---- a call ---- */
 
-/* In a child of the process that opened the store: the ring and the threads remained in the
+/* For a child of the process that opened the store: the ring and the threads remained in the
  * parent. */
 static p3l_code read_one_by_one(p3l_pager *pager, const p3l_page_number *numbers, size_t count,
                                 p3l_page_visitor visit, void *state, p3l_error *error) {
@@ -106,10 +109,10 @@ static p3l_code read_one_by_one(p3l_pager *pager, const p3l_page_number *numbers
 /* A page to be read from the file. */
 typedef struct wanted {
   uint64_t number;
-  size_t index; /* in the caller's list */
+  size_t index; /* index in the caller's list */
 } wanted;
 
-/* A slot's part of the list, sorted. */
+/* The part of the sorted list that one slot reads. */
 typedef struct request {
   const wanted *first;
   size_t count;
@@ -198,9 +201,9 @@ static void start(reader *reader, p3l_device *device, p3l_read_slot *slot, const
 }
 
 /*
- * Keeps the queue full; after a failure it starts no request and waits for the running ones. The
- * number of pages under way is limited too: large requests need no long queue, and memory touched
- * for the first time costs as much as a page read from the kernel's cache.
+ * Keeps the queue full. After a failure it starts no request and waits for the running ones. The
+ * number of pages in progress is also limited: large requests need no long queue, and memory
+ * touched for the first time costs as much as a page read from the kernel's cache.
  */
 static p3l_code read_all(const call *call, reader *reader, const wanted *list, size_t count,
                          uint64_t *requests) {
@@ -209,7 +212,7 @@ static p3l_code read_all(const call *call, reader *reader, const wanted *list, s
   size_t free_count = P3L_READ_DEPTH, next = 0;
   for (size_t i = 0; i < P3L_READ_DEPTH; i++)
     free_slots[i] = &reader->slots[P3L_READ_DEPTH - 1 - i];
-  size_t pages = 0; /* under way */
+  size_t pages = 0; /* in progress */
   size_t most = reader->engine == P3L_READ_PLAIN ? 1 : P3L_READ_PAGES;
   p3l_code code = P3L_OK;
   while ((code == P3L_OK && next < count) || free_count < P3L_READ_DEPTH) {

@@ -1,6 +1,6 @@
 /*
- * Reads many pages at a time: p3l_pager_read_many() of pager.h and its parts. Internal to the pager
- * only.
+ * Reads many pages at a time: p3l_pager_read_many() of pager.h and its parts. Internal to the
+ * pager.
  *
  *   numbers ──> newer than the file? ─ yes ──> the pager's images ───────────────┐
  *                  │ no                                                          v
@@ -9,11 +9,11 @@
  *                                                       or one after the other
  *
  * Invariants:
- *  1. Only p3l_pager_read() reports a failed request (an error, too few bytes, a page that fails its
- *     check): it is called for the page again, because it knows about checkpoints
- *     under way, and says file, page and cause.
- *  2. When a call returns, none of its requests is under way: buffers are never freed under the kernel or
- *     a thread.
+ *  1. Only p3l_pager_read() reports a failed request (an error, too few bytes, a page that fails
+ *     its check): it is called again for the page, because it handles running checkpoints, and
+ *     reports file, page and cause.
+ *  2. When a call returns, none of its requests is in progress, so that no buffer is freed while
+ *     the kernel or a thread uses it.
  */
 #ifndef P3L_READ_MANY_H
 #define P3L_READ_MANY_H
@@ -24,16 +24,16 @@
 
 /* The ways to carry out requests. */
 typedef enum p3l_read_engine {
-  P3L_READ_BEST,    /* ring for files where the kernel has it, else threads; plain for devices of
-                       tests */
-  P3L_READ_RING,    /* io_uring; threads where it is refused, as containers do */
+  P3L_READ_BEST,    /* a ring for files if the kernel supports it, otherwise threads; plain for
+                       test devices */
+  P3L_READ_RING,    /* io_uring; threads if it is refused, as in containers */
   P3L_READ_THREADS, /* p3l_device.read by up to P3L_READ_MANY_THREADS threads */
   P3L_READ_PLAIN    /* p3l_device.read by the caller */
 } p3l_read_engine;
 
-/* What a call did. */
+/* What one call did. */
 typedef struct p3l_read_counts {
-  uint64_t requests;    /* to the file */
+  uint64_t requests;    /* requests to the file */
   p3l_read_engine used; /* never P3L_READ_BEST */
 } p3l_read_counts;
 

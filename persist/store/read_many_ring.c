@@ -1,6 +1,6 @@
 /*
- * Carries out requests with io_uring: the kernel has up to 64 of them at a time; one system call
- * submits all that have gathered.
+ * Carries out requests with io_uring. The kernel has up to 64 requests at a time; one system call
+ * submits all that were collected.
  */
 #include "read_many_engines.h"
 
@@ -11,10 +11,10 @@
 
 struct p3l_ring {
   struct io_uring ring;
-  p3l_read_slot *gathered[P3L_READ_DEPTH]; /* not yet handed over, in order */
-  unsigned count;                          /* of them */
-  unsigned inside;                         /* the kernel has them */
-  int broken; /* errno of a hand-over that cannot be repeated: what gathers fails with it */
+  p3l_read_slot *gathered[P3L_READ_DEPTH]; /* not yet submitted, in order */
+  unsigned count;                          /* number of these */
+  unsigned inside;                         /* number of requests in the kernel */
+  int broken; /* errno of a submission that failed for good: later requests fail, too */
 };
 
 p3l_ring *p3l_ring_open(void) {
@@ -55,7 +55,7 @@ p3l_read_slot *p3l_ring_finish(p3l_ring *ring) {
   while (done == NULL) {
     if (ring->count > 0 && ring->broken == 0) hand_over(ring);
     if (ring->inside > 0) {
-      io_uring_wait_cqe(&ring->ring, &done); /* done stays NULL if a signal came */
+      io_uring_wait_cqe(&ring->ring, &done); /* done stays NULL if a signal arrived */
     } else if (ring->broken != 0) {
       p3l_read_slot *slot = ring->gathered[--ring->count];
       slot->failed = ring->broken;

@@ -1,5 +1,5 @@
 /*
- * Carries out requests with threads that each wait for one read, where the kernel refuses rings.
+ * Carries out requests with threads that each wait for one read, if the kernel refuses rings.
  * Threads are started one by one while requests wait, and end with the crew.
  */
 #include "read_many_engines.h"
@@ -14,8 +14,8 @@ typedef struct queue {
 
 struct p3l_crew {
   pthread_mutex_t lock;
-  pthread_cond_t work; /* something is waiting, or the end has come */
-  pthread_cond_t news; /* something is done */
+  pthread_cond_t work; /* a request waits, or the crew ends */
+  pthread_cond_t news; /* a request is done */
   queue waiting, done;
   p3l_device *device;
   int limit, threads, idle;
@@ -87,7 +87,7 @@ void p3l_crew_close(p3l_crew *crew) {
   free(crew);
 }
 
-/* Signals are for the program's own threads: all are blocked in threads of the library. */
+/* Signals are for the program's own threads, so the library's threads block all of them. */
 static void add_thread(p3l_crew *crew) {
   sigset_t all, before;
   sigfillset(&all);
@@ -103,7 +103,7 @@ void p3l_crew_start(p3l_crew *crew, p3l_device *device, p3l_read_slot *slot) {
   if (crew->threads > 0) {
     put(&crew->waiting, slot);
     pthread_cond_signal(&crew->work);
-  } else { /* none wanted, or none to be had */
+  } else { /* no thread was requested, or none could be started */
     read_slot(device, slot);
     put(&crew->done, slot);
   }

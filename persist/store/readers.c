@@ -1,5 +1,5 @@
 /*
- * Locks on bytes that no file has. readers.h has the invariants.
+ * Locks bytes beyond the end of the file. readers.h has the invariants.
  */
 #include "readers.h"
 
@@ -15,8 +15,8 @@ static int set_lock(int descriptor, short type, uint64_t start, uint64_t length)
   return errno == EAGAIN || errno == EACCES ? EWOULDBLOCK : errno;
 }
 
-/* Finds a lock of another open file on [start, end) that excludes one of `type`; end 0: no end.
- * *found: its first byte. */
+/* Finds a lock of another open file on [start, end) that conflicts with one of `type`; end 0: no
+ * end. *found: its first byte. */
 static bool find_lock(int descriptor, short type, uint64_t start, uint64_t end, uint64_t *found) {
   struct flock lock = {.l_type = type,
                        .l_whence = SEEK_SET,

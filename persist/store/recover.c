@@ -1,4 +1,4 @@
-/* Redo: turns the frames of committed transactions into images. */
+/* Redo: converts the frames of committed transactions to images. */
 #include "recover.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 typedef struct recovering {
   p3l_pager *pager;
   p3l_redone *redone;
-  size_t committed; /* pages of `redone` */
+  size_t committed; /* number of entries of `redone` that are committed */
 } recovering;
 
 void p3l_redone_free(p3l_redone *redone) {
@@ -34,7 +34,7 @@ static p3l_code no_memory(const p3l_pager *pager, uint64_t number, p3l_error *er
                   (unsigned long long)number);
 }
 
-/* The transaction's copy of the page, which it has from its first frame on. */
+/* The transaction's copy of the page, which exists from its first frame on. */
 static p3l_code join(recovering *recovering, const p3l_frame *frame, p3l_image **joined,
                      p3l_error *error) {
   p3l_pager *pager = recovering->pager;
@@ -66,7 +66,7 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
   p3l_image *image;
   p3l_code code = join(recovering, frame, &image, error);
   if (code != P3L_OK) return code;
-  image->changed = ~UINT64_C(0); /* to be published */
+  image->changed = ~UINT64_C(0); /* to be published as a whole */
   memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
   return P3L_OK;
 }
@@ -75,15 +75,15 @@ p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redon
                             p3l_log_tail *tail, p3l_error *error) {
   recovering recovering = {pager, redone, redone->count};
   p3l_code code = p3l_log_scan(&pager->log, reading, redo, &recovering, tail, error);
-  /* Without those of a transaction at the end that has no commit: they are no news, and some of them
-   * may not exist. */
+  /* Leave out the pages of a transaction at the end without a commit: it changed nothing, and
+   * some of its pages may not exist. */
   redone->count = recovering.committed;
   p3l_images_discard(&pager->transaction);
   return code;
 }
 
-/* Pages named by the log are checked after it was read to its end, because page 0 then has the
- * final page count. */
+/* Checks the pages named by the log after it was read completely, because only then page 0 has
+ * the final page count. */
 static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_error *error) {
   for (size_t at = 0; at < redone->count; at++) {
     p3l_page_number number = {redone->pages[at]};
@@ -96,7 +96,7 @@ static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_erro
                       "%s: the log changes page %llu, which %s; restore store and log from a copy",
                       pager->log_path, (unsigned long long)number.n, fault);
   }
-  /* With a count that is too high, new pages would be written far beyond the end of the file. */
+  /* If the count were too high, new pages would be written far beyond the end of the file. */
   return pager->read_only ? P3L_OK : p3l_pager_check_size(pager, error);
 }
 
@@ -105,7 +105,7 @@ static p3l_code check_header(p3l_pager *pager, p3l_error *error) {
   pager->page_count = 1;
   p3l_code code = p3l_pager_read(pager, (p3l_page_number){0}, &zero, error);
   if (code != P3L_OK) return code;
-  /* An image has no checksum yet; a page that was read from the file was checked. */
+  /* An image does not have a checksum yet; a page read from the file was already checked. */
   p3l_page_seal(&zero, (p3l_lsn){0});
   code = p3l_header_check(&zero, pager->path, error);
   pager->page_count = p3l_header_of(&zero)->page_count;

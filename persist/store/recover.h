@@ -1,4 +1,7 @@
-/* Carries out in memory what the log records since the last checkpoint. Internal to the pager. */
+/*
+ * Repeats in memory the changes that the log records since the last checkpoint. Internal to the
+ * pager.
+ */
 #ifndef P3L_RECOVER_H
 #define P3L_RECOVER_H
 
@@ -7,16 +10,16 @@
 
 /* Pages that frames changed. */
 typedef struct p3l_redone {
-  uint64_t *pages; /* numbers; one may be there twice */
+  uint64_t *pages; /* page numbers; a number may occur twice */
   size_t count, capacity;
   uint64_t transactions;
 } p3l_redone;
 void p3l_redone_free(p3l_redone *redone);
 
-/* Reads the log's frames from log.end on and turns their commits into images. */
+/* Reads the log's frames from log.end on, and converts their commits to images. */
 p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redone *redone,
                             p3l_log_tail *tail, p3l_error *error);
-/* Checks page 0 and the pages named by the log after it was read to its end. Sets page_count. */
+/* Checks page 0 and the pages named by the log after it was read completely. Sets page_count. */
 p3l_code p3l_recover_check(p3l_pager *pager, const p3l_redone *redone, p3l_error *error);
 
 #endif

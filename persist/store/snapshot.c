@@ -1,5 +1,5 @@
 /*
- * Taking a version, and the next one. snapshot.h has the invariants.
+ * Takes a version, and the next one. snapshot.h has the invariants.
  */
 #include "snapshot.h"
 
@@ -11,13 +11,16 @@
 #include "readers.h"
 #include "recover.h"
 
-/* Rounds that may end while their frames are read, before the version is that of the file. */
+/*
+ * Number of rounds that may end while their frames are read, before the version is taken from the
+ * file alone.
+ */
 enum { PATIENCE = 3 };
 
 typedef struct taking {
   p3l_pager *pager;
   const uint8_t *store_id;
-  const p3l_lsn *kept; /* base of the version that there is: its lock stays; NULL: there is none */
+  const p3l_lsn *kept; /* base of the current version, whose lock stays; NULL: none */
   p3l_redone redone;
   p3l_log_tail tail;
 } taking;
@@ -36,7 +39,10 @@ static p3l_code register_as(const p3l_pager *pager, p3l_lsn base, p3l_error *err
   return p3l_fail_errno(error, failed, "%s: registering as a reader of it", pager->path);
 }
 
-/* Makes one attempt with the header in pager->log. *done is false if the round ended meanwhile. */
+/*
+ * Makes one attempt with the header in pager->log. *done is false if the round ended in the
+ * meantime.
+ */
 static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bool *done,
                         p3l_error *error) {
   p3l_pager *pager = taking->pager;
@@ -47,7 +53,7 @@ static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bo
   p3l_error why;
   if (frames) code = p3l_recover_frames(pager, reading, &taking->redone, &taking->tail, &why);
   p3l_code again = header_again(taking, done, error);
-  if (again != P3L_OK || !*done) return again; /* what was read says nothing, errors included */
+  if (again != P3L_OK || !*done) return again; /* results of the read are void, including errors */
   if (code != P3L_OK) {
     if (error != NULL) *error = why;
     return code;
@@ -55,7 +61,7 @@ static p3l_code attempt(taking *taking, bool frames, p3l_log_reading reading, bo
   return p3l_recover_check(pager, &taking->redone, error);
 }
 
-/* Takes a version, beginning with the header; leaves no images when it fails. */
+/* Takes a version, beginning with the header. Leaves no images if it fails. */
 static p3l_code take(taking *taking, p3l_error *error) {
   p3l_pager *pager = taking->pager;
   int descriptor = p3l_file_descriptor(pager->file);
@@ -102,14 +108,14 @@ p3l_code p3l_snapshot_open(p3l_pager *pager, const uint8_t store_id[16], p3l_rec
 
 /* ---- the next version ---- */
 
-/* Reads the frames after the version. *done: its round is still under way. */
+/* Reads the frames after the version. *done: its round has not ended. */
 static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
   p3l_code code = header_again(taking, done, error);
   if (code != P3L_OK || !*done) return code;
   p3l_error why;
   code = p3l_recover_frames(taking->pager, P3L_LOG_NEWS, &taking->redone, &taking->tail, &why);
   p3l_code again = header_again(taking, done, error);
-  if (again != P3L_OK || !*done) return again; /* what was read says nothing, errors included */
+  if (again != P3L_OK || !*done) return again; /* results of the read are void, including errors */
   if (code != P3L_OK) {
     if (error != NULL) *error = why;
     return code;
@@ -149,7 +155,7 @@ static int by_number(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Each number once. */
+/* Takes each number once. */
 static void take_pages(p3l_news *news, p3l_redone *redone) {
   qsort(redone->pages, redone->count, sizeof(*redone->pages), by_number);
   for (size_t at = 0; at < redone->count; at++)
@@ -168,7 +174,7 @@ bool p3l_pager_is_news(p3l_pager *pager, const p3l_news *news, p3l_page_number n
   p3l_page page;
   bool exists;
   if (p3l_image_read(pager, number, &page, &exists) || !exists) return true;
-  /* A checkpoint later than the base before wrote it, or one is writing it now. */
+  /* A checkpoint later than the previous base wrote the page, or one is writing it now. */
   const size_t head = offsetof(p3l_page, payload);
   return pager->file->read(pager->file, &page, head, (p3l_file_offset){number.n * P3L_PAGE_SIZE}) !=
              0 ||

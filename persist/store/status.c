@@ -1,3 +1,4 @@
+/* Error messages: fills a p3l_error from a code, a format and an errno value. */
 #include "p3l_status.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Writing: private copies of pages and the page count. pager.h has the invariants. */
+/* Writes: private copies of pages, and the page count. pager.h has the invariants. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ p3l_code p3l_page_for_writing(p3l_pager_transaction *transaction, p3l_page_numbe
   return P3L_OK;
 }
 
-/* A page that did not exist before: there is nothing to read. */
+/* The page did not exist before, so there is nothing to read. */
 static p3l_code new_page(p3l_pager_transaction *transaction, p3l_page_number number,
                          p3l_page **page, p3l_error *error) {
   p3l_image *image = p3l_image_add(transaction->pager, number);
@@ -115,7 +115,7 @@ p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *
   return P3L_OK;
 }
 
-/* Whether the free list begins with `count` pages side by side, ascending. */
+/* True if the free list begins with `count` adjacent pages, ascending. */
 static p3l_code run_is_free(p3l_pager_transaction *transaction, size_t count, p3l_page_number first,
                             bool *is_free, p3l_error *error) {
   *is_free = false;
@@ -171,7 +171,7 @@ p3l_code p3l_page_release(p3l_pager_transaction *transaction, p3l_page_number nu
     return p3l_fail(error, P3L_MISUSE, "%s: page %llu is not a data page and cannot be released",
                     transaction->pager->path, (unsigned long long)number.n);
   p3l_header *header = p3l_header_of(zero);
-  /* The old content is no longer needed, but logging zeros would cost a page of log. */
+  /* The old contents are no longer needed, but logging zeros would cost a page of log. */
   page->kind = P3L_PAGE_FREE;
   page->next = header->first_free;
   p3l_page_changed(transaction, page, 0, offsetof(p3l_page, payload));

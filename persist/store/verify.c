@@ -16,8 +16,8 @@ static void tell(listening *to, const char *sentence) {
 }
 
 /*
- * Marks the pages of the free list in `on_list`; a page met twice ends the walk, so that damaged
- * lists end too.
+ * Marks the pages of the free list in `on_list`. A page met twice ends the walk, so that it also
+ * ends for damaged lists.
  */
 static void follow_free_list(p3l_pager *pager, const p3l_header *header, uint8_t *on_list,
                              listening *to) {
@@ -35,7 +35,7 @@ static void follow_free_list(p3l_pager *pager, const p3l_header *header, uint8_t
     }
     on_list[number / 8] |= (uint8_t)(1u << number % 8);
     length++;
-    /* An unreadable page is reported when all pages are read. */
+    /* Unreadable pages are reported later, when all pages are read. */
     if (p3l_pager_read(pager, (p3l_page_number){number}, &page, &error) != P3L_OK) return;
     if (page.kind != P3L_PAGE_FREE) {
       snprintf(sentence, sizeof(sentence), "page %llu is on the list of free pages and is not free",

@@ -1,3 +1,4 @@
+/* The device in memory: stores writes since the last sync, and fails when a test wants it to. */
 #include "memory_device.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@ static void must(const void *memory) {
   if (memory == NULL) abort();
 }
 
-/* Whether this call is the one that shall fail. */
+/* True if this call is the one that must fail. */
 static int fault(memory_device *memory) {
   memory->calls++;
   if (memory->before != NULL) memory->before(memory->before_state);
@@ -33,7 +34,9 @@ static void put(uint8_t **bytes, uint64_t *size, uint64_t *capacity, const void 
                 size_t length, uint64_t at) {
   if (at + length > *size) {
     if (at + length > *capacity) {
-      /* Doubled, so that a log that grows write by write is not copied with each write. */
+      /*
+       * Doubles the space, so that a log that grows write by write is not copied with each write.
+       */
       *capacity = (at + length) * 2;
       *bytes = realloc(*bytes, *capacity);
       must(*bytes);
@@ -66,7 +69,7 @@ static int memory_write_bytes(p3l_device *device, const void *bytes, size_t leng
   return failed;
 }
 
-/* As one write. */
+/* Counts as one write. */
 static int memory_write_parts(p3l_device *device, struct iovec *parts, size_t count,
                               p3l_file_offset at) {
   size_t length = 0, done = 0;

@@ -18,7 +18,7 @@ static inline void must(fixture *f, p3l_code code) {
   if (code != P3L_OK) fail_msg("%s", f->error.message);
 }
 
-/* checkpoint_bytes as in p3l_pager_options; 0: the default. */
+/* checkpoint_bytes is as in p3l_pager_options; 0: the default. */
 static inline void open_again(fixture *f, uint64_t checkpoint_bytes) {
   p3l_pager_options options = {.checkpoint_bytes = checkpoint_bytes};
   must(f, p3l_pager_open_devices(&f->file->device, &f->log->device, &options, &f->pager, NULL,

@@ -1,4 +1,4 @@
-/* Used by both tests of the C++ interface: a list of nodes, a folder for its store. */
+/* Used by both tests of the C++ interface: a list of nodes, and a folder for its store. */
 #ifndef P3L_PPTR_FIXTURE_HPP
 #define P3L_PPTR_FIXTURE_HPP
 
@@ -11,7 +11,7 @@
 
 #include "p3l.hpp"
 
-extern "C" { /* cmocka's header wants these first */
+extern "C" { /* cmocka's header needs these first */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * Programs that open a store one after the other, each a process with types of its own. A failed
+ * Programs that open a store one after another. Each is a process with its own types. A failed
  * check ends the process and fails the test.
  */
 #ifndef P3L_PROGRAMS_H

@@ -1,7 +1,7 @@
 /*
- * A store over devices in memory, for tests of the runtime: opened, closed, opened again; its
- * disk can be made full. Each test runs twice: with objects used in place in their pages, and
- * with objects copied one by one into arenas.
+ * A store over devices in memory, for tests of the runtime. It can be opened, closed and reopened,
+ * and its disk can be made full. Each test runs twice: with objects used in place in their pages,
+ * and with objects copied one by one into arenas.
  */
 #ifndef P3L_STORE_FIXTURE_H
 #define P3L_STORE_FIXTURE_H
@@ -109,7 +109,7 @@ static inline uint64_t logged(fixture *f) {
 #pragma GCC diagnostic ignored "-Wclobbered"
 #endif
 
-/* A statement that must call the fault handler; holds the reported code, or P3L_OK. */
+/* Runs a statement that must call the fault handler; holds the reported code, or P3L_OK. */
 typedef struct told {
   jmp_buf back;
   p3l_error error;

@@ -1,6 +1,6 @@
 /*
- * Abort: memory is as before the transaction, whatever the transaction did, and objects read
- * meanwhile stay. A failed commit ends the same way.
+ * Abort: memory is as before the transaction, whatever the transaction did, and objects read in the
+ * meantime stay. A failed commit ends the same way.
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@ P3L_PLAIN_TYPE(late, late, 1);
 
 enum { ITEMS = 200 };
 
-/* A list of ITEMS, item i has the value i; the root is item 0. */
+/* A list of ITEMS items; item i has the value i, and the root is item 0. */
 static fixture with_list(void) {
   fixture f = fixture_new();
   begin(&f);
@@ -84,7 +84,7 @@ static void what_was_made_is_gone(void **state) {
       made->next = first;
       P3L_SET(first->other, made);
     }
-    late *plain = p3l_new_array(f.store, late, 3000); /* a large object of a type added just now */
+    late *plain = p3l_new_array(f.store, late, 3000); /* a large object of a new type */
     assert_non_null(plain);
     plain[2999].value = 5;
     p3l_set_root(f.store, "plain", plain);
@@ -107,7 +107,7 @@ static void what_was_made_is_gone(void **state) {
   fixture_drop(&f);
 }
 
-/* Objects that are copied into memory one by one are placed behind the changed ones, in the same
+/* Objects that are copied into memory one by one are placed after the changed ones, in the same
  * cards. */
 static void what_arrived_meanwhile_stays(void **state) {
   (void)state;
@@ -188,13 +188,13 @@ static void a_full_disk_leaves_memory_as_it_was(void **state) {
   fixture_drop(&f);
 }
 
-/* The content of the disk is unknown then: nothing more is written, and memory stays as the
+/* The state of the disk is then unknown: nothing more is written, and memory stays as the
  * program left it. */
 static void a_failed_sync_ends_the_store(void **state) {
   (void)state;
   fixture f = with_list();
   item *first = p3l_root(f.store, "list");
-  /* The first commit marks in the log's header that there is a commit. */
+  /* The first commit marks in the log's header that a commit exists. */
   begin(&f);
   P3L_SET(first->value, 98);
   commit(&f);
@@ -226,7 +226,7 @@ static void a_failed_allocation_fails_the_commit(void **state) {
   P3L_SET(first->value, 5);
   assert_null(p3l_new_array(f.store, item, SIZE_MAX / 2));
   assert_int_equal(p3l_failure(f.store)->code, P3L_NO_MEMORY);
-  assert_null(p3l_new(f.store, item)); /* nor anything after it */
+  assert_null(p3l_new(f.store, item)); /* and nothing after it either */
   assert_int_equal(p3l_commit(f.store, &f.error), P3L_NO_MEMORY);
   assert_non_null(strstr(f.error.message, "item"));
   assert_list(&f);

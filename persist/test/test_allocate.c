@@ -1,4 +1,4 @@
-/* Allocation of objects, compared with a model that lists what is where. */
+/* Allocation of objects, compared with a model that lists the objects by place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,14 +28,14 @@ static void objects_go_where_the_header_says(void **state) {
   assert_int_equal(take(&f, transaction, 16, 0), 4096 + 80 + 112);
   assert_int_equal(take(&f, transaction, 3900, 0), 2 * 4096 + 80); /* page 1 is listed */
   assert_int_equal(take(&f, transaction, 3000, 0), 4096 + 80 + 128);
-  /* Near: page 2 has room for 80 more bytes, page 3 is full. */
+  /* Near: page 2 has space for 80 more bytes, page 3 is full. */
   assert_int_equal(take(&f, transaction, 1000, 0), 3 * 4096 + 80);
   assert_int_equal(take(&f, transaction, 64, 2 * 4096 + 90), 2 * 4096 + 80 + 3904);
   assert_int_equal(take(&f, transaction, 64, 2 * 4096 + 90), 3 * 4096 + 80 + 1008);
   /* 10,000 bytes take three adjacent pages; 4,032 take one. */
   assert_int_equal(take(&f, transaction, 10000, 0), 4 * 4096);
   assert_int_equal(take(&f, transaction, 4032, 0), 7 * 4096);
-  /* A `near` that leads nowhere, or into a large object, is no harm. */
+  /* A `near` that leads nowhere, or into a large object, does no harm. */
   assert_int_equal(take(&f, transaction, 16, 5 * 4096), 3 * 4096 + 80 + 1072);
   assert_int_equal(take(&f, transaction, 16, 999 * 4096), 3 * 4096 + 80 + 1088);
   /* The large object's pages are released and allocated again as adjacent pages. */
@@ -96,7 +96,7 @@ static void a_forward_goes_with_its_object(void **state) {
   p3l_header header;
   must(&f, p3l_page_seen(transaction, (p3l_page_number){0}, &page, &f.error));
   memcpy(&header, page->payload, sizeof(header));
-  assert_int_equal(header.free_count, header.page_count - 1); /* nothing is left */
+  assert_int_equal(header.free_count, header.page_count - 1); /* no object is left */
   p3l_pager_abort(transaction);
   drop(&f);
 }
@@ -153,8 +153,8 @@ static void compare_object(fixture *f, const object *o) {
   }
 }
 
-/* Tests the invariants of allocate.h and of pages, and that there is nothing unknown to the
- * model. */
+/* Tests the invariants of allocate.h and of pages, and that the store contains only objects of
+ * the model. */
 static void compare(fixture *f, const model *m) {
   p3l_catalog catalog;
   uint64_t bytes = 0, expected = 0, listed = 0, on_list = 0, previous = 0;
@@ -250,7 +250,7 @@ static void room_does_what_the_model_does(void **state) {
   }
 }
 
-/* Space of deleted objects is used again, so the store does not grow without limit. */
+/* Space of deleted objects is used again, so that the store does not grow without limit. */
 static void a_store_in_balance_does_not_grow(void **state) {
   (void)state;
   fixture f = fresh(1 << 18);
@@ -264,7 +264,7 @@ static void a_store_in_balance_does_not_grow(void **state) {
     m.count++;
   }
   must(&f, p3l_pager_commit(transaction, &f.error));
-  assert_int_equal(p3l_pager_page_count(f.pager), 1 + 17); /* 60 in a page */
+  assert_int_equal(p3l_pager_page_count(f.pager), 1 + 17); /* 60 objects per page */
   for (int round = 0; round < 100; round++) {
     transaction = begin(&f);
     for (int i = 0; i < 200; i++) {

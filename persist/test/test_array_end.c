@@ -1,12 +1,12 @@
 /*
  * The address after the last element of an array, which programs store as its end. It belongs to
- * the array and not to the next object, also for an array of one element, in the next run and
- * wherever objects are placed then.
+ * the array and not to the next object. This also holds for an array of one element, and in the
+ * next run, wherever objects are placed then.
  */
 #include "programs.h"
 
 typedef struct cell {
-  uint64_t number, more; /* 16 bytes: nothing is left over in its last granule */
+  uint64_t number, more; /* 16 bytes: no bytes are left over in its last granule */
 } cell;
 P3L_PLAIN_TYPE(cell, cell, 1);
 
@@ -33,8 +33,7 @@ static void make_spans(void) {
 
 static bool discovery_order;
 
-/* Visits ends before begins, and from the last to the first, so that nothing is adjacent by
- * chance. */
+/* Visits ends before begins, and from last to first, so that no two are adjacent by chance. */
 static void count_spans(void) {
   p3l_store *store;
   p3l_error error;

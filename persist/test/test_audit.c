@@ -1,6 +1,6 @@
 /*
- * Changes that a program forgot to report: a commit that audits refuses and names what was
- * changed; reported, healed and new objects never count as such a change.
+ * Changes that a program forgot to report: a commit that audits refuses them and names the changed
+ * object. Reported changes, healed slots and new objects never count as such.
  */
 #include "store_fixture.h"
 
@@ -17,7 +17,7 @@ P3L_PLAIN_TYPE(number, number, 1);
 
 enum { ITEMS = 1000, NUMBERS = 4000 };
 
-/* A list and a large object, in a reopened store, so that all of it comes from pages. */
+/* A list and a large object, in a reopened store, so that all of them come from pages. */
 static fixture items_new(uint32_t audit_places) {
   fixture f = fixture_new();
   begin(&f);
@@ -42,7 +42,7 @@ static item *nth(fixture *f, uint64_t n) {
   return at;
 }
 
-/* A change far from the others. */
+/* Changes an item far from the others. */
 static void change_first(fixture *f, uint64_t value) {
   item *first = p3l_root(f->store, "items");
   P3L_SET(first->value, value);
@@ -65,7 +65,7 @@ static void a_forgotten_report_is_found(void **state) {
   commit(&f); /* all slots were healed, which is allowed */
   late->value = 7;
   expect_refused(&f, "byte 0 of the item at page");
-  assert_int_equal(((item *)p3l_root(f.store, "items"))->value, 4); /* taken back */
+  assert_int_equal(((item *)p3l_root(f.store, "items"))->value, 4); /* restored */
   late->value = ITEMS - 1;
   begin(&f);
   P3L_SET(late->value, 7);
@@ -93,7 +93,7 @@ static void a_slot_too(void **state) {
   item elsewhere = {0}, *late = nth(&f, ITEMS - 1), *middle = nth(&f, ITEMS / 2);
   late->next = middle;
   expect_refused(&f, "byte 8 of the item at page");
-  late->next = &elsewhere; /* in a card that is not marked, which no commit would examine */
+  late->next = &elsewhere; /* in an unmarked card, which no commit would examine */
   expect_refused(&f, "next of the item");
   late->next = NULL;
   begin(&f);
@@ -102,7 +102,7 @@ static void a_slot_too(void **state) {
   fixture_drop(&f);
 }
 
-/* By default each commit audits a little, so a change is found after a limited number of
+/* By default each commit audits a small part, so a change is found after a limited number of
  * commits. */
 static void it_is_found_in_the_end(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
 /*
- * Tests p3l stat, verify and backup beside a process that writes, as commands: their output and
- * the files they leave.
+ * Tests the commands p3l stat, verify and backup while another process writes: their output, and
+ * the files that they leave.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@ P3L_TYPE(item, item, 1, P3L_POINTERS(item, next));
 
 static const char *command = P3L_COMMAND;
 
-/* With what a killed writer left. */
+/* Also removes files left by a killed writer. */
 static void drop_folder(void) {
   DIR *folder = opendir(program_folder);
   struct dirent *entry;
@@ -27,7 +27,8 @@ static void drop_folder(void) {
   assert_int_equal(rmdir(program_folder), 0);
 }
 
-/* Makes items until it is killed, `each` per transaction, and reports when the first exists. */
+/* Creates items until it is killed, `each` per transaction, and reports when the first item
+ * exists. */
 static pid_t start_writer(unsigned each) {
   int ends[2];
   char ready;
@@ -101,7 +102,7 @@ static void stat_and_verify_beside_a_writer(void **state) {
   drop_folder();
 }
 
-/* A copy has complete transactions only: the numbers from the last one down to 0. */
+/* A copy contains complete transactions only: the numbers from the last one down to 0. */
 static void look_at_copy(void) {
   char copy[PATH_MAX + 32];
   p3l_store *store;
@@ -118,7 +119,7 @@ static void look_at_copy(void) {
   close_store(store);
 }
 
-/* Like look_at_copy(), and the copy can be written. */
+/* Like look_at_copy(), and also writes to the copy. */
 static void write_to_copy(void) {
   char copy[PATH_MAX + 32];
   p3l_store *store;
@@ -168,7 +169,7 @@ static void backups_of_a_store_that_is_written(void **state) {
   drop_folder();
 }
 
-/* After a kill at 1, 2, 4 ... ms the copy is complete or does not exist; the next backup
+/* After a kill at 1, 2, 4 ... ms the copy is complete or does not exist, and the next backup
  * succeeds. */
 static void a_killed_backup_leaves_nothing(void **state) {
   (void)state;

@@ -11,8 +11,8 @@
 
 enum { MANY = 1500 }; /* three slabs of 511 */
 
-/* Writes all bytes of each buffer, so that overlapping buffers are detected, and too short ones
- * by the sanitizers. */
+/* Writes all bytes of each buffer. This detects overlapping buffers; the sanitizers detect
+ * buffers that are too short. */
 static void take_all(p3l_buffers *buffers, p3l_page *taken[MANY]) {
   for (int i = 0; i < MANY; i++) {
     taken[i] = p3l_buffer_take(buffers);
@@ -32,7 +32,7 @@ static void buffers_do_not_overlap(void **state) {
   p3l_buffers buffers = {0};
   take_all(&buffers, taken);
   for (int i = 0; i < MANY; i++) assert_mine(taken[i], i);
-  /* Every third buffer is released and taken again; the others keep their content. */
+  /* Every third buffer is released and taken again; the others keep their contents. */
   for (int i = 0; i < MANY; i += 3) p3l_buffer_give(&buffers, taken[i]);
   for (int i = 0; i < MANY; i += 3) {
     taken[i] = p3l_buffer_take(&buffers);
@@ -69,7 +69,7 @@ static void empty_slabs_go(void **state) {
   static p3l_page *taken[MANY];
   p3l_buffers buffers = {0};
   take_all(&buffers, taken);
-  assert_non_null(buffers.with_room); /* 33 of the third are free */
+  assert_non_null(buffers.with_room); /* 33 buffers of the third are free */
   for (int i = 0; i < MANY; i++) p3l_buffer_give(&buffers, taken[i]);
   p3l_buffer_take(&buffers);
   const p3l_slab *kept = buffers.with_room;
@@ -77,7 +77,7 @@ static void empty_slabs_go(void **state) {
     p3l_page *buffer = p3l_buffer_take(&buffers);
     assert_ptr_equal((void *)((uintptr_t)buffer & ~((UINT64_C(1) << 21) - 1)), kept);
   }
-  assert_null(buffers.with_room); /* that was all */
+  assert_null(buffers.with_room); /* no more slabs */
   for (int i = 1; i <= 511; i++) p3l_buffer_give(&buffers, (p3l_page *)kept + i);
   p3l_buffers_end(&buffers);
 }

@@ -57,7 +57,7 @@ static void types_outlive_the_process(void **state) {
   drop(&f);
 }
 
-/* FNV-1a with 64 bits over "a\0", version 1, 8 bytes, no fields; computed here by its
+/* FNV-1a with 64 bits over "a\0", version 1, 8 bytes, no fields; computed here from its
  * definition. */
 static void the_hash_is_fnv(void **state) {
   (void)state;
@@ -119,7 +119,7 @@ static void many_types_go_over_many_pages(void **state) {
     snprintf(name, sizeof(name), "type with number %d", i);
     assert_string_equal(table.types[i + 1]->name, name);
   }
-  /* 24 + 16 + 24 bytes per record, 63 records in a page of 4056: 16 pages and the header. */
+  /* 24 + 16 + 24 bytes per record; 63 records in a page of 4056 bytes: 16 pages and the header. */
   assert_int_equal(p3l_pager_page_count(f.pager), 17);
   p3l_type_table_free(&table);
   drop(&f);
@@ -189,7 +189,7 @@ static void slots_repeat_in_arrays(void **state) {
   s.count = 0;
   p3l_type_slots(&part, 32, 40, see, &s);
   assert_int_equal(s.count, 0);
-  /* Every window of an array of five, against every slot of it. */
+  /* Compares every window of an array of five with every slot of the array. */
   for (uint64_t from = 0; from < 280; from++)
     for (uint64_t to = from; to <= 280; to += 7) {
       int count = 0;
@@ -316,13 +316,13 @@ static void lists_that_go_round_end(void **state) {
   assert_int_equal(p3l_root_find(f.pager, "there", &found, &f.error), P3L_CORRUPT);
   assert_non_null(strstr(f.error.message, "goes round at page 2"));
   assert_int_equal(p3l_root_each(f.pager, count_roots, &seen, &f.error), P3L_CORRUPT);
-  /* An existing root is found before. */
+  /* An existing root is found before the damaged page. */
   must(&f, p3l_root_find(f.pager, "here", &found, &f.error));
   transaction = begin(&f);
   assert_int_equal(p3l_type_add(transaction, &table, &part, &id, &f.error), P3L_CORRUPT);
   assert_int_equal(p3l_root_set(transaction, "there", (p3l_address){4176}, &f.error), P3L_CORRUPT);
   p3l_pager_abort(transaction);
-  /* Beyond the end, and to a page of another kind. */
+  /* Links beyond the end, and to a page of another kind. */
   change_page(&f, 1, offsetof(p3l_page, next), &far, sizeof(far));
   change_page(&f, 2, offsetof(p3l_page, next), &one, sizeof(one));
   assert_int_equal(p3l_type_table_read(f.pager, &table, &f.error), P3L_CORRUPT);
@@ -352,8 +352,8 @@ static void every_flipped_bit_of_a_table_is_told_or_harmless(void **state) {
       ((uint8_t *)&page)[bit / 8] ^= (uint8_t)(1u << bit % 8);
       const char *fault = p3l_data_page_fault(&page);
       ((uint8_t *)&page)[bit / 8] ^= (uint8_t)(1u << bit % 8);
-      /* A root's name and address are not redundant, and the id of the last type may be any
-       * higher one. */
+      /* A root's name and address are not redundant, and the id of the last type may have any
+       * higher value. */
       if (number == 2 && bit >= 64 * 8 && bit < 77 * 8) continue;
       if (fault == NULL && number == 1 && bit >= 40 * 8 + 48 * 8 && bit < 40 * 8 + 50 * 8) continue;
       if (fault == NULL) fail_msg("bit %zu of page %d", bit, (int)number);

@@ -1,4 +1,4 @@
-/* The two halves of a commit, runs of pages, the transaction's view, the content of the log. */
+/* The two halves of a commit, runs of pages, the transaction's view, the contents of the log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static p3l_page *page_of(fixture *f, p3l_pager_transaction *transaction, uint64_
   return page;
 }
 
-/* Makes pages 1 to `count`, whose first byte is their number, in the file. */
+/* Creates pages 1 to `count` in the file; the first byte of each is its number. */
 static void make_pages(fixture *f, uint64_t count) {
   p3l_pager_transaction *transaction = begin(f);
   p3l_page_number first;
@@ -80,7 +80,7 @@ static void a_run_is_one_read_and_the_newest_pages(void **state) {
                    P3L_MISUSE);
   assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){99}, ~(size_t)0, pages, &f.error),
                    P3L_MISUSE);
-  f.file->bytes[9 * 4096 + 77] ^= 1; /* the pages before it are present */
+  f.file->bytes[9 * 4096 + 77] ^= 1; /* the pages before it are intact */
   memset(pages, 0, sizeof(pages));
   assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error),
                    P3L_CORRUPT);
@@ -88,7 +88,7 @@ static void a_run_is_one_read_and_the_newest_pages(void **state) {
   assert_int_equal(pages[4].payload[0], 105);
   assert_int_equal(pages[7].payload[0], 8);
   f.file->bytes[9 * 4096 + 77] ^= 1;
-  f.file->size = 12 * 4096; /* cut off */
+  f.file->size = 12 * 4096; /* truncated */
   assert_int_equal(p3l_pager_read_run(f.pager, (p3l_page_number){1}, 20, pages, &f.error),
                    P3L_CORRUPT);
   assert_non_null(strstr(f.error.message, "page 12 is missing"));
@@ -103,7 +103,7 @@ static void runs_of_free_pages_are_taken_again(void **state) {
   p3l_pager_transaction *transaction = begin(&f);
   for (uint64_t number = 5; number >= 2; number--)
     must(&f, p3l_page_release(transaction, (p3l_page_number){number}, &f.error));
-  must(&f, p3l_page_allocate_run(transaction, 5, &first, &f.error)); /* four are too few */
+  must(&f, p3l_page_allocate_run(transaction, 5, &first, &f.error)); /* four pages are too few */
   assert_int_equal(first.n, 7);
   must(&f, p3l_page_allocate_run(transaction, 3, &first, &f.error));
   assert_int_equal(first.n, 2);
@@ -132,11 +132,11 @@ static void a_transaction_sees_its_own_pages(void **state) {
   assert_null(p3l_page_private(transaction, (p3l_page_number){3}));
   page_of(&f, transaction, 3)->payload[0] = 203;
   must(&f, p3l_page_seen(transaction, (p3l_page_number){1}, &seen, &f.error));
-  assert_int_equal(seen->payload[0], 1); /* the file's */
+  assert_int_equal(seen->payload[0], 1); /* of the file */
   must(&f, p3l_page_seen(transaction, (p3l_page_number){2}, &seen, &f.error));
   assert_int_equal(seen->payload[0], 102); /* committed */
   must(&f, p3l_page_seen(transaction, (p3l_page_number){3}, &seen, &f.error));
-  assert_int_equal(seen->payload[0], 203); /* its own */
+  assert_int_equal(seen->payload[0], 203); /* the transaction's own */
   assert_ptr_equal(seen, p3l_page_private(transaction, (p3l_page_number){3}));
   assert_int_equal(p3l_page_seen(transaction, (p3l_page_number){4}, &seen, &f.error), P3L_MISUSE);
   p3l_pager_abort(transaction);
@@ -172,7 +172,7 @@ static void the_log_carries_what_differs(void **state) {
   drop(&f);
 }
 
-/* A page that was requested but not changed has no image in the log; its next change must log
+/* A page that was requested but not changed has no image in the log. Its next change must log
  * the image. */
 static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   (void)state;
@@ -196,8 +196,8 @@ static void a_page_that_was_not_changed_is_not_logged_yet(void **state) {
   drop(&f);
 }
 
-/* A log that was closed in order is not searched for frames, however long it once was; one that
- * was written since is. */
+/* A log that was closed in order is not searched for frames, however long it was before. A log
+ * written since then is searched. */
 static void a_clean_log_is_not_searched(void **state) {
   (void)state;
   fixture f = fresh(0);
@@ -207,9 +207,9 @@ static void a_clean_log_is_not_searched(void **state) {
   f.log->device.read = counted_read;
   reads = 0;
   open_again(&f, 0);
-  assert_int_equal(reads, 4); /* two headers, twice */
+  assert_int_equal(reads, 4); /* two headers, two copies each */
   set_byte(&f, 50, 150);
-  /* The process dies: no frame of this round may be missed, whichever header is damaged. */
+  /* The process dies. No frame of this round may be missed, whichever header is damaged. */
   for (uint64_t damaged = 0; damaged <= 4; damaged++) {
     fixture again = {.file = memory_device_of(f.file->bytes, f.file->size),
                      .log = memory_device_of(f.log->bytes, f.log->size)};
@@ -237,7 +237,7 @@ static void appended_is_seen_and_waited_for_is_durable(void **state) {
   assert_int_equal(byte_of(&f, 1), 101);
   assert_int_equal(f.log->write_count, 1); /* written, not synced */
   assert_int_equal(f.log->stable_size, stable);
-  transaction = begin(&f); /* the next one may begin */
+  transaction = begin(&f); /* the next transaction may begin */
   page = page_of(&f, transaction, 2);
   assert_int_equal(page_of(&f, transaction, 1)->payload[0], 101);
   page->payload[0] = 102;
@@ -248,7 +248,7 @@ static void appended_is_seen_and_waited_for_is_durable(void **state) {
   must(&f, p3l_pager_wait(f.pager, second, &f.error));
   assert_int_equal(f.log->calls, calls + 1); /* one sync */
   must(&f, p3l_pager_wait(f.pager, first, &f.error));
-  assert_int_equal(f.log->calls, calls + 1); /* that was for both */
+  assert_int_equal(f.log->calls, calls + 1); /* it was for both */
   assert_int_equal(f.log->write_count, 0);
 
   transaction = begin(&f);
@@ -288,7 +288,7 @@ static void a_failed_append_leaves_nothing_a_failed_wait_breaks(void **state) {
 
 static uint64_t log_room(const fixture *f) { return f->log->size; }
 
-/* The checkpoint of a long log waits for a running transaction, but not without limit. */
+/* The checkpoint of a long log waits for a running transaction, but not for ever. */
 static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
   (void)state;
   fixture f = fresh(0);
@@ -319,7 +319,7 @@ static void the_checkpoint_waits_for_the_writer_only_if_it_must(void **state) {
 
 typedef struct shared {
   fixture *f;
-  pthread_mutex_t *outer; /* as the runtime's scopes: held from begin to append, not in wait */
+  pthread_mutex_t *outer; /* like the runtime's scopes: held from begin to append, not in wait */
   int commits;
 } shared;
 
@@ -369,7 +369,7 @@ static void threads_append_in_turn_and_wait_together(void **state) {
   must(&f, p3l_pager_read(f.pager, (p3l_page_number){1}, &page, &f.error));
   memcpy(&value, page.payload + 8, sizeof(value));
   assert_int_equal(value, THREADS * COMMITS);
-  /* Four times the length, and what was appended while one waited. */
+  /* Four times the length, plus what was appended while a thread waited. */
   assert_true(log_room(&f) < 4096 + 4 * 6000 + THREADS * 5000);
   drop(&f);
 }

@@ -1,6 +1,7 @@
 /*
- * p3l::vector, string and unordered_map behave like the standard's, also in the next run and
- * after an aborted transaction; removed elements leave no garbage, and every change is reported.
+ * p3l::vector, string and unordered_map behave like those of the standard library, also in the next
+ * run and after an aborted transaction. Removed elements leave no garbage, and every change is
+ * reported.
  */
 #include <map>
 #include <random>
@@ -32,14 +33,14 @@ using words = p3l::unordered_map<p3l::string, entry>;
 
 namespace {
 
-/* Each commit compares all of memory, so that an unreported change is detected. */
+/* Makes each commit compare all memory, so that an unreported change is detected. */
 p3l_options audited() {
   p3l_options options = p3l::create();
   options.audit_places = P3L_AUDIT_ALL;
   return options;
 }
 
-/* What p3l gc finds. */
+/* True if p3l gc finds garbage. */
 bool has_garbage(const std::string &path) {
   std::string command =
       std::string(P3L_COMMAND) + " gc --dry-run " + path + " | tail -n 1 | grep -q ' 0 *0$'";
@@ -146,7 +147,7 @@ static void strings_are_strings(void **) {
   assert_false(has_garbage(folder / "s"));
 }
 
-/* Against std::map, in any order of steps, over several runs. */
+/* Compares with std::map, in any order of steps, over several runs. */
 static void a_map_is_as_the_standards(void **) {
   folder folder;
   std::map<std::string, std::vector<std::uint64_t>> model;

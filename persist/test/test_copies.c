@@ -1,6 +1,6 @@
 /*
- * p3l_pager_backup(): a copy is one version and a store of its own; a killed backup has no
- * effect on the next.
+ * p3l_pager_backup(): a copy contains one version and is an independent store; a killed backup does
+ * not affect the next one.
  */
 #include "version_fixture.h"
 
@@ -44,7 +44,7 @@ static void a_backup_is_a_version_and_a_store(void **state) {
   commit_version(copied, 21);
   check_version(copied, 21);
   must(p3l_pager_close(copied, &error), &error);
-  /* A log of the original is not the copy's. */
+  /* A log of the original is not accepted as the copy's log. */
   char log[120], other[120];
   snprintf(log, sizeof(log), "%s-log", copy);
   snprintf(other, sizeof(other), "%s-log", original);
@@ -54,8 +54,8 @@ static void a_backup_is_a_version_and_a_store(void **state) {
   remove_folder();
 }
 
-/* The files of a killed backup are replaced: half a file, and a log that got its name before its
- * store. */
+/* The files of a killed backup are replaced: a half-written file, and a log that got its name
+ * before its store. */
 static void a_killed_backup_is_replaced(void **state) {
   (void)state;
   p3l_error error;
@@ -76,7 +76,7 @@ static void a_killed_backup_is_replaced(void **state) {
     fclose(file);
   }
   p3l_pager *reader = open_pager(true);
-  /* One that is being made is left alone. */
+  /* A backup in progress is left alone. */
   p3l_device *maker;
   snprintf(name, sizeof(name), "%s/copy-new", folder);
   assert_int_equal(p3l_file_open(name, P3L_OPEN_WRITE, true, &maker), 0);

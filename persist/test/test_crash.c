@@ -1,11 +1,7 @@
 /*
  * Power is lost at every moment of a workload: between any two writes or syncs, with any part of
- * what was not synced on the disk. What was acknowledged must be there, a transaction is there
- * whole or not at all, and the store verifies.
- *
- *   PAGES data pages, each an array of words. Transaction t writes t into random words of some
- *   pages, allocates and releases pages now and then. The oracle keeps the words after every
- *   transaction.
+ * the unsynced data on the disk. Acknowledged transactions must be present, every transaction is
+ * present completely or not at all, and the store verifies.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +15,7 @@
 #include "memory_device.h"
 #include "pager.h"
 
-/* Under a sanitizer the test takes three times as long: there every kind of crash is tried, but
+/* Under a sanitizer the test takes three times as long. Then it tries every kind of crash, but
  * fewer of each. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRANSACTIONS = 15, LOG_STEP = 5, FILE_STEP = 29 };
@@ -28,12 +24,13 @@ enum { TRANSACTIONS = 60, LOG_STEP = 1, FILE_STEP = 7 };
 #endif
 enum { PAGES = 6, WORDS = 16, SPREAD = 240 };
 
-/* Word w of a page is SPREAD bytes after word w-1: several units of the log, several sectors. */
+/* Word w of a page is SPREAD bytes after word w-1: in other units of the log, and in several
+ * sectors. */
 static uint64_t *word(p3l_page *page, int w) { return (uint64_t *)(page->payload + w * SPREAD); }
 
 typedef struct oracle {
   uint64_t words[TRANSACTIONS + 1][PAGES][WORDS];
-  int acknowledged, begun; /* transactions */
+  int acknowledged, begun; /* numbers of transactions */
   uint64_t extra_pages[TRANSACTIONS + 1];
 } oracle;
 
@@ -78,7 +75,7 @@ static void recover_and_check(world *world, const uint8_t *file, uint64_t file_s
   p3l_verification verification;
   p3l_recovery recovery;
   world->crashes++;
-  /* First as a reader, who must write nothing, then for good. */
+  /* Opens first as a reader, which must not write, then as a writer. */
   for (int read_only = 1; read_only >= 0; read_only--) {
     p3l_pager_options options = {.read_only = read_only};
     if (p3l_pager_open_devices(&file_device->device, &log_device->device, &options, &pager,
@@ -259,7 +256,8 @@ static void recorded_free(recorded *recorded) {
   free(recorded->oracle);
 }
 
-/* Opens the store; returns the transaction whose state it has, or -1 with the error. */
+/* Opens the store. Returns the number of the transaction whose state it has, or -1 with the
+ * error. */
 static int open_and_date(const recorded *recorded, const uint8_t *file, uint64_t file_size,
                          const uint8_t *log, uint64_t log_size, p3l_recovery *recovery,
                          p3l_error *error) {
@@ -312,8 +310,8 @@ static void a_flipped_bit_of_the_log_is_found_or_harmless(void **state) {
     } else if (t == 5) {
       harmless++;
     } else {
-      /* Damage after the last proof of durability cannot be distinguished from a torn write;
-       * this much is reported. */
+      /* Damage after the last proof of durability cannot be distinguished from a torn write.
+       * This much is reported. */
       ends++;
       if (!recovery.interrupted || t != 4)
         fail_msg("bit %llu: transaction %d, %s", (unsigned long long)bit, t,

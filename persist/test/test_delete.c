@@ -62,8 +62,8 @@ static void following_a_dangling_pointer_is_told(void **state) {
   fixture_drop(&f);
 }
 
-/* Before and after another object takes its place, an address kept by the program leads to
- * neither. */
+/* An address kept by the program does not lead to another object, neither before nor after one
+ * takes the place. */
 static void what_was_deleted_is_not_read(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -90,7 +90,7 @@ static void what_was_deleted_is_not_read(void **state) {
   begin(&f);
   node *other = p3l_new_near(f.store, node, first);
   other->value = 3;
-  /* The same place of the store, and another generation. */
+  /* The same place in the store, with another generation. */
   assert_int_equal((uint64_t)(uintptr_t)p3l_surrogate(other), place + (UINT64_C(1) << 56));
   commit(&f);
   assert_int_equal(kept->value, UINT64_C(0xc0c0c0c0c0c0c0c0));
@@ -122,7 +122,8 @@ static void misuse_is_told(void **state) {
   fixture_drop(&f);
 }
 
-/* Made and deleted in one transaction; changed and deleted; deleted and then changed. */
+/* Objects created and deleted in one transaction, changed and deleted, and deleted and then
+ * changed. */
 static void deletion_and_change_in_one_transaction(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -154,8 +155,8 @@ static void deletion_and_change_in_one_transaction(void **state) {
 
 static uint64_t pages(fixture *f) { return p3l_pager_page_count(f->store->pager); }
 
-/* After forty rounds of making and deleting, the store is no longer than after the third: small
- * objects, and large ones of 25 pages. */
+/* After forty rounds of creating and deleting, the store is as long as after the third, for
+ * small objects and for large ones of 25 pages. */
 static void room_comes_back(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -193,7 +194,7 @@ static void room_comes_back(void **state) {
     if (round == 2) after_three = pages(&f);
     if (round % 5 == 0) fixture_reopen(&f);
   }
-  /* Large objects need adjacent pages at the end: at most 25 pages stay free per round. */
+  /* Large objects need adjacent pages at the end: at most 25 pages stay free in each round. */
   assert_in_range(pages(&f), 1, after_three + 40 * 25);
   fixture_drop(&f);
 }

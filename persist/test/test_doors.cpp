@@ -1,6 +1,6 @@
 /*
- * Two interfaces, one store: C++ reads and changes by pptr what a C program wrote with the
- * macros, and the C program (test_doors_c, another process) reads the changes.
+ * One store, two interfaces: C++ reads and changes through pptr what a C program wrote with the
+ * macros. Then the C program (test_doors_c, another process) reads the changes.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 #include "test_doors.h"
 
-struct part { /* as in test_doors_c.c, but for the pointers */
+struct part { /* as in test_doors_c.c, except the pointers */
   std::uint32_t id;
   p3l::pptr<part> to[3];
   char name[12];
@@ -28,7 +28,7 @@ static void need(bool truth, const char *what) {
   exit(1);
 }
 
-/* Runs the C program in this program's folder. */
+/* Runs the C program, which is in this program's folder. */
 static void run_c(const char *verb, const std::string &store) {
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 3);
@@ -55,7 +55,7 @@ static void read_and_change(const std::string &path) {
     need(p->from->to[0] == p, "there and back");
   }
   need(p == first, "a ring");
-  /* Every path to a part was followed once: 3 + 1 slots each, and none twice. */
+  /* Every path to a part was followed once: 3 + 1 slots each, none of them twice. */
   need(store.statistics().swizzled == 4 * PARTS, "each slot was swizzled once");
 
   store.transact([&] {

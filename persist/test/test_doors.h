@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum { PARTS = 3000, SPARE = 77777 };
-/* Part i leads to i + STEPS[k]; the first is the ring. */
+/* Part i leads to i + STEPS[k]; the first step makes the ring. */
 static const uint32_t STEPS[3] = {1, 10, 1499};
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The C interface, for test_doors.cpp: `test_doors_c write STORE` makes a ring of parts, `read
- * STORE` checks it after C++ changed it. Without arguments it writes a ring and checks that.
+ * The C program for test_doors.cpp: `test_doors_c write STORE` creates a ring of parts, `read
+ * STORE` checks it after C++ changed it. Without arguments it writes a ring and checks it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void write_ring(const char *path) {
   check(p3l_close(store, &error), &error);
 }
 
-/* The ring, and the spare part that C++ hung in at part 5. */
+/* Reads the ring, and the spare part that C++ inserted at part 5. */
 static void read_ring(const char *path, bool changed) {
   p3l_error error;
   p3l_store *store;

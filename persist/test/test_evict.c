@@ -1,6 +1,6 @@
 /*
- * Sweeps: a graph of several types is equal before and after any eviction; memory stays near its
- * limit; dangling pointers trap.
+ * Sweeps: a graph of several types is the same before and after any eviction, memory stays near its
+ * limit, and dangling pointers trap.
  */
 #include "test_evict_fixture.h"
 
@@ -21,7 +21,7 @@ typedef struct node {
   uint64_t id;
   struct node *to[3];
   uint32_t value;
-  uint64_t *inside; /* the id of a node, in its middle */
+  uint64_t *inside; /* to the id of a node, in its middle */
   struct hub *hub;
   struct note *note;
 } node;
@@ -40,7 +40,7 @@ typedef struct hub_table {
 } hub_table;
 P3L_TYPE(hub_table, hub_table, 1, P3L_POINTERS(hub_table, hubs));
 
-/* One cell of an array that is a large object because of its many cells. */
+/* One cell of an array that is a large object because it has many cells. */
 typedef struct cell {
   struct node *node;
   uint64_t id;
@@ -56,10 +56,10 @@ P3L_TYPE(cell, cell, 1, P3L_POINTERS(cell, node));
 
 enum { NODES = 40000, HUBS = 200, MEMBERS = 30, NONE = 0xffffffff };
 
-/* The same graph in ordinary memory, by numbers. */
+/* The same graph in ordinary memory, with numbers instead of pointers. */
 typedef struct model_node {
   uint32_t to[3], inside, hub, value;
-  uint64_t note; /* its id; 0: none */
+  uint64_t note; /* id of the note; 0: none */
 } model_node;
 
 typedef struct world {
@@ -76,7 +76,7 @@ static uint32_t below(world *w, uint32_t limit) {
 
 /* ---- making and changing: the store and the model alike ---- */
 
-/* The entry points of a program; valid until something is evicted. */
+/* The entry points of a program, valid until the next eviction. */
 typedef struct view {
   cell *cells;
   hub_table *hubs;
@@ -153,7 +153,7 @@ static void make_world(world *w, uint64_t seed, uint64_t memory_bytes) {
 
 static uint32_t id_of(const node *at) { return at == NULL ? NONE : (uint32_t)at->id; }
 
-/* Returns what is wrong with a node; 0: nothing. */
+/* Returns the number of the first difference of a node; 0: none. */
 static int differs(const world *w, view view, uint32_t n) {
   const model_node *model = &w->nodes[n];
   node *at = node_of(view, n);
@@ -207,7 +207,7 @@ static void undo(world *w, uint32_t n, const model_node *model, const uint32_t *
   w->nodes[n] = *model;
 }
 
-/* Commits, aborts and sweeps in random order; the model is changed and restored accordingly. */
+/* Commits, aborts and sweeps in random order. The model is changed and restored accordingly. */
 static void changes_survive(world *w, int rounds) {
   for (int round = 0; round < rounds; round++) {
     MUST(&w->f, p3l_begin(w->f.store, &w->f.error));
@@ -242,7 +242,7 @@ static void changes_between_sweeps_survive(void **state) {
     make_world(w, 2 + limit, limit);
     changes_survive(w, 150);
     compare(w, 0, 1);
-    fixture_reopen(&w->f, limit); /* the file has what memory had */
+    fixture_reopen(&w->f, limit); /* the file has the contents of memory */
     compare(w, 0, 1);
     fixture_drop(&w->f);
     free(w);
@@ -267,7 +267,7 @@ static void a_store_larger_than_its_limit_is_walked_whole(void **state) {
       p3l_leave(w->f.store);
       assert_true(fixture_statistics(&w->f).memory_bytes <= LIMIT);
     }
-  /* A scope reads at most 500 x (1 + 3 + 1 + 1 + 30 + 1) objects, most of them repeatedly; it
+  /* A scope reads at most 500 x (1 + 3 + 1 + 1 + 30 + 1) objects, most of them repeatedly. It
    * exceeds the limit only by a part of that. */
   assert_true(most < LIMIT + LIMIT / 2);
   assert_true(fixture_statistics(&w->f).memory_peak < LIMIT + LIMIT / 2);
@@ -287,16 +287,16 @@ static void all_goes_and_all_comes_back(void **state) {
   p3l_statistics empty = fixture_statistics(&w->f);
   assert_true(empty.memory_bytes < 100 << 10);
   assert_true(empty.memory_peak >= full.memory_bytes);
-  /* Every node, every hub, the cells and the notes in use; at least two of three nodes have no
-   * note or one. */
+  /* Every node, every hub, the cells and the notes in use; at least two of three nodes have
+   * at most one note. */
   assert_true(empty.objects_evicted >= NODES + HUBS + 1);
-  MUST(&w->f, p3l_evict(w->f.store, 0, &w->f.error)); /* nothing to do */
+  MUST(&w->f, p3l_evict(w->f.store, 0, &w->f.error)); /* nothing is left to evict */
   compare(w, 0, 1);
   fixture_drop(&w->f);
   free(w);
 }
 
-/* Swizzled slots whose object was deleted dangle before and after a sweep, and do not lead to
+/* Swizzled slots whose object was deleted dangle before and after a sweep. They do not lead to
  * objects placed there later. */
 static void a_dangling_slot_dangles_after_a_sweep(void **state) {
   (void)state;
@@ -312,11 +312,11 @@ static void a_dangling_slot_dangles_after_a_sweep(void **state) {
   p3l_delete(w->f.store, made);
   MUST(&w->f, p3l_commit(w->f.store, &w->f.error));
   MUST(&w->f, p3l_evict(w->f.store, 0, &w->f.error));
-  compare(w, 8, 1); /* other objects take the memory */
+  compare(w, 8, 1); /* other objects use the memory */
   if (p3l_is_surrogate(holder->note))
     EXPECT_FAULT(P3L_DANGLING, "", p3l_swizzle(&holder->note, holder->note));
   else
-    assert_ptr_equal(p3l_segment_of(holder->note), p3l_segment_of(holder)); /* pinned beside it */
+    assert_ptr_equal(p3l_segment_of(holder->note), p3l_segment_of(holder)); /* pinned with it */
   p3l_unpin(holder);
   MUST(&w->f, p3l_evict(w->f.store, 0, &w->f.error));
   holder = node_of(view_of(w), 7);
@@ -325,7 +325,7 @@ static void a_dangling_slot_dangles_after_a_sweep(void **state) {
   free(w);
 }
 
-/* Several readers in short scopes under a limit sweep for each other. */
+/* Several readers in short scopes with a memory limit sweep for each other. */
 typedef struct reader {
   world *w;
   uint64_t random;
@@ -387,7 +387,7 @@ static void a_dangling_use_traps(void **state) {
   const int variants = 1; /* it traps until other objects are placed there */
 #endif
   for (int others_come = 0; others_come < variants; others_come++) {
-    /* Opened by the child, because a store does not survive a fork. */
+    /* The child opens the store, because an open store does not survive a fork. */
     fixture_close(&w->f);
     pid_t child = fork();
     if (child == 0) {

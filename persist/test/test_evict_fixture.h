@@ -1,4 +1,4 @@
-/* A store in a folder of its own, for tests of scopes, pins, sweeps and prefetching. */
+/* A store in its own folder, for tests of scopes, pins, sweeps and prefetching. */
 #ifndef TEST_EVICT_FIXTURE_H
 #define TEST_EVICT_FIXTURE_H
 

@@ -1,7 +1,8 @@
 /*
- * Failures outside of the store: a full disk, files that may not be written, belong to no store,
- * or were changed meanwhile. Each is reported with file, page and cause and harms nothing else.
- * Uses real files, in a child process each, so that limits and mounts end with it.
+ * Failures outside of the store: a full disk, files that may not be written, that are no store, or
+ * that were changed in the meantime. Each is reported with file, page and cause, and harms nothing
+ * else. The tests use real files, each in a child process, so that limits and mounts end with the
+ * process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static int remove_folder(void **state) {
 
 /* ---- children ---- */
 
-/* NULL: passed; SKIPPED...: not possible on this machine. */
+/* NULL: passed; SKIPPED...: impossible on this machine. */
 typedef const char *(*child)(void);
 #define SKIPPED "skipped: "
 
@@ -126,7 +127,7 @@ static p3l_code make_store(p3l_error *error) {
   return code == P3L_OK ? closed : code;
 }
 
-/* The pages are as make_store() left them, except `except`. */
+/* The pages are as make_store() left them, apart from `except`. */
 static p3l_code check_pages(p3l_pager *pager, uint64_t except, p3l_error *error) {
   p3l_page page;
   for (uint64_t number = 1; number <= PAGES; number++) {
@@ -148,7 +149,7 @@ static bool change_file(const char *name, off_t at, const void *bytes, size_t le
 
 /* ---- full disks ---- */
 
-/* Fills the store until a lack of space is reported; earlier commits stay. */
+/* Fills the store until a lack of space is reported. Earlier commits stay. */
 static const char *fill_up(const char *cause) {
   p3l_error error = {.message = ""};
   p3l_pager *pager;
@@ -159,12 +160,12 @@ static const char *fill_up(const char *cause) {
   while ((code = write_page(pager, last + 1, 77, &error)) == P3L_OK) last++;
   CHECK(code == P3L_NO_SPACE);
   CHECK(says(&error, log_path, "appending", cause));
-  CHECK(last > PAGES); /* there was room for some */
+  CHECK(last > PAGES); /* there was space for some pages */
   CHECK(p3l_pager_page_count(pager) == last + 1);
   CHECK(check_pages(pager, 0, &error) == P3L_OK);
   CHECK(p3l_pager_read(pager, (p3l_page_number){last}, &page, &error) == P3L_OK);
   CHECK(page.payload[0] == 77);
-  /* Closing needs space in the file for the pages in the log; without it, the log keeps them. */
+  /* Closing needs space in the file for the pages in the log. Without it, they stay in the log. */
   code = p3l_pager_close(pager, &error);
   CHECK(code == P3L_OK || (code == P3L_NO_SPACE && says(&error, path, "writing", cause)));
   CHECK(open_store(true, &pager, &error) == P3L_OK);
@@ -182,7 +183,7 @@ static const char *file_size_limit(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   const char *failure = fill_up("File too large");
   if (failure != NULL) return failure;
-  /* The limit is removed and the store continues. */
+  /* The limit is removed, and the store continues. */
   p3l_pager *pager;
   limit.rlim_cur = RLIM_INFINITY;
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -205,7 +206,7 @@ static const char *full_tmpfs(void) {
   CHECK(open_store(false, &pager, &error) == P3L_OK);
   CHECK(write_page(pager, 1000, 78, &error) == P3L_OK);
   CHECK(p3l_pager_close(pager, &error) == P3L_OK);
-  /* A new store is not left incomplete either. */
+  /* Creating a store does not leave an incomplete one either. */
   CHECK(mount("none", folder, "tmpfs", MS_REMOUNT, "size=1m") == 0);
   char name[100];
   snprintf(name, sizeof(name), "%s/filler", folder);
@@ -305,7 +306,7 @@ static const char *foreign_files(void) {
       CHECK(open_store(read_only, &pager, &error) == cases[i].code);
       CHECK(says(&error, path, cases[i].cause, ""));
     }
-    CHECK(stat(path, &after) == 0); /* it was not touched */
+    CHECK(stat(path, &after) == 0); /* the file was not changed */
     CHECK(before.st_size == after.st_size && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
   }
   return NULL;
@@ -323,7 +324,7 @@ static const char *foreign_logs(void) {
   unlink(log_path);
   CHECK(open_store(false, &pager, &error) == P3L_CORRUPT);
   CHECK(says(&error, log_path, "is missing", "put it back"));
-  CHECK(access(log_path, F_OK) != 0); /* no new one was made */
+  CHECK(access(log_path, F_OK) != 0); /* no new log was created */
   unlink(path);
   CHECK(mkfifo(path, 0600) == 0);
   CHECK(open_store(false, &pager, &error) == P3L_NOT_A_STORE);
@@ -383,7 +384,7 @@ static void a_second_writer_is_told_and_harms_nothing(void **state) {
   assert_int_equal(make_store(&error), P3L_OK);
   assert_int_equal(pipe(ends), 0);
   pid_t writer = fork();
-  if (writer == 0) { /* commits, and then waits until it is killed */
+  if (writer == 0) { /* commits, then waits until it is killed */
     if (open_store(false, &pager, &error) != P3L_OK || write_page(pager, 5, 55, &error) != P3L_OK ||
         write(ends[1], "!", 1) != 1)
       _exit(1);
@@ -419,7 +420,7 @@ static const char *corrupt_page(void) {
   CHECK(check_pages(pager, 7, &error) == P3L_OK);
   CHECK(p3l_pager_verify(pager, count_fault, &told, &verification, &error) == P3L_OK);
   CHECK(told == 1 && verification.faults == 1);
-  /* The damaged page cannot be changed, the others can. */
+  /* The damaged page cannot be changed, but the others can. */
   CHECK(write_page(pager, 7, 70, &error) == P3L_CORRUPT);
   CHECK(write_page(pager, 8, 8, &error) == P3L_OK);
   CHECK(write_page(pager, PAGES + 1, 21, &error) == P3L_OK);

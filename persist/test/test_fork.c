@@ -1,6 +1,6 @@
 /*
- * A process forks with a store open: the child inherits all of it in memory and the lock. It
- * must not write to the store, nor read a file that the parent changes.
+ * A process forks with a store open. The child inherits its memory and the lock. The child must not
+ * write to the store, nor read a file that the parent changes.
  */
 #include "programs.h"
 
@@ -69,7 +69,7 @@ static void open_in_child(p3l_store *store) {
 
 static step *second; /* resident */
 static void look_in_child(p3l_store *store) {
-  EXPECT(second->number == 2 && second->next->number == 1); /* what is in memory, is */
+  EXPECT(second->number == 2 && second->next->number == 1); /* resident objects stay readable */
   EXPECT_FAULT(P3L_MISUSE, p3l_root(store, "last"), "fork");
 }
 

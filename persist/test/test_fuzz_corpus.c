@@ -1,4 +1,4 @@
-/* Runs the fuzzer's entry point without the fuzzer, over the kept inputs and mutations of them. */
+/* Runs the fuzzer's entry point without the fuzzer, on the stored inputs and mutations of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int read_corpus(void **state) {
   return 0;
 }
 
-/* The commands print the faults of each store on standard error, which are of no interest here. */
+/* The commands print the faults of each store on standard error, where they are irrelevant here. */
 static void mute(bool on) {
   static int before = -1;
   if (before < 0) before = dup(STDERR_FILENO);
@@ -59,13 +59,13 @@ static int free_corpus(void **state) {
 
 static void what_is_kept_is_survived(void **state) {
   (void)state;
-  assert_true(input_count >= 9); /* those of make_corpus.c at least */
+  assert_true(input_count >= 9); /* at least those of make_corpus.c */
   mute(true);
   for (int i = 0; i < input_count; i++) LLVMFuzzerTestOneInput(inputs[i].bytes, inputs[i].length);
   mute(false);
 }
 
-/* Shows that the harness reaches the parser: its own stores are opened without a fault. */
+/* Checks that the harness reaches the parser: its own stores are opened without a fault. */
 static void stores_of_the_corpus_open(void **state) {
   (void)state;
   int whole = 0;
@@ -104,7 +104,10 @@ static uint32_t random_below(uint32_t limit) {
   return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* Writes values that break parsers at places with numbers: the first bytes of pages and frames. */
+/*
+ * Writes values that often break parsers at places with numbers: the first bytes of pages and
+ * frames.
+ */
 static void mutate(input *to) {
   static const uint64_t values[] = {0,
                                     1,

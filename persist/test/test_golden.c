@@ -16,8 +16,7 @@
 
 #define GOLDEN P3L_SOURCE "/test/golden/"
 
-/* The layout of the pictures in the headers. A change of one of these needs a new
- * P3L_FORMAT_VERSION. */
+/* The layout drawn in the headers. A change of one of these needs a new P3L_FORMAT_VERSION. */
 _Static_assert(sizeof(p3l_page) == 4096 && offsetof(p3l_page, number) == 8 &&
                    offsetof(p3l_page, next) == 24 && offsetof(p3l_page, payload) == 32,
                "a page");
@@ -94,7 +93,7 @@ static void golden(const char *name) {
   snprintf(log, sizeof(log), GOLDEN "%s-log", name);
   snprintf(dump, sizeof(dump), GOLDEN "%s.dump", name);
   opens_as_it_was(store, dump, true);
-  /* Recovers a copy: its log is written to the file. */
+  /* Recovers a copy, and writes its log to the file. */
   assert_non_null(mkdtemp(folder));
   snprintf(path, sizeof(path), "%s/s", folder);
   snprintf(path_log, sizeof(path_log), "%s/s-log", folder);
@@ -129,7 +128,8 @@ static uint32_t version_of(p3l_pager *pager) {
   return p3l_header_of(&zero)->version;
 }
 
-/* With the first deletion, and not before: an earlier library can open it until then. */
+/* The version changes with the first deletion and not before: until then an earlier library can
+ * open the store. */
 static void version_1_becomes_version_2(void **state) {
   (void)state;
   char folder[] = "/tmp/p3l-golden-XXXXXX", path[64], path_log[64];

@@ -1,6 +1,6 @@
 /*
- * Large objects and the pages they release: pinned and deleted, partly evicted, followed by
- * small objects at the same addresses of the store.
+ * Large objects and the pages they release: pinned and deleted, partly evicted, followed by small
+ * objects at the same addresses of the store.
  */
 #include "store_fixture.h"
 
@@ -24,7 +24,7 @@ static void pins_outlive_deletion(void **state) {
   begin(&f);
   p3l_delete(f.store, large);
   commit(&f);
-  assert_int_equal(large[2].bytes[7], 0); /* pinned: still memory */
+  assert_int_equal(large[2].bytes[7], 0); /* pinned, so the memory remains */
   p3l_unpin(large);
   assert_fault(P3L_MISUSE, p3l_unpin(large), "p3l_unpin()");
   begin(&f);
@@ -42,7 +42,7 @@ static void pages_of_a_deleted_one_are_anybodys(void **state) {
   block *large = p3l_new_array(f.store, block, BLOCKS);
   p3l_set_root(f.store, "large", large);
   commit(&f);
-  begin(&f); /* after it, so in the last group of its pages */
+  begin(&f); /* after it, so that it is in the last group of its pages */
   pebble *behind = p3l_new(f.store, pebble);
   p3l_set_root(f.store, "behind", behind);
   commit(&f);
@@ -55,7 +55,7 @@ static void pages_of_a_deleted_one_are_anybodys(void **state) {
   p3l_set_root(f.store, "large", NULL);
   commit(&f);
   p3l_unpin(large);
-  /* Small objects, in its pages. */
+  /* Small objects in its pages. */
   begin(&f);
   pebble **all = malloc(BLOCKS * 50 * sizeof(*all));
   void **surrogates = malloc(BLOCKS * 50 * sizeof(*surrogates));
@@ -78,8 +78,8 @@ static void pages_of_a_deleted_one_are_anybodys(void **state) {
   fixture_drop(&f);
 }
 
-/* A page whose objects were used in place is freed and allocated again: its frame has no data of
- * the new objects. */
+/* A page whose objects were used in place is freed and allocated again. Its frame does not
+ * contain the new objects. */
 static void interior_pointers_in_a_page_taken_again(void **state) {
   (void)state;
   fixture f = fixture_new();

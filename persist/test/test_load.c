@@ -1,6 +1,6 @@
 /*
- * Loading: what is built without a log is there as a whole when the load has ended, and not at all after a
- * crash before that, at whatever moment; readers beside it see the one or the other.
+ * Loading: data built without a log is present completely when the load has ended, and not at all
+ * after a crash at any moment before. Readers of the store see one or the other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static void make_old(fixture *f) {
   must(f, p3l_pager_checkpoint(f->pager, &f->error));
 }
 
-/* Old pages and new ones are changed several times; in the end all are 9. */
+/* Changes old and new pages several times; in the end all have the value 9. */
 static void build(fixture *f) {
   for (int round = 1; round <= ROUNDS; round++) {
     int with = round == ROUNDS ? 9 : 1 + round;
@@ -56,7 +56,7 @@ static void build(fixture *f) {
   }
 }
 
-/* 1: as before the load; 9: as after it. Anything else fails. */
+/* 1: as before the load; 9: as after it. Any other state fails the test. */
 static int state_of(p3l_pager *pager) {
   p3l_error error;
   p3l_page page;
@@ -138,7 +138,7 @@ static void a_crash_at_any_moment(void **state) {
   f.file->before = f.log->before = look;
   f.file->before_state = f.log->before_state = &crashing;
   build(&f);
-  assert_true(crashing.moments > 5); /* pages were written meanwhile */
+  assert_true(crashing.moments > 5); /* pages were written in the meantime */
   assert_int_equal(crashing.ended, 0);
   must(&f, p3l_pager_load_end(f.pager, &f.error));
   assert_true(crashing.ended > 0);
@@ -163,10 +163,10 @@ static void little_is_logged(void **state) {
   assert_int_equal(p3l_pager_bytes_logged(f.pager), before);
   assert_int_equal(state_of(f.pager), 9);
   must(&f, p3l_pager_load_end(f.pager, &f.error));
-  /* The header page and the old ones, each whole, and a commit. */
+  /* The header page and the old pages, each as a whole, and a commit. */
   assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, (OLD + 1) * (P3L_PAGE_SIZE + 32) + 32);
   assert_int_equal(state_of(f.pager), 9);
-  /* And as ever from here on. */
+  /* From here on commits are logged as usual. */
   p3l_pager_transaction *transaction = begin(&f);
   fill(transaction, &f, 1, 9);
   must(&f, p3l_pager_commit(transaction, &f.error));
@@ -187,7 +187,7 @@ static void an_abort_within(void **state) {
   fill(transaction, &f, OLD + 5, 77);
   p3l_pager_abort(transaction);
   assert_int_equal(state_of(f.pager), 9);
-  must(&f, p3l_pager_close(f.pager, &f.error)); /* ends it, too */
+  must(&f, p3l_pager_close(f.pager, &f.error)); /* also ends the load */
   open_again(&f, 0);
   assert_int_equal(state_of(f.pager), 9);
   drop(&f);
@@ -206,7 +206,10 @@ static void misuse_is_told(void **state) {
   drop(&f);
 }
 
-/* A disk that is full in each of the writes of the end: it can be ended again, or closed, as before. */
+/*
+ * The disk is full in each write at the end of a load. The end can be tried again, or the store
+ * closed, as before.
+ */
 static void a_full_disk(void **state) {
   (void)state;
   for (int again = 0; again < 2; again++)
@@ -220,7 +223,7 @@ static void a_full_disk(void **state) {
       p3l_code code = p3l_pager_load_end(f.pager, &f.error);
       bool reached = f.file->fail_in == 0;
       f.file->fail_in = 0;
-      if (code == P3L_OK || code == P3L_BROKEN) { /* no more writes, or the sync */
+      if (code == P3L_OK || code == P3L_BROKEN) { /* no further write, or it was the sync */
         p3l_pager_close(f.pager, NULL);
         open_again(&f, 0);
         assert_true(state_of(f.pager) == 9 || code == P3L_BROKEN);
@@ -234,7 +237,7 @@ static void a_full_disk(void **state) {
         assert_int_equal(state_of(f.pager), 9);
       } else {
         f.file->fail_with = ENOSPC;
-        f.file->fail_in = 1; /* of closing, too */
+        f.file->fail_in = 1; /* also while closing */
         assert_int_equal(p3l_pager_close(f.pager, &f.error), P3L_NO_SPACE);
         f.file->fail_in = 0;
         open_again(&f, 0);

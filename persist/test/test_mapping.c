@@ -26,7 +26,7 @@ P3L_TYPE(part, part, 1, P3L_POINTERS(part, to));
 P3L_PLAIN_TYPE(
     ballast, struct { uint8_t byte; }, 1);
 
-enum { PARTS = 10007 }; /* a prime: steps by five visit each part */
+enum { PARTS = 10007 }; /* a prime: a walk in steps of five visits each part */
 
 typedef struct fixture {
   char folder[64], path[80], log[96];
@@ -51,7 +51,8 @@ static void folder_drop(const fixture *f) {
   assert_int_equal(rmdir(f->folder), 0);
 }
 
-/* Parts of which each leads to the fifth and to the last but one behind it, and so much ballast. */
+/* Creates parts. Each leads to the fifth one after it and to the second one before it. Adds
+ * `ballast_bytes` of other data. */
 static void make_parts(fixture *f, uint64_t ballast_bytes) {
   p3l_options options = {.create = true};
   p3l_store *store;
@@ -73,7 +74,7 @@ static void make_parts(fixture *f, uint64_t ballast_bytes) {
   free(made);
 }
 
-/* All of it is in the page cache from now on. */
+/* Reads the file, so that all of it is in the page cache. */
 static void read_file(const char *path) {
   static char bytes[1 << 16];
   int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -162,8 +163,8 @@ static void what_recovery_found_is_not_mapped(void **state) {
   folder_drop(&copy);
 }
 
-/* Some parts of pages in the page cache are copied, and then the page is adopted: a store of
- * more than 64 MB, all of whose parts are visited. */
+/* Some parts of pages in the page cache are copied, then the page is adopted: a store of more
+ * than 64 MB, all of whose parts are visited. */
 static void a_large_store_is_the_same_graph(void **state) {
   (void)state;
   fixture f = folder_new();
@@ -182,7 +183,7 @@ static void a_large_store_is_the_same_graph(void **state) {
   }
   p3l_statistics statistics;
   p3l_get_statistics(store, &statistics);
-  /* Each page was used once and none was read; 64 MB would be some 100 requests. */
+  /* Each page was used once and none was read; reading 64 MB would take some 100 requests. */
   assert_int_equal(statistics.reads, 0);
   assert_true(statistics.objects_copied > 0);
   assert_true(statistics.pages_adopted > 0);

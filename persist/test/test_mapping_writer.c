@@ -1,6 +1,6 @@
 /*
- * A writer's transactions take pages from the page cache without reads, whatever a checkpoint
- * did to the file meanwhile; their changes are logged from where they are, in many parts.
+ * A writer's transactions take pages from the page cache without reads, even if a checkpoint
+ * changed the file in the meantime. Their changes are logged directly from there, in many parts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,8 @@
 
 #include "pager.h"
 
-/* More than half of IOV_MAX: a commit of all pages has more parts than one system call accepts. */
+/* More than half of IOV_MAX, so that a commit of all pages has more parts than one system call
+ * accepts. */
 enum { PAGES = 1200 };
 
 typedef struct fixture {
@@ -51,7 +52,7 @@ static void set_value(p3l_pager_transaction *transaction, p3l_page *page, uint64
   p3l_page_changed(transaction, page, offsetof(p3l_page, payload), sizeof(value));
 }
 
-/* Pages on the end of the file, of which page n has the value n. */
+/* Adds pages at the end of the file; page n has the value n. */
 static void add_pages(fixture *f, uint64_t count) {
   p3l_pager_transaction *transaction = begin(f);
   for (uint64_t i = 0; i < count; i++) {
@@ -63,7 +64,7 @@ static void add_pages(fixture *f, uint64_t count) {
   must(f, p3l_pager_commit(transaction, &f->error));
 }
 
-/* Makes pages 1 to PAGES; all of the file is in the page cache. */
+/* Creates pages 1 to PAGES; the whole file is in the page cache. */
 static fixture fresh(void) {
   fixture f = {.folder = "/tmp/p3l-writer.XXXXXX"};
   assert_non_null(mkdtemp(f.folder));
@@ -84,7 +85,7 @@ static void drop(fixture *f) {
   assert_int_equal(rmdir(f->folder), 0);
 }
 
-/* Each page n has n x factor, and gets n x next. */
+/* Each page n has the value n x factor, and gets n x next. */
 static void change_all(fixture *f, p3l_pager_transaction *transaction, uint64_t pages,
                        uint64_t factor, uint64_t next) {
   for (uint64_t n = 1; n <= pages; n++) {
@@ -136,7 +137,7 @@ static void what_a_checkpoint_wrote_is_what_comes(void **state) {
   transaction = begin(&f);
   change_all(&f, transaction, PAGES, 3, 1);
   must(&f, p3l_pager_commit(transaction, &f.error));
-  /* After the mapping, and after the next one. */
+  /* Pages added after the mapping was made, and after the next one. */
   for (uint64_t more = 1; more <= 2; more++) {
     add_pages(&f, 100);
     must(&f, p3l_pager_checkpoint(f.pager, &f.error));

@@ -1,6 +1,6 @@
 /*
- * Programs that are wrong, one a function: each ends with a sentence, by a code or by the fault handler, or
- * is right; none goes on with wrong data, and none is a bare signal.
+ * Wrong programs, one per function: each ends with a message, by a code or by the fault handler, or
+ * turns out to be right. None continues with wrong data, and none is killed by a bare signal.
  */
 #include <signal.h>
 
@@ -12,7 +12,7 @@ typedef struct item {
 } item;
 P3L_TYPE(item, item, 1, P3L_POINTERS(item, next));
 
-/* Audited whole at each commit, as a program does it in its tests. */
+/* Audits everything at each commit, as a program does in its tests. */
 static p3l_store *open_at(const char *path, p3l_options options) {
   p3l_store *store;
   p3l_error error;
@@ -41,7 +41,7 @@ static void reopen(void) {
   store = open_at(program_path, (p3l_options){0});
 }
 
-/* "first" -> second -> third, side by side; returns the first. */
+/* "first" -> second -> third, in adjacent places; returns the first. */
 static item *three(void) {
   store = open_at(program_path, (p3l_options){.create = true});
   begin();
@@ -285,7 +285,7 @@ static void used_by_a_forked_child(void) {
 static void root_without_a_name(void) {
   item *first = three();
   begin();
-  p3l_set_root(store, "", first); /* its code is not looked at */
+  p3l_set_root(store, "", first); /* the program does not check the code */
   commit();
 }
 static void root_outside_of_a_transaction(void) {
@@ -321,7 +321,7 @@ static void the_end_of_an_array_of_one(void) {
   three();
   begin();
   item *one = p3l_new_array(store, item, 1);
-  p3l_new(store, item)->value = 77; /* its neighbour */
+  p3l_new(store, item)->value = 77; /* the object after it */
   one->next = one + 1;
   must(p3l_set_root(store, "one", one));
   commit();
@@ -399,7 +399,7 @@ static const wrong programs[] = {
     WRONG(an_aborted_change, "right"),
 };
 
-/* What it prints, and that it ends by itself or by the fault handler's abort(). */
+/* Captures what it prints, and checks that it exits normally or by the fault handler's abort(). */
 static void run(const wrong *wrong, char *output, size_t bytes) {
   int ends[2], status;
   size_t length = 0;
@@ -411,7 +411,7 @@ static void run(const wrong *wrong, char *output, size_t bytes) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    signal(SIGABRT, SIG_DFL); /* cmocka's */
+    signal(SIGABRT, SIG_DFL); /* cmocka's handler */
     wrong->program();
     _exit(0);
   }

@@ -50,20 +50,23 @@ static void pieces_lie_where_the_picture_says(void **state) {
 
   p3l_piece_remove(&page, 112);
   assert_int_equal(of(&page)->hole_bytes, 16);
-  p3l_piece_remove(&page, 80); /* one hole of 48 now */
+  p3l_piece_remove(&page, 80); /* now one hole of 48 bytes */
   assert_int_equal(of(&page)->hole_bytes, 48);
   assert_int_equal(of(&page)->count, 2);
   assert_null(p3l_data_page_fault(&page));
-  p3l_piece_remove(&page, 128); /* what ends at `end` is taken back, and the hole before it */
+  p3l_piece_remove(&page, 128); /* frees the piece at `end`, and the hole before it */
   assert_int_equal(of(&page)->count, 0);
   assert_int_equal(of(&page)->end, 80);
   assert_int_equal(of(&page)->hole_bytes, 0);
   p3l_page empty = fresh();
-  empty.generation = 1; /* what comes next is not taken for what was there */
+  empty.generation = 1; /* the next object is not mistaken for the deleted one */
   assert_memory_equal(&page, &empty, sizeof(page));
 }
 
-/* An id is 11 bits of type and 5 of generation; a hole has the next one, two that become one the later. */
+/*
+ * An id is 11 bits of type and 5 of generation. A hole has the next generation; two holes that are
+ * merged keep the later one.
+ */
 static void generations_lie_beside_types(void **state) {
   (void)state;
   p3l_page page = fresh();
@@ -84,7 +87,7 @@ static void generations_lie_beside_types(void **state) {
   assert_int_equal(piece.offset, 112);
   assert_int_equal(piece.generation, 2);
   assert_int_equal(p3l_piece_add(&page, 6, 16), 112);
-  assert_true(p3l_piece_at(of(&page), 128, &piece)); /* what is left of the hole */
+  assert_true(p3l_piece_at(of(&page), 128, &piece)); /* the rest of the hole */
   assert_int_equal(piece.type, P3L_HOLE);
   assert_int_equal(piece.generation, 2);
   p3l_piece_set_type(&page, 1, P3L_FORWARD);
@@ -93,11 +96,11 @@ static void generations_lie_beside_types(void **state) {
   assert_int_equal(piece.generation, 2);
   p3l_piece_set_type(&page, 1, 6);
   assert_null(p3l_data_page_fault(&page));
-  for (int round = 0; round < 40; round++) { /* at the end of the page; it counts by 31 */
+  for (int round = 0; round < 40; round++) { /* at the end of the page; repeats after 31 */
     assert_true(p3l_piece_at(of(&page), 176, &piece));
     assert_int_equal(piece.generation, round == 0 ? 0 : (1 + round) % 31);
     p3l_piece_remove(&page, 176);
-    assert_int_equal(of(&page)->end, 128); /* with the hole of generation 2 before it */
+    assert_int_equal(of(&page)->end, 128); /* together with the hole of generation 2 before it */
     assert_int_equal(p3l_piece_add(&page, 3, 48), 128);
     assert_int_equal(p3l_piece_add(&page, 3, 32), 176);
     p3l_piece_remove(&page, 128);
@@ -119,7 +122,10 @@ static void a_page_takes_one_of_4000_bytes_or_223_of_16(void **state) {
   assert_null(p3l_data_page_fault(&page));
 }
 
-/* Four ids are searched at once: each at each place among others, after anything. */
+/*
+ * Four ids are searched at once. Tests each kind of id at each position among others, and after any
+ * id.
+ */
 static void ids_are_told_all_at_once(void **state) {
   (void)state;
   static const p3l_type_id ids[] = {1, 2, 0x100, 0x3ff, 0x400, 0x7fe, P3L_HOLE, P3L_FORWARD};
@@ -154,7 +160,7 @@ static void a_hole_without_room_for_a_type_id_must_fit_exactly(void **state) {
   assert_int_equal(p3l_piece_add(&page, 1, 16), 0);
   p3l_piece_remove(&page, 96);
   assert_int_equal(p3l_page_room(of(&page)), 32);
-  assert_int_equal(p3l_piece_add(&page, 2, 16), 96); /* and a hole of 16 behind it: 4094 */
+  assert_int_equal(p3l_piece_add(&page, 2, 16), 96); /* and a hole of 16 after it: 4094 */
   assert_null(p3l_data_page_fault(&page));
   assert_int_equal(p3l_piece_add(&page, 2, 16), 112);
   p3l_piece_remove(&page, 80);
@@ -187,7 +193,7 @@ static uint32_t random_below(uint32_t limit) {
   return (uint32_t)(random_state >> 33) % limit;
 }
 
-/* The model follows the header comment: pieces, holes included, as runs. */
+/* The model follows the header comment: pieces as runs of granules, holes included. */
 static int model_end(const model *m) {
   int end = FIRST;
   for (int g = FIRST; g < GRANULES; g++)
@@ -210,7 +216,7 @@ static int model_pieces(const model *m, int *holes) {
   return pieces;
 }
 
-/* The place of an object of this many granules; 0: nowhere. */
+/* The position of an object with this many granules; 0: none. */
 static int model_place(const model *m, int count) {
   int holes, end = model_end(m), best = 0, best_run = GRANULES + 1;
   int pieces = model_pieces(m, &holes);
@@ -293,7 +299,7 @@ static void pieces_do_what_the_model_does(void **state) {
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t adding = 50;
     for (int step = 0; step < STEPS / 20; step++) {
-      if (step % 500 == 0) adding = 20 + random_below(70); /* grows for a while, then shrinks */
+      if (step % 500 == 0) adding = 20 + random_below(70); /* grows for some time, then shrinks */
       if (random_below(100) < adding)
         add(&m);
       else
@@ -380,7 +386,10 @@ static void pages_of_large_objects_are_checked(void **state) {
   page = large(7, 7, 5000), view->type = P3L_FORWARD, expect_fault(&page, "moved");
 }
 
-/* For any content of a page, no walk leaves it, and a page without a fault is walked to its end. */
+/*
+ * For any contents of a page, no walk leaves it, and a page without a fault can be walked to its
+ * end.
+ */
 static void noise_is_survived(void **state) {
   (void)state;
   random_state = 42;
@@ -403,7 +412,7 @@ static void noise_is_survived(void **state) {
     assert_int_equal(end, of(&page)->end);
     assert_int_equal(pieces, of(&page)->count);
   }
-  assert_true(believed > 1000); /* bytes of objects and heads may be anything */
+  assert_true(believed > 1000); /* bytes of objects and heads may have any value */
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /*
- * Random transactions, aborts, failures, evictions, reopenings; after each the graph in the
+ * Random transactions, aborts, failures, evictions and reopenings. After each, the graph in the
  * store equals the model's. P3L_ORACLE_SEEDS=n tries n seeds instead of a few.
  */
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "../tools/torture_model.h"
 #include "store_fixture.h"
 
-/* There is one thread, so ThreadSanitizer cannot find anything and costs time. */
+/* There is one thread, so that ThreadSanitizer cannot find anything and only costs time. */
 #ifdef __SANITIZE_THREAD__
 enum { SEEDS = 1 };
 #else
@@ -21,13 +21,13 @@ static void assert_equal(const fixture *f, const model *model, const char *after
              (unsigned long long)model->transaction, after, sentence);
 }
 
-/* The model as it was before the transaction that did not happen. */
+/* Restores the model to its state before the failed transaction. */
 static void restore(model *model, const struct model *before) { *model = *before; }
 
 static void run(uint64_t seed, int transactions) {
   fixture f = fixture_new();
   model *now = model_new(seed), *before = model_new(seed);
-  uint64_t random = seed; /* choices that are not the model's */
+  uint64_t random = seed; /* for choices outside of the model */
   f.options.checkpoint_bytes = 64 << 10;
   fixture_reopen(&f);
   begin(&f);

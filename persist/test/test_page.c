@@ -18,7 +18,7 @@ static void crc32c_is_that_of_rfc_3720(void **state) {
   assert_int_equal(p3l_crc32c(0, bytes, sizeof(bytes)), 0x62a8ab43u);
   for (size_t i = 0; i < sizeof(bytes); i++) bytes[i] = (uint8_t)i;
   assert_int_equal(p3l_crc32c(0, bytes, sizeof(bytes)), 0x46dd794eu);
-  /* In two parts. */
+  /* The same in two parts. */
   assert_int_equal(p3l_crc32c(p3l_crc32c(0, bytes, 7), bytes + 7, 25), 0x46dd794eu);
 }
 
@@ -65,7 +65,7 @@ static void a_header_says_what_it_was_made_by(void **state) {
   p3l_page page = header_page();
   assert_int_equal(p3l_header_check(&page, "store", &error), P3L_OK);
 
-  /* The format in bytes: a change of it needs a new version. */
+  /* The format in bytes: a change needs a new version. */
   const uint8_t *bytes = (const uint8_t *)&page;
   assert_memory_equal(bytes + 32, "P3L store\r\n\x1a\n\0\0", 15);
   assert_memory_equal(bytes + 48, "\x02\0\0\0\x04\x03\x02\x01\0\x10\0\0\x08\0\0\0\x01\x02\x03", 19);

@@ -1,5 +1,5 @@
-/* The pager's rules, one by one: pages, the free list, errors of the disk, locks, readers beside a
- * writer. */
+/* The pager's rules, one by one: pages, the free list, disk errors, locks, readers while another
+ * process writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static void an_aborted_transaction_leaves_nothing(void **state) {
   p3l_pager_abort(transaction);
   assert_int_equal(value_of(&f, one), 11);
   assert_int_equal(p3l_pager_page_count(f.pager), 2);
-  /* The number is given again, and its page is new. */
+  /* The number is used again, and its page is zeroed. */
   assert_int_equal(add_page(&f, 33).n, other.n);
   drop(&f);
 }
@@ -133,7 +133,7 @@ static void a_full_disk_costs_the_transaction_and_nothing_else(void **state) {
   f.log->fail_with = ENOSPC;
   assert_int_equal(write_value(&f, one, 12), P3L_NO_SPACE);
   assert_int_equal(value_of(&f, one), 11);
-  /* With space again, the store continues. The half that was written is ignored. */
+  /* When there is space again, the store continues. The half-written frame is ignored. */
   assert_int_equal(write_value(&f, one, 13), P3L_OK);
   assert_int_equal(p3l_pager_close(f.pager, &f.error), P3L_OK);
   open_again(&f, 0);
@@ -190,7 +190,7 @@ static void a_disk_that_cannot_be_read_is_told_with_the_page(void **state) {
   assert_string_equal(f.error.message,
                       "(memory): reading 2 pages from page 1 on: Input/output error");
   assert_int_equal(write_value(&f, (p3l_page_number){2}, 23), P3L_IO);
-  f.file->device.read = read; /* and again it can */
+  f.file->device.read = read; /* and now it can again */
   assert_int_equal(write_value(&f, (p3l_page_number){2}, 23), P3L_OK);
   assert_int_equal(value_of(&f, (p3l_page_number){2}), 23);
   drop(&f);
@@ -288,7 +288,7 @@ static void a_closed_log_is_short(void **state) {
   log = fopen(path, "r");
   assert_non_null(log);
   fseek(log, 0, SEEK_END);
-  assert_int_equal(ftell(log), 4 << 20); /* of 8.3 MB */
+  assert_int_equal(ftell(log), 4 << 20); /* 8.3 MB before */
   fclose(log);
   snprintf(path, sizeof(path), "%s/s", folder);
   assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);

@@ -17,8 +17,8 @@ P3L_TYPE(table, table, 1, P3L_POINTERS(table, items));
 
 enum { ITEMS = 40000 }; /* 5 MB: several segments */
 
-/* A chain in the order of ids; `other` of every item leads to the one 7001 before, or is NULL. And a
- * large object with the first 4000. */
+/* A chain in the order of ids. `other` of every item leads to the item 7001 before it, or is
+ * NULL. Also a large object that points to the first 4000. */
 static void make_items(fixture *f) {
   fixture_make(f, 0);
   MUST(f, p3l_begin(f->store, &f->error));
@@ -67,7 +67,7 @@ static void a_pinned_object_stays_where_it_is(void **state) {
   assert_non_null(p3l_segment_of(pinned));
   assert_true(fixture_statistics(&f).memory_bytes < 2 << 20);
   assert_int_equal(fixture_statistics(&f).evictions, 1);
-  /* Its slots do not lead to freed memory. The item behind it was made just after it, and is in
+  /* Its slots do not lead to freed memory. The next item was created just after it, so it is in
    * the same segment, or has been evicted. */
   assert_int_equal(pinned->id, 20000);
   assert_true(p3l_is_surrogate(pinned->other));

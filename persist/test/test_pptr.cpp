@@ -1,6 +1,6 @@
 /*
  * The C++ interface: the operations of a pptr, the detected fields of a class, the reporting of
- * changes. Compiled with clang++ as well, where there is one (examples/CMakeLists.txt).
+ * changes. Also compiled with clang++ if it is installed (examples/CMakeLists.txt).
  */
 #include <unordered_set>
 #include <vector>
@@ -25,7 +25,7 @@ struct dog : named, animal {
   } nested[2];
 };
 
-struct later; /* incomplete here */
+struct later; /* incomplete type here */
 struct holder {
   p3l::pptr<later> it;
 };
@@ -154,7 +154,7 @@ static void a_slot_is_swizzled_once(void **) {
   }
   p3l::store store(folder / "s");
   assert_int_equal(walk(store), NODES);
-  assert_int_equal(store.statistics().swizzled, NODES - 1); /* the last is null, the first a root */
+  assert_int_equal(store.statistics().swizzled, NODES - 1); /* last: null, first: a root */
   assert_int_equal(walk(store), NODES);
   assert_int_equal(store.statistics().swizzled, NODES - 1);
 }
@@ -169,7 +169,7 @@ static void a_test_for_null_fetches_nothing(void **) {
   node *first = store.root<node>("list");
   assert_true(first->next && first->next != nullptr && !!first->next);
   assert_int_equal(store.statistics().swizzled, 0);
-  p3l::pptr<node> copy = first->next; /* reads: the slot is healed, the copy has the address */
+  p3l::pptr<node> copy = first->next; /* this reads: the slot is healed, the copy has the address */
   assert_int_equal(store.statistics().swizzled, 1);
   assert_true(copy == first->next && copy->id == 1);
   assert_int_equal(store.statistics().swizzled, 1);
@@ -211,7 +211,7 @@ static void assigning_slot_to_slot_fetches_nothing(void **) {
     store.transact([&] {
       node *head = store.make<node>();
       head->id = 1000;
-      head->next = first->next; /* added before the first node, which stays where it is */
+      head->next = first->next; /* added before the first node, which does not move */
       first->next = head;
       assert_int_equal(store.statistics().swizzled, 0);
     });

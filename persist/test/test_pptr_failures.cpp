@@ -85,7 +85,7 @@ static void exceptions_end_scopes_and_transactions(void **) {
   assert_int_equal(code_of([&] {
                      store.transact([&] {
                        p3l::edit(second)->id = 99;
-                       second->next->id = 98; /* there is none */
+                       second->next->id = 98; /* there is no transaction */
                      });
                    }),
                    P3L_DANGLING);
@@ -108,7 +108,7 @@ static void stores_are_kept_apart(void **) {
   }
   p3l::store one(folder / "one"), two(folder / "two");
   node *first_of_one = one.root<node>("list"), *first_of_two = two.root<node>("list");
-  /* Copied as it is, the slot's surrogate would lead to an object of the other store. */
+  /* An unchanged copy of the slot's surrogate would lead to an object of the other store. */
   assert_int_equal(
       code_of([&] { two.transact([&] { first_of_two->next = first_of_one->next->next; }); }),
       P3L_MISUSE);
@@ -120,7 +120,7 @@ static void stores_are_kept_apart(void **) {
   p3l_use(two.get()); /* the same surrogate, another object */
   assert_ptr_equal(third.get(), first_of_two->next->next.get());
   p3l_use(nullptr);
-  assert_int_equal(code_of([&] { third.get(); }), P3L_MISUSE); /* of which store? */
+  assert_int_equal(code_of([&] { third.get(); }), P3L_MISUSE); /* no store is selected */
 }
 
 static void an_evicted_slot_is_a_surrogate_again(void **) {
@@ -144,7 +144,7 @@ static void a_root_is_what_it_is(void **) {
   store.transact([&] { store.set_root("dog", store.make<dog>()); });
   assert_int_equal(code_of([&] { store.root<node>("dog"); }), P3L_WRONG_TYPE);
   assert_non_null(store.root<const dog>("dog"));
-  assert_non_null(store.root<named>("dog")); /* its base, which has no P3L_CLASS */
+  assert_non_null(store.root<named>("dog")); /* its base class, which has no P3L_CLASS */
   assert_null(store.root<node>("cat"));
   store.transact([&] { store.set_root("dog", nullptr); });
   assert_null(store.root<dog>("dog"));
@@ -168,8 +168,8 @@ static void scopes_and_pins_follow_their_blocks(void **) {
   assert_true(!copy && moved.get() == second.get());
   const node *address = second.get();
   store.evict(0);
-  assert_int_equal(second->id, 1);                        /* pinned: still there, */
-  assert_true(store.root<node>("list")->next == address); /* and not a second time */
+  assert_int_equal(second->id, 1);                        /* pinned, so still present, */
+  assert_true(store.root<node>("list")->next == address); /* and not copied a second time */
   assert_int_equal(walk(store), NODES);
   assert_true(store.prefetch(store.root<node>("list"), 10) >= 10);
 }

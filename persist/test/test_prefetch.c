@@ -1,4 +1,4 @@
-/* Prefetching: the number of objects, on graphs small enough to count by hand; prefetched
+/* Prefetching: the number of objects, on graphs small enough to count by hand. Prefetched
  * objects are walked without reading a page. */
 #include "test_evict_fixture.h"
 
@@ -56,7 +56,7 @@ static void it_counts_what_is_there(void **state) {
     fixture_reopen(&f, 0);
     node *root = p3l_root(f.store, "graph");
     assert_int_equal(p3l_prefetch(f.store, root, depth), reached[depth]);
-    assert_int_equal(p3l_prefetch(f.store, root, depth), reached[depth]); /* all swizzled now */
+    assert_int_equal(p3l_prefetch(f.store, root, depth), reached[depth]); /* now all swizzled */
     assert_int_equal(p3l_is_surrogate(root->to[0]), depth == 0);
   }
   node *root = p3l_root(f.store, "graph");
@@ -90,7 +90,7 @@ static void make_random_graph(fixture *f) {
   free(n);
 }
 
-/* Nodes within `depth` of one, by the rule the graph was made by. */
+/* Number of nodes within `depth` of one, computed from the rule that made the graph. */
 static size_t count_reachable(uint64_t from, unsigned depth) {
   uint8_t *seen = calloc(NODES, 1), *next = calloc(NODES, 1);
   size_t count = 1;
@@ -148,13 +148,13 @@ static void each_page_is_read_once(void **state) {
   size_t count = p3l_prefetch(f.store, root, 30);
   assert_int_equal(count, count_reachable(17, 30));
   assert_true(count > NODES / 2);
-  /* 16 nodes of 240 bytes a page: 1875, and a few of catalog and roots. */
+  /* 16 nodes of 240 bytes per page: 1875 pages, plus a few for the catalog and roots. */
   assert_true(pages_read(&f) <= 1875 + 40);
   assert_true(fixture_statistics(&f).reads < pages_read(&f));
   fixture_drop(&f);
 }
 
-/* Threads that prefetch the same graph, and walk it while others still do. */
+/* Threads that prefetch the same graph, and walk it while others still prefetch. */
 typedef struct walker {
   fixture *f;
   size_t count;
@@ -206,7 +206,7 @@ static void it_ends_at_the_memory_limit(void **state) {
   assert_true(count < count_reachable(17, 30));
   assert_true(fixture_statistics(&f).memory_bytes < LIMIT + (1 << 20));
   uint64_t faults = 0;
-  walk(root, 7, &faults); /* the rest is loaded on demand */
+  walk(root, 7, &faults); /* other objects are loaded on demand */
   assert_int_equal(faults, 0);
   p3l_leave(f.store);
   fixture_drop(&f);
@@ -220,7 +220,7 @@ static void large_objects_are_on_the_way(void **state) {
   wide *table = p3l_new(f.store, wide);
   for (uint64_t i = 0; i < 2000; i++) table->nodes[i] = i % 2 == 0 ? new_node(&f, i) : NULL;
   node *first = table->nodes[0];
-  first->inside = (uint64_t *)&table->nodes[1999]; /* back into the large one */
+  first->inside = (uint64_t *)&table->nodes[1999]; /* back into the large object */
   MUST(&f, p3l_set_root(f.store, "table", table));
   MUST(&f, p3l_set_root(f.store, "first", first));
   MUST(&f, p3l_commit(f.store, &f.error));
@@ -262,7 +262,7 @@ static void dangling_slots_are_left_to_whoever_follows_them(void **state) {
 
 typedef struct chooser {
   const char *field; /* NULL: any */
-  uint32_t slot;     /* of it; 3: any */
+  uint32_t slot;     /* of the field; 3: any */
   unsigned asked;
 } chooser;
 
@@ -283,13 +283,13 @@ static void only_chosen_pointers_are_followed(void **state) {
   const struct {
     chooser chooser;
     size_t reached[5]; /* by depth */
-    bool second;       /* to[1] is followed */
+    bool second;       /* true: to[1] is followed */
   } cases[] = {
       {{NULL, 3, 0}, {1, 3, 6, 7, 7}, true},
       {{"to", 3, 0}, {1, 3, 5, 6, 7}, true},      /* without 2 -> 5 */
       {{NULL, 0, 0}, {1, 2, 3, 4, 5}, false},     /* 0 1 3 5 6 */
       {{NULL, 1, 0}, {1, 2, 3, 3, 3}, true},      /* 0 2 4 */
-      {{"inside", 3, 0}, {1, 1, 1, 1, 1}, false}, /* 0 has none */
+      {{"inside", 3, 0}, {1, 1, 1, 1, 1}, false}, /* 0 has no such field */
       {{"nobody", 3, 0}, {1, 1, 1, 1, 1}, false},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -299,14 +299,14 @@ static void only_chosen_pointers_are_followed(void **state) {
       chooser chooser = cases[i].chooser;
       assert_int_equal(p3l_prefetch_by(f.store, root, depth, choose, &chooser),
                        cases[i].reached[depth]);
-      assert_int_equal(chooser.asked, depth == 0 ? 0 : 4); /* a node's slots, without an object */
-      /* A slot that is not followed is left as it was. */
+      assert_int_equal(chooser.asked, depth == 0 ? 0 : 4); /* a node's slots, no object */
+      /* A slot that is not followed stays unchanged. */
       assert_int_equal(p3l_is_surrogate(root->to[1]), depth == 0 || !cases[i].second);
     }
   fixture_drop(&f);
 }
 
-/* Copied objects are counted one by one: the chain's, and no other. */
+/* Copied objects are counted one by one: only those of the chain. */
 static void nothing_else_becomes_resident(void **state) {
   (void)state;
   enum {
@@ -337,7 +337,7 @@ static void nothing_else_becomes_resident(void **state) {
   fixture_drop(&f);
 }
 
-/* Never registered: unknown after the store is opened again. */
+/* Never registered, so it is unknown after the store is reopened. */
 typedef struct stranger {
   node *left, *right;
 } stranger;

@@ -16,7 +16,7 @@ extern "C" { /* cmocka's header wants these first */
 struct stop {
   std::uint64_t id;
   p3l::pptr<stop> next[2];
-  p3l::pptr<stop> back; /* next to `next`: one field to the library */
+  p3l::pptr<stop> back; /* adjacent to `next`: one field for the library */
 };
 P3L_CLASS(stop, stop, 1);
 
@@ -44,7 +44,7 @@ static void members_are_chosen(void **) {
                                          : store.prefetch(first, 3, &stop::next, &stop::back);
     const std::size_t expected[] = {6, 3, 2, 6};
     assert_int_equal(met, expected[which]);
-    /* The contents of the slots themselves. */
+    /* The raw contents of the slots. */
     const void *next, *back;
     std::memcpy(&next, static_cast<const void *>(&first->next[0]), sizeof next);
     std::memcpy(&back, static_cast<const void *>(&first->back), sizeof back);

@@ -1,5 +1,5 @@
-/* Reads of many pages at a time: every engine delivers each page once, and a page that cannot be
- * read is reported. */
+/* Reads of many pages at a time: every engine delivers each page once, and reports a page that
+ * cannot be read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #include "pager.h"
 #include "read_many.h"
 
-#define PAGES 700 /* of data: numbers 1 .. 700 */
+#define PAGES 700 /* data pages: numbers 1 .. 700 */
 
 static const p3l_read_engine engines[] = {P3L_READ_BEST, P3L_READ_RING, P3L_READ_THREADS,
                                           P3L_READ_PLAIN};
@@ -87,15 +87,15 @@ static void drop(fixture *f) {
   rmdir(f->directory);
 }
 
-/* The pages that a call delivered. */
+/* The pages that one call delivered. */
 typedef struct seen {
   const p3l_page_number *numbers;
-  uint64_t plus;      /* the difference of even pages */
-  size_t total;       /* visits */
-  size_t wrong;       /* pages with a wrong value */
+  uint64_t plus;      /* added to the values of even pages */
+  size_t total;       /* number of visits */
+  size_t wrong;       /* number of pages with a wrong value */
   uint8_t *times;     /* [index] */
-  size_t fail_at;     /* the visit that fails; 0: none */
-  p3l_read_engine by; /* for messages */
+  size_t fail_at;     /* number of the visit that fails; 0: none */
+  p3l_read_engine by; /* engine, for messages */
 } seen;
 
 static p3l_code see(void *state, size_t index, const p3l_page *page, p3l_error *error) {
@@ -122,7 +122,7 @@ static void each_page_is_seen_once(void **state) {
   enum { WANTED = 2000 };
   p3l_page_number *numbers = calloc(WANTED, sizeof(*numbers));
   uint32_t random = 7;
-  for (size_t i = 0; i < WANTED; i++) { /* unordered, most of them more than once */
+  for (size_t i = 0; i < WANTED; i++) { /* unordered, most of them several times */
     random = random * 1664525 + 1013904223;
     numbers[i].n = 1 + (random >> 8) % PAGES;
   }
@@ -218,7 +218,7 @@ static void a_file_that_was_cut_is_told(void **state) {
   for (size_t e = 0; e < ENGINES; e++) {
     seen seen = {.numbers = numbers};
     p3l_code code = p3l_read_many_by(engines[e], f.pager, numbers, 500, see, &seen, NULL, &f.error);
-    assert_int_equal(code, P3L_OK); /* what is there is there */
+    assert_int_equal(code, P3L_OK); /* existing pages are found */
     code = p3l_read_many_by(engines[e], f.pager, numbers, 505, see, &seen, NULL, &f.error);
     assert_int_equal(code, P3L_CORRUPT);
     assert_non_null(strstr(f.error.message, "page 50"));
@@ -292,7 +292,7 @@ static void a_failing_read_ends_it_and_neighbours_are_had(void **state) {
     assert_int_equal(seen.times[12], 0);
     assert_int_equal(counts.used,
                      engines[e] == P3L_READ_THREADS ? P3L_READ_THREADS : P3L_READ_PLAIN);
-    /* Pages 9..12 and 14..16 share a request with it, and are good. */
+    /* Pages 9..12 and 14..16 share a request with it, and are undamaged. */
     p3l_page_number around[] = {{9}, {10}, {11}, {12}, {14}, {15}, {16}};
     seen.numbers = around;
     seen.total = 0;
@@ -369,8 +369,7 @@ typedef struct beside {
   char failure[700];
 } beside;
 
-/* Pages 2k and 2k + 1 .. have values of some commit: only the consistency of each is tested
- * here. */
+/* Pages 2k and 2k + 1 have values of some commit: this tests only that each is consistent. */
 static p3l_code see_number(void *state, size_t index, const p3l_page *page, p3l_error *error) {
   const p3l_page_number *numbers = state;
   if (page->number == numbers[index].n) return P3L_OK;

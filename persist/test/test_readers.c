@@ -1,6 +1,6 @@
 /*
- * Readers beside a writer: each sees one version, the one it opened or refreshed to, whatever
- * the writer commits and checkpoints meanwhile.
+ * Readers while another process writes: each sees one version, the one at which it opened or
+ * refreshed the store, whatever the writer commits and checkpoints in the meantime.
  */
 #include "version_fixture.h"
 
@@ -41,7 +41,7 @@ static void old_pages_go_when_their_last_reader_goes(void **state) {
   unsigned version = 1;
   commit_version(writer, version);
   must(p3l_pager_checkpoint(writer, &error), &error);
-  assert_int_equal(files("s-old-", false), 0); /* no reader, no cost */
+  assert_int_equal(files("s-old-", false), 0); /* without readers nothing is kept */
   p3l_pager *first = open_pager(true);
   for (; version < 4; version++) {
     commit_version(writer, version + 1);
@@ -141,8 +141,9 @@ static int disturbed_read(p3l_device *device, void *bytes, size_t length, p3l_fi
   return real_read(device, bytes, length, at);
 }
 
-/* At each read of the log, at each second one, ... of a refresh, the writer commits and begins a
- * new round of the log: the reader arrives at one version, at least as late as the one before. */
+/* At each read of the log during a refresh, or at each second one and so on, the writer commits
+ * and begins a new round of the log. The reader still gets one version, at least as late as the
+ * previous one. */
 static void a_writer_that_is_quicker_than_its_reader(void **state) {
   (void)state;
   p3l_error error;

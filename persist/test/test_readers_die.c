@@ -10,7 +10,7 @@ static int (*real_write)(p3l_device *, const void *, size_t, p3l_file_offset);
 static int writes_left;
 static int dying_write(p3l_device *device, const void *bytes, size_t length, p3l_file_offset at) {
   if (writes_left-- == 0) {
-    /* Half of what it wrote last is there. */
+    /* Half of the last write reached the file. */
     real_write(device, bytes, length / 2, at);
     _exit(9);
   }

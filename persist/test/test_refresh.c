@@ -1,7 +1,7 @@
 /*
- * p3l_refresh(): a reader of a store with a writer goes from version to version, and every slot
- * leads to the object of that version; with objects used in place, copied in the order of
- * discovery, and evicted.
+ * p3l_refresh(): a reader of a store with a writer moves from version to version, and every slot
+ * leads to the object of that version. Objects are used in place, copied in the order of discovery,
+ * and evicted.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ typedef struct late {
 P3L_PLAIN_TYPE(late, late, 1);
 
 typedef struct holder {
-  void *any; /* an item, or a pair */
+  void *any; /* to an item or a pair */
   uint64_t kind;
   uint64_t *large;
   uint64_t count;
@@ -66,7 +66,7 @@ static void commit(void) { must(p3l_commit(writer, &failure)); }
 static void checkpoint(void) { must(p3l_pager_checkpoint(writer->pager, &failure)); }
 static void refresh(void) { must(p3l_refresh(reader, &failure)); }
 
-/* Makes a list of items from the root on: 0, 1, 2 .. plus `more`. */
+/* Creates a list of items from the root on: 0, 1, 2 .. plus `more`. */
 static void make_items(void) {
   begin();
   item *last = NULL;
@@ -109,7 +109,7 @@ static void one_version_until_refresh(void **state) {
   refresh();
   assert_int_equal(sum_of(reader), SUM + 2000 * ITEMS);
   add_to_each(1, 10);
-  refresh(); /* by the log's frames alone */
+  refresh(); /* from the log's frames alone */
   assert_int_equal(sum_of(reader), SUM + 2000 * ITEMS + ITEMS / 10);
   assert_int_equal(sum_of(writer), sum_of(reader));
   finish();
@@ -131,7 +131,7 @@ static void what_did_not_change_stays(void **state) {
   assert_int_equal(first->value, 0);
   p3l_get_statistics(reader, &before);
   refresh();
-  assert_int_equal(first->value, 77); /* pinned: it is where it was */
+  assert_int_equal(first->value, 77); /* pinned: at the same address */
   assert_ptr_equal(p3l_root(reader, "items"), first);
   assert_int_equal(sum_of(reader), SUM + 77);
   p3l_get_statistics(reader, &after);
@@ -159,7 +159,7 @@ static void set_any(const p3l_type *type, uint64_t kind) {
   commit();
 }
 
-/* The new object begins where the old one began; the slot has its generation. */
+/* The new object begins where the old one began, and the slot has the new one's generation. */
 static void another_object_in_the_place_of_one(void **state) {
   (void)state;
   start();
@@ -224,7 +224,7 @@ static void tell(void *state, const p3l_error *error) {
   longjmp(back, 1);
 }
 
-/* In the store the slot is as it was, and so it does not lead to what came in the place. */
+/* In the store the slot is unchanged, so it does not lead to the new object in that place. */
 static void a_slot_that_nobody_changed_goes_stale(void **state) {
   (void)state;
   start();
@@ -272,7 +272,7 @@ static void large_objects_too(void **state) {
   check_large(5000, 1);
   refresh();
   check_large(5000, 7);
-  set_large(300, 9); /* where the large one's first page was, perhaps */
+  set_large(300, 9); /* perhaps at the large object's first page */
   set_large(9000, 11);
   check_large(5000, 7);
   refresh();
@@ -326,7 +326,7 @@ static void a_large_object_where_pages_of_objects_were(void **state) {
 }
 
 typedef struct most {
-  uint64_t values[480]; /* of a page */
+  uint64_t values[480]; /* in one page */
 } most;
 P3L_PLAIN_TYPE(most, most, 1);
 
@@ -335,7 +335,10 @@ typedef struct rest {
 } rest;
 P3L_PLAIN_TYPE(rest, rest, 1);
 
-/* The page's type ids come where an object was, and are what says which generation another has. */
+/*
+ * The page's type ids occupy the bytes of a former object, and show which generation the new object
+ * has.
+ */
 static void type_ids_where_an_object_was(void **state) {
   (void)state;
   enum { LATER = 50 };
@@ -377,7 +380,10 @@ static void type_ids_where_an_object_was(void **state) {
   finish();
 }
 
-/* The writer has begun to log a transaction: its pages do not exist yet, and are no news. */
+/*
+ * The writer has begun to log a transaction: its pages do not exist yet, and do not count as
+ * changed.
+ */
 static void a_transaction_without_its_commit(void **state) {
   (void)state;
   start();
@@ -420,7 +426,7 @@ static void another_large_object_in_the_place_of_one(void **state) {
   p3l_delete(writer, old);
   P3L_SET(all->large, NULL);
   commit();
-  set_large(5000, 7); /* the same pages, and the same length */
+  set_large(5000, 7); /* the same pages and the same length */
   assert_int_equal((uint64_t)(uintptr_t)p3l_surrogate(P3L_LD(all->large)),
                    place + (UINT64_C(1) << 56));
   refresh();
@@ -447,7 +453,7 @@ static void a_type_that_came_later(void **state) {
   finish();
 }
 
-/* Readers see nothing of a load before it has ended, and then all of it. */
+/* Readers see nothing of a load before it has ended, and all of it afterwards. */
 static void a_load_is_one_version(void **state) {
   (void)state;
   enum { MORE = 20000 };
@@ -504,7 +510,7 @@ static void misuse_is_refused(void **state) {
   begin();
   assert_int_equal(p3l_refresh(writer, &failure), P3L_MISUSE);
   commit();
-  must(p3l_refresh(writer, &failure)); /* nothing to do */
+  must(p3l_refresh(writer, &failure)); /* no change to refresh */
   assert_int_equal(p3l_begin(reader, &failure), P3L_READ_ONLY);
   finish();
 }

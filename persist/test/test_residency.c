@@ -1,6 +1,6 @@
 /*
- * Placement of objects: in place, or copied in the order of discovery; the program sees the same
- * graph in both; effects of eviction and transactions on it.
+ * Placement of objects: in place, or copied in the order of discovery. The program sees the same
+ * graph in both cases. Effects of eviction and transactions on it.
  */
 #include <pthread.h>
 
@@ -23,13 +23,13 @@ P3L_TYPE(part, part, 1, P3L_POINTERS(part, to));
 P3L_PLAIN_TYPE(
     ballast, struct { uint8_t byte; }, 1);
 
-/* The least limit. A store of more than half of it is always copied. */
+/* The lowest limit. A store larger than half of it is always copied. */
 #define LIMIT (UINT64_C(4) << 20)
-/* Without a limit, a store of this size is no small one. */
+/* Without a limit, a store of this size does not count as small. */
 #define BEYOND_SMALL (P3L_SMALL_STORE_PAGES * P3L_PAGE_SIZE)
 
-/* `count` parts, number i leads to i + steps[0], i + steps[1] ...; closed. The store is
- * `ballast_bytes` larger. */
+/* Creates `count` parts, where number i leads to i + steps[0], i + steps[1] ..., and closes the
+ * store, which is `ballast_bytes` larger. */
 static const uint32_t steps[4] = {5, 2, 7777, 4};
 
 static fixture parts(uint32_t count, uint64_t ballast_bytes) {
@@ -89,7 +89,7 @@ static void beyond_memory_objects_lie_in_the_order_of_discovery(void **state) {
   assert_int_equal(f.store->statistics.objects_copied, 4);
   assert_int_equal(f.store->statistics.pages_adopted, 0);
   assert_int_equal(f.store->statistics.pages_read, 1);
-  /* Into the middle of one that was copied, and of one that was not. */
+  /* Into the middle of a copied object, and of one that was not copied. */
   uint8_t *surrogate = p3l_surrogate(nine);
   assert_ptr_equal(p3l_swizzle(NULL, surrogate + 20), &nine->rest[4]);
   uint32_t *inside = p3l_swizzle(NULL, surrogate + 64); /* number 10 */
@@ -114,14 +114,14 @@ static void a_small_store_is_copied_if_that_is_asked_for(void **state) {
   assert_ptr_equal(four, zero + 1);
   assert_ptr_equal(two, zero + 2);
   assert_ptr_equal(nine, zero + 3);
-  /* More of the page than the limit for its adoption. */
+  /* A larger part of the page than the limit for its adoption. */
   for (uint32_t i = 0; i < 60; i++) {
     part *at = p3l_swizzle(NULL, (uint8_t *)p3l_surrogate(zero) + i * 64);
     assert_int_equal(at->id, i);
   }
   assert_int_equal(f.store->statistics.objects_copied, 60);
   assert_int_equal(f.store->statistics.pages_adopted, 0);
-  /* They are objects of the store in either place. */
+  /* Both are objects of the store. */
   begin(&f);
   P3L_SET(nine->rest[0], 77);
   commit(&f);
@@ -135,7 +135,7 @@ static void a_small_store_is_copied_if_that_is_asked_for(void **state) {
   fixture_drop(&f);
 }
 
-/* In a large store without a limit, objects are copied from pages until a third of a page is
+/* In a large store without a limit, objects are copied from a page until a third of the page is
  * known. */
 static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   (void)state;
@@ -145,7 +145,7 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   uint8_t *surrogate = p3l_surrogate(zero);
   const p3l_page_state *page =
       p3l_page_state_known(f.store, (p3l_page_number){address_of(zero).byte / P3L_PAGE_SIZE});
-  /* 80 + 60 * 64 + 60 * 2 = 4040 bytes: 60 parts on the first page. Of them 19 are copied. */
+  /* 80 + 60 * 64 + 60 * 2 = 4040 bytes: 60 parts on the first page. 19 of them are copied. */
   assert_int_equal(page->pieces, 60);
   for (uint32_t i = 1; i < 19; i++)
     assert_ptr_equal(p3l_swizzle(NULL, surrogate + i * 64), zero + i);
@@ -155,7 +155,7 @@ static void a_page_is_adopted_when_a_third_of_it_is_known(void **state) {
   assert_int_equal(twentieth->id, 19);
   assert_ptr_equal(twentieth,
                    (uint8_t *)page->frame + address_of(zero).byte % P3L_PAGE_SIZE + 19 * 64);
-  /* Copied objects stay where they are; the rest is in place. */
+  /* Copied objects stay where they are; the others are used in place. */
   for (uint32_t i = 0; i < 60; i++) {
     part *at = p3l_swizzle(NULL, surrogate + i * 64);
     assert_int_equal(at->id, i);
@@ -232,7 +232,7 @@ static void *walk_as_reader(void *argument) {
   p3l_enter(reader->store);
   reader->mixed = walk(reader->store, 20000);
   part *first = p3l_root(reader->store, "first");
-  for (int i = 0; i < 1000; i++) { /* searched while other threads fill the arena */
+  for (int i = 0; i < 1000; i++) { /* search while other threads fill the arena */
     reader->wrong |= p3l_extent(first) != sizeof(part);
     first = P3L_LD(first->to[i % 4]);
   }
@@ -319,7 +319,7 @@ static void an_evicted_copy_of_an_adopted_page_is_not_taken_from_its_frame(void 
   p3l_address address = address_of(zero);
   for (uint32_t i = 1; i < 30; i++) p3l_swizzle(NULL, (uint8_t *)p3l_surrogate(zero) + i * 64);
   begin(&f);
-  P3L_SET(zero->rest[0], 77); /* in the arena, and in the file; not in the frame */
+  P3L_SET(zero->rest[0], 77); /* in the arena and in the file, not in the frame */
   commit(&f);
   p3l_segment *arena = p3l_segment_of(zero);
   assert_int_equal(arena->kind, P3L_ARENA);
@@ -348,12 +348,12 @@ static void a_page_that_is_offered_is_not_read_again(void **state) {
   uint64_t reads = f.store->statistics.reads;
   assert_false(p3l_residency_has(f.store, last));
   assert_int_equal(p3l_residency_offer(f.store, number, &page, &error), P3L_OK);
-  assert_int_equal(p3l_residency_offer(f.store, number, &page, &error), P3L_OK); /* no-op */
+  assert_int_equal(p3l_residency_offer(f.store, number, &page, &error), P3L_OK); /* has no effect */
   assert_true(p3l_residency_has(f.store, last));
   assert_int_equal(p3l_resolve(f.store, p3l_surrogate_make(last, 0), &memory, &error), P3L_OK);
   pthread_mutex_unlock(&f.store->slow);
   assert_int_equal(f.store->statistics.reads, reads);
-  assert_int_equal(((part *)memory)->id, 300); /* 60 a page, the same offset */
+  assert_int_equal(((part *)memory)->id, 300); /* 60 per page, the same offset */
   fixture_drop(&f);
 }
 
@@ -367,7 +367,7 @@ static void the_pool_keeps_to_its_frames(void **state) {
   part *zero = p3l_root(f.store, "first");
   p3l_address first = address_of(zero);
   uint64_t frames = 0;
-  for (uint32_t page = 0; page < 600; page++) { /* one object a page */
+  for (uint32_t page = 0; page < 600; page++) { /* one object per page */
     part *at = p3l_swizzle(
         NULL, (void *)(uintptr_t)(P3L_SURROGATE_BIT | (first.byte + page * P3L_PAGE_SIZE)));
     assert_int_equal(at->id, page * 60);

@@ -44,7 +44,7 @@ static void a_name_is_given_anew_and_taken_away(void **state) {
   p3l_set_root(f.store, "a", make(&f, 1));
   p3l_set_root(f.store, "b", make(&f, 2));
   p3l_set_root(f.store, "a", make(&f, 3));
-  p3l_set_root(f.store, "c", NULL); /* there was none */
+  p3l_set_root(f.store, "c", NULL); /* there was no such root */
   commit(&f);
   begin(&f);
   p3l_set_root(f.store, "b", NULL);
@@ -105,7 +105,7 @@ static void a_root_may_lead_into_an_object(void **state) {
   thing *fourth = p3l_root(f.store, "fourth");
   assert_int_equal(fourth->value, 4);
   assert_int_equal(fourth[5].value, 9);
-  assert_int_equal(p3l_extent(fourth), 96); /* 10 of 8 bytes, and its end */
+  assert_int_equal(p3l_extent(fourth), 96); /* 10 elements of 8 bytes, and its end */
   fixture_drop(&f);
 }
 

@@ -1,4 +1,4 @@
-/* Scopes: exclusion, nesting, and the last one to leave as a safe point. */
+/* Scopes: exclusion, nesting, and the end of the last scope as a safe point. */
 #include "test_evict_fixture.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include "visits.h"
 
 typedef struct pair {
-  uint64_t left, right; /* always equal, as a reader sees them */
+  uint64_t left, right; /* always equal for a reader */
   struct pair *next;
 } pair;
 P3L_TYPE(pair, pair, 1, P3L_POINTERS(pair, next));
@@ -19,8 +19,8 @@ typedef struct block {
 } block;
 P3L_TYPE(block, block, 1, P3L_POINTERS(block, next));
 
-/* A store that is closed within a scope leaves the scope: the next store may be mapped at the
- * same address. */
+/* If a store is closed within a scope, the scope ends, because the next store may be mapped at
+ * the same address. */
 static void a_closed_store_has_nobody_in_it(void **state) {
   (void)state;
   fixture f;
@@ -105,7 +105,7 @@ static void misuse_is_told(void **state) {
 typedef struct shared {
   fixture *f;
   atomic_uint inside;  /* readers */
-  atomic_bool writing; /* a writer is within */
+  atomic_bool writing; /* a writer is active */
   atomic_uint faults;
   atomic_uint reads;
   int rounds;
@@ -187,7 +187,7 @@ static void writers_and_sweeps_exclude_readers(void **state) {
   for (int i = 0; i < 6; i++) pthread_join(threads[i], NULL);
   assert_int_equal(shared.faults, 0);
   assert_int_equal(shared.reads, 3 * ROUNDS * PAIRS);
-  /* Two writers, each with 30 commits of 40. */
+  /* Two writers, each with 30 commits of 40 changes. */
   size_t seen = 0;
   for (pair *at = p3l_root(f.store, "pairs"); at != NULL; at = P3L_LD(at->next), seen++) {
     assert_int_equal(at->left, 60);
@@ -232,7 +232,7 @@ static void the_outermost_leave_is_a_safe_point(void **state) {
   p3l_leave(f.store);
   assert_int_equal(fixture_statistics(&f).evictions, 0);
   assert_true(fixture_statistics(&f).memory_bytes > BLOCKS * sizeof(block)); /* the soft limit */
-  assert_int_equal(first->bytes[0], (BLOCKS - 1) % 251);                     /* and this is why */
+  assert_int_equal(first->bytes[0], (BLOCKS - 1) % 251);                     /* the reason */
   p3l_leave(f.store);
   assert_int_equal(fixture_statistics(&f).evictions, 1);
   assert_true(fixture_statistics(&f).memory_bytes <= LIMIT);

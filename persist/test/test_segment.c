@@ -37,7 +37,7 @@ static void the_range_is_aligned_and_its_cards_are_clear(void **state) {
   int local;
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   assert_true(p3l_persistent_memory.base + p3l_persistent_memory.bytes <= UINT64_C(1) << 46);
-  assert_true(((uintptr_t)&local >> 46 & 1) == 1); /* relied on by the plugin */
+  assert_true(((uintptr_t)&local >> 46 & 1) == 1); /* the plugin relies on it */
 #endif
   assert_false(p3l_is_persistent(&local));
   assert_null(p3l_segment_of(&local));
@@ -66,14 +66,14 @@ static void an_arena_is_filled_without_gaps_and_found_by_any_byte(void **state) 
     assert_int_equal(place.type, 7);
   }
   p3l_place none;
-  assert_false(p3l_place_of(a.memory + 4064, &none)); /* behind the last */
+  assert_false(p3l_place_of(a.memory + 4064, &none)); /* after the last */
   fixture_drop(&f);
 }
 
 static void thousands_of_objects_keep_their_ranks(void **state) {
   (void)state;
   fixture f = fixture_new();
-  /* 16, 32, .. 160, 16, 32 ...: their sum is 880 every ten. The second arena begins in between. */
+  /* 16, 32, .. 160, 16, 32 ...: the sum of each ten is 880. The second arena begins in between. */
   enum { COUNT = 15000 };
   static uint8_t *memory[COUNT];
   for (int i = 0; i < COUNT; i++)
@@ -151,7 +151,7 @@ static void segments_side_by_side_are_one_object(void **state) {
   assert_ptr_equal(place.memory, large->memory);
   assert_int_equal(place.address.byte, 0x5000);
   assert_false(p3l_place_of(large->memory + 2 * P3L_SEGMENT_BYTES + 16, &place));
-  large->memory[3 * P3L_SEGMENT_BYTES - 1] = 1; /* all of it is there */
+  large->memory[3 * P3L_SEGMENT_BYTES - 1] = 1; /* the whole range is mapped */
   assert_true(large->younger == arena && arena->older == large);
 
   uint8_t *memory = large->memory;
@@ -160,7 +160,7 @@ static void segments_side_by_side_are_one_object(void **state) {
   assert_null(p3l_segment_of(memory));
   assert_null(arena->older);
   assert_int_equal(f.store->statistics.memory_bytes, before - sizeof(p3l_segment));
-  /* It is reused from the front, and zeroed. */
+  /* Reused from the front, and zeroed. */
   assert_int_equal(p3l_segment_take(f.store, P3L_LARGE, 3, &large, &error), P3L_OK);
 #ifndef P3L_DEBUG
   assert_ptr_equal(large->memory, memory);
@@ -208,8 +208,8 @@ static void with_too_few_addresses(void) {
   EXPECT(p3l_persistent_memory.bytes == 0);
 }
 
-/* Runs first, before anything is reserved. Sanitizers use address ranges of their own that such
- * a limit would not leave. */
+/* Runs first, before any addresses are reserved. Sanitizers use address ranges of their own,
+ * which such a limit would not leave. */
 static void less_is_reserved_where_addresses_are_rationed(void **state) {
   (void)state;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -224,7 +224,7 @@ static void less_is_reserved_where_addresses_are_rationed(void **state) {
 
 static uint8_t *freed;
 static void touch_freed(void) {
-  signal(SIGSEGV, SIG_DFL); /* cmocka and sanitizers have handlers */
+  signal(SIGSEGV, SIG_DFL); /* cmocka and sanitizers have their own handlers */
   *(volatile uint8_t *)freed = 1;
 }
 

@@ -1,4 +1,4 @@
-/* Hints: the pages announced as wanted soon, for which pointers, and when hints stop. */
+/* Hints: the pages announced as needed soon, the pointers that cause them, and the end of hints. */
 #include "test_evict_fixture.h"
 
 #include "pool_frames.h"
@@ -7,19 +7,20 @@
 typedef struct node {
   uint64_t id;
   struct node *to[6];
-  struct node *other; /* next to them but a field of its own */
+  struct node *other; /* next to them, but a separate field */
   uint8_t filler[3900];
-} node; /* one on a page */
+} node; /* one per page */
 P3L_TYPE(node, node, 1, P3L_POINTERS(node, to), P3L_POINTERS(node, other));
 
 /* More than a small store has, which is read in another way. */
-enum { NODES = 18013, ROOT = 0 }; /* a prime: a walk by equal steps comes to each */
+enum { NODES = 18013, ROOT = 0 }; /* a prime: a walk in equal steps reaches each node */
 
 static uint64_t target_of(uint64_t id, uint64_t which) {
   return (id + 4099 + which * 2953) % NODES;
 }
 
-/* Within the store, larger than its limit, at its root. */
+/* Creates the nodes in a store larger than its limit, opens it again, and returns the root
+ * within a scope. */
 static node *enter_made(fixture *f) {
   fixture_make(f, 0);
   node **made = malloc(NODES * sizeof(*made));
@@ -80,7 +81,7 @@ static void neighbours_in_the_array_are_hinted_at(void **state) {
   for (int k = 0; k < 6; k++)
     assert_int_equal(soon->pages[pages[k] % P3L_SOON_PAGES].page == pages[k], k >= 1 && k <= 4);
   assert_int_not_equal(soon->pages[other % P3L_SOON_PAGES].page, other);
-  /* Each is used once; a hinted page gives no hints, because no thread waits for it. */
+  /* Each is used once. A hinted page gives no hints, because no thread waits for it. */
   for (int k = 1; k <= 4; k++)
     assert_int_equal(P3L_LD(root->to[k])->id, target_of(ROOT, (uint64_t)k));
   assert_int_equal(sum(soon).given, 4);
@@ -105,8 +106,8 @@ static void the_page_cache_needs_none(void **state) {
   leave_and_drop(&f);
 }
 
-/* A program that takes one pointer of each array gets hints for a while only, and again after a
- * pause. */
+/* A program that follows one pointer of each array gets hints only for some time, and again
+ * after a pause. */
 static void hints_in_vain_are_given_up(void **state) {
   (void)state;
   fixture f;

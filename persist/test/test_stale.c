@@ -1,6 +1,6 @@
 /*
- * A pointer to an object that was deleted does not lead to what has its place now: by generations
- * (surrogate.h), in memory and in the file, for the writer and for readers beside it.
+ * A pointer to a deleted object does not lead to the object that now has its place. Generations
+ * (surrogate.h) ensure this in memory and in the file, for the writer and for concurrent readers.
  */
 #include "allocate.h"
 #include "store_fixture.h"
@@ -27,13 +27,13 @@ static uint64_t surrogate_of(const void *object) {
   return (uint64_t)(uintptr_t)p3l_surrogate(object);
 }
 
-/* "first" leads to a node that was deleted, and whose place another object has. */
+/* "first" leads to a deleted node whose place now contains another object. */
 static fixture with_a_stale_slot(bool close, uint64_t *place) {
   fixture f = fixture_new();
   begin(&f);
   node *first = p3l_new(f.store, node);
   node *second = p3l_new_near(f.store, node, first);
-  p3l_new_near(f.store, node, first)->value = 3; /* so that what is deleted is a hole */
+  p3l_new_near(f.store, node, first)->value = 3; /* so that the deleted node becomes a hole */
   first->next = second;
   second->value = 2;
   p3l_set_root(f.store, "first", first);
@@ -77,8 +77,8 @@ static void no_slot_leads_to_the_next_object(void **state) {
   }
 }
 
-/* A slot that was swizzled before the deletion is written back as what it meant, by a commit that
- * writes it, and found equal to the store's by the audit. */
+/* A slot that was swizzled before the deletion: a commit that writes the slot writes back its
+ * original target, and the audit finds it equal to the store's. */
 static void a_swizzled_slot_stays_stale(void **state) {
   (void)state;
   uint64_t place;
@@ -99,7 +99,8 @@ static void a_swizzled_slot_stays_stale(void **state) {
   fixture_drop(&f);
 }
 
-/* For certain while 15 objects follow one another; each is found by its own pointer. */
+/* Certain while at most 15 objects use the place one after another; each is found by its own
+ * pointer. */
 static void each_of_many_that_follow_is_another(void **state) {
   (void)state;
   enum { FOLLOW = 15 };
@@ -137,7 +138,7 @@ static void each_of_many_that_follow_is_another(void **state) {
   fixture_drop(&f);
 }
 
-/* A page whose last object goes, and a large object, whose pages are used again. */
+/* A page whose last object is deleted, and a large object, whose pages are used again. */
 static void pages_that_are_used_again(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -162,7 +163,7 @@ static void pages_that_are_used_again(void **state) {
     p3l_delete(f.store, P3L_LD(pointer));
     commit(&f);
   }
-  /* The pages of large objects are taken by small ones. */
+  /* Small objects take the pages of large ones. */
   begin(&f);
   node *small = p3l_new(f.store, node);
   while ((surrogate_of(small) & P3L_SURROGATE_ADDRESS) / P3L_PAGE_SIZE !=
@@ -174,7 +175,7 @@ static void pages_that_are_used_again(void **state) {
   fixture_drop(&f);
 }
 
-/* What verify says of a stale pointer. */
+/* The message of verify about a stale pointer. */
 static char sentence[640];
 static void hear(void *state, const char *what) {
   (void)state;
@@ -201,7 +202,7 @@ static void verify_counts_it_as_dangling(void **state) {
   fixture_drop(&f);
 }
 
-/* What an abort takes back does not come again as another object. */
+/* An object that an abort removed does not appear again as another object. */
 static void an_abort_takes_generations_back(void **state) {
   (void)state;
   uint64_t place;

@@ -1,6 +1,6 @@
 /*
  * p3l_swizzle(): its result for a surrogate, and the change of the slot. The store is small, so
- * its objects are used in place.
+ * that its objects are used in place.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 typedef struct part {
   uint32_t id;
   uint32_t numbers[5]; /* 24 bytes before the slots */
-  void *to[3];         /* to parts and into them */
+  void *to[3];         /* to parts and into their middle */
 } part;
 P3L_TYPE(part, part, 1, P3L_POINTERS(part, to));
 
@@ -48,7 +48,7 @@ static void a_slot_is_healed_and_its_object_is_there_once(void **state) {
   part *b = p3l_swizzle(&a->to[0], surrogate);
   assert_int_equal(b->id, 2);
   assert_ptr_equal(a->to[0], b);
-  assert_ptr_equal(p3l_swizzle(&a->to[0], surrogate), b); /* again: the same, also when healed */
+  assert_ptr_equal(p3l_swizzle(&a->to[0], surrogate), b); /* the same again, also when healed */
   assert_ptr_equal(p3l_surrogate(b), surrogate);
   fixture_drop(&f);
 }
@@ -61,7 +61,7 @@ static void a_pointer_into_an_object_leads_to_its_byte(void **state) {
   assert_int_equal(*inside, 23);
   part *b = P3L_LD(a->to[0]);
   assert_ptr_equal(inside, &b->numbers[3]);
-  /* Each byte of it. */
+  /* Tests each byte of it. */
   for (size_t i = 0; i < sizeof(part); i++) {
     void *byte = p3l_swizzle(NULL, (uint8_t *)p3l_surrogate(b) + i);
     assert_ptr_equal(byte, (uint8_t *)b + i);
@@ -76,7 +76,7 @@ static void a_slot_elsewhere_is_left_alone(void **state) {
   void *kept = p3l_surrogate(a), *before = kept;
   assert_ptr_equal(P3L_LD(kept), a);
   assert_ptr_equal(kept, before);
-  assert_ptr_equal(p3l_swizzle(NULL, before), a); /* it may be in a register */
+  assert_ptr_equal(p3l_swizzle(NULL, before), a); /* the slot may be a register */
   fixture_drop(&f);
 }
 
@@ -128,9 +128,9 @@ static void a_dangling_pointer_is_told_with_page_and_offset(void **state) {
   fixture_reopen(&f);
   a = p3l_root(f.store, "a");
   assert_fault(P3L_DANGLING, P3L_LD(a->to[0]), where);
-  assert_true(p3l_is_surrogate(a->to[0])); /* as it was */
+  assert_true(p3l_is_surrogate(a->to[0])); /* unchanged */
   assert_fault(P3L_DANGLING, P3L_LD(a->to[1]), "p3l gc");
-  assert_int_equal(a->id, 1); /* and the store goes on */
+  assert_int_equal(a->id, 1); /* and the store still works */
   fixture_drop(&f);
 }
 
@@ -237,7 +237,7 @@ static p3l_address address_of(const void *object) {
   return (p3l_address){(uint64_t)(uintptr_t)p3l_surrogate(object) & ~P3L_SURROGATE_BIT};
 }
 
-/* Moves "b" of two_parts() to a new place without the runtime's knowledge. */
+/* Moves "b" of two_parts() to a new place without the runtime noticing. */
 static p3l_address forward(fixture *f, p3l_address from, p3l_address to) {
   p3l_pager_transaction *transaction;
   p3l_page *source, *target;
@@ -310,11 +310,11 @@ static void a_slot_says_which_store_is_meant(void **state) {
   assert_ptr_equal(p3l_swizzle(NULL, in_f), a);
   p3l_use(g.store);
   assert_ptr_equal(p3l_swizzle(NULL, in_g), other);
-  assert_int_equal(((part *)P3L_LD(a->to[0]))->id, 2); /* its slot knows better */
+  assert_int_equal(((part *)P3L_LD(a->to[0]))->id, 2); /* its slot determines the right store */
   p3l_use(NULL);
   assert_fault(P3L_MISUSE, p3l_swizzle(NULL, in_f), "several stores are open");
   fixture_drop(&f);
-  assert_ptr_equal(p3l_swizzle(NULL, in_g), other); /* the only one */
+  assert_ptr_equal(p3l_swizzle(NULL, in_g), other); /* the only open store */
   fixture_drop(&g);
   assert_fault(P3L_MISUSE, p3l_swizzle(NULL, in_g), "no store is open");
 }
@@ -326,7 +326,7 @@ static void a_store_opens_wherever_there_is_room(void **state) {
   uintptr_t before = (uintptr_t)a;
   assert_int_equal(b->id, 2);
   fixture_close(&f);
-  fixture g = two_parts(); /* takes its place */
+  fixture g = two_parts(); /* at the same addresses */
   p3l_root(g.store, "a");
   fixture_open(&f);
   a = p3l_root(f.store, "a");

@@ -1,13 +1,13 @@
 /*
- * A page with many uses: its slots become addresses without being read, but only those that
- * would become the same addresses when read.
+ * A page that was used often: its slots become addresses before they are read, but only slots that
+ * would become the same addresses by reading.
  */
 #include "store_fixture.h"
 
 typedef struct part {
   uint32_t id;
   uint32_t rest[7];
-  struct part *to[4]; /* the next; the one behind that; NULL; another page's */
+  struct part *to[4]; /* the next part; the one after it; NULL; one on another page */
 } part;
 P3L_TYPE(part, part, 1, P3L_POINTERS(part, to));
 
@@ -67,7 +67,7 @@ static void slots_that_are_followed_are_healed_together(void **state) {
   assert_int_equal(addresses(first, 1), 0);                     /* none of them was followed */
   assert_int_equal(addresses(first, 2), A_PAGE);
   for (uint32_t i = 0; i < A_PAGE; i++) assert_null(raw(&first[i].to[2]));
-  assert_int_equal(f.store->statistics.swizzled, A_PAGE - 1); /* each once */
+  assert_int_equal(f.store->statistics.swizzled, A_PAGE - 1); /* each one once */
   walk(first, A_PAGE);
   assert_int_equal(f.store->statistics.swizzled, A_PAGE);
   fixture_drop(&f);
@@ -81,8 +81,8 @@ static void nothing_is_read_for_it(void **state) {
   uint64_t reads = f.store->statistics.reads;
   walk(first, 10);
   assert_int_equal(f.store->statistics.reads, reads);
-  /* The last page has 1000 - 16 * 60 = 40 parts: those are in place, and slots that lead to them
-   * are healed. */
+  /* The last page has 1000 - 16 * 60 = 40 parts: they are used in place, and slots that lead to
+   * them are healed. */
   for (uint32_t i = 0; i < 40; i++) assert_int_equal(raw(&first[i].to[3])->id, COUNT - 1 - i);
   assert_int_equal(addresses(first, 3), 40);
   fixture_drop(&f);
@@ -98,7 +98,7 @@ static void what_dangles_goes_on_to_dangle(void **state) {
   fixture_reopen(&f);
   first = p3l_root(f.store, "first");
   walk(first, 10);
-  assert_int_equal(addresses(first, 0), A_PAGE - 2); /* not to 40, nor to the next page */
+  assert_int_equal(addresses(first, 0), A_PAGE - 2); /* not to 40, and not to the next page */
   assert_true(p3l_is_surrogate(raw(&first[39].to[0])));
   assert_fault(P3L_DANGLING, P3L_LD(first[39].to[0]), "was deleted");
   fixture_drop(&f);
@@ -144,8 +144,8 @@ static void neighbours_are_in_place_once_much_is_used(void **state) {
   part *at = p3l_root(f.store, "first");
   for (uint32_t i = 1; i < 20; i++) at = P3L_LD(at->to[0]);
   assert_int_equal(at->id, 19 * A_PAGE);
-  assert_int_equal(f.store->statistics.pages_adopted, 20); /* each was asked for */
-  /* The first parts are on page 2: the 31st of these pages is page 32, and is loaded with all
+  assert_int_equal(f.store->statistics.pages_adopted, 20); /* each page was requested */
+  /* The first parts are on page 2. The 31st of these pages is page 32, which is loaded with all
    * others. */
   for (uint32_t i = 20; i < 31; i++) at = P3L_LD(at->to[0]);
   assert_int_equal(at->id, 30 * A_PAGE);

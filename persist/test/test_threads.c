@@ -1,6 +1,6 @@
 /*
- * Threads: a reader's scope sees one commit, and several writers that wait for the disk at the
- * same time lose nothing. Also run under -fsanitize=thread.
+ * Threads: a reader's scope sees one commit, and several writers that wait for the disk at the same
+ * time lose nothing. Also run under -fsanitize=thread.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ static void build(bank *bank) {
   }
   p3l_set_root(bank->f.store, "accounts", next);
   commit(&bank->f);
-  fixture_reopen(&bank->f); /* so that threads make them resident, side by side */
+  fixture_reopen(&bank->f); /* so that threads make the objects resident concurrently */
 }
 
 static int64_t sum(p3l_store *store, int *count) {
@@ -54,7 +54,7 @@ static void *read_sums(void *argument) {
     int count;
     p3l_enter(bank->f.store);
     int64_t first = sum(bank->f.store, &count);
-    p3l_enter(bank->f.store); /* nests */
+    p3l_enter(bank->f.store); /* scopes nest */
     int64_t second = sum(bank->f.store, &count);
     p3l_leave(bank->f.store);
     p3l_leave(bank->f.store);
@@ -70,7 +70,7 @@ static account *nth(p3l_store *store, unsigned n) {
   return at;
 }
 
-/* Moves money; sometimes replaces an account by a new one; aborts one time in four. */
+/* Moves money, sometimes replaces an account by a new one, and aborts one time in four. */
 static void transfer(p3l_store *store, unsigned *random) {
   p3l_error error;
   unsigned draw = *random = *random * 1664525u + 1013904223u;
@@ -98,7 +98,7 @@ static void every_scope_sees_one_commit(void **state) {
   pthread_t readers[3];
   for (int i = 0; i < 3; i++) pthread_create(&readers[i], NULL, read_sums, &bank);
   unsigned random = 1;
-  /* Until both threads have run. */
+  /* Runs until both threads have run. */
   for (int i = 0; i < 300 || atomic_load(&bank.scopes) < 100; i++) {
     begin(&bank.f);
     transfer(bank.f.store, &random);
@@ -147,7 +147,7 @@ static void *count_up(void *argument) {
 static void writers_side_by_side_lose_nothing(void **state) {
   (void)state;
   fixture f = fixture_new();
-  f.options.checkpoint_bytes = 100000; /* some checkpoints on the way */
+  f.options.checkpoint_bytes = 100000; /* some checkpoints in between */
   fixture_reopen(&f);
   begin(&f);
   p3l_set_root(f.store, "all", p3l_new(f.store, account));

@@ -50,7 +50,7 @@ static uint64_t take(graph *g, p3l_pager_transaction *transaction, p3l_type_id t
   return address.byte;
 }
 
-/* Eight bytes at an address of a small object, or of a large one's first page. */
+/* Writes eight bytes at an address of a small object, or of a large object's first page. */
 static void put(graph *g, p3l_pager_transaction *transaction, uint64_t address, uint64_t value) {
   p3l_page *page;
   must(g, p3l_page_for_writing(transaction, (p3l_page_number){address / 4096}, &page, &g->error));
@@ -146,7 +146,7 @@ static const char *all(int objects, int bytes) {
 static void verify_counts_what_is_there(void **state) {
   (void)state;
   graph g = make();
-  /* Page 1 types, 2 nodes, 3-5 blob, 6-11 hub, 12 roots. */
+  /* Page 1: types; 2: nodes; 3-5: blob; 6-11: hub; 12: roots. */
   char *text = output_of(&g, run_verify, 0);
   assert_string_equal(text,
                       "13 pages (12 data, 0 free), 5 objects, 2 large ones, 0 moved ones, "
@@ -159,7 +159,7 @@ static void stat_counts_by_type(void **state) {
   (void)state;
   graph g = make();
   char *text = output_of(&g, run_stat, 0);
-  /* Five nodes of 32 bytes with their padding, in 4016 bytes; a hub of 24,000. */
+  /* Five nodes of 32 bytes with padding, in 4016 bytes; a hub of 24,000 bytes. */
   assert_non_null(strstr(text, "object pages     1, 4.0 % filled; 0 holes of 0 bytes in all\n"));
   assert_non_null(strstr(text, "9 of large objects, 1 of types, 1 of roots\n"));
   assert_non_null(strstr(text, "root             \"first\" at 2:80\n"));
@@ -211,7 +211,7 @@ static void gc_takes_what_no_root_leads_to(void **state) {
   expect(&g, run_gc, 0, row);
   expect(&g, run_verify, 0, " 3 objects, 2 large ones, 0 moved ones, 6 pointers");
   expect(&g, run_dry, 0, all(0, 0));
-  /* Without its root all of it is collected, including the cycle. */
+  /* Without its root everything is collected, including the cycle. */
   p3l_pager_transaction *t = begin(&g);
   must(&g, p3l_root_set(t, "first", (p3l_address){0}, &g.error));
   must(&g, p3l_pager_commit(t, &g.error));
@@ -230,11 +230,11 @@ static void an_object_that_moved_is_followed(void **state) {
   put(&g, t, new_c + 8, surrogate(g.b));
   must(&g, p3l_room_forward(t, (p3l_address){g.c}, (p3l_address){new_c}, &g.error));
   must(&g, p3l_room_forward(t, (p3l_address){g.e}, (p3l_address){new_e}, &g.error));
-  put(&g, t, g.a + 16, surrogate(new_e)); /* found by its new address, too */
+  put(&g, t, g.a + 16, surrogate(new_e)); /* also found by its new address */
   must(&g, p3l_pager_commit(t, &g.error));
   expect(&g, run_verify, 0, "5 objects, 2 large ones, 2 moved ones");
   expect(&g, run_dump, 0, "2:208  (moved), 32 bytes\n  +0 -> 2:288\n");
-  /* Nothing leads to the blob now; d is collected, and the forward at e, but not its target. */
+  /* No pointer leads to the blob now. d is collected, and the forward at e, but not its target. */
   expect(&g, run_gc, 0, all(3, 9064));
   expect(&g, run_verify, 0, "4 objects, 1 large ones, 1 moved ones");
   drop(&g);
@@ -318,7 +318,7 @@ static void nothing_is_deleted_from_a_damaged_store(void **state) {
   expect(&g, run_verify, 1, " 5 objects, ");
   drop(&g);
   g = make();
-  change(&g, g.d + 8, 12345); /* unreachable: what it points to does not matter */
+  change(&g, g.d + 8, 12345); /* unreachable, so that its targets do not matter */
   expect(&g, run_dry, 0, all(2, 64));
   change(&g, g.a + 8, 12345);
   free(output_of(&g, run_gc, 1));
@@ -335,7 +335,7 @@ static void two_roots_of_one_name_on_two_pages(void **state) {
     snprintf(name, sizeof(name), "more %d", i);
     must(&g, p3l_root_set(t, name, (p3l_address){g.a}, &g.error));
   }
-  must(&g, p3l_pager_commit(t, &g.error)); /* the last is on page 13 */
+  must(&g, p3l_pager_commit(t, &g.error)); /* the last one is on page 13 */
   expect(&g, run_verify, 0, " 64 roots: 0 faults");
   change_page(&g, 13, 72, 0x7473726966, 8); /* "first" */
   expect(&g, run_verify, 1, "there are two roots of the name \"first\"");

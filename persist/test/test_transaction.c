@@ -1,6 +1,6 @@
 /*
- * Commit: changes are present when the store is opened again, all of them and no others; a
- * forbidden pointer is refused with the field's name.
+ * Commit: when the store is reopened, all committed changes are present and no others. A forbidden
+ * pointer is refused with the field's name.
  */
 #include <pthread.h>
 
@@ -43,7 +43,7 @@ static void new_objects_are_there_after_opening_again(void **state) {
   fixture_reopen(&f);
   a = p3l_root(f.store, "a");
   assert_int_equal(a->id, 1);
-  assert_true(p3l_is_surrogate(a->to[0])); /* nothing is converted before it is loaded */
+  assert_true(p3l_is_surrogate(a->to[0])); /* no slot is converted before it is loaded */
   b = P3L_LD(a->to[0]);
   assert_int_equal(b->id, 2);
   assert_ptr_equal(a->to[0], b); /* healed */
@@ -97,17 +97,17 @@ static void healing_and_writing_the_same_is_no_change(void **state) {
   commit(&f);
   fixture_reopen(&f);
   begin(&f);
-  commit(&f); /* of nothing */
+  commit(&f); /* without changes */
   begin(&f);
   a = p3l_root(f.store, "a");
   p3l_dirty(a, sizeof(*a));
-  b = P3L_LD(a->to[0]); /* heals a slot of a card that is kept */
+  b = P3L_LD(a->to[0]); /* heals a slot in a card that is kept */
   assert_ptr_equal(a->to[0], b);
   a->id = 1;
   P3L_SET(a->to[0], b);
   commit(&f);
   assert_int_equal(logged(&f), 0);
-  /* A slot that holds a surrogate may be given the address, and the other way round. */
+  /* The address may be written to a slot that holds the surrogate, and vice versa. */
   begin(&f);
   P3L_SET(a->to[0], p3l_surrogate(b));
   commit(&f);
@@ -148,7 +148,7 @@ static void a_pointer_to_other_memory_is_refused_by_name(void **state) {
   assert_null(a->to[2]);
 
   begin(&f);
-  part *b = make_part(&f, 2); /* in an object that is new, too */
+  part *b = make_part(&f, 2); /* also in a new object */
   b->to[1] = foreign;
   P3L_SET(a->to[0], b);
   assert_int_equal(p3l_commit(f.store, &f.error), P3L_MISUSE);
@@ -212,7 +212,7 @@ static void changes_need_a_transaction_of_the_thread(void **state) {
   fixture_drop(&f);
 }
 
-/* 40 rows of 1024 bytes, after a part: each spans two cards. */
+/* 40 rows of 1024 bytes, after a part: each row spans two cards. */
 static void objects_across_cards_are_whole(void **state) {
   (void)state;
   fixture f = fixture_new();
@@ -261,14 +261,14 @@ static void objects_across_cards_are_whole(void **state) {
   fixture_drop(&f);
 }
 
-/* An array of 20,000 parts: 640,000 bytes, over 159 pages. */
+/* An array of 20,000 parts: 640,000 bytes, on 159 pages. */
 static void large_objects_are_changed_where_they_are_changed(void **state) {
   (void)state;
   enum { COUNT = 20000 };
   fixture f = fixture_new();
   begin(&f);
   part *all = p3l_new_array(f.store, part, COUNT);
-  assert_int_equal(p3l_extent(all), COUNT * sizeof(part) + 16); /* its end has an address, too */
+  assert_int_equal(p3l_extent(all), COUNT * sizeof(part) + 16); /* its end also has an address */
   for (uint32_t i = 0; i < COUNT; i++) {
     all[i].id = i;
     all[i].to[1] = &all[(i * 7919) % COUNT]; /* interior pointers */
@@ -280,8 +280,8 @@ static void large_objects_are_changed_where_they_are_changed(void **state) {
   for (uint32_t i = 0; i < COUNT; i += 11)
     assert_ptr_equal(P3L_LD(all[i].to[1]), &all[i * 7919 % COUNT]);
   begin(&f);
-  /* Elements at the ends of pages' parts of 4032 bytes: 126 parts each, so none spans two; those
-   * on both sides of an end, and across cards. */
+  /* Elements at both sides of the page boundaries: a page holds 4032 bytes, or 126 parts, so
+   * that no part spans two pages. Also elements across cards. */
   for (uint32_t i = 125; i + 1 < COUNT; i += 126) {
     P3L_SET(all[i].x, i);
     P3L_SET(all[i + 1].to[0], &all[i]);
@@ -296,7 +296,7 @@ static void large_objects_are_changed_where_they_are_changed(void **state) {
     assert_int_equal(all[i].x, i % 126 == 125 && i + 1 < COUNT ? i : 0);
     assert_ptr_equal(P3L_LD(all[i].to[0]), i % 126 == 0 && i > 0 ? &all[i - 1] : NULL);
   }
-  /* One word: at most one page's image and its commit frame. */
+  /* One word changed: at most one page image and its commit frame. */
   begin(&f);
   P3L_SET(all[5000].x, 1);
   commit(&f);
@@ -329,7 +329,7 @@ static void a_hundred_thousand_objects_in_one_transaction(void **state) {
   (void)state;
   enum { COUNT = 100000 };
   uint64_t limit = fixture_limit;
-  if (limit > 0) fixture_limit = 4 * FIXTURE_LIMIT; /* they are to stay */
+  if (limit > 0) fixture_limit = 4 * FIXTURE_LIMIT; /* objects must not be evicted */
   fixture f = fixture_new();
   fixture_limit = limit;
   begin(&f);
@@ -341,7 +341,8 @@ static void a_hundred_thousand_objects_in_one_transaction(void **state) {
   }
   p3l_set_root(f.store, "last", made[COUNT - 1]);
   commit(&f);
-  /* 32 bytes an object and two for its type, in pages of 4016: images, frames, little else. */
+  /* 32 bytes per object and two for its type, in pages of 4016 bytes: images, frames, and few
+   * other bytes. */
   uint64_t bytes = logged(&f);
   assert_in_range(bytes, COUNT * 34, COUNT * 38);
   begin(&f);

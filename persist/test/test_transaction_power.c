@@ -1,8 +1,8 @@
 /*
- * Power fails before every write and every sync of a workload of objects, with any part of what was
- * not synced on the disk: every subset of a few writes, samples of many, each write whole or torn
- * by sectors. Afterwards the graph is that of the last acknowledged transaction or of the running
- * one, complete, and the pages verify.
+ * Power fails before every write and every sync of a workload on objects, with any part of the
+ * unsynced data on the disk: every subset of a few writes, samples of many, each write complete or
+ * torn by sectors. Afterwards the graph is that of the last acknowledged transaction or of the
+ * running one, complete, and the pages verify.
  */
 #include "../tools/torture_model.h"
 #include "store_fixture.h"
@@ -14,7 +14,7 @@ typedef struct world {
   fixture f;
   model *acknowledged, *begun;
   uint64_t random;
-  uint64_t moments, crashes, later; /* later: the running transaction was present */
+  uint64_t moments, crashes, later; /* later: with the running transaction */
 } world;
 
 static uint64_t draw(world *world) { return world->random = model_mix(world->random + 1); }
@@ -30,7 +30,7 @@ static void recover_and_check(world *world, const memory_device *file, const mem
   p3l_error error;
   char sentence[200];
   world->crashes++;
-  /* First as a reader, who must write nothing, then for good. */
+  /* Opens first as a reader, which must not write, then as a writer. */
   for (int read_only = 1; read_only >= 0; read_only--) {
     fixture f = {.file = memory_device_of(file->bytes, file->size),
                  .log = memory_device_of(log->bytes, log->size),
@@ -56,8 +56,8 @@ static void recover_and_check(world *world, const memory_device *file, const mem
   }
 }
 
-/* The writes that reached the disk: bit i of `writes` for the i-th of this device; torn: only
- * some of their sectors. */
+/* The writes that reached the disk: bit i of `writes` for the i-th write of this device. torn:
+ * only some sectors of them. */
 typedef struct choice {
   uint64_t writes;
   bool torn;
@@ -130,7 +130,7 @@ static void nothing_acknowledged_is_lost(void **state) {
   crash(&world);
   print_message("           %llu crashes at %llu moments\n", (unsigned long long)world.crashes,
                 (unsigned long long)world.moments);
-  /* Each transaction writes and syncs; a write that was not synced is present or not. */
+  /* Each transaction writes and syncs; an unsynced write is present or not. */
   assert_true(world.moments >= TRANSACTIONS * 2);
   assert_true(world.crashes >= world.moments * 3);
   assert_true(world.later > 0 && world.later < world.crashes * 2);

@@ -1,7 +1,6 @@
 /*
- * Objects upgraded in memory are written completely by the transaction that changes them, and
- * move if they have grown, also after that transaction failed once, if they are large, or are
- * deleted.
+ * A transaction that changes upgraded objects writes them completely. They move if they have grown.
+ * This also holds if the transaction failed once, if the objects are large, or if they are deleted.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -81,7 +80,7 @@ static void expect_list(p3l_store *store, bool changed, uint64_t first_number) {
   EXPECT(at == NULL);
 }
 
-/* Limits the size of files, so that the log gets no space. */
+/* Limits the size of files, so that the log cannot grow. */
 static void limit_files(p3l_store *store, bool limited) {
   (void)store;
   struct rlimit limit;
@@ -108,7 +107,10 @@ static void change_as_version_2(void) {
     expect_list(store, false, 0);
   }
   leaf2 *third = nth(store, 3), *large = p3l_root(store, "large");
-  /* A slot that an upgrade added must not get an address of the store: the commit reports it. */
+  /*
+   * A slot that an upgrade added must not contain an address of another store: the commit reports
+   * it.
+   */
   begin_in(store);
   P3L_SET(third->other, &large[LARGE - 1]);
   EXPECT(p3l_commit(store, &error) == P3L_MISUSE);
@@ -121,7 +123,7 @@ static void change_as_version_2(void) {
   EXPECT(p3l_commit(store, &error) == P3L_OK);
   EXPECT(nth(store, 3) == third); /* moved in the store, not in memory */
   expect_list(store, true, 0);
-  begin_in(store); /* as any other object now */
+  begin_in(store); /* like any other object now */
   P3L_SET(third->added[0], 33);
   P3L_SET(large[0].other, &large[LARGE - 1]);
   commit_and_close(store);

@@ -1,5 +1,5 @@
 /*
- * Two stores that two threads use at the same time, and statistics that a third one reads: they
+ * Two stores that two threads use at the same time, with statistics that a third thread reads. They
  * share the address range, the table of segments and the cards. Intended for ThreadSanitizer.
  */
 #include <pthread.h>
@@ -17,7 +17,7 @@ typedef struct ring {
 P3L_TYPE(ring, ring, 1, P3L_POINTERS(ring, next));
 enum { ROUNDS = 300, LENGTH = 500, SWEEPS = 200 };
 
-/* Large objects are made and deleted, so segments change owners between the stores. */
+/* Creates and deletes large objects, so that segments change owners between the stores. */
 static void *come_and_go(void *state) {
   fixture *f = state;
   p3l_begin(f->store, &f->error);

@@ -1,6 +1,6 @@
 /*
- * The program's types and the store's: which types may be registered, and which stores opened.
- * Programs with other types are processes of their own.
+ * The program's types and the store's: which types may be registered, and which stores can be
+ * opened. Programs with other types are separate processes.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ static void read_shapes(void) {
 }
 
 static void read_without_the_type(void) {
-  p3l_store *store = open_store(true); /* for example a tool: reading is allowed */
+  p3l_store *store = open_store(true); /* such as a tool: reading is allowed */
   shape *read = p3l_root(store, "shape");
   EXPECT(read->corners == 3);
   p3l_place place;
@@ -140,7 +140,7 @@ static void stores_with_other_types_are_refused_or_not(void **state) {
   run_program(another_version_without_an_upgrade);
   run_program(another_layout_of_the_same_version);
   run_program(the_same_size_with_a_pointer_less);
-  run_program(read_shapes); /* as it was */
+  run_program(read_shapes); /* unchanged */
   remove_folder();
 }
 
@@ -155,7 +155,7 @@ static void a_type_of_an_aborted_transaction_is_forgotten(void) {
   EXPECT(p3l_allocate(store, &shape_type, 1, NULL) != NULL);
   p3l_abort(store);
   begin_in(store);
-  void *made = p3l_allocate(store, &other, 1, NULL); /* takes the id that the first one had */
+  void *made = p3l_allocate(store, &other, 1, NULL); /* gets the id that the first one had */
   EXPECT(made != NULL);
   shape *second = p3l_allocate(store, &shape_type, 1, NULL);
   second->next = second;

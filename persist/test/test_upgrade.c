@@ -1,6 +1,6 @@
 /*
- * Schema evolution: version 1 of a program writes, version 2 has another layout and an upgrade
- * function. Objects are upgraded one by one when they are first loaded; in the store they stay
+ * Schema evolution: version 1 of a program writes; version 2 has another layout and an upgrade
+ * function. Objects are upgraded one by one when they are first loaded. In the store they stay
  * unchanged until the program changes them.
  */
 #include "programs.h"
@@ -29,7 +29,7 @@ static bool upgrade_to_2(const void *old_object, size_t old_bytes, uint32_t old_
   if (old_version != 1 || old_bytes != sizeof(*from) || new_bytes != sizeof(*to)) return false;
   to->number = from->number;
   to->doubled = 2 * from->number;
-  to->next = (item2 *)P3L_LD(((item1 *)old_object)->next); /* a door that checks: copied as it is */
+  to->next = (item2 *)P3L_LD(((item1 *)old_object)->next); /* P3L_LD leaves it unchanged */
   return to->previous == NULL;
 }
 static const p3l_type item2_type = {"item", 2, sizeof(item2), item2_fields, upgrade_to_2};
@@ -44,7 +44,8 @@ static bool upgrade_to_3(const void *old_object, size_t old_bytes, uint32_t old_
   (void)old_bytes;
   (void)new_bytes;
   if (old_version > 2) return false;
-  ((item3 *)new_object)->number = (uint32_t)((const item1 *)old_object)->number; /* first in both */
+  ((item3 *)new_object)->number =
+      (uint32_t)((const item1 *)old_object)->number; /* first member of both */
   return true;
 }
 static const p3l_type item3_type = {"item", 3, sizeof(item3), no_fields, upgrade_to_3};
@@ -107,14 +108,15 @@ static void read_only_as_version_2(void) {
   EXPECT(p3l_types_program(store, place.type) == &item2_type);
   expect_items(store, ITEMS, 0);
   EXPECT(store->statistics.objects_upgraded == ITEMS);
-  expect_items(store, ITEMS, 0); /* each once */
+  expect_items(store, ITEMS, 0); /* each of them once */
   EXPECT(store->statistics.objects_upgraded == ITEMS);
 
   item2 *array = p3l_root(store, "array"), *large = p3l_root(store, "large");
   for (uint64_t i = 0; i < 10; i++) {
     EXPECT(array[i].number == 1000 + i && array[i].doubled == 2000 + 2 * i);
-    /* A pointer into an array of the old layout keeps its distance in bytes, which is another
-     * element now: 16 bytes on is half an element. Only a pointer to the first is unchanged. */
+    /* A pointer into an array of the old layout keeps its distance in bytes, which is now
+     * another element: 16 bytes are half an element. Only a pointer to the first element is
+     * unchanged. */
   }
   EXPECT(P3L_LD(array[9].next) == array);
   EXPECT(p3l_extent(large) >= 5000 * sizeof(item2));
@@ -136,10 +138,10 @@ static void change_as_version_2(void) {
   P3L_SET(fifth->previous, first);
   p3l_error error;
   EXPECT(p3l_commit(store, &error) == P3L_OK);
-  EXPECT(fifth->doubled == 77); /* where it was */
+  EXPECT(fifth->doubled == 77); /* at the same address */
   expect_items(store, 5, 77);
   begin_in(store);
-  P3L_SET(fifth->doubled, 78); /* now it is as any other */
+  P3L_SET(fifth->doubled, 78); /* now it is like any other object */
   commit_and_close(store);
 }
 
@@ -170,7 +172,7 @@ static void a_new_version_reads_what_an_older_wrote(void **state) {
   make_folder();
   run_program(write_items);
   run_program(read_only_as_version_2);
-  run_program(read_as_version_1); /* nothing was written */
+  run_program(read_as_version_1); /* no change was written */
   run_program(abort_as_version_2);
   run_program(read_only_as_version_2);
   run_program(change_as_version_2);

@@ -1,5 +1,5 @@
 /*
- * Upgraded objects are longer in memory than their pieces in the store: the bytes behind a piece
+ * Upgraded objects are longer in memory than their pieces in the store. The bytes after a piece
  * belong to the next object, in every state of the page.
  */
 #include "programs.h"
@@ -67,7 +67,7 @@ static void write_version_1(void) {
   commit_and_close(store);
 }
 
-/* Cells of a page are adjacent, later ones behind: the 19th follows the 20th. */
+/* Cells of a page are adjacent, later ones at higher addresses: the 19th follows the 20th. */
 static void read_behind_an_upgraded_one(void) {
   p3l_error error;
   p3l_register_type(&cell2_type);
@@ -75,7 +75,7 @@ static void read_behind_an_upgraded_one(void) {
   p3l_store *store = open_store(false);
   cell2 *twentieth = p3l_root(store, "twentieth");
   EXPECT(twentieth->number == 20);
-  /* A change in the same page drops the pool's frame of it. */
+  /* A change in the same page drops the pool's frame for it. */
   begin_in(store);
   cell2 *thirtieth = p3l_root(store, "thirtieth");
   P3L_SET(thirtieth->added[0], 1);
@@ -93,7 +93,7 @@ static void read_array_end(void) {
   row2 *pair = p3l_root(store, "pair");
   EXPECT(p3l_extent(pair) > 2 * sizeof(row2));
   cell2 *first = p3l_root(store, "first");
-  EXPECT(p3l_extent(first) == sizeof(cell2)); /* one is no array */
+  EXPECT(p3l_extent(first) == sizeof(cell2)); /* a single object is no array */
   close_store(store);
 }
 
@@ -128,7 +128,7 @@ static void write_for_moves(void) {
     next = made;
   }
   p3l_set_root(store, "first", next);
-  /* Too long for what is left of the cells' page. */
+  /* Too long for the rest of the cells' page. */
   row1 *rows = p3l_allocate(store, &row1_type, ROWS, NULL);
   for (int i = 0; i < ROWS; i++) rows[i].bytes[0] = (uint8_t)i;
   p3l_set_root(store, "rows", rows);
@@ -146,7 +146,7 @@ static void move_them(void) {
   cell2 *at = p3l_root(store, "first");
   for (int i = 0; i < 30; i++, at = P3L_LD(at->next)) P3L_SET(at->added[5], at->number);
   EXPECT(p3l_commit(store, &error) == P3L_OK);
-  /* In the store their addresses changed; in memory they are where they were. */
+  /* Their addresses changed in the store but not in memory. */
   at = p3l_root(store, "first");
   for (uint64_t i = 0; i < CELLS; i++, at = P3L_LD(at->next)) {
     EXPECT(at->number == i);

@@ -1,7 +1,6 @@
 /*
- * A store whose every version is known: page n of version v is filled with a word that follows
- * from the last version, up to v, in which page n was changed. For tests of readers by every
- * interface.
+ * A store whose every version is known: in version v, page n is filled with a word derived from the
+ * last version, up to v, that changed page n. For tests of readers through every interface.
  */
 #ifndef P3L_VERSION_FIXTURE_H
 #define P3L_VERSION_FIXTURE_H
@@ -36,7 +35,10 @@ static inline void make_folder(void) {
   snprintf(path, sizeof(path), "%s/s", folder);
 }
 
-/* Counts the files whose names are the store's followed by `what`; removes them if asked. */
+/*
+ * Counts the files whose names are the store's name followed by `what`, and removes them on
+ * request.
+ */
 static inline int files(const char *what, bool remove_them) {
   int count = 0;
   DIR *opened = opendir(folder);
@@ -94,7 +96,7 @@ static inline void change_page(p3l_pager_transaction *transaction, unsigned numb
   p3l_page_changed(transaction, page, 32, WORDS * 8);
 }
 
-/* Commits version v: page 1 has v. Every page is filled with the version's word. */
+/* Commits version v: page 1 contains v. Every changed page is filled with the version's word. */
 static inline void commit_version(p3l_pager *pager, unsigned version) {
   p3l_pager_transaction *transaction;
   p3l_error error;
@@ -140,7 +142,7 @@ static inline p3l_code visit(void *state, size_t index, const p3l_page *page, p3
   return P3L_OK;
 }
 
-/* All pages, by each way to read them. */
+/* Checks all pages, by each way of reading them. */
 static inline void check_version(p3l_pager *pager, unsigned version) {
   static p3l_page pages[PAGES];
   p3l_page_number numbers[PAGES];
@@ -161,7 +163,7 @@ static inline void refresh_to(p3l_pager *reader, unsigned from, unsigned to) {
   p3l_error error;
   must(p3l_pager_refresh(reader, &news, &error), &error);
   assert_int_equal(news.changed, from != to);
-  /* Every page that changed is among them. */
+  /* The list contains every page that changed. */
   for (unsigned n = 1, at = 0; n <= PAGES && from != to; n++) {
     if (changed[from][n] == changed[to][n]) continue;
     while (!news.everywhere && at < news.count && news.pages[at] < n) at++;

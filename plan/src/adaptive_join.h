@@ -1,7 +1,7 @@
 /*
- * AdaptiveJoin: a nested loop that looks rows up, as core planned it, until it turns out that there
- * are far more to look up than core expected; then it reads the inner table once into a hash table
- * and goes on with that, in the same order of outer rows.
+ * AdaptiveJoin: a nested loop with look-ups, as core planned it, until many more rows than core
+ * expected turn out to need a look-up. It then reads the inner table once into a hash table and
+ * continues with that, in the same order of outer rows.
  *
  *     AdaptiveJoin                         outer rows: 98 expected
  *       -> outer plan (as before)             64 seen when the scan below is at 0.02 % of its rows:
@@ -21,7 +21,7 @@
 
 #include "nodes/execnodes.h"
 
-/* Keys of more columns than this are left to core. */
+/* Joins with more key columns than this are left to core. */
 #define ADAPTIVE_MAX_KEYS 4
 
 /* custom_private: a list of these; plans are copied, cached, printed. */
@@ -31,16 +31,16 @@ typedef enum AdaptivePrivate {
   ADAPTIVE_FORCE,      /* Integer: switch at once (ccopt.force) */
   ADAPTIVE_JOIN_QUAL,  /* List: of outer and inner row, as the nested loop had it */
   ADAPTIVE_OTHER_QUAL, /* List */
-  ADAPTIVE_HASH_QUAL,  /* List: what look-ups ask of both rows, for rows of the hash table */
+  ADAPTIVE_HASH_QUAL,  /* List: conditions of look-ups on both rows, for rows of the hash table */
   ADAPTIVE_SHOWN_QUAL, /* List: the same over the inner table's own columns, for EXPLAIN */
   ADAPTIVE_PARAMS,     /* List of NestLoopParam */
   ADAPTIVE_OUTER_KEYS, /* IntList: attributes of the outer row */
-  ADAPTIVE_INNER_KEYS, /* IntList: of the row that the hash table is built of */
+  ADAPTIVE_INNER_KEYS, /* IntList: of the row from which the hash table is built */
   ADAPTIVE_KEY_TYPES,  /* OidList: type of each outer key, then of each inner one */
-  ADAPTIVE_OUTER_ROWS, /* Float: how many the planner expects */
-  ADAPTIVE_BUILD_ROWS, /* Float: rows that the hash table would hold */
-  ADAPTIVE_BUILD_NS,   /* Float: what building it takes */
-  ADAPTIVE_PROBE_NS,   /* Float: what looking into it takes */
+  ADAPTIVE_OUTER_ROWS, /* Float: number of outer rows that the planner expects */
+  ADAPTIVE_BUILD_ROWS, /* Float: number of rows that the hash table would hold */
+  ADAPTIVE_BUILD_NS,   /* Float: nanoseconds to build it */
+  ADAPTIVE_PROBE_NS,   /* Float: nanoseconds to probe it */
   ADAPTIVE_LENGTH
 } AdaptivePrivate;
 
@@ -49,16 +49,16 @@ static inline List *adaptive_private_list(const CustomScan *plan, AdaptivePrivat
 }
 
 extern Node *adaptive_join_create_state(CustomScan *plan);
-/* What of its plan core does not print. To be called before core explains the children. */
+/* Prints what core does not print of the plan. Call it before core explains the children. */
 extern void adaptive_explain_plan(CustomScanState *node, List *ancestors, ExplainState *es);
 
 /* ---- look-ups by index ---- */
 
 typedef struct AdaptiveLookup AdaptiveLookup;
 
-/* NULL if the inner plan has to be run as any other. */
+/* NULL if the inner plan has to be run like any other. */
 extern AdaptiveLookup *adaptive_lookup_create(PlanState *inner);
-/* With the parameters as they are now; then its rows, NULL at the end. */
+/* Starts a look-up with the current parameters; then returns its rows, NULL at the end. */
 extern void adaptive_lookup_start(AdaptiveLookup *lookup);
 extern TupleTableSlot *adaptive_lookup_next(AdaptiveLookup *lookup);
 
@@ -67,11 +67,13 @@ extern TupleTableSlot *adaptive_lookup_next(AdaptiveLookup *lookup);
 typedef struct AdaptiveTable AdaptiveTable;
 typedef struct AdaptiveRow AdaptiveRow;
 
-/* An integer of any of the types that may be a key. */
+/* True for an integer type that may be a key. */
 extern bool is_adaptive_key_type(Oid type);
 extern int64 adaptive_key(Datum value, Oid type);
 
-/* In a memory context of its own below the current one. `expected` rows size it. */
+/*
+ * Created in a memory context of its own below the current one, with the size for `expected` rows.
+ */
 extern AdaptiveTable *adaptive_table_create(int nkeys, double expected);
 /* Copies the row. False if the table would then take more than `limit` bytes. */
 extern bool adaptive_table_add(AdaptiveTable *table, const int64 *keys, TupleTableSlot *slot,

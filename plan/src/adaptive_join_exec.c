@@ -1,8 +1,8 @@
 /*
  * AdaptiveJoin, execution: a nested loop that may change to a hash table between two outer rows.
  *
- * How many outer rows are to come is guessed from how far the lowest adaptive join below has come:
- * its outer rows are those whose number the planner knew best.
+ * The number of outer rows still to come is estimated from the progress of the lowest adaptive join
+ * below: the planner knew the number of its outer rows best.
  *
  *     n rows so far, and the lowest join has seen 327 of 8,081 expected:  n * 8,081 / 327 in all
  */
@@ -17,11 +17,11 @@
 #include "node_names.h"
 #include "stats.h"
 
-/* Look-ups are timed from TIMED_ROWS before a decision until it. */
+/* Look-ups are timed during the last TIMED_ROWS outer rows before a decision. */
 #define FIRST_DECISION 256
 #define TIMED_ROWS 64
-/* The longest of these, which count as the next one: a look-up during which the processor was
- * another's takes thousands of times as long. */
+/* This many of the longest times are replaced by the next longest one: a look-up during which
+ * another process had the processor takes thousands of times as long. */
 #define DOUBTFUL_ROWS 8
 
 typedef struct AdaptiveJoinState {
@@ -29,12 +29,12 @@ typedef struct AdaptiveJoinState {
 
   /* the nested loop */
   JoinType join_type;
-  bool single_match; /* no second inner row can match, or matters */
+  bool single_match; /* a second inner row cannot match, or is not needed */
   bool keeps_outer;  /* outer rows without a match are results */
   ExprState *join_qual, *other_qual;
-  ExprState *hash_qual; /* of rows of the hash table only */
+  ExprState *hash_qual; /* for rows of the hash table only */
   List *params;
-  AdaptiveLookup *lookup; /* NULL: the inner plan is run as a nested loop runs it */
+  AdaptiveLookup *lookup; /* NULL: the inner plan runs as in a nested loop */
   ProjectionInfo *projection;
   TupleTableSlot *null_inner;
   bool need_outer, matched;
@@ -46,23 +46,23 @@ typedef struct AdaptiveJoinState {
 
   /* the decision */
   bool force;
-  double expected_rows; /* outer rows of one execution, by the planner */
+  double expected_rows; /* outer rows of one execution, estimated by the planner */
   double build_rows, build_ns, probe_ns;
-  uint64 executions; /* the first one and rescans */
+  uint64 executions; /* the first run and rescans */
   uint64 rows;       /* outer rows so far, of all executions */
   uint64 next_decision;
-  bool settled; /* no further decision: the table is there, or did not fit */
+  bool settled; /* no further decision: the table is built, or did not fit */
   bool too_large;
-  bool inner_ended;               /* the inner plan was read to its end, at least once */
-  instr_time lookups[TIMED_ROWS]; /* time in the inner plan, by outer row */
+  bool inner_ended;               /* the inner plan was read to its end at least once */
+  instr_time lookups[TIMED_ROWS]; /* time in the inner plan, for each outer row */
   double foreseen;                /* outer rows that were expected when the table was built */
   uint64 built_after;
 
   /* the hash table */
-  PlanState *build; /* gives its rows */
+  PlanState *build; /* returns the table's rows */
   AdaptiveTable *table;
   Size memory;
-  TupleTableSlot *found;    /* holds the current row of it */
+  TupleTableSlot *found;    /* holds the table's current row */
   const AdaptiveRow *match; /* the next candidate */
 
   uint64 rows_out; /* for ccopt_stats */
@@ -108,8 +108,8 @@ static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflag
   PlanState *ps = &node->ss.ps;
   PlanState *inner;
 
-  /* Before the children are there: expressions must not lean on the kind of their slots, for inner
-   * rows come from the inner plan or from the hash table. */
+  /* Before the children are created: expressions must not depend on the type of their slots,
+   * because inner rows come from the inner plan or from the hash table. */
   state->join_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_JOIN_QUAL), ps);
   state->other_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_OTHER_QUAL), ps);
   state->hash_qual = ExecInitQual(adaptive_private_list(plan, ADAPTIVE_HASH_QUAL), ps);
@@ -150,7 +150,7 @@ static bool is_adaptive_join(const PlanState *node) {
   return IsA(node, CustomScanState) && ((const CustomScanState *)node)->methods == &exec_methods;
 }
 
-/* Has come as far with its outer rows as the node has with its own. */
+/* True for nodes whose outer plan has progressed as far as the node itself. */
 static bool keeps_pace(const PlanState *node) {
   return is_adaptive_join(node) || IsA(node, NestLoopState) || IsA(node, HashJoinState) ||
          IsA(node, ResultState);
@@ -165,11 +165,11 @@ static const AdaptiveJoinState *lowest_join(const AdaptiveJoinState *state) {
   return lowest;
 }
 
-/* Outer rows that there will be in all executions so far. */
+/* Estimate of the outer rows of all executions so far. */
 static double foresee_rows(const AdaptiveJoinState *state) {
   const AdaptiveJoinState *lowest = lowest_join(state);
   double expected = lowest->expected_rows * lowest->executions;
-  /* Where even the lowest has more than was expected: as many again. */
+  /* If even the lowest join has more rows than expected: assume twice the present number. */
   double progress = lowest->rows < expected / 2 ? lowest->rows / expected : 0.5;
   return state->rows / Max(progress, 1e-9);
 }
@@ -208,7 +208,7 @@ static bool read_keys(TupleTableSlot *slot, int nkeys, const AttrNumber *attribu
   for (int i = 0; i < nkeys; i++) {
     bool isnull;
     Datum value = slot_getattr(slot, attributes[i], &isnull);
-    if (isnull) return false; /* equal to nothing */
+    if (isnull) return false; /* equals nothing */
     keys[i] = adaptive_key(value, types[i]);
   }
   return true;
@@ -244,18 +244,19 @@ static void build_table(AdaptiveJoinState *state) {
     state->built_after = state->rows;
     return;
   }
-  /* Look-ups go on as before; what is materialized is started again by each, and the scan that is
-   * left in the middle must not keep pages pinned. */
+  /* Look-ups continue as before. Each restarts a Materialize node, but a scan that is left in
+   * the middle must not keep pages pinned. */
   if (state->build != innerPlanState(state)) ExecReScan(state->build);
   adaptive_table_free(state->table);
   state->table = NULL;
   state->too_large = true;
 }
 
-/* At an outer row: whether to go on with a hash table. */
+/* Called at an outer row: decides whether to switch to a hash table. */
 static void decide(AdaptiveJoinState *state) {
-  /* Rows that are materialized are computed when they are first asked for. A join that wants one
-   * match only, or whose consumer wants a few rows, may never ask for all: some could fail. */
+  /* Materialized rows are computed when they are first asked for. A join that needs only one
+   * match, or whose consumer wants a few rows, may never ask for all, and some could raise an
+   * error. */
   bool can_build = state->build != innerPlanState(state) || state->inner_ended;
 
   if (state->settled || state->rows < state->next_decision) return;
@@ -295,7 +296,7 @@ static void begin_inner(AdaptiveJoinState *state, TupleTableSlot *outer) {
   }
 }
 
-/* The next row of the hash table with the outer row's keys that look-ups would have given. */
+/* The next row of the hash table with the outer row's keys that look-ups would have returned. */
 static TupleTableSlot *next_match(AdaptiveJoinState *state) {
   ExprContext *context = state->css.ss.ps.ps_ExprContext;
 
@@ -351,7 +352,7 @@ static TupleTableSlot *exec_adaptive_join(PlanState *node) {
   for (;;) {
     TupleTableSlot *outer_now = NULL, *inner;
 
-    CHECK_FOR_INTERRUPTS(); /* no child is asked for what the hash table has */
+    CHECK_FOR_INTERRUPTS(); /* no child is called for rows that the hash table has */
     if (state->need_outer) {
       outer_now = ExecProcNode(outerPlanState(node));
       if (TupIsNull(outer_now)) return NULL;
@@ -394,7 +395,7 @@ static TupleTableSlot *exec_custom_scan(CustomScanState *node) {
 static void rescan_adaptive_join(CustomScanState *node) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
   if (outerPlanState(node)->chgParam == NULL) ExecReScan(outerPlanState(node));
-  /* The inner side depends on outer rows only: a table that is built stays right. */
+  /* The inner side depends on outer rows only: a built table stays valid. */
   state->need_outer = true;
   state->match = NULL;
   state->executions++;

@@ -1,5 +1,5 @@
 /*
- * AdaptiveJoin, EXPLAIN: what of its plan core does not print.
+ * AdaptiveJoin, EXPLAIN: the parts of its plan that core does not print.
  */
 #include "adaptive_join.h"
 
@@ -17,8 +17,8 @@ static void explain_qual(List *qual, const char *label, CustomScanState *node, L
 }
 
 /*
- * What the inner plan's parameters are. There core prints $0: it looks for the meaning of parameters
- * in nodes that are nested loops, and in no others.
+ * Prints the values behind the inner plan's parameters. Core prints $0 there: it looks for the
+ * meaning of parameters in nested loop nodes only.
  */
 static void explain_parameters(CustomScanState *node, List *ancestors, ExplainState *es) {
   CustomScan *plan = (CustomScan *)node->ss.ps.plan;
@@ -34,7 +34,9 @@ static void explain_parameters(CustomScanState *node, List *ancestors, ExplainSt
   if (shown != NIL) ExplainPropertyList("Parameters", shown, es);
 }
 
-/* A parameter of the inner plan becomes one of a kind whose meaning core does not look for. */
+/*
+ * Turns a parameter of the inner plan into an external one, whose meaning core does not look for.
+ */
 static Node *as_external(Node *node, void *params) {
   if (node == NULL) return NULL;
   if (IsA(node, Param) && ((Param *)node)->paramkind == PARAM_EXEC) {
@@ -51,9 +53,9 @@ static Node *as_external(Node *node, void *params) {
 }
 
 /*
- * Since 17 core treats a parameter that no node passes as an internal error, and a server with
- * assertions ends there. The inner index scan, which is a leaf, has run when it is explained, or
- * never will: from here on its state has a copy of its plan, to be printed.
+ * Since 17, a parameter that no node passes is an internal error in core, and a server with
+ * assertions aborts. The inner index scan is a leaf; when it is explained, it has already run or
+ * never will. From here on its state has a copy of its plan for printing.
  */
 static void print_parameters_as_external(CustomScanState *node) {
   List *params = adaptive_private_list((CustomScan *)node->ss.ps.plan, ADAPTIVE_PARAMS);

@@ -1,19 +1,19 @@
 /*
- * AdaptiveJoin, planning: a pass over the finished plan that puts it in place of nested loops.
+ * AdaptiveJoin, planning: a pass over the finished plan that replaces nested loops by it.
  *
  * Two kinds of inner plans can be replaced by a hash table:
  *
  *     Index Scan with conditions that compare integers of the table with integers of the outer row:
- *     the keys; the hash table is built of a scan of the whole table, for which a plan is made
+ *     the keys; the hash table is built from a scan of the whole table, for which a plan is made
  *
- *     Materialize, and the join's own condition has such a comparison; the hash table is built of
+ *     Materialize, and the join's own condition has such a comparison; the hash table is built from
  *     what is materialized
  *
- * What else an index scan asks of a row and the outer one (l2.suppkey <> l1.suppkey) is asked of the
- * rows of the hash table whose keys are equal, when they are found.
+ * Other conditions of an index scan on a row and the outer row (l2.suppkey <> l1.suppkey) are
+ * checked for rows of the hash table with equal keys, when they are found.
  *
- * Building from the table reads rows that core would never have looked at, so that nothing may be
- * computed of them that can fail. What is materialized must have been read to its end.
+ * Building from the table reads rows that core would never have read, so expressions over them must
+ * not be able to fail. Materialized rows must have been read to their end.
  */
 #include "adaptive_join.h"
 
@@ -44,13 +44,13 @@ static const CustomScanMethods plan_methods = {.CustomName = ADAPTIVE_JOIN_NAME,
 
 void adaptive_join_register(void) { RegisterCustomScanMethods(&plan_methods); }
 
-/* What is found out of one nested loop. */
+/* Findings about one nested loop. */
 typedef struct Candidate {
   NestLoop *join;
-  Plan *build; /* NULL: built of the inner plan's own rows */
+  Plan *build; /* NULL: built from the inner plan's own rows */
   List *outer_keys, *inner_keys, *outer_types, *inner_types;
-  Bitmapset *needed; /* attributes of the index scan's row that are used */
-  List *behind;      /* Var: columns that the hash table's row has behind the index scan's */
+  Bitmapset *needed; /* used attributes of the index scan's row */
+  List *behind;      /* Var: columns that the hash table's row has after the index scan's */
   List *hash_quals, *shown_quals;
   double build_rows;
   double build_ns;
@@ -126,7 +126,7 @@ static bool has_exec_param(Node *node, void *context) {
 
 /* ---- an index scan ---- */
 
-/* Whether a clause can be evaluated of every row of the table. */
+/* True if a clause can be evaluated for every row of the table. */
 static bool holds_for_all_rows(Node *clause) {
   return !has_exec_param(clause, NULL) && vector_qual_refusal(clause) == NULL;
 }
@@ -140,7 +140,7 @@ static bool is_plain_list(const List *target_list, Index relation) {
   return true;
 }
 
-/* The inner row's columns that the join looks at: core lets index scans give all of a row. */
+/* The inner row's columns that the join uses: core lets index scans return all columns of a row. */
 static Bitmapset *needed_columns(const NestLoop *join) {
   Bitmapset *attributes = NULL, *needed = NULL;
   pull_varattnos((Node *)join->join.plan.targetlist, INNER_VAR, &attributes);
@@ -155,7 +155,10 @@ static List *index_scan_columns(const Candidate *candidate) {
   return candidate->join->join.plan.righttree->targetlist;
 }
 
-/* Where the hash table's row has a column of the table: where the index scan's has it, or behind. */
+/*
+ * The position of a table's column in the hash table's row: that of the index scan, or one after
+ * them.
+ */
 static AttrNumber built_column(Candidate *candidate, Var *var) {
   ListCell *cell;
   foreach (cell, index_scan_columns(candidate)) {
@@ -172,9 +175,9 @@ static AttrNumber built_column(Candidate *candidate, Var *var) {
 }
 
 /*
- * A scan of the whole table that gives what the index scan gives, with NULL for unused attributes,
- * and behind it what keys and conditions need besides: a BatchScan as its own planning makes one
- * (batch_scan_plan.c): predicates in custom_exprs, nothing in private.
+ * A scan of the whole table that returns the index scan's columns, with NULL for unused attributes,
+ * followed by the further columns that keys and conditions need: a BatchScan as its own planning
+ * makes one (batch_scan_plan.c), with predicates in custom_exprs and an empty custom_private.
  */
 static Plan *make_build_scan(const Candidate *candidate, List *quals) {
   const IndexScan *inner = (const IndexScan *)candidate->join->join.plan.righttree;
@@ -204,11 +207,11 @@ static Plan *make_build_scan(const Candidate *candidate, List *quals) {
   return plan;
 }
 
-/* Time to read a table into the hash table, by what a batch scan takes for it. */
+/* Estimates the time to read a table into the hash table, from the cost of a batch scan. */
 static void price_table(Candidate *candidate, Relation relation) {
   const CostConstants *constants = cost_constants();
   double pages = RelationGetNumberOfBlocks(relation);
-  /* Never analyzed: as many rows as core would guess. */
+  /* Never analyzed: use the number of rows that core would assume. */
   double rows = relation->rd_rel->reltuples >= 0 ? relation->rd_rel->reltuples : pages * 50;
 
   candidate->build_rows = rows;
@@ -219,11 +222,11 @@ static void price_table(Candidate *candidate, Relation relation) {
 }
 
 /*
- * What the index's own condition says of its rows, as predicates of the table: core leaves out of
- * the scan what follows from it.
+ * The index's own predicate as a predicate of the table: core removes conditions that it implies
+ * from the scan.
  */
 static List *index_predicate(const IndexScan *inner) {
-  Relation index = index_open(inner->indexid, NoLock); /* the planner has the lock */
+  Relation index = index_open(inner->indexid, NoLock); /* the planner holds the lock */
   List *predicate = RelationGetIndexPredicate(index);
   index_close(index, NoLock);
   ChangeVarNodes((Node *)predicate, 1, (int)inner->scan.scanrelid, 0);
@@ -253,10 +256,10 @@ static bool computes_operands(Node *node, void *context) {
 
 typedef struct Crossing {
   Candidate *candidate;
-  bool shown; /* for EXPLAIN: columns of the inner table stay as they are */
+  bool shown; /* for EXPLAIN: columns of the inner table stay unchanged */
 } Crossing;
 
-/* A condition of the inner plan becomes one of the join. */
+/* Turns a condition of the inner plan into one of the join. */
 static Node *cross(Node *node, void *argument) {
   Crossing *crossing = argument;
   Var *var;
@@ -272,8 +275,9 @@ static Node *cross(Node *node, void *argument) {
 }
 
 /*
- * Takes a condition that compares with the outer row. Neither may it fail: of rows with equal keys
- * core looks at those before the first match only, and comes to another one first than the hash table.
+ * Adds a condition that compares with the outer row. It must not be able to fail either: among rows
+ * with equal keys core checks only those before the first match, and the hash table may return
+ * another one first.
  */
 static bool add_crossing(Candidate *candidate, Node *clause) {
   Crossing executed = {candidate, false}, shown = {candidate, true};
@@ -325,7 +329,7 @@ static const char *match_index_scan(Candidate *candidate, const PlannedStmt *sta
     quals = lappend(quals, lfirst(cell));
   }
 
-  relation = table_open(entry->relid, NoLock); /* the planner has the lock */
+  relation = table_open(entry->relid, NoLock); /* the planner holds the lock */
   heap = relation->rd_tableam == GetHeapamTableAmRoutine();
   if (heap) price_table(candidate, relation);
   table_close(relation, NoLock);
@@ -396,7 +400,7 @@ static Node *number(double value) { return (Node *)makeFloat(psprintf("%.6g", va
 static List *private_of(const Candidate *candidate) {
   const NestLoop *join = candidate->join;
   const CostConstants *constants = cost_constants();
-  /* A probe is not prefetched, but rows that one wants are often those that were just wanted. */
+  /* Probes are not prefetched, but a wanted row was often used a short time before. */
   double kilobytes = candidate->build_rows * (join->join.plan.righttree->plan_width + 64) / 1024;
   int size = 0;
   List *list = list_make5(makeInteger(join->join.jointype), makeInteger(join->join.inner_unique),
@@ -411,7 +415,7 @@ static List *private_of(const Candidate *candidate) {
   list = lappend(list, list_concat_copy(candidate->outer_types, candidate->inner_types));
   list = lappend(list, number(join->join.plan.lefttree->plan_rows));
   list = lappend(list, number(candidate->build_rows));
-  /* Copying a row and linking it in: about two accesses to what is not in the cache. */
+  /* Copying a row and linking it into its bucket: about two cache misses. */
   list = lappend(
       list, number(candidate->build_ns + candidate->build_rows * 2 * constants->probe_plain[size]));
   list = lappend(list, number(constants->batch_emit + constants->probe_plain[size]));
@@ -465,7 +469,7 @@ void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
   Pass pass = {.statement = plan};
   ListCell *cell;
 
-  /* What forbids a buffer forbids to read a table ahead of its being asked for. */
+  /* What forbids a buffer also forbids reading a table before it is asked for. */
   if (buffer_statement_refusal(plan, cursor_options) != NULL) return;
   pass.last_id = statement_last_id(plan);
   visit(NULL, &plan->planTree, CHILD_OUTER, &pass);

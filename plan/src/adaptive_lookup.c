@@ -1,19 +1,19 @@
 /*
- * Look-ups of an adaptive join: core's index scan, whose rows we ask for ourselves.
+ * Look-ups of an adaptive join: core's index scan, but ccopt fetches the rows.
  *
- * Core goes from the index to the table and back for each row, and waits for the memory of each of
- * the table's pages. Of a look-up with many rows we read row identifiers ahead; while a row is looked
- * at, the pages and rows after it are on their way into the cache.
+ * Core alternates between index and table for each row, and waits for the memory of each of the
+ * table's pages. In a look-up with many rows ccopt reads row identifiers ahead; while one row is
+ * processed, the pages and rows after it are prefetched into the cache.
  *
  *     identifiers   i                i+6              i+12
  *                   row is fetched   row prefetched   page found; it and its descriptor prefetched
  *
- * What is a row (visibility, HOT chains, predicate locks) stays with core: index_fetch_heap(). Under
- * an MVCC snapshot identifiers may be older than the fetch, as in a bitmap scan: a place that was
- * vacuumed and used again holds a row that the snapshot does not see.
+ * Core still decides what a row is (visibility, HOT chains, predicate locks): index_fetch_heap().
+ * Under an MVCC snapshot identifiers may be older than the fetch, as in a bitmap scan: a place that
+ * was vacuumed and reused holds a row that the snapshot does not see.
  *
- * The first rows of a look-up are fetched as core does it: so that none of a few rows is read in vain,
- * and index entries of dead rows are marked as such.
+ * The first rows of a look-up are fetched as core does: short look-ups read no row in vain, and
+ * index entries of dead rows are marked as dead.
  */
 #include "adaptive_join.h"
 
@@ -32,24 +32,26 @@
 #include "utils/snapmgr.h"
 
 #define ROWS_ALONE 4
-/* Identifiers read at a time: first, and in the end. Who stops at the first match stops early. */
+/* Identifiers read at a time: at first, and at most. A join that stops at the first match stops
+ * early. */
 #define FIRST_READ 16
 #define MOST_READ 256
 #define PAGE_DISTANCE 12
 #define ROW_DISTANCE 6
-/* Nothing is prefetched of a table of fewer pages, which the processor's caches hold, nor after so
- * many pages were in no buffer: then it is the disk we wait for, and to ask for a page twice costs. */
+/* Nothing is prefetched for a table of fewer pages, which the processor's caches hold, nor after
+ * this many pages were not in a buffer: the look-ups then wait for the disk, and searching the
+ * buffer table twice for a page costs time. */
 #define LEAST_PAGES 1024
 #define PAGES_MISSING 16
 
 struct AdaptiveLookup {
   IndexScanState *scan;
   ScanDirection direction;
-  bool by_core; /* the first look-up: core opens the index with it */
-  bool ended;   /* the index has no more; it would start again if it was asked */
-  int alone;    /* rows asked for one by one */
-  int most;     /* to read next */
-  int chances;  /* pages that may yet be missing; 0: nothing is prefetched; -1: not known yet */
+  bool by_core; /* the first look-up: core opens the index in it */
+  bool ended;   /* the index has no more rows; asking again would start it again */
+  int alone;    /* number of rows fetched one by one */
+  int most;     /* identifiers to read next */
+  int chances;  /* pages that may still be missing; 0: no prefetching; -1: not known yet */
   int count, next;
   ItemPointerData ids[MOST_READ];
   Page pages[MOST_READ]; /* not pinned: for prefetching only */
@@ -60,7 +62,7 @@ AdaptiveLookup *adaptive_lookup_create(PlanState *inner) {
   AdaptiveLookup *lookup;
 
   if (!IsA(inner, IndexScanState) || inner->initPlan != NIL || inner->subPlan != NIL) return NULL;
-  /* NULL: only explained. B-trees tell exactly what fits a key. */
+  /* NULL: EXPLAIN without running. B-trees return exactly the rows that match a key. */
   if (scan->iss_RelationDesc == NULL || scan->iss_RelationDesc->rd_rel->relam != BTREE_AM_OID)
     return NULL;
   if (scan->iss_NumOrderByKeys > 0 || !IsMVCCSnapshot(inner->state->es_snapshot) ||
@@ -78,8 +80,8 @@ AdaptiveLookup *adaptive_lookup_create(PlanState *inner) {
 void adaptive_lookup_start(AdaptiveLookup *lookup) {
   PlanState *node = &lookup->scan->ss.ps;
 
-  /* Of an index scan that has nothing below it ExecReScan() would make a set of the parameters that
-   * changed, without a check, and free it: a part of what a short look-up takes. */
+  /* For an index scan, which has no children, ExecReScan() would allocate a set of changed
+   * parameters, without a check, and free it: a noticeable part of a short look-up. */
   if (node->instrument) InstrEndLoop(node->instrument);
   ExecReScanIndexScan(lookup->scan);
   lookup->by_core = lookup->scan->iss_ScanDesc == NULL;
@@ -111,8 +113,8 @@ static void prefetch_page(AdaptiveLookup *lookup, int which) {
 }
 
 /*
- * The page is not pinned, and its buffer may hold another page now: what is read is used as an address to
- * prefetch, which does no harm wherever it points.
+ * The page is not pinned, and its buffer may hold another page by now: what is read is used only as
+ * an address to prefetch, which is harmless for any value.
  */
 static void prefetch_row(const AdaptiveLookup *lookup, int which) {
   OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&lookup->ids[which]);
@@ -144,7 +146,7 @@ static bool read_ahead(AdaptiveLookup *lookup) {
   return lookup->count > 0;
 }
 
-/* The next identifier, with what follows nearer. */
+/* The next identifier; prefetches for the ones after it. */
 static ItemPointerData take_id(AdaptiveLookup *lookup) {
   int which = lookup->next++;
   if (which + PAGE_DISTANCE < lookup->count) prefetch_page(lookup, which + PAGE_DISTANCE);
@@ -154,7 +156,7 @@ static ItemPointerData take_id(AdaptiveLookup *lookup) {
 
 /* ---- rows ---- */
 
-/* The next row of the table that has the key. */
+/* The next row of the table with the key. */
 static bool fetch_row(AdaptiveLookup *lookup, TupleTableSlot *slot) {
   IndexScanDesc index = lookup->scan->iss_ScanDesc;
   bool found = false;
@@ -173,7 +175,7 @@ static bool fetch_row(AdaptiveLookup *lookup, TupleTableSlot *slot) {
       index->xs_heaptid = take_id(lookup);
     }
     found = index_fetch_heap(index, slot);
-    /* It would kill the index entry that was read last. */
+    /* It would mark the index entry that was read last as dead. */
     if (!alone) index->kill_prior_tuple = false;
   }
   return true;
@@ -193,7 +195,7 @@ static TupleTableSlot *next_row(AdaptiveLookup *lookup) {
     }
     return node->ps_ProjInfo ? ExecProject(node->ps_ProjInfo) : slot;
   }
-  /* As core's scan at its end: no page stays pinned. */
+  /* As core's scan does at its end: no page stays pinned. */
   table_index_fetch_reset(lookup->scan->iss_ScanDesc->xs_heapfetch);
   ExecClearTuple(slot);
   return NULL;

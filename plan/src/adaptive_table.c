@@ -13,9 +13,9 @@
 #define ROWS_BLOCK (256 * 1024)
 
 struct AdaptiveRow {
-  AdaptiveRow *next; /* in the bucket */
+  AdaptiveRow *next; /* next in the bucket */
   uint64 hash;
-  int64 keys[FLEXIBLE_ARRAY_MEMBER]; /* nkeys, then the MinimalTuple */
+  int64 keys[FLEXIBLE_ARRAY_MEMBER]; /* nkeys integers, then the MinimalTuple */
 };
 
 struct AdaptiveTable {
@@ -23,7 +23,7 @@ struct AdaptiveTable {
   Bump rows;
   int nkeys;
   uint64 nrows;
-  uint64 mask; /* buckets - 1 */
+  uint64 mask; /* number of buckets - 1 */
   AdaptiveRow **buckets;
 };
 
@@ -47,7 +47,7 @@ int64 adaptive_key(Datum value, Oid type) {
 
 static uint64 hash_keys(const int64 *keys, int nkeys) {
   uint64 hash = 0;
-  /* Two 32-bit finalizers make a number of 64 bits; core has the 64-bit one from 17 on. */
+  /* Two 32-bit finalizers produce 64 bits; core has the 64-bit finalizer from 17 on. */
   for (int i = 0; i < nkeys; i++)
     hash = hash_combine64(hash, (uint64)murmurhash32((uint32)keys[i]) << 32 |
                                     murmurhash32((uint32)((uint64)keys[i] >> 32) ^ 0x5bd1e995));

@@ -1,10 +1,10 @@
 /*
- * Nodes that need to know of each other are connected when the executor has started: a hash table's
- * owner above, and the buffer or BatchScan below that prefetches its rows or drops what has no
+ * Connects nodes that depend on each other after the executor has started: the owner of a hash
+ * table above, and the buffer or BatchScan below that prefetches its rows or drops rows without a
  * partner.
  *
- * Both are settled by the plan's shape, so that it can be done once. A table's being there, its
- * size, its end are looked at by those who use it.
+ * The structure of the plan determines both, so this is done once. The nodes that use a table check
+ * whether it exists, its size, and when it ends.
  */
 #include "attach.h"
 
@@ -26,14 +26,15 @@ static ExecutorStart_hook_type previous_executor_start = NULL;
 
 /* ---- bloom filters ---- */
 
-/* Of such a join each row that comes out of an outer row carries that row's columns; dropping the
- * outer row drops just those, or leaves them with NULL, which is no partner either. */
+/* In such a join, each result that an outer row contributes to has that row's columns; dropping
+ * the outer row drops exactly these results, or leaves NULL in its columns, which has no partner
+ * either. */
 static bool keeps_outer_columns(JoinType type) {
   return type == JOIN_INNER || type == JOIN_LEFT || type == JOIN_SEMI || type == JOIN_ANTI ||
          type == JOIN_RIGHT;
 }
 
-/* The outer column that an inner join makes equal to its inner column `attno`, or 0. */
+/* The outer column that an inner join equates with its inner column `attno`, or 0. */
 static AttrNumber equal_outer_column(const PlanState *node, AttrNumber attno) {
   const HashJoin *join = (const HashJoin *)node->plan;
   ListCell *cell;
@@ -43,7 +44,7 @@ static AttrNumber equal_outer_column(const PlanState *node, AttrNumber attno) {
     const OpExpr *clause = lfirst(cell);
     const Var *outer = linitial(clause->args);
     const Var *inner = lsecond(clause->args);
-    /* Equal as integers are; a user's operator class may differ. */
+    /* Equality of integers; a user's operator class may differ. */
     if (clause->opno >= FirstGenbkiObjectId || !IsA(outer, Var) ||
         !is_hashed_as_integer(outer->vartype))
       continue;
@@ -54,8 +55,8 @@ static AttrNumber equal_outer_column(const PlanState *node, AttrNumber attno) {
   return 0;
 }
 
-/* Where a column of an outer child comes from: a BatchScan's target entry, through joins and
- * buffers. NULL if it is computed, or from elsewhere. */
+/* The origin of an outer child's column: a target entry of a BatchScan, traced through joins and
+ * buffers. NULL if it is computed or comes from another node. */
 static PlanState *find_scan(PlanState *node, AttrNumber *resno) {
   while (node) {
     const TargetEntry *entry = get_tle_by_resno(node->plan->targetlist, *resno);
@@ -78,7 +79,7 @@ static PlanState *find_scan(PlanState *node, AttrNumber *resno) {
   return NULL;
 }
 
-/* A row without a partner is nothing to these. */
+/* True for joins that drop outer rows without a partner. */
 static bool drops_strangers(JoinType type) {
   return type == JOIN_INNER || type == JOIN_SEMI || type == JOIN_RIGHT;
 }
@@ -100,7 +101,7 @@ static void attach_to_outer(PlanState *node) {
   List *keys = hashed_integer_keys(node->plan);
 
   if (keys == NIL) return;
-  /* First what drops rows, then what works for those that are left. */
+  /* First filters that drop rows, then prefetching for the rows that are left. */
   if (IsA(node, HashJoinState)) attach_bloom((HashJoinState *)node, keys);
   if (buffer_purpose_of(outer) == BUFFER_FOR_PREFETCH) {
     BufferHelper *helper = hash_prefetch_helper(node, outer);
@@ -118,7 +119,7 @@ static void attach_to_node(PlanState *node) {
 }
 
 static bool attach_below(PlanState *node, void *context) {
-  /* Inner joins first: their filters drop more than those of the joins above, most often. */
+  /* Inner joins first: usually their filters drop more rows than those of the joins above. */
   bool done = planstate_tree_walker(node, attach_below, context);
   attach_to_node(node);
   return done;

@@ -1,5 +1,5 @@
 /*
- * Batches: making them, selecting, handing a row on as a slot. No kernel is here.
+ * Batches: creation, selection, and conversion of a row to a slot. No kernels.
  */
 #include "batch.h"
 
@@ -8,7 +8,7 @@
 #include "utils/pg_locale.h"
 
 /*
- * numeric(p,s): a value has at most p digits, s of them behind the point. Beyond 18 digits it does
+ * numeric(p,s): a value has at most p digits, s of them after the point. Beyond 18 digits it does
  * not fit an int64; products of a scale beyond 8 would not fit. Without a modifier every row has
  * its own scale.
  */

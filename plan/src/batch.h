@@ -1,5 +1,5 @@
 /*
- * What batch operators pass to each other: up to BATCH_ROWS rows, by column.
+ * The unit that batch operators pass to each other: up to BATCH_ROWS rows, by column.
  *
  *           column 0              column 1                 selected
  *           where[]   number[]    where[]                  [1, 3, 4]   nselected = 3
@@ -9,13 +9,13 @@
  *    row 3  NULL         --       ·──> hash table          NULL is SQL's NULL
  *    row 4  ·──> copy    320      ·──> page
  *
- * Only selected rows mean anything; a predicate shortens `selected` and moves no values.
+ * Only selected rows are valid; a predicate shortens `selected` and moves no values.
  *
- * A value is *where* it lies: in a pinned heap page, a hash table, a copy. The pointer is to the
- * first byte of the value as a tuple holds it, so that fetch_att() gives its Datum; varlena may
- * have short headers, be compressed or external. The eight bytes before it can be read: decoders
- * load words that end where a value ends. Columns whose kind has numbers can be decoded to int64,
- * once per batch and for the selected rows only.
+ * `where` points to a value in its place: a pinned heap page, a hash table, or a copy. It points to
+ * the first byte of the value in the form that it has in a tuple, so that fetch_att() gives its
+ * Datum; varlena may have short headers, be compressed or external. The eight bytes before it can
+ * be read: decoders load words that end where a value ends. Columns whose kind has numbers can be
+ * decoded to int64, once per batch and for the selected rows only.
  */
 #ifndef CCOPT_BATCH_H
 #define CCOPT_BATCH_H
@@ -27,13 +27,13 @@
 #include "nodes/execnodes.h"
 
 /*
- * 1024 rows: pointers of a column are 8 KB, so that the few columns in use at a time stay in a 48
- * KB L1D with their numbers; between 512 and 4096 the prototype saw no difference.
+ * 1024 rows: a column's pointers take 8 KB, so the few columns in use at a time fit a 48 KB L1D
+ * together with their numbers; the prototype showed no difference between 512 and 4096.
  */
 #define BATCH_ROWS 1024
 
 typedef enum ColumnKind {
-  COLUMN_OPAQUE,  /* can be passed on, not computed with */
+  COLUMN_OPAQUE,  /* can be passed on, but not computed with */
   COLUMN_INTEGER, /* int2, int4, int8, date, timestamp, timestamptz, oid, bool, "char": number =
                      value */
   COLUMN_DECIMAL, /* numeric(p,s) of at most 18 digits: number = value * 10^scale */
@@ -42,7 +42,7 @@ typedef enum ColumnKind {
 } ColumnKind;
 
 typedef struct BatchColumn {
-  /* what it is; constant */
+  /* type; constant */
   ColumnKind kind;
   Oid type;
   int32 typmod;
@@ -51,46 +51,52 @@ typedef struct BatchColumn {
   bool by_value;
   char align;            /* attalign */
   int scale;             /* COLUMN_DECIMAL: decimal digits after the point */
-  AttrNumber slot_attno; /* where batch_store_slot() puts it; 0: nowhere */
+  AttrNumber slot_attno; /* attribute that batch_store_slot() fills; 0: none */
 
-  /* what it holds; of the current batch */
+  /* values of the current batch */
   const char **where; /* [BATCH_ROWS]; NULL is SQL NULL. Valid for selected rows */
   bool has_nulls;     /* false: no selected row is NULL; true: some may be */
-  bool decoded;       /* number[] is valid for the selected rows that are neither NULL nor odd */
+  bool decoded;       /* number[] is valid for selected rows without NULL that fit */
   int64 *number;      /* [BATCH_ROWS]; NULL until decoded */
-  uint64 magnitude;   /* with decoded: the absolute values, or-ed: how many bits they may have */
+  uint64 magnitude;   /* if decoded: the absolute values, or-ed: a bound of their bits */
 } BatchColumn;
 
 typedef struct Batch {
-  int nrows; /* rows there are, selected or not */
+  int nrows; /* number of rows, selected or not */
   int nselected;
   uint16 *selected; /* [nselected], ascending */
   int ncolumns;
   BatchColumn *columns;
   /*
-   * Rows with a value that its column's numbers cannot hold: NaN, infinity, more digits. Kernels
-   * skip them, the operator sends them through core's functions (batch_store_slot, ExecEvalExpr).
-   * Set by batch_decode().
+   * Fallback rows: rows with a value that their column's numbers cannot hold: NaN, infinity, more
+   * digits. Kernels skip them, the operator evaluates them by core's functions (batch_store_slot,
+   * ExecEvalExpr). Set by batch_decode().
    */
-  int nodd;   /* the number of odd rows; 0: odd[] need not be read */
+  int nodd;   /* number of fallback rows; 0: odd[] need not be read */
   uint8 *odd; /* [BATCH_ROWS] */
 } Batch;
 
-/* How a type and modifier can be computed with; fills *scale for COLUMN_DECIMAL. */
+/* How to compute with values of this type and modifier; fills *scale for COLUMN_DECIMAL. */
 extern ColumnKind column_kind(Oid type, int32 typmod, Oid collation, int *scale);
 
-/* Makes a batch of ncolumns columns in the current memory context; number[] only when needed. */
+/*
+ * Initializes a batch of ncolumns columns in the current memory context; number[] is allocated only
+ * when needed.
+ */
 extern void batch_init(Batch *batch, int ncolumns);
-/* Tells column `index` its type. */
+/* Sets the type of column `index`. */
 extern void batch_column_init(Batch *batch, int index, Oid type, int32 typmod, Oid collation,
                               AttrNumber slot_attno);
 
-/* A new batch begins: no rows, nothing decoded, nothing odd. */
+/* Begins a new batch: no rows, nothing decoded, no fallback rows. */
 extern void batch_reset(Batch *batch);
 /* Selects rows 0 .. nrows-1. */
 extern void batch_select_all(Batch *batch, int nrows);
 
-/* Decodes a column's selected rows (decode.c); marks odd rows. The column's kind has numbers. */
+/*
+ * Decodes a column's selected rows (decode.c) and marks fallback rows. The column's kind must have
+ * numbers.
+ */
 extern void batch_decode(Batch *batch, int column);
 
 /* The Datum of a value that is not NULL. */
@@ -99,7 +105,7 @@ static inline Datum batch_datum(const BatchColumn *column, int row) {
 }
 
 /*
- * Fills a virtual slot with a row: slot_attno of each column gets its value, all other attributes
+ * Fills a virtual slot with a row: each column's value goes to its slot_attno, all other attributes
  * are NULL. By-reference values point into the batch's memory and live as long as the batch.
  */
 extern void batch_store_slot(const Batch *batch, int row, TupleTableSlot *slot);
@@ -114,31 +120,32 @@ extern void batch_store_slot(const Batch *batch, int row, TupleTableSlot *slot);
 typedef struct BatchSource BatchSource;
 struct BatchSource {
   Batch *(*next)(BatchSource *source);
-  PlanState *node; /* whose rows these are: instrumentation, and ExecReScan for starting again */
-  Batch *batch;    /* filled again and again; its columns' types are known from the start */
+  PlanState *node; /* whose rows these are: for instrumentation, and for ExecReScan */
+  Batch *batch;    /* filled repeatedly; its columns' types are known from the start */
   int nresnos;     /* length of the node's target list */
-  int *column_of; /* [nresnos]: the batch's column that holds entry i+1 of the target list, or -1 */
+  int *column_of;  /* [nresnos]: the batch's column with entry i+1 of the target list, or -1 */
 };
 
 /*
- * The child of a batch operator as a source: its own if it is one of our nodes and its target list
- * is plain columns, else one that gathers the rows of ExecProcNode (slot_source.c). `resnos` are
- * the entries of the child's target list that will be used. Call it once, in BeginCustomScan after
- * ExecInitNode; rescan by ExecReScan(child) and then batch_source_rescan().
+ * The child of a batch operator as a source: its own source if it is one of ccopt's nodes and its
+ * target list is plain columns, otherwise one that gathers the rows of ExecProcNode
+ * (slot_source.c). `resnos` are the entries of the child's target list that will be used. Call it
+ * once, in BeginCustomScan after ExecInitNode; rescan by ExecReScan(child) and then
+ * batch_source_rescan().
  */
 extern BatchSource *batch_source_open(PlanState *child, const Bitmapset *resnos);
 extern void batch_source_rescan(BatchSource *source);
 
 /*
- * Each of our nodes that can be asked for batches has this as its methods, so that
- * batch_source_open() can tell. `source` returns NULL if the node must be read row by row (its
- * target list has expressions).
+ * Each of ccopt's nodes that can return batches has this as its methods, which batch_source_open()
+ * recognizes. `source` returns NULL if the node must be read row by row (its target list has
+ * expressions).
  */
 typedef struct BatchExecMethods {
   CustomExecMethods base;
   BatchSource *(*source)(CustomScanState *node);
 } BatchExecMethods;
-/* At loading: nodes with these methods are asked for their batches (slot_source.c). */
+/* At loading: registers methods of nodes that can return batches (slot_source.c). */
 extern void batch_source_register(const BatchExecMethods *methods);
 
 /* The next batch, with the instrumentation that ExecProcNode would have done. */

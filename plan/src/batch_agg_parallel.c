@@ -88,7 +88,7 @@ bool batch_agg_add_parallel_path(PlannerInfo *root, RelOptInfo *input_rel, RelOp
     if (parallel_setup_cost > 0) return false;
     path->startup_cost = path->total_cost = 0;
   } else if (grouping.keys != NIL) {
-    /* Beside a plan that has no table, the cache misses of ours count in full. */
+    /* Against a plan without a table, the cache misses of BatchAgg's table count in full. */
     Cost misses = cost_batch_agg_beside_streams(root, offer.child, &offer.work, offer.groups) -
                   partial->path.total_cost;
     if (batch_agg_cheapest_stream(output_rel) < path->total_cost + Max(misses, 0)) return false;

@@ -1,8 +1,8 @@
 /*
- * Rows for later: those whose group did not fit in memory, in partitions by hash.
+ * Rows that are aggregated later: those whose group did not fit in memory, in partitions by hash.
  *
- * As core's hashed aggregation does it: the groups in memory are finished, then one partition after
- * the other is aggregated from the start, and divided again if it has too many groups as well. A
+ * As in core's hashed aggregation: the groups in memory are finished, then one partition after the
+ * other is aggregated from the start, and divided again if it has too many groups as well. A
  * group's rows are all in one place, so every group comes out once.
  */
 #include "batch_agg.h"
@@ -12,10 +12,13 @@
 #include "group_table.h"
 #include "slot_source.h"
 
-/* Of each partition before it goes to disk. */
+/* Memory of each partition before it goes to disk. */
 #define PARTITION_KILOBYTES 64
 
-/* Partitions of partitions; with 4 at least at each depth no real input needs more. */
+/*
+ * Limit of partitions within partitions; with at least 4 partitions at each depth no real input
+ * needs more.
+ */
 #define MAX_DEPTH 16
 
 typedef struct Partition {
@@ -26,7 +29,7 @@ typedef struct Partition {
 struct AggSpill {
   MemoryContext context;
   int npartitions;
-  int depth;                 /* of the partitions that rows are put into */
+  int depth;                 /* depth of the partitions that are being filled */
   Tuplestorestate **filling; /* [npartitions]; NULL: no row yet */
   List *pending;             /* Partition */
   Tuplestorestate *reading;
@@ -79,7 +82,7 @@ BatchSource *agg_spill_next(AggSpill *spill) {
     partition = palloc(sizeof(*partition));
     partition->rows = spill->filling[i];
     partition->depth = spill->depth;
-    /* Last in, first out: as few files as possible are there at a time. */
+    /* Last in, first out, so that as few files as possible exist at a time. */
     spill->pending = lcons(partition, spill->pending);
     spill->filling[i] = NULL;
   }

@@ -35,7 +35,7 @@ static Node *create_state(CustomScan *scan) {
 const CustomScanMethods batch_join_scan_methods = {.CustomName = BATCH_JOIN_NAME,
                                                    .CreateCustomScanState = create_state};
 
-/* The source of a child, for the target entries that are columns or keys here. */
+/* Opens the source of a child, for the target entries that are columns or keys here. */
 static BatchSource *open_child(PlanState *child, int side, const CustomScan *scan) {
   List *sides = list_nth(scan->custom_private, JOIN_PLAN_SIDES);
   List *resnos = list_nth(scan->custom_private, JOIN_PLAN_RESNOS);
@@ -77,7 +77,7 @@ static bool has_attribute(const Bitmapset *attributes, int column) {
   return bms_is_member(column + 1 - FirstLowInvalidHeapAttributeNumber, attributes);
 }
 
-/* The output batch: a column for each entry of custom_scan_tlist. */
+/* Creates the output batch: a column for each entry of custom_scan_tlist. */
 static void make_output(BatchJoinState *state, const CustomScan *scan) {
   List *sides = list_nth(scan->custom_private, JOIN_PLAN_SIDES);
   List *resnos = list_nth(scan->custom_private, JOIN_PLAN_RESNOS);
@@ -87,7 +87,7 @@ static void make_output(BatchJoinState *state, const CustomScan *scan) {
 
   for (int k = 0; k < state->nkeys; k++) has_decimals |= state->inner_keys[k].is_decimal;
   find_attributes(state->join_quals, &in_quals);
-  /* Keys without a number are compared by core. */
+  /* Core compares keys without a number. */
   if (has_decimals) find_attributes(state->hash_clauses, &in_quals);
   find_attributes(scan->scan.plan.targetlist, &in_output);
   find_attributes(scan->scan.plan.qual, &in_output);
@@ -118,7 +118,7 @@ static void make_output(BatchJoinState *state, const CustomScan *scan) {
   }
 }
 
-/* The table keeps the inner columns that are needed. */
+/* Creates the table, which stores the inner columns that are needed. */
 static void make_table(BatchJoinState *state) {
   Bitmapset *stored = NULL;
 
@@ -151,7 +151,7 @@ static void compile_quals(BatchJoinState *state, const CustomScan *scan) {
   if (rows != NIL) state->row_quals = ExecInitQual(rows, node);
 }
 
-/* The filter goes into the scan at once, empty; it works from when the table is finished. */
+/* Adds the filter to the scan now, empty; it takes effect when the table is finished. */
 static void attach_filter(BatchJoinState *state, const CustomScan *scan) {
   List *resnos = list_nth(scan->custom_private, JOIN_PLAN_OUTER_KEYS);
   int *keys;
@@ -164,7 +164,8 @@ static void attach_filter(BatchJoinState *state, const CustomScan *scan) {
   pfree(keys);
 }
 
-/* Entries of the target list that are columns of the output batch: 1-based; 0: the list has others.
+/* Finds the entries of the target list that are columns of the output batch: 1-based; 0: the
+ * list has others.
  */
 static void find_result_columns(BatchJoinState *state, List *target) {
   ListCell *cell;
@@ -248,8 +249,8 @@ static void build(BatchJoinState *state) {
 }
 
 /*
- * Is it worth to look for a first outer row before the table is built? If there is none, there is
- * nothing to join. As core does: if outer rows begin to come sooner than the inner side ends.
+ * Decides whether to fetch a first outer row before building the table: without one there is
+ * nothing to join. As in core: if outer rows begin to come before the inner side would end.
  */
 static bool look_first(const BatchJoinState *state) {
   if (state->traits->fill_inner) return false;
@@ -289,7 +290,7 @@ static bool start(BatchJoinState *state) {
 
 /* ---- the phases ---- */
 
-/* The next batch of the outer side, with its keys. */
+/* Fetches the next batch of the outer side, with its keys. */
 static bool fetch_outer(BatchJoinState *state) {
   if (state->spill != NULL) return join_spill_next_outer(state);
   if (!state->batch_pending) state->batch = batch_source_next(state->outer);
@@ -302,7 +303,7 @@ static bool fetch_outer(BatchJoinState *state) {
   return true;
 }
 
-/* Goes on until `out` has rows; false: there are no more. */
+/* Runs phases until `out` has rows; false: there are no more. */
 static bool advance(BatchJoinState *state) {
   for (;;) {
     CHECK_FOR_INTERRUPTS();
@@ -353,7 +354,7 @@ static Batch *next_batch(BatchSource *source) {
 
 /* ---- rows by slot ---- */
 
-/* A row of plain columns needs no projection: they are put where the result is. */
+/* A row of plain columns needs no projection: they are stored directly in the result slot. */
 static TupleTableSlot *store_result(BatchJoinState *state, int row) {
   TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
 

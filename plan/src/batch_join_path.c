@@ -29,15 +29,15 @@ static const CustomPathMethods batch_join_path_methods = {.CustomName = BATCH_JO
 
 typedef struct BatchJoinPath {
   CustomPath custom;
-  Cost batch_startup, batch_total; /* if its parent takes batches */
+  Cost batch_startup, batch_total; /* cost if the parent takes batches */
 } BatchJoinPath;
 
-/* A join's clauses, sorted by what we do with them. */
+/* A join's clauses, sorted by their use here. */
 typedef struct JoinClauses {
-  List *hash;       /* of the keys */
+  List *hash;       /* equate the keys */
   List *hash_infos; /* their RestrictInfos */
   List *quals;      /* further conditions of a match */
-  List *others;     /* of rows that an outer join has made */
+  List *others;     /* on rows that an outer join has extended with NULL */
 } JoinClauses;
 
 /* ---- clauses ---- */
@@ -79,8 +79,7 @@ static bool is_plain_integer(Oid type) {
   return type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
-/* Is equality of the two columns by this operator the same as equality of their numbers or bytes?
- */
+/* True if this operator calls two columns equal exactly when their numbers or bytes are equal. */
 static bool comparable(const OpExpr *clause, Node *left, Node *right) {
   Oid left_type = exprType(left), right_type = exprType(right);
   Oid left_input, right_input;
@@ -92,7 +91,7 @@ static bool comparable(const OpExpr *clause, Node *left, Node *right) {
   op_input_types(clause->opno, &left_input, &right_input);
   switch (kind) {
     case COLUMN_INTEGER:
-      /* A relabelled integer (int4 as oid) is another number. */
+      /* A relabelled integer (int4 as oid) has another number. */
       if (left_type != left_input || right_type != right_input) return false;
       return left_type == right_type ||
              (is_plain_integer(left_type) && is_plain_integer(right_type));
@@ -108,8 +107,8 @@ static bool comparable(const OpExpr *clause, Node *left, Node *right) {
   }
 }
 
-/* Does the clause equate something of one side with something of the other, so that core's hash join
- * could use it? */
+/* True if the clause equates an expression of one side with one of the other, so that core's
+ * hash join could use it. */
 static bool equates_sides(const RestrictInfo *clause, const RelOptInfo *outer,
                           const RelOptInfo *inner) {
   if (!clause->can_join || !OidIsValid(clause->hashjoinoperator)) return false;
@@ -119,7 +118,7 @@ static bool equates_sides(const RestrictInfo *clause, const RelOptInfo *outer,
           bms_is_subset(clause->left_relids, inner->relids));
 }
 
-/* Can BatchHashJoin use such a clause? */
+/* True if BatchHashJoin can use the clause. */
 static bool is_hash_clause(const RestrictInfo *clause, const RelOptInfo *outer,
                            const RelOptInfo *inner) {
   const OpExpr *equality = (const OpExpr *)clause->clause;
@@ -160,12 +159,13 @@ static const char *sort_clauses(const RelOptInfo *joinrel, const RelOptInfo *out
   }
   if (clauses->hash == NIL)
     return "no condition equates columns that are integers, decimals or text of one kind";
-  /* The keys that are left may be frequent ones: core's table would have short chains, BatchHashJoin's long ones. */
+  /* The remaining keys may be frequent values: core's table would have short chains,
+   * BatchHashJoin's long ones. */
   if (missed && !ccopt_force) return "it could hash by some of the equated columns only";
   return NULL;
 }
 
-/* How many pairs of rows have equal keys: those that the other conditions have to look at. */
+/* Estimates the number of row pairs with equal keys, which the other conditions have to check. */
 static double equal_pairs(PlannerInfo *root, const RelOptInfo *outer, const RelOptInfo *inner,
                           const JoinClauses *clauses) {
   SpecialJoinInfo join = {.type = T_SpecialJoinInfo,
@@ -188,7 +188,8 @@ typedef struct ColumnSearch {
   const RelOptInfo *outer, *inner;
 } ColumnSearch;
 
-/* Is there a column that neither child hands on? Placeholders may also be worked out from theirs.
+/* True if neither child returns some column. Placeholders may also be computed from the
+ * children's columns.
  */
 static bool misses_column(Node *node, ColumnSearch *search) {
   if (node == NULL) return false;
@@ -218,7 +219,7 @@ static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *
 
 /* ---- what is around and below ---- */
 
-/* Rows are read ahead, so that side effects would occur more often. */
+/* Rows are read ahead, so side effects would happen more often. */
 static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   int relid = -1;
 
@@ -237,7 +238,7 @@ static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   return NULL;
 }
 
-/* A path at its cost for a parent that takes batches: lower if it is one of ccopt's joins. */
+/* A path with its cost for a parent that takes batches: lower if it is one of ccopt's joins. */
 static Path *at_batch_cost(Path *path) {
   BatchJoinPath *join;
 
@@ -254,7 +255,7 @@ static bool may_be_scanned(const RelOptInfo *rel) {
   return IS_SIMPLE_REL(rel) && rel->rtekind == RTE_RELATION && ccopt_enable_batch_scan;
 }
 
-/* The one of a path of the relation's and a BatchScan that hands on batches (or NULL). */
+/* The cheaper of a path of the relation and a BatchScan that returns batches (or NULL). */
 static Path *cheaper(Path *path, Path *scan) {
   Path *batches = at_batch_cost(path);
 
@@ -262,7 +263,7 @@ static Path *cheaper(Path *path, Path *scan) {
   return ccopt_force || scan->total_cost < path->total_cost ? scan : path;
 }
 
-/* A child's path; NULL: there is none without parameters. */
+/* A child's path without parameters; NULL: there is none. */
 static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
   Path *cheapest = rel->cheapest_total_path;
 
@@ -270,7 +271,7 @@ static Path *child_path(PlannerInfo *root, RelOptInfo *rel) {
   return cheaper(cheapest, may_be_scanned(rel) ? batch_join_scan_path(root, rel) : NULL);
 }
 
-/* The outer child's path whose rows are divided among processes; NULL: there is none. */
+/* The outer child's path that is divided among processes; NULL: there is none. */
 static Path *partial_child_path(PlannerInfo *root, RelOptInfo *rel) {
   Path *cheapest;
 
@@ -279,7 +280,7 @@ static Path *partial_child_path(PlannerInfo *root, RelOptInfo *rel) {
   return cheaper(cheapest, may_be_scanned(rel) ? batch_join_partial_scan_path(root, rel) : NULL);
 }
 
-/* The inner child's path that each process runs for itself; NULL: there is none. */
+/* The inner child's path that each process runs completely; NULL: there is none. */
 static Path *copied_child_path(PlannerInfo *root, RelOptInfo *rel) {
   Path *cheapest = get_cheapest_parallel_safe_total_inner(rel->pathlist);
 
@@ -289,8 +290,8 @@ static Path *copied_child_path(PlannerInfo *root, RelOptInfo *rel) {
 
 /* ---- the path ---- */
 
-/* Beyond this many times hash_mem, core's join is left alone: it keeps a part of the table in
- * memory, BatchHashJoin writes all of both sides. */
+/* Beyond this many times hash_mem, core's join is kept: it holds a part of the table in memory,
+ * while BatchHashJoin writes both sides completely. */
 #define SPILL_FACTOR 8
 
 static Size row_bytes(const RelOptInfo *rel, int nkeys) {
@@ -312,9 +313,9 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
                    .keys = list_length(clauses->hash)};
   double inner_bytes = inner->rows * work.entry;
   double limit = get_hash_memory_limit();
-  /* A unique inner side gives the number of outer rows that find a partner. */
+  /* With a unique inner side, the result's size is the number of outer rows with a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->parent->rows;
-  /* Workers divide the outer rows among them, and with these the rows that come out. */
+  /* Workers divide the outer rows, and thereby the result rows. */
   double divisor = process_divisor(outer->parallel_workers);
   double pairs = joinrel->rows;
   Cost extra = 0;
@@ -344,7 +345,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   cost_batch_join(root, outer, inner, &work, pairs, false, &join->batch_startup,
                   &join->batch_total);
   if (ccopt_force)
-    extra = inner->rows * 1e-9; /* of all that cost nothing the smaller table is the better one */
+    extra = inner->rows * 1e-9; /* if all costs are zero, prefer the smaller table */
   else if (inner_bytes > limit)
     extra = spill_cost(outer, inner, inner_bytes);
   path->path.startup_cost += extra;
@@ -364,9 +365,9 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
 }
 
 /*
- * With workers: each process has its share of the outer rows, and a hash table of its own of all inner
- * rows. So no inner row may come out for having found no partner, or once for several: each process
- * would hand it on.
+ * With workers, each process has its share of the outer rows and its own hash table of all inner
+ * rows. Joins that return inner rows without a partner, or once for several partners, are excluded:
+ * each process would return the row.
  */
 static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind,
                                   RelOptInfo *outerrel, RelOptInfo *innerrel,
@@ -384,8 +385,8 @@ static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJ
   add_join_path(root, joinrel, kind, outer, inner, clauses, inner_unique);
 }
 
-/* What core's join types are here; false: core's variants of a semi join, which make one side
- * unique first. */
+/* BatchHashJoin's kind for core's join type; false: core's variants of a semi join, which make
+ * one side unique first. */
 static bool kind_of(JoinType type, BatchJoinKind *kind) {
   switch (type) {
     case JOIN_INNER: *kind = BATCH_JOIN_INNER; return true;
@@ -424,7 +425,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
   }
   add_join_path(root, joinrel, kind, outer, inner, &clauses, extra->inner_unique);
   add_partial_join_path(root, joinrel, kind, outerrel, innerrel, &clauses, extra->inner_unique);
-  /* The side that is asked for may be the smaller one: then it is hashed, and the other probes. */
+  /* The returned side may be the smaller one: then it is hashed, and the other side probes. */
   if (kind == BATCH_JOIN_SEMI)
     add_join_path(root, joinrel, BATCH_JOIN_RIGHT_SEMI, inner, outer, &clauses, false);
   if (kind == BATCH_JOIN_ANTI)

@@ -1,8 +1,8 @@
 /*
  * BatchHashJoin, planning: a chosen path becomes a plan node.
  *
- * All columns that are used become entries of custom_scan_tlist, so that core itself turns
- * our clauses' columns into references to it, with subplans, parameters and dependencies.
+ * All columns that are used become entries of custom_scan_tlist, so that core itself replaces the
+ * columns of the clauses by references to them, with subplans, parameters and dependencies.
  */
 #include "batch_join.h"
 
@@ -18,7 +18,7 @@ typedef struct JoinColumns {
   List *sides, *resnos;
 } JoinColumns;
 
-/* The entry for a column; NULL if no child has it. */
+/* The entry for a column; NULL if neither child has it. */
 static TargetEntry *entry_for(JoinColumns *columns, Node *column) {
   int known = batch_join_find_column(columns->target, column);
   int side = 0, index;
@@ -39,7 +39,7 @@ static TargetEntry *entry_for(JoinColumns *columns, Node *column) {
   return entry;
 }
 
-/* Replaces columns by those of the entries: core compares them with all their properties. */
+/* Replaces columns by the entries' columns: core compares them with all their properties. */
 static Node *over_entries(Node *node, JoinColumns *columns) {
   if (node == NULL) return NULL;
   if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
@@ -52,8 +52,8 @@ static Node *over_entries(Node *node, JoinColumns *columns) {
 }
 
 /*
- * The children's target entries that a hash clause compares. Returns the clause with the outer side
- * to the left, as core's hash joins do.
+ * Adds the children's target entries that a hash clause compares. Returns the clause with the outer
+ * side on the left, as core's hash joins do.
  */
 static OpExpr *add_key(const JoinColumns *columns, OpExpr *clause, List **outer, List **inner) {
   Node *left, *right;

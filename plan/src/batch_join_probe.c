@@ -1,9 +1,9 @@
 /*
  * BatchHashJoin, execution: a batch of the probing side becomes batches of joined rows.
  *
- * The output batch has pointers only, to where the probing batch and the table have the values
- * (late materialisation); columns that the join's quals look at are filled in before these run, the
- * others after them.
+ * The output batch only has pointers to the values in the probing batch and the table (late
+ * materialisation). Columns that the join's quals use are filled in before these run, the others
+ * after them.
  */
 #include "batch_join.h"
 
@@ -43,8 +43,8 @@ static void column_of_nulls(BatchColumn *to, int n) {
   to->has_nulls = true;
 }
 
-/* Fills in those needed columns that are (or are not) for the quals. `outer` and `inner` may be
- * NULL: then that side's columns are. */
+/* Fills in the needed columns, either those for the quals or the others. `outer` or `inner` may
+ * be NULL: then that side's columns are NULL. */
 static void fill_columns(BatchJoinState *state, const uint16 *outer, JoinRow *const *inner, int n,
                          bool for_quals) {
   for (int i = 0; i < state->out.ncolumns; i++) {
@@ -62,8 +62,8 @@ static void fill_columns(BatchJoinState *state, const uint16 *outer, JoinRow *co
 }
 
 /*
- * Which columns batch_store_slot() looks at: those that are filled in. The others' pointers are of
- * a batch before, to what may be gone.
+ * Restricts batch_store_slot() to the columns that are filled in. The pointers of others belong to
+ * an earlier batch and may be invalid.
  */
 static void show_columns(BatchJoinState *state, bool only_for_quals) {
   for (int i = 0; i < state->out.ncolumns; i++) {
@@ -98,7 +98,7 @@ static void run_row_qual(BatchJoinState *state, ExprState *qual, const uint8 *on
   out->nselected = n;
 }
 
-/* Pairs whose keys have no number were paired because of that only. */
+/* Drops pairs that were formed only because their keys have no number, if they do not match. */
 static void check_suspects(BatchJoinState *state) {
   const KeyVector *keys = state->outer_vector;
   uint8 suspect[BATCH_ROWS];
@@ -132,7 +132,7 @@ static void run_checks(BatchJoinState *state) {
   InstrCountFiltered2(&state->css, before - out->nselected);
 }
 
-/* WHERE above an outer join. */
+/* Conditions of WHERE above an outer join. */
 static void run_other_quals(BatchJoinState *state) {
   ExprState *quals = state->css.ss.ps.qual;
   int before = state->out.nselected;
@@ -165,7 +165,8 @@ static ProbeMode probe_mode(const BatchJoinState *state) {
   return state->inner_unique && !state->has_checks ? PROBE_FIRST : PROBE_ALL;
 }
 
-/* Marks both rows of the selected pairs; drops pairs of rows that are wanted once and already matched.
+/* Marks both rows of the selected pairs; drops pairs of rows of which one match is needed and
+ * that have one.
  */
 static void mark_pairs(BatchJoinState *state) {
   const BatchJoinTraits *traits = state->traits;

@@ -1,7 +1,7 @@
 /*
- * BatchHashJoin, planning: what is asked of a query for each of its joins and is the same for all.
+ * BatchHashJoin, planning: facts about a query that are the same for all its joins.
  *
- * The planner offers a join of n tables in up to 2^n ways; what is known here is worked out once.
+ * The planner tries up to 2^n joins for n tables; the facts here are computed once.
  */
 #include "batch_join.h"
 
@@ -17,17 +17,17 @@ struct JoinQuery {
   const PlannerInfo *root;
   JoinQuery *next;
   MemoryContextCallback forget;
-  bool may_stop;       /* the consumer of the joins' rows may not want all */
-  bool quals_may_fail; /* a condition or placeholder of the query */
-  /* by relation: */
+  bool may_stop;       /* the consumer of the joins' rows may stop early */
+  bool quals_may_fail; /* some condition or placeholder of the query may fail */
+  /* indexed by relation: */
   Path **scans; /* BatchScan's path for a parent that takes batches */
   bool *scan_known;
-  Path **partial_scans; /* the same, its rows divided among processes */
+  Path **partial_scans; /* the same, divided among processes */
   bool *partial_scan_known;
-  bool *computes; /* a subquery or WITH that computes each row when it is asked for */
+  bool *computes; /* true for a subquery or WITH that computes each row when it is asked for */
 };
 
-/* Those being planned; subqueries are planned while their parents are. */
+/* Queries being planned; subqueries are planned while their parents are. */
 static JoinQuery *queries = NULL;
 
 static void forget_query(void *argument) {
@@ -40,8 +40,8 @@ static void forget_query(void *argument) {
 /* ---- reading ahead ---- */
 
 /*
- * May evaluating it raise an error, or show in another way that it was evaluated? What batches can
- * do cannot; of the rest core knows only what it calls leakproof.
+ * True if evaluating the clause may raise an error or have another visible effect. Batch kernels
+ * cannot; for everything else core only knows what it calls leakproof.
  */
 static bool may_fail(Node *clause) {
   return vector_qual_refusal(clause) != NULL && contain_leaked_vars(clause);
@@ -82,7 +82,7 @@ static bool placeholders_may_fail(const PlannerInfo *root) {
   return false;
 }
 
-/* Our rows have no order, so that a node that groups or sorts them reads all of them first. */
+/* Batches have no order, so a node that groups or sorts them reads all of them first. */
 static bool may_stop(const PlannerInfo *root) {
   const Query *query = root->parse;
 
@@ -120,7 +120,7 @@ JoinQuery *batch_join_query(PlannerInfo *root) {
   for (query = queries; query != NULL; query = query->next)
     if (query->root == root) return query;
 
-  /* GEQO joins in a context that lives shorter. */
+  /* GEQO plans joins in a context with a shorter life. */
   caller = MemoryContextSwitchTo(root->planner_cxt);
   query = palloc0(sizeof(*query));
   query->root = root;

@@ -1,13 +1,13 @@
 /*
  * BatchHashJoin, execution: both sides in temporary files when the table does not fit in hash_mem.
  *
- * Rows of both sides are parted by bits of their hash (Grace hash join: Kitsuregawa 1983), and
- * joined part by part. A part whose inner rows still do not fit is parted again by further bits; if
- * that cannot help (all have the same key), the table takes as many of its inner rows at a time as
- * fit, and the part's outer rows are read once for each such piece. What outer rows have matched is
- * then kept between the pieces, a byte for each.
+ * Rows of both sides are divided by bits of their hash (Grace hash join: Kitsuregawa 1983) and
+ * joined part by part. A part whose inner rows still do not fit is divided again by further bits.
+ * If that cannot help (all have the same key), the table takes as many of its inner rows as fit,
+ * and the part's outer rows are read once for each such piece. A byte for each outer row then
+ * records between pieces whether it has matched.
  *
- * Files are BufFiles of the statement's resource owner: an error removes them.
+ * Files are BufFiles owned by the statement's resource owner, so an error removes them.
  */
 #include "batch_join.h"
 
@@ -17,28 +17,28 @@
 #include "utils/memdebug.h"
 #include "utils/memutils.h"
 
-/* A file has a buffer of 8 KB: more parts at a time would take more than they save. */
+/* A file has a buffer of 8 KB: the buffers of more parts would take more memory than they save. */
 #define MOST_PARTS 64
 #define LEAST_PARTS 4
-/* The table's own buckets are chosen by the low bits. */
+/* The low bits choose the table's own buckets. */
 #define MOST_HASH_BITS 24
 
 typedef struct JoinPart {
   BufFile *inner, *outer; /* NULL: no rows */
   int64 inner_rows, outer_rows;
   Size inner_bytes;
-  int bits;   /* of the hash that its rows share, from the top */
-  bool whole; /* parting it again has not made it smaller */
+  int bits;   /* number of top bits of the hash that its rows share */
+  bool whole; /* dividing it again has not made it smaller */
 } JoinPart;
 
 struct JoinSpill {
   MemoryContext memory;
   RowLayout *outer_layout;
-  JoinTable *outer_rows; /* on their way to and from files */
-  JoinTable *inner_rows; /* the same, when a part is parted again */
+  JoinTable *outer_rows; /* rows being written to and read from files */
+  JoinTable *inner_rows; /* the same, while a part is divided again */
   Batch outer_batch;
 
-  /* the parting under way */
+  /* the division under way */
   int nparts;
   int shift;
   JoinPart **parts;
@@ -47,9 +47,9 @@ struct JoinSpill {
   /* the part being joined */
   JoinPart *current;
   bool in_pieces;
-  bool inner_left;      /* rows of its inner file are still to come */
+  bool inner_left;      /* its inner file has more rows */
   int64 outer_read;     /* rows read in this pass */
-  uint8 *outer_matched; /* of all its outer rows; NULL unless in pieces */
+  uint8 *outer_matched; /* for all its outer rows; NULL unless joined in pieces */
 };
 
 /* ---- records ---- */
@@ -92,9 +92,9 @@ static void close_part(JoinPart *part) {
   pfree(part);
 }
 
-/* ---- parting ---- */
+/* ---- dividing into parts ---- */
 
-/* How many parts, so that each should fit: `bytes` are expected in all. */
+/* The number of parts with which each should fit; `bytes` are expected in total. */
 static int part_count(double bytes, Size limit) {
   double wanted = bytes / (limit * 0.7) + 1;
 
@@ -137,7 +137,7 @@ static void inner_to_parts(JoinSpill *spill, JoinTable *table) {
   MemoryContextSwitchTo(caller);
 }
 
-/* The same for outer rows; those that cannot be part of the result are left out. */
+/* The same for outer rows; rows that cannot be part of the result are left out. */
 static void outer_to_parts(JoinSpill *spill, const BatchJoinTraits *traits) {
   MemoryContext caller = MemoryContextSwitchTo(spill->memory);
   JoinRowScan scan;
@@ -199,7 +199,7 @@ void join_spill_outer(BatchJoinState *state, Batch *batch) {
   outer_to_parts(state->spill, state->traits);
 }
 
-/* A part that does not fit becomes several. */
+/* Divides a part that does not fit. */
 static void part_again(BatchJoinState *state, JoinPart *part) {
   JoinSpill *spill = state->spill;
   int nparts = part_count(part->inner_bytes, state->memory_limit);
@@ -227,14 +227,14 @@ static void part_again(BatchJoinState *state, JoinPart *part) {
 
 /* ---- passes ---- */
 
-/* Takes inner rows of the current part into the table, as many as fit. */
+/* Loads as many inner rows of the current part into the table as fit. */
 static void load_piece(BatchJoinState *state) {
   JoinSpill *spill = state->spill;
   JoinPart *part = spill->current;
 
   join_table_clear(state->table);
   while (part->inner_rows > 0) {
-    /* At least one row; a chunk is taken whole or not at all, so ask before the row. */
+    /* At least one row. A chunk is allocated whole, so check before adding the row. */
     if (state->table->nrows > 0 && join_table_memory(state->table) > state->memory_limit) break;
     read_row(part->inner, state->table);
     part->inner_rows--;
@@ -298,7 +298,7 @@ bool join_spill_next_pass(BatchJoinState *state) {
 
 /* ---- the outer rows of a pass ---- */
 
-/* Row i of the batch is a packed row: its keys are there, worked out when it was written. */
+/* Row i of the batch is a packed row: its keys are stored in it, computed when it was written. */
 static void take_keys(KeyVector *vector, const RowLayout *layout, int i, const JoinRow *row) {
   vector->hash[i] = row->hash;
   if (row->size & ROW_KEY_IS_NULL) {
@@ -362,7 +362,7 @@ void join_spill_end(BatchJoinState *state) {
   if (spill->parts != NULL) end_parting(state);
   leave_part(state);
   foreach (cell, spill->todo) close_part(lfirst(cell));
-  /* The tables are children of this context. */
+  /* The tables' contexts are children of this one. */
   MemoryContextDelete(spill->memory);
   state->spill = NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * BatchScan: the rows of a heap table, a batch at a time. What other operators may ask of it.
+ * BatchScan: the rows of a heap table, one batch at a time. Interface for other operators.
  */
 #ifndef CCOPT_BATCH_SCAN_H
 #define CCOPT_BATCH_SCAN_H
@@ -8,26 +8,25 @@
 #include "compat.h"
 
 /*
- * A BatchScan path for a base relation, or NULL with the reason noted. `emits_rows` is false if the
- * parent takes batches: then handing on rows costs nothing. Not added to the relation's paths.
+ * A BatchScan path for a base relation, or NULL with the reason recorded. `emits_rows` is false if
+ * the parent takes batches: returning rows then costs nothing. Not added to the relation's paths.
  */
 extern Path *batch_scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
-/* The same for the share of one of several processes, the table's pages divided among them; NULL also if
- * no workers may be used for it. */
+/* The same for a scan whose pages are divided among processes; NULL also if no workers may be
+ * used for it. */
 extern Path *batch_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows);
 
 /*
- * A visitor sees each batch after the predicates and before the consumer: it may shorten the
- * selection (a bloom filter) or touch what the consumer will need (prefetch). Visitors run in the
- * order in which they were added. Only columns that were requested by
- * batch_scan_column_of_resno() are found by then: the others are looked for in the rows that are
- * left.
+ * A visitor is called for each batch after the predicates and before the consumer: it may shorten
+ * the selection (a bloom filter) or touch memory that the consumer will need (prefetch). Visitors
+ * run in the order in which they were added. At that time only the columns requested by
+ * batch_scan_column_of_resno() are filled in; the others are filled in for the remaining rows.
  */
 typedef void (*BatchVisitor)(void *state, Batch *batch);
-/* Its lines for EXPLAIN ANALYZE, behind those of the scan. */
+/* Prints lines for EXPLAIN ANALYZE, after those of the scan. */
 typedef void (*BatchVisitorExplain)(const void *state, ExplainState *es);
-/* False if `node` is no BatchScan. `explain` may be NULL. `column` (out): the batch's column that holds the node's target
- * entry `resno`, or -1. */
+/* Returns false if `node` is not a BatchScan. `explain` may be NULL. `column` (out): the batch's
+ * column of the node's target entry `resno`, or -1. */
 extern bool batch_scan_add_visitor(PlanState *node, BatchVisitor visitor,
                                    BatchVisitorExplain explain, void *state);
 /* At each new start of the scan: of the visitor that was added last. */

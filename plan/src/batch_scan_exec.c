@@ -1,6 +1,6 @@
 /*
- * BatchScan, execution: pages, walk, predicates, walk on for what is left; then a batch to who
- * takes batches, or row by row.
+ * BatchScan, execution: reads pages, walks tuples, runs predicates, walks further for the remaining
+ * rows; then returns a batch to a parent that takes batches, or row by row.
  */
 #include "batch_scan_exec.h"
 
@@ -35,33 +35,33 @@ typedef struct BatchScanState {
   Batch batch;
   Walk *walk;
   PageReader reader;
-  bool opened; /* the relation's scan has begun: at the first row that is asked for */
-  bool begun;  /* predicates have their constants */
+  bool opened; /* the relation's scan has begun, which happens when the first row is asked for */
+  bool begun;  /* the constants of predicates are evaluated */
   bool done;
 
   VectorQual *qual; /* NULL: none */
-  int qual_attno;   /* the last attribute that predicates look at */
+  int qual_attno;   /* the last attribute that predicates use */
   int last_attno;
   Visitor *visitors, **last_visitor, *newest_visitor;
   int visited_attno; /* the last attribute that visitors asked for */
 
-  /* handing out rows */
+  /* returning rows */
   Batch *current;
-  int next; /* in current->selected */
+  int next; /* index in current->selected */
   /* the target list is plain columns and there are no row quals: rows go straight to the result
    * slot */
   bool plain;
   int nresult;
   int *result_columns; /* the batch's column of each target entry */
-  RowWriter writer;    /* to the result slot if `plain`, else to the scan slot */
+  RowWriter writer;    /* writes to the result slot if `plain`, else to the scan slot */
 
   /*
-   * Of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows of all processes is in the
-   * node's Instrumentation, which core adds up over workers: in nfiltered2 the rows that predicates
-   * took out, in ntuples2 the batches.
+   * Counts of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows for all processes is in
+   * the node's Instrumentation, which core sums over workers: nfiltered2 has the rows that
+   * predicates removed, ntuples2 the batches.
    */
   NodeCounts counts;
-  uint64 visitor_filtered; /* rows that visitors took out */
+  uint64 visitor_filtered; /* rows that visitors removed */
 } BatchScanState;
 
 Node *batch_scan_create_state(CustomScan *plan) {
@@ -107,7 +107,7 @@ static void make_batch(BatchScanState *state, CustomScan *plan) {
   }
 }
 
-/* Which column each entry of the target list is; false if one is an expression. */
+/* Finds the column of each entry of the target list; false if one is an expression. */
 static bool match_target_list(BatchScanState *state, List *target_list) {
   bool plain = true;
   ListCell *cell;
@@ -168,13 +168,13 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
   /* Unneeded columns stay NULL in the slot. */
   memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
          sizeof(bool) * node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
-  /* One call less for each row. */
+  /* Saves one call for each row. */
   node->ss.ps.ExecProcNode = state->plain ? exec_plain : exec_proc_node;
 }
 
 /* ---- batches ---- */
 
-/* What is left until a row is asked for: the scan counts as one only then, as core's. */
+/* Deferred until a row is asked for: only then does core count a scan. */
 static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel) {
   EState *estate = state->css.ss.ps.state;
   MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);
@@ -184,7 +184,7 @@ static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel) {
   state->opened = true;
 }
 
-/* Lets visitors see the batch as far as they need it; false if they left nothing. */
+/* Calls the visitors for the batch until no row is left; false if none is. */
 static bool visit(BatchScanState *state, Batch *batch) {
   int before = batch->nselected;
 
@@ -242,24 +242,24 @@ static BatchSource *batch_scan_source(CustomScanState *node) {
 
 /* ---- rows ---- */
 
-/* Which slot rows go to. */
+/* The slot that rows go to. */
 static TupleTableSlot *row_slot(const BatchScanState *state) {
   return state->plain ? state->css.ss.ps.ps_ResultTupleSlot : state->css.ss.ss_ScanTupleSlot;
 }
 
-/* The batch after the current one; false at the end. */
+/* Fetches the next batch; false at the end. */
 static bool take_batch(BatchScanState *state) {
   CHECK_FOR_INTERRUPTS();
   state->current = next_batch(state);
   state->next = 0;
   if (state->current == NULL) return false;
-  /* To WHERE CURRENT OF, an empty scan slot would mean that there is no current row. */
+  /* For WHERE CURRENT OF, an empty scan slot would mean that there is no current row. */
   if (state->plain) ExecStoreVirtualTuple(ExecClearTuple(state->css.ss.ss_ScanTupleSlot));
   row_writer_begin(&state->writer, row_slot(state));
   return true;
 }
 
-/* The next row's place in the current batch, or -1. */
+/* The next row's index in the current batch, or -1. */
 static inline int next_row(BatchScanState *state) {
   if (unlikely(state->current == NULL || state->next >= state->current->nselected) &&
       !take_batch(state))
@@ -267,7 +267,7 @@ static inline int next_row(BatchScanState *state) {
   return state->current->selected[state->next++];
 }
 
-/* ExecProcNode of a scan that only hands out columns. */
+/* ExecProcNode of a scan that only returns columns. */
 static TupleTableSlot *exec_plain(PlanState *node) {
   BatchScanState *state = (BatchScanState *)node;
   TupleTableSlot *slot = node->ps_ResultTupleSlot;
@@ -328,12 +328,12 @@ static void end_batch_scan(CustomScanState *node) {
 /* ---- in several processes ---- */
 
 /*
- * The pages are divided among the leader and its workers as core divides them for its own scans:
+ * The leader and its workers divide the pages as in core's own scans:
  *
- *   leader   initialize_dsm: makes the shared scan, opens its share     reinitialize_dsm: before a rescan
+ *   leader   initialize_dsm: creates the shared scan, opens its share   reinitialize_dsm: before a rescan
  *   worker   initialize_worker: opens its share
  *
- * Without workers' memory (the statement runs in one process after all) neither is called, and
+ * Without shared memory (the statement runs in one process after all) neither is called, and
  * next_batch() opens an ordinary scan.
  */
 static Size estimate_dsm(CustomScanState *node, ParallelContext *context) {
@@ -408,7 +408,7 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
         es);
   }
   if (!es->analyze || node->ss.ps.instrument == NULL) return;
-  /* As core's filters: of a loop. */
+  /* For each loop, like core's filters. */
   if (plan->custom_exprs != NIL)
     ExplainPropertyFloat(
         "Rows Removed by Vector Filter", NULL,

@@ -1,5 +1,5 @@
 /*
- * BatchScan: what its planning half needs of its executing half.
+ * BatchScan: what planning needs of execution.
  */
 #ifndef CCOPT_BATCH_SCAN_EXEC_H
 #define CCOPT_BATCH_SCAN_EXEC_H

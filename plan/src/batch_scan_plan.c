@@ -2,7 +2,7 @@
  * BatchScan, planning: when a heap table can be read in batches, and what that costs.
  *
  * The plan node's custom_exprs are the predicates that run on batches, its qual those that run on
- * rows. custom_private is empty: all else is seen from the plan node itself.
+ * rows. custom_private is empty: everything else follows from the plan node.
  */
 #include "batch_scan.h"
 
@@ -32,7 +32,7 @@
 #include "refusal.h"
 #include "settings.h"
 
-/* Below this a batch has nothing to amortize; with ccopt.force any table will do. */
+/* With fewer pages a batch has nothing to amortize; ccopt.force accepts any table. */
 #define FEWEST_PAGES 4
 
 static Plan *make_batch_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
@@ -73,7 +73,7 @@ static const char *access_method_refusal(const RangeTblEntry *rte) {
   return heap ? NULL : "a table of another access method than heap";
 }
 
-/* Attributes that the query needs, offset as pull_varattnos() has it. */
+/* Attributes that the query needs, with the offset of pull_varattnos(). */
 static Bitmapset *needed_attributes(const RelOptInfo *rel) {
   Bitmapset *attributes = NULL;
   ListCell *cell;
@@ -96,7 +96,7 @@ static const char *clause_refusal(const RelOptInfo *rel) {
   ListCell *cell;
   foreach (cell, rel->baserestrictinfo) {
     RestrictInfo *restriction = lfirst(cell);
-    /* What one may see of a row must be settled before anything else looks at it. */
+    /* Row-level security must be checked before any other condition is evaluated. */
     if (restriction->security_level > 0) return "row-level security or a security barrier";
     if (contain_volatile_functions((Node *)restriction->clause)) return "a volatile function";
   }
@@ -204,8 +204,9 @@ Path *batch_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, bool emits_row
 }
 
 /*
- * Whether a path that is there already costs less than reading the table's pages, which a BatchScan
- * does in any case (costs.h): a look-up by index, say. Asked first, for such statements are short.
+ * True if an existing path already costs less than reading the table's pages, which a BatchScan
+ * always does (costs.h): for example a look-up by index. Checked first, because such statements are
+ * short.
  */
 static bool is_beaten(const RelOptInfo *rel) {
   Cost pages = rel->pages * seq_page_cost;
@@ -233,7 +234,7 @@ void batch_scan_add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTb
 
 /* ---- plan ---- */
 
-/* Cheap ones first, as core orders them; the sort is stable. */
+/* Cheap predicates first, in core's order; the sort is stable. */
 static int compare_cost(const ListCell *a, const ListCell *b) {
   QualCost first, second;
   cost_qual_eval_node(&first, lfirst(a), NULL);
@@ -241,7 +242,7 @@ static int compare_cost(const ListCell *a, const ListCell *b) {
   return first.per_tuple < second.per_tuple ? -1 : first.per_tuple > second.per_tuple;
 }
 
-/* Predicates that leave few rows first; the executor moves dear ones behind cheap ones. */
+/* Predicates that keep few rows first; the executor moves expensive ones behind cheap ones. */
 static int compare_selectivity(const ListCell *a, const ListCell *b) {
   Selectivity first = ((const RestrictInfo *)lfirst(a))->norm_selec;
   Selectivity second = ((const RestrictInfo *)lfirst(b))->norm_selec;

@@ -1,5 +1,5 @@
 /*
- * BatchScan, rows: which column goes to which attribute, and rows with NULLs.
+ * BatchScan, rows: assigns columns to attributes, and stores rows with NULLs.
  */
 #include "batch_scan_rows.h"
 

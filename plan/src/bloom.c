@@ -1,13 +1,13 @@
 /*
- * Bloom filters from finished hash tables.
+ * Bloom filters that are built from finished hash tables.
  *
- * Rows without a match in the join are dropped: inner, semi and right joins, single-batch
- * tables. Their number is unknown in advance, so a filter is tested first:
+ * Rows without a match in the join are dropped: inner, semi and right joins, single-batch tables.
+ * Their number is unknown in advance, so a filter is tested first:
  *
  *     WAITING    no table yet
- *     TRYING     the first rows are looked up in core's table itself (which is exact)
- *     FILTERING  most of those had no partner: the filter is made, from core's hash values, in the
- *                order in which they lie in memory
+ *     TRYING     the first rows are looked up in core's table, which is exact
+ *     FILTERING  most had no partner: the filter is built from core's hash values, in the order
+ *                of their addresses
  *     OFF        most rows pass, or the table is not suitable
  *
  *     WAITING ── look_for_table ──> TRYING ── judge ──> FILTERING ── judge ──> OFF
@@ -15,9 +15,9 @@
  *       └── table_is_gone, from each of them
  *
  * Invariants:
- *  1. The table belongs to the join, which frees it at a rescan if its inner side changed. The filter
- *     does not outlive it: a callback of the table's memory context takes it back to WAITING.
- *  2. A filter lives as long as the statement's execution (es_query_cxt), as its scan does.
+ *  1. The table belongs to the join, which frees it at a rescan if its inner side changed. The
+ *     filter does not outlive it: a callback of the table's memory context resets it to WAITING.
+ *  2. A filter lives as long as the statement's execution (es_query_cxt), like its scan.
  */
 #include "bloom.h"
 
@@ -26,12 +26,12 @@
 #include "hash_keys.h"
 #include "hash_prefetch.h"
 
-/* Rows looked up before anything is decided; rows filtered before it is decided again. */
+/* Rows looked up before the first decision, and rows filtered before each further one. */
 #define TRIED_ROWS 1000
 #define PROVEN_ROWS 20000
-/* Above this share of rows that pass a filter only costs. */
+/* If a larger share of rows passes, a filter only adds cost. */
 #define MOST_PASSING 0.7
-/* A table of more rows makes a filter that misses the caches itself. */
+/* For a table with more rows the filter itself would miss the caches. */
 #define MOST_TUPLES (4.0 * 1024 * 1024)
 /* 16 bits a tuple, three of them set, all in one word: 2 % of other keys pass. */
 #define BITS_PER_TUPLE 16
@@ -41,16 +41,16 @@ typedef enum BloomPhase { BLOOM_WAITING, BLOOM_TRYING, BLOOM_FILTERING, BLOOM_OF
 typedef struct Bloom {
   HashJoinState *join;
   PlanState *scan;
-  int column; /* of the scan's batch */
+  int column; /* column of the scan's batch */
   BloomPhase phase;
   const char *off_because;
   uint64 *words;
   int shift; /* 64 - log2 of the number of words */
   Size allocated;
-  /* since the table was there */
+  /* counted since the table exists */
   uint64 seen;
   uint64 passed;
-  /* for EXPLAIN ANALYZE: while filtering */
+  /* for EXPLAIN ANALYZE: counted while filtering */
   uint64 rows_in;
   uint64 rows_out;
 } Bloom;
@@ -68,12 +68,13 @@ static void turn_off(Bloom *bloom, const char *because) {
   bloom->off_because = because;
 }
 
-/* Called while waiting: is the table there, and is it one for us? */
+/* Called while waiting: checks whether the table exists and is suitable. */
 static void look_for_table(Bloom *bloom) {
   HashJoinTable table = bloom->join->hj_HashTable;
   MemoryContextCallback *callback;
 
-  /* A join asks its outer side for rows before it makes its table, or when the table is complete.
+  /* A join asks its outer side for rows before it builds its table, or when the table is
+   * complete.
    */
   if (table == NULL) return;
   callback = MemoryContextAlloc(table->hashCxt, sizeof(*callback));

@@ -1,6 +1,6 @@
 /*
  * A finished hash table of core's HashJoin drops rows of the BatchScan that will probe it, before
- * anything else is done with them.
+ * any further work on them.
  */
 #ifndef CCOPT_BLOOM_H
 #define CCOPT_BLOOM_H

@@ -1,9 +1,9 @@
 /*
- * Buffer: runs its child many times, then hands the rows on one by one. What its two files, and the
- * helpers that its rows serve, share.
+ * Buffer: runs its child many times, then returns the rows one by one. Declarations shared by its
+ * files and helpers.
  *
  *     plan    buffer_plan.c    the pass over a finished plan: statement, edges, node
- *             buffer_legal.c   where a buffer changes nothing but the order of work
+ *             buffer_legal.c   where a buffer changes only the order of work
  *             buffer_paper.c   where CC-Optimizer 2008 puts one
  *             plan_tree.h      children and expressions of a plan node
  *     run     buffer_exec.c    the node: refill, hand on, rescan, EXPLAIN
@@ -17,66 +17,63 @@
 #include "nodes/execnodes.h"
 
 typedef enum BufferPurpose {
-  BUFFER_FOR_INSTRUCTIONS, /* the paper's: run the child's code often before the parent's */
-  BUFFER_FOR_PREFETCH,     /* touch the parent's hash table before the rows get there */
+  BUFFER_FOR_INSTRUCTIONS, /* the paper's: run the child's code repeatedly before the parent's */
+  BUFFER_FOR_PREFETCH,     /* touch the parent's hash table before the rows arrive there */
   BUFFER_FOR_KEY_ORDER     /* sort rows by the key that the parent looks up */
 } BufferPurpose;
 
-/* A place where a buffer may stand: between `parent` and the child it points to by `link`. */
+/* A possible place of a buffer: between `parent` and the child that its `link` points to. */
 typedef struct BufferPlace {
   Plan *parent;
   Plan **link;
   BufferPurpose purpose;
-  int rows;         /* the most it holds; 0: shares what all of a statement may hold */
-  List *keys;       /* of integers: the attributes hashed by the parent, or the one sorted by */
-  Bitmapset *needs; /* attributes that the parent looks at; NULL: all of them */
+  int rows;         /* most rows that it holds; 0: a share of the statement's limit */
+  List *keys;       /* integers: the attributes that the parent hashes, or the one to sort by */
+  Bitmapset *needs; /* attributes that the parent uses; NULL: all of them */
 } BufferPlace;
 
-/*
- * What is known of a node from what is above it.
- */
+/* What the nodes above a node imply for it. */
 typedef struct PlanPosition {
   bool may_stop; /* a node above may not read all rows: LIMIT, EXISTS, a merge join, a cursor */
   bool order_matters; /* a node above, or the client, sees the order of the rows */
-  bool ties_matter;   /* and, if they get sorted, of those that are equal */
+  bool ties_matter;   /* if rows are sorted: the order of equal rows matters, too */
   bool limited;       /* a LIMIT is above */
   bool rescanned;     /* below the inner side of a nested loop, or in a subplan */
 } PlanPosition;
 
-/* True if an aggregation gives the same digits for any order of rows (key_sort_plan.c).
- */
+/* True if an aggregation returns the same digits for any order of rows (key_sort_plan.c). */
 extern bool aggregates_ignore_order(const Plan *plan);
 
-/* What is known of the whole plan. */
+/* Facts about the whole plan. */
 typedef struct PlanFacts {
   PlannedStmt *statement;
   bool is_cursor;         /* UPDATE ... WHERE CURRENT OF may look for its scan in the plan */
-  Bitmapset *init_params; /* parameters set once, by initplans; others change between rescans */
+  Bitmapset *init_params; /* parameters that initplans set once; others change between rescans */
 } PlanFacts;
 
 /* ---- where (buffer_legal.c) ---- */
 
-/* Which of its children a node reads by link; what they are to it. */
+/* The child that a node reads by link, and its role. */
 typedef enum ChildRole { CHILD_OUTER, CHILD_INNER, CHILD_MEMBER } ChildRole;
 
-/* What is known of the child. */
+/* What is known about the child's position. */
 extern PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition position);
-/* Why the whole plan must be left alone, or NULL. */
+/* The reason why the whole plan must be left alone, or NULL. */
 extern const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options);
-/* Why no buffer can stand between these two, or NULL. */
+/* The reason why no buffer can stand between these two, or NULL. */
 extern const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, ChildRole role,
                                        const Plan *child, PlanPosition position);
 
 /* ---- the paper (buffer_paper.c) ---- */
 
-/* Why the rule of figures 9 and 10 puts no buffer here, or NULL. */
+/* The reason why the rule of figures 9 and 10 puts no buffer here, or NULL. */
 extern const char *paper_refusal(const Plan *parent, const Plan *child);
-/* What all buffers of a statement hold together. */
+/* Most rows that all buffers of a statement hold together. */
 #define PAPER_TOTAL_ROWS 2000
 
 /* ---- prefetch and key order, planning ---- */
 
-/* Fills in purpose, rows, keys and needs; why not otherwise. */
+/* Fills in purpose, rows, keys and needs, or returns the reason why not. */
 extern const char *prefetch_refusal(const Plan *parent, ChildRole role, const Plan *child,
                                     BufferPlace *place);
 extern const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildRole role,
@@ -100,9 +97,9 @@ extern const CustomScanMethods buffer_scan_methods;
 extern int buffer_purpose_of(const PlanState *node);
 
 /*
- * What a buffer does with gathered rows, set when the executor starts (attach.c). `ready`
- * is asked before each refill: NULL, or why the buffer should hand on rows unbuffered, and after
- * how many to ask again. `gathered` sees the rows of a refill.
+ * What a buffer does with gathered rows, set when the executor starts (attach.c). `ready` is called
+ * before each refill: it returns NULL, or the reason why the buffer should return rows unbuffered,
+ * and after how many rows to call it again. `gathered` is called with the rows of a refill.
  */
 struct BufferRows;
 typedef struct BufferHelper {

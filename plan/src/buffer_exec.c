@@ -1,10 +1,10 @@
 /*
  * Buffer, execution. PCPCPCPC becomes PCCCCCCCCPPPPPPPP: an empty buffer runs its child until it is
- * full, a buffer with rows hands on one.
+ * full, a buffer with rows returns one.
  *
- * Reading ahead may do unrequested work: below LIMIT or EXISTS the prototype lost up to
- * 2.6 x. So a buffer starts small, 8 rows, and doubles; what is read ahead is never more than what
- * was wanted already.
+ * Reading ahead may do unrequested work: below LIMIT or EXISTS the prototype was up to 2.6 times
+ * slower. So a buffer starts with 8 rows and doubles; it never reads more rows ahead than were
+ * requested already.
  */
 #include "buffer.h"
 
@@ -22,13 +22,13 @@
 typedef struct BufferState {
   CustomScanState node;
   BufferRows *rows;
-  int next;       /* the row to hand on */
-  bool exhausted; /* the child said so; it must not be asked again */
-  int refill;     /* rows to ask for next */
-  int most;       /* and the most that is ever asked for */
+  int next;       /* index of the row to return */
+  bool exhausted; /* the child has reported its end; it must not be called again */
+  int refill;     /* rows to fetch next */
+  int most;       /* most rows to fetch */
   bool slow_start;
   BufferHelper *helper;
-  int pass; /* rows to hand on unbuffered before the helper is asked again */
+  int pass; /* rows to return unbuffered before the helper is asked again */
   const char *passed_because;
   uint64 passed;
   NodeCounts counts; /* batches are refills */
@@ -61,7 +61,7 @@ static TupleTableSlot *pass_row(BufferState *buffer) {
   return slot;
 }
 
-/* True if rows are to be handed on as they come for now. */
+/* True if rows are to be returned unbuffered for now. */
 static bool should_pass(BufferState *buffer) {
   if (buffer->helper == NULL) return false;
   if (buffer->pass > 0) return true;
@@ -107,7 +107,7 @@ static TupleTableSlot *buffer_run(PlanState *node) {
   return refill(buffer);
 }
 
-/* What core would call if BeginCustomScan had not put buffer_run() in its place. */
+/* The function that core would call if BeginCustomScan had not replaced it by buffer_run(). */
 static TupleTableSlot *buffer_run_custom(CustomScanState *node) { return buffer_run(&node->ss.ps); }
 
 /* ---- beginning and ending ---- */
@@ -142,7 +142,7 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
   child_ops = ExecGetResultSlotOps(child, &child_fixed);
 
   if (purpose == BUFFER_FOR_KEY_ORDER)
-    store = ROWS_VALUES; /* many rows of many pages */
+    store = ROWS_VALUES; /* many rows from many pages */
   else if (mode == BUFFER_COPY)
     store = ROWS_COPIES;
   else
@@ -155,8 +155,8 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
   start_over(buffer);
 
   /*
-   * The parent learns which slots it will see. A buffer that may pass rows through shows the
-   * child's slots, too.
+   * Announces to the parent which slots it will get. A buffer that may pass rows through also returns the
+   * child's slots.
    */
   node->ss.ps.resultops = store == ROWS_PINNED   ? &TTSOpsHeapTuple
                           : store == ROWS_COPIES ? &TTSOpsMinimalTuple
@@ -164,7 +164,7 @@ static void buffer_begin(CustomScanState *node, EState *estate, int eflags) {
   node->ss.ps.resultopsfixed =
       purpose == BUFFER_FOR_INSTRUCTIONS || (child_fixed && child_ops == node->ss.ps.resultops);
   node->ss.ps.resultopsset = true;
-  /* ExecInitNode() makes this the node's real routine: one call less a row. */
+  /* ExecInitNode() makes this the node's function: one call less a row. */
   node->ss.ps.ExecProcNode = buffer_run;
 }
 

@@ -1,13 +1,13 @@
 /*
- * Where a buffer changes nothing but the order of work. A buffer reads ahead of its parent, so that
- * the parent's and the child's side effects, errors and positions must not depend on each other:
+ * Where a buffer changes only the order of work. A buffer reads ahead of its parent, so the
+ * parent's and the child's side effects, errors and positions must not depend on each other:
  *
  *     writes, locks, volatile functions    the whole statement is left alone
  *     going backwards, mark and restore    no scrolling cursor; nothing below a merge join's inner
- * side effects of unrequested rows          slow start (buffer_exec.c), and where a node may stop
+ *     side effects of unrequested rows     slow start (buffer_exec.c), and where a node may stop
  *                                          early, nothing that can fail is computed ahead of time
  *     parameters that change               nothing that depends on them is buffered
- *     parallel plans                       left alone: workers would need our state
+ *     parallel plans                       left alone: workers would need the buffer's state
  */
 #include "plan_tree.h"
 
@@ -35,7 +35,7 @@ const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options
   return NULL;
 }
 
-/* ---- what can fail ---- */
+/* ---- clauses that can fail ---- */
 
 static bool function_leaks(Oid function, void *context) { return !get_func_leakproof(function); }
 
@@ -73,7 +73,7 @@ static bool can_fail(Node *node, void *facts) {
 }
 
 static bool computes_what_can_fail(Plan *plan, void *facts) {
-  /* A CTE's plan is run as far as it is read. */
+  /* The plan of a CTE is run only as far as it is read. */
   if (IsA(plan, CteScan)) {
     List *subplans = ((const PlanFacts *)facts)->statement->subplans;
     Plan *query = list_nth(subplans, ((const CteScan *)plan)->ctePlanId - 1);
@@ -96,7 +96,8 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
   switch (nodeTag(parent)) {
     case T_Sort:
       position.may_stop = false;
-      /* SQL leaves open how equal rows are ordered; with a LIMIT they would be other rows. */
+      /* SQL does not define the order of equal rows; with a LIMIT another order would return
+       * other rows. */
       position.order_matters = position.ties_matter || position.limited;
       break;
     case T_Agg: {
@@ -106,7 +107,7 @@ PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition pos
         position.order_matters = true;
       } else {
         position.may_stop = false;
-        /* Groups come out of a hash table nearly as they went in. */
+        /* Groups leave a hash table nearly in the order in which they were added. */
         if (agg->aggstrategy == AGG_PLAIN || !position.order_matters)
           position.order_matters = sees_order;
       }
@@ -174,7 +175,7 @@ static bool reads_row_by_row(const Plan *parent, ChildRole role) {
   }
 }
 
-/* Below these core looks for the scan of a cursor's row (execCurrentOf), and through nothing else. */
+/* Core looks for the scan of a cursor's row below these nodes only (execCurrentOf). */
 static bool is_looked_through(const Plan *plan) {
   switch (nodeTag(plan)) {
     case T_Append:
@@ -186,7 +187,7 @@ static bool is_looked_through(const Plan *plan) {
   }
 }
 
-/* A LIMIT tells a Sort below it how many rows it wants, through these and no others
+/* A LIMIT passes the number of rows it wants to a Sort below it, through these nodes only
  * (ExecSetTupleBound). */
 static bool hands_on_bounds(const Plan *plan) {
   switch (nodeTag(plan)) {

@@ -1,13 +1,14 @@
 /*
  * Where CC-Optimizer puts a buffer: figures 9 and 10 of Tsuji, Kawashima 2008.
  *
- *     (1) the parent has three or more kinds of aggregates, and the child is a major module, but no
- * sort (2) the parent is a join, and the child is a major module, but no sort (3) the parent is a
- * sort, and the child is a major module (4) and in all cases the planner expects 1500 rows or more
+ *   1. the parent has three or more kinds of aggregates, and the child is a major module, not a sort
+ *   2. the parent is a join, and the child is a major module, not a sort
+ *   3. the parent is a sort, and the child is a major module
+ *   4. and in all cases the planner expects 1500 rows or more
  *
  * The kinds: section 4.2.3 finds a sure gain for queries F and G of table 1 (avg, max, sum and
- * count), and none that is sure for D and E (avg, sum and count: "two kinds") or H (avg only), so
- * that count does not count, and avg or sum, the large ones, must be among the three.
+ * count), but not for D and E (avg, sum and count: "two kinds") or H (avg only). So count is not
+ * a kind of its own, and avg or sum, the large ones, must be among the three.
  */
 #include "buffer.h"
 
@@ -44,7 +45,7 @@ static bool has_large_aggregates(const Agg *agg) {
 
 /*
  * Major modules are those for which Zhou & Ross list instruction footprints: scans of tables,
- * joins, aggregation, sort. SubqueryScan, Limit, Material and the like are small: a buffer
+ * joins, aggregation, sort. SubqueryScan, Limit, Material and similar nodes are small: a buffer
  * cost 1.25 %.
  */
 static bool is_major_module(const Plan *child) {

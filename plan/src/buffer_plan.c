@@ -1,7 +1,7 @@
 /*
  * Buffers, planning: the pass over a finished plan. First the places are collected, leaves first as
- * CCO_recursive of the paper does, then nodes are put there; what all buffers may hold together is
- * split equally.
+ * in the paper's CCO_recursive, then nodes are inserted there; the statement's limit of rows is
+ * divided equally among its buffers.
  */
 #include "plan_tree.h"
 
@@ -14,7 +14,7 @@
 
 typedef struct Pass {
   PlanFacts facts;
-  PlanPosition position; /* of the node whose children are visited */
+  PlanPosition position; /* position of the node whose children are visited */
   List *places;
 } Pass;
 
@@ -33,7 +33,7 @@ static bool collect_init_params(Plan *plan, void *argument) {
 
 /* ---- places ---- */
 
-/* The purpose of a buffer at this place, by the setting; or the reason for none. */
+/* The purpose of a buffer at this place under the current setting, or the reason for none. */
 static const char *choose_purpose(const PlanFacts *facts, ChildRole role, PlanPosition position,
                                   BufferPlace *place) {
   const Plan *child = *place->link;
@@ -51,7 +51,7 @@ static const char *choose_purpose(const PlanFacts *facts, ChildRole role, PlanPo
   return "ccopt.buffer is off";
 }
 
-/* In paper mode only the rule's own places are worth a word; forced, none. */
+/* Reasons are printed only for the rule's own places in paper mode, and never if forced. */
 static bool is_worth_telling(const BufferPlace *place) {
   return ccopt_buffer == BUFFER_PAPER && paper_refusal(place->parent, *place->link) == NULL;
 }
@@ -87,7 +87,7 @@ static int rows_of(const BufferPlace *place, int places) {
   double expected = (*place->link)->plan_rows;
 
   if (ccopt_buffer_rows > 0) return ccopt_buffer_rows;
-  /* The paper makes a buffer no larger than what will be in it. */
+  /* The paper makes a buffer no larger than the number of rows it will hold. */
   if (place->purpose == BUFFER_FOR_INSTRUCTIONS && expected < rows) rows = (int)expected;
   return Max(rows, 1);
 }
@@ -102,7 +102,7 @@ static void put_buffer(const BufferPlace *place, int rows, int plan_node_id) {
   plan->plan_rows = child->plan_rows;
   plan->plan_width = child->plan_width;
   plan->plan_node_id = plan_node_id;
-  /* The child's columns, handed on: as the node's input and as its output. */
+  /* Passes the child's columns on: as the node's input and as its output. */
   plan->targetlist = plan_identity_list(child->targetlist, INDEX_VAR);
   plan->lefttree = child;
   plan->extParam = bms_copy(child->extParam);
@@ -127,12 +127,12 @@ void buffers_insert(PlannedStmt *plan, int cursor_options) {
   }
   statement_any(plan, collect_init_params, &pass.facts);
   pass.facts.is_cursor = (cursor_options & CURSOR_OPT_FAST_PLAN) != 0;
-  /* The client sees the order, if there is no Sort. It may stop: a cursor's, a function of SQL or
-   * PL/pgSQL that wants one row. */
+  /* The client sees the order if there is no Sort. It may stop early: a cursor, or a function of
+   * SQL or PL/pgSQL that needs one row. */
   pass.position = (PlanPosition){.may_stop = true, .order_matters = true};
   plan_for_each_child(plan->planTree, collect_places, &pass);
   foreach (cell, plan->subplans) {
-    /* The expression that reads a subplan, and how far it reads, is not examined. */
+    /* The expression that reads a subplan is not examined: it may stop early. */
     pass.position = (PlanPosition){.may_stop = true, .order_matters = true, .rescanned = true};
     if (lfirst(cell)) plan_for_each_child(lfirst(cell), collect_places, &pass);
   }

@@ -93,7 +93,7 @@ static void point_slot_home(BufferRows *rows) {
 
 void buffer_rows_clear(BufferRows *rows) {
   if (rows->store == ROWS_PINNED) {
-    /* Slots first: nothing may point into a page without a pin. */
+    /* Slots first: a slot must not point into a page without a pin. */
     for (int i = 0; i < rows->nrows; i++) ExecClearTuple(rows->slots[i]);
     for (int i = 0; i < rows->npins; i++) ReleaseBuffer(rows->pins[i]);
     rows->npins = 0;
@@ -148,7 +148,10 @@ void buffer_rows_reserve(BufferRows *rows, int room) {
 
 /* ---- adding ---- */
 
-/* How many pages the rows may pin, if all are like this one. A child may append temporary tables. */
+/*
+ * The number of pages that the rows may pin if all are like this one. A child may append temporary
+ * tables.
+ */
 static int pin_limit(BufferRows *rows, Buffer buffer) {
   bool local = BufferIsLocal(buffer);
   PinHolder *holder = &rows->pins_held[local];
@@ -163,7 +166,7 @@ static int pin_limit(BufferRows *rows, Buffer buffer) {
 
 /* True if the page is pinned until the rows are cleared. */
 static bool pin_page(BufferRows *rows, Buffer buffer) {
-  /* Scans go page by page, so that the last pin is nearly always the one. */
+  /* Scans proceed page by page, so the page is nearly always the last pin. */
   if (rows->npins > 0 && rows->pins[rows->npins - 1] == buffer) return true;
   if (rows->npins >= pin_limit(rows, buffer)) return false;
   IncrBufferRefCount(buffer);
@@ -179,7 +182,7 @@ static void share_deformed(HeapTupleTableSlot *kept, const BufferHeapTupleTableS
   memcpy(to->tts_isnull, from->tts_isnull, sizeof(bool) * from->tts_nvalid);
   to->tts_nvalid = from->tts_nvalid;
   kept->off = given->base.off;
-  /* The one flag that belongs to the position in the tuple; all others are the slot's own. */
+  /* The only flag that belongs to the position in the tuple; all others are the slot's own. */
   to->tts_flags = (to->tts_flags & ~TTS_FLAG_SLOW) | (from->tts_flags & TTS_FLAG_SLOW);
 }
 

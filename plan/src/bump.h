@@ -1,6 +1,6 @@
 /*
- * Memory for many small things that are freed together: no header per thing, no rounding to powers
- * of two.
+ * Memory for many small objects that are freed together: no header each, no rounding to powers of
+ * two.
  */
 #ifndef CCOPT_BUMP_H
 #define CCOPT_BUMP_H
@@ -10,8 +10,8 @@
 #include "utils/memutils.h"
 
 /*
- * The decoder of short decimals loads the eight bytes that end where a value ends (decode.c), so up
- * to this many before a value must be there to be read.
+ * The decoder of short decimals loads the eight bytes that end at a value's end (decode.c), so up
+ * to this many bytes before a value must be readable.
  */
 #define BUMP_SLACK 8
 
@@ -19,7 +19,7 @@ typedef struct Bump {
   MemoryContext context;
   char *next;
   Size left;
-  Size block; /* what is allocated at a time */
+  Size block; /* bytes allocated at a time */
   Size total; /* bytes taken from the context since the last reset */
 } Bump;
 
@@ -29,7 +29,7 @@ static inline void bump_init(Bump *bump, MemoryContext context, Size block) {
   bump->block = block;
 }
 
-/* After the context was reset. */
+/* To be called after the context was reset. */
 static inline void bump_reset(Bump *bump) {
   bump->next = NULL;
   bump->left = 0;

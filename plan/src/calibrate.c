@@ -1,10 +1,10 @@
 /*
- * ccopt_calibrate(): measures the constants of costs.h on this machine, in some five seconds, and
+ * ccopt_calibrate(): measures the constants of costs.h on this machine, in about five seconds, and
  * stores them in ccopt.calibration.
  *
- * Processor time, not wall time; stock and batches in turns; minima of several runs. The same query
- * is measured twice under two names: if these differ by more than max_spread nothing else can be
- * believed, and more runs are added. What is left of that difference widens the margin.
+ * Processor time, not wall time; stock plans and batches alternate; minima of several runs. The
+ * same query is measured twice under two names: if these differ by more than max_spread no other
+ * result is reliable, and more runs are added. The remaining difference widens the margin.
  */
 #include "calibrate.h"
 
@@ -25,7 +25,7 @@
 
 /* ---- from times to constants ---- */
 
-/* A constant is what is left of a difference of two times: keep noise from making it absurd. */
+/* A constant is computed from the difference of two times: keeps noise from making it absurd. */
 static double sane(double value, double built_in) {
   return Min(Max(value, built_in / 10), built_in * 20);
 }
@@ -34,7 +34,7 @@ static double difference(const double *times, CalibrationQuery more, Calibration
   return times[more] - times[less];
 }
 
-/* The scan's constants of one of both ways. */
+/* The scan's constants for stock plans or for batches. */
 typedef struct ScanConstants {
   double page, row, attribute, qual;
 } ScanConstants;
@@ -43,7 +43,10 @@ static ScanConstants solve_scan(const QueryTimes *times, const double *ns,
                                 const ScanConstants *built_in) {
   ScanConstants scan;
   double rows = times->rows;
-  /* Two tables, two unknowns: what a page takes, and what a row with its column and comparison. */
+  /*
+   * Two tables, two unknowns: the cost of a page, and the cost of a row with its column and
+   * comparison.
+   */
   double determinant = times->pages * times->sparse_rows - times->sparse_pages * rows;
 
   scan.page = (ns[QUERY_BASE] * times->sparse_rows - ns[QUERY_SPARSE] * rows) / determinant;
@@ -67,7 +70,7 @@ static void solve_stock(const QueryTimes *times, CostConstants *c) {
   c->stock_row = scan.row;
   c->stock_attribute = scan.attribute;
   c->stock_qual = scan.qual;
-  /* One column further than the base's, and a comparison of numerics instead of one of integers. */
+  /* One column more than the base query, and a comparison of numerics instead of integers. */
   c->stock_numeric =
       sane(difference(ns, QUERY_DECIMAL, QUERY_BASE) / rows - scan.attribute + scan.qual,
            b->stock_numeric);
@@ -112,7 +115,7 @@ static void solve_batch(const QueryTimes *times, CostConstants *c) {
     c->batch_emit = sane((ns[QUERY_EMIT] - c->batch_page * times->pages) / rows - c->batch_row -
                              c->batch_attribute - c->stock_transition,
                          b->batch_emit);
-  /* Every row of one side probes a table that fits L2; next to none finds a match. */
+  /* Every row of one side probes a table that fits L2; almost none finds a match. */
   if (has[QUERY_JOIN])
     c->batch_probe =
         sane((ns[QUERY_JOIN] - ns[QUERY_FAR_COLUMN] - (c->batch_page * times->pages)) / rows -
@@ -128,7 +131,7 @@ static double spread_of(const QueryTimes *times) {
 
 /* ---- storing ---- */
 
-/* What was not measured (NaN) stays as it is built in. */
+/* A constant that was not measured (NaN) keeps its built-in value. */
 static void store(const CostConstants *constants) {
   Oid types[] = {TEXTOID, TEXTOID, TEXTOID, TEXTOID, FLOAT8OID};
   Datum values[] = {CStringGetTextDatum(processor_name()),
@@ -157,7 +160,7 @@ static void store(const CostConstants *constants) {
 
 /* ---- the function ---- */
 
-/* One warning for each node, for any missing constants. */
+/* Prints one warning for each node with missing constants. */
 static void warn_of_missing(const QueryTimes *times) {
   for (int i = 0; i < CALIBRATION_QUERIES; i++) {
     const char *node = calibration_query_node(i);
@@ -197,7 +200,7 @@ Datum ccopt_calibrate(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("ccopt_calibrate()");
   PreventCommandIfParallelMode("ccopt_calibrate()");
 
-  /* Settings are the caller's again at the end, however it ends. */
+  /* Restores the caller's settings at the end, also after an error. */
   settings = NewGUCNestLevel();
   set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
                     0, false);
@@ -229,9 +232,9 @@ Datum ccopt_calibrate(PG_FUNCTION_ARGS) {
 
   if (SPI_finish() != SPI_OK_FINISH) elog(ERROR, "calibration could not leave SPI");
   AtEOXact_GUC(true, settings);
-  /* Rows alone do not tell other sessions. */
+  /* Changed rows alone do not notify other sessions. */
   CacheInvalidateRelcacheByRelid(table);
-  /* What lost by the old costs may not be planned by the new ones. */
+  /* Plans that lost with the old costs may not be chosen with the new ones. */
   shapes_forget();
 
   warn_of_missing(&times);

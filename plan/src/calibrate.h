@@ -1,5 +1,5 @@
 /*
- * What ccopt_calibrate() is made of: queries on scratch tables, and probes of memory.
+ * The parts of ccopt_calibrate(): queries on scratch tables, and memory probes.
  */
 #ifndef CCOPT_CALIBRATE_H
 #define CCOPT_CALIBRATE_H
@@ -11,10 +11,10 @@ extern void calibrate_memory(CostConstants *constants);
 
 /* ---- queries ---- */
 
-/* One thing each; differences of them are the constants. */
+/* Each measures one operation; their differences are the constants. */
 typedef enum CalibrationQuery {
-  QUERY_BASE,       /* one comparison of the first column, no row passes */
-  QUERY_BASE_AGAIN, /* the same, for the spread */
+  QUERY_BASE,       /* one comparison of the first column that no row passes */
+  QUERY_BASE_AGAIN, /* the same again, for the spread */
   QUERY_SPARSE,     /* the same on a table with few rows a page */
   QUERY_FOUR_QUALS,
   QUERY_FAR_COLUMN,
@@ -23,7 +23,7 @@ typedef enum CalibrationQuery {
   QUERY_ONE_AGGREGATE,
   QUERY_FOUR_AGGREGATES,
   QUERY_GROUPED,
-  QUERY_EMIT, /* one aggregate, by core's Agg over our scan */
+  QUERY_EMIT, /* one aggregate, by core's Agg over a BatchScan */
   QUERY_JOIN,
   CALIBRATION_QUERIES
 } CalibrationQuery;
@@ -32,19 +32,19 @@ typedef enum CalibrationQuery {
 #define FAR_COLUMNS 14
 
 typedef struct QueryTimes {
-  double rows, pages;                /* of the table of all queries but QUERY_SPARSE */
-  double sparse_rows, sparse_pages;  /* of that */
+  double rows, pages;                /* of the table of all queries except QUERY_SPARSE */
+  double sparse_rows, sparse_pages;  /* of the table of QUERY_SPARSE */
   double stock[CALIBRATION_QUERIES]; /* minima, in ns */
   double batch[CALIBRATION_QUERIES];
-  bool has_batch[CALIBRATION_QUERIES]; /* the plan had the nodes that it is about */
+  bool has_batch[CALIBRATION_QUERIES]; /* the plan had the node that the query measures */
 } QueryTimes;
 
-/* Makes the scratch tables, within an open SPI connection; they go with calibrate_drop_tables() or
- * the transaction's abort. */
+/* Creates the scratch tables, within an open SPI connection; calibrate_drop_tables() or the
+ * transaction's abort removes them. */
 extern void calibrate_make_tables(QueryTimes *times);
 extern void calibrate_drop_tables(void);
-/* Runs all queries several times, both ways; times of an earlier call are kept where they were
- * less. */
+/* Runs all queries several times with both kinds of plans; smaller times of an earlier call are
+ * kept. */
 extern void calibrate_run_queries(QueryTimes *times);
 
 /* The ccopt node that a query measures, or NULL; and its text. */

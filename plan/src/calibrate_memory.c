@@ -1,7 +1,7 @@
 /*
- * What an access to memory takes, by the size of the structure: two dependent ones as in the probe
- * of a hash table (bucket, then entry) and some arithmetic as an executor does between them, row by
- * row and with the addresses of a group of rows prefetched first.
+ * The time of a memory access by the size of the structure: two dependent accesses as in the probe
+ * of a hash table (bucket, then entry) with some arithmetic as an executor has between them; row by
+ * row, and with the addresses of a group of rows prefetched first.
  */
 #include "calibrate.h"
 
@@ -15,11 +15,11 @@
 #define FIRST_SIZE_KB 128
 #define SIZES 12
 #define REPETITIONS 4
-/* As many as a buffer would hold: their lines have to fit L1D. */
+/* The number of rows in a buffer: their lines have to fit L1D. */
 #define GROUP 128
 
 typedef struct Line {
-  uint32 entry; /* where the chain goes */
+  uint32 entry; /* next entry of the chain */
   uint32 value;
   char rest[56];
 } Line;
@@ -61,7 +61,7 @@ static uint64 probe_prefetched(const Line *lines, uint32 mask, uint32 from, uint
   return sum;
 }
 
-/* Makes a table of n lines, a power of two. */
+/* Creates a table of n lines, a power of two. */
 static void link_lines(Line *lines, uint32 n) {
   for (uint32 i = 0; i < n; i++) {
     lines[i].entry = (uint32)(mixed(mixed(i) + 1) & (n - 1));
@@ -69,7 +69,7 @@ static void link_lines(Line *lines, uint32 n) {
   }
 }
 
-/* Sizes that the machine can hold without being pressed. */
+/* Number of sizes that the machine can hold without memory pressure. */
 static int sizes_to_measure(void) {
   double memory_kb = (double)sysconf(_SC_PHYS_PAGES) * (sysconf(_SC_PAGESIZE) / 1024.0);
   int sizes = SIZES;
@@ -82,10 +82,10 @@ void calibrate_memory(CostConstants *constants) {
   Size bytes = (Size)FIRST_SIZE_KB * 1024 << (sizes - 1);
   Line *lines = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
   char *first_page = (char *)TYPEALIGN(sysconf(_SC_PAGESIZE), lines);
-  static volatile uint64 sink; /* keeps the compiler from leaving the probes out */
+  static volatile uint64 sink; /* keeps the compiler from removing the probes */
 
-  /* The server's hash tables grow by chunks of 32 KB and seldom lie on huge pages: nor does this.
-   * Where the kernel has none it may refuse. */
+  /* The server's hash tables grow by chunks of 32 KB and are rarely on huge pages, so this
+   * structure must not be either. A kernel without huge pages may refuse this. */
   (void)madvise(first_page, bytes - (first_page - (char *)lines), MADV_NOHUGEPAGE);
   for (int size = 0; size < sizes; size++) {
     uint32 n = (uint32)(((Size)FIRST_SIZE_KB * 1024 << size) / sizeof(Line));
@@ -114,7 +114,7 @@ void calibrate_memory(CostConstants *constants) {
     constants->probe_plain[size] = constants->probe_plain[sizes - 1];
     constants->probe_prefetched[size] = constants->probe_prefetched[sizes - 1];
   }
-  /* A larger structure is never faster: extra time in a smaller one came from other load. */
+  /* A larger structure is never faster: extra time in a smaller one was caused by other load. */
   for (int size = SIZES - 2; size >= 0; size--) {
     constants->probe_plain[size] =
         Min(constants->probe_plain[size], constants->probe_plain[size + 1]);

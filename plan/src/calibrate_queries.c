@@ -1,9 +1,9 @@
 /*
- * Queries on scratch tables, timed with core's nodes and with ccopt's, in turns.
+ * Queries on scratch tables, timed alternately with core's nodes and with ccopt's.
  *
- * The tables are unlogged ones in shared buffers, small enough to stay there and for core to read
- * them without its ring, and frozen: what a table that was loaded and vacuumed looks like. They are
- * created by the transaction that measures, so no other session sees them.
+ * The tables are unlogged, small enough to stay in shared buffers and to be read by core without
+ * its ring, and frozen, like a table that was loaded and vacuumed. The measuring transaction
+ * creates them, so no other session sees them.
  */
 #include "calibrate.h"
 
@@ -34,7 +34,7 @@
 #define ROWS 300000
 #define MIN_ROWS 5000
 
-/* What varies; all else of the session is set once. */
+/* Settings that vary; all others are set once for the session. */
 typedef struct Variant {
   bool ours;
   bool aggregate; /* with ccopt's node too */
@@ -82,8 +82,8 @@ static void run(const char *sql) {
 }
 
 /*
- * k: one of GROUPS values; n: two decimals; s: twelve bytes; c4 .. c15: behind these, so that no
- * offset is known beforehand. c14 is the row's number beyond k's range, c15 the number.
+ * k: one of GROUPS values; n: two decimals; s: twelve bytes; c4 .. c15 follow these, so that their
+ * offsets vary. c14 is the row's number beyond k's range, c15 the number.
  */
 static void fill_slot(TupleTableSlot *slot, int row) {
   Datum number = DirectFunctionCall1(int8_numeric, Int64GetDatum((int64)row * 7 % 100000));
@@ -101,7 +101,7 @@ static void fill_slot(TupleTableSlot *slot, int row) {
   ExecStoreVirtualTuple(slot);
 }
 
-/* Fills a new table up to this number of rows or pages; returns the rows. */
+/* Fills a new table up to this number of rows or pages; returns the number of rows. */
 static int fill(const char *name, int rows, BlockNumber pages, double *pages_made) {
   Relation relation =
       table_open(get_relname_relid(name, get_namespace_oid("ccopt", false)), RowExclusiveLock);
@@ -140,8 +140,8 @@ static int fill(const char *name, int rows, BlockNumber pages, double *pages_mad
 }
 
 void calibrate_make_tables(QueryTimes *times) {
-  /* More than L2 holds, so that rows come from where they come from in a large table. A quarter of
-   * shared buffers is where core's scans begin to use a ring. */
+  /* More than L2 holds, so that rows come from the same caches as in a large table. At a quarter
+   * of shared buffers core's scans begin to use a ring. */
   BlockNumber pages = Min(4000, NBuffers / 6);
 
 #define COLUMN_LIST                                                                          \
@@ -156,7 +156,8 @@ void calibrate_make_tables(QueryTimes *times) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("shared_buffers are too small to calibrate in"),
                     errhint("Set shared_buffers to 16MB or more.")));
-  /* Without statistics the planner would guess at groups and at what a predicate lets through. */
+  /* Without statistics the planner would guess the numbers of groups and of rows that pass a
+   * predicate. */
   run("ANALYZE " DENSE);
   run("ANALYZE " SPARSE);
 }
@@ -175,7 +176,7 @@ static void use(Variant variant) {
   set("ccopt.enable_batch_agg", variant.aggregate ? "on" : "off");
 }
 
-/* Runs once, and keeps the least time so far; 0: there is none yet. */
+/* Runs the plan once, and keeps the least time so far; 0: no time yet. */
 static void run_timed(SPIPlanPtr plan, double *least) {
   double begin, end;
   int result;

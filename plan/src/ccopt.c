@@ -1,8 +1,7 @@
 /*
- * Loading, and the planner's hooks, which only decide which operator to call.
+ * Loading, and the planner's hooks, which only decide which operator's function to call.
  *
- * Every hook calls its predecessor first, so that other extensions keep working in any order
- * of loading.
+ * Every hook calls its predecessor first, so other extensions work in any order of loading.
  */
 #include "compat.h"
 
@@ -31,9 +30,10 @@ static set_join_pathlist_hook_type previous_set_join_pathlist = NULL;
 static create_upper_paths_hook_type previous_create_upper_paths = NULL;
 
 /*
- * The passes over finished plans are not made for statements that take a millisecond or less, by the
- * costs and if those are wrong by ten: pgbench's select-only, say, where walking over the plan twice
- * takes a twentieth of the planning. Who asked for the paper's rule, or for all, gets it everywhere.
+ * The passes over finished plans are skipped for statements that take at most a millisecond
+ * according to their costs, with a margin of ten for wrong costs. In pgbench's select-only, for
+ * example, two walks over the plan take a twentieth of the planning time. Settings that ask for the
+ * paper's rule or for forced buffers apply to all statements.
  */
 #define SMALL_STATEMENT 50.0
 
@@ -42,7 +42,7 @@ static bool is_worth_passes(const PlannedStmt *plan) {
          ccopt_buffer == BUFFER_PAPER || ccopt_buffer == BUFFER_FORCE;
 }
 
-/* Of a cursor whose plan may have to be core's: the query, to be planned again. */
+/* For a cursor whose plan may have to be core's: a copy of the query, to be planned again. */
 static Query *copy_for_cursor(Query *parse, int cursor_options) {
   return ccopt_enabled && planning_refusal == NULL && cursor_may_go_backwards(cursor_options)
              ? copyObject(parse)
@@ -125,7 +125,10 @@ void _PG_init(void) {
   stats_register();
   shape_memory_register();
   explain_register();
-  /* After all registered their own: a misspelled ccopt.* in the configuration is reported now. */
+  /*
+   * Called after all settings were defined: a misspelled ccopt.* in the configuration is reported
+   * now.
+   */
   MarkGUCPrefixReserved("ccopt");
 
   previous_planner = planner_hook;

@@ -1,5 +1,5 @@
 /*
- * Costs of our paths, from core's for the same work (costs.h has the formula).
+ * Costs of ccopt's paths, derived from core's for the same work (costs.h has the formula).
  */
 #include "costs.h"
 
@@ -15,8 +15,8 @@
 #include "settings.h"
 #include "utils/spccache.h"
 
-/* A batch's vectors and a predicate's program are made before the first row: keeps us away from
- * small tables. */
+/* A batch's vectors and a predicate's program are made before the first row: this excludes small
+ * tables. */
 #define SETUP_NS 20000.0
 
 /*
@@ -43,21 +43,21 @@ static Cost setup_cost(const CostConstants *constants) { return SETUP_NS / ns_pe
 Cost batch_setup_cost(void) { return setup_cost(cost_constants()); }
 
 /*
- * Where we are not cheaper than core by the margin, something above core's: its path for the same is
- * taken. Where we are, the margin does not make us dearer, because paths of another kind (an index)
- * compete as well, and core rather asks too little for these.
+ * If a batch path is not cheaper than core's by the margin, its cost is set above core's: core's
+ * path is taken. If it is, the margin does not raise its cost, because paths of another kind (an
+ * index) compete as well, and core's costs for these are rather too low.
  */
 static Cost with_margin(const CostConstants *constants, Cost core, Cost ours) {
   Cost widened = ours * constants->margin;
   return widened < core ? ours : widened;
 }
 
-/* What core asks for work that takes it stock_ns, if we do it in batch_ns. */
+/* Scales core's cost of work that takes core stock_ns and ccopt batch_ns. */
 static Cost scaled(const CostConstants *constants, Cost core, double batch_ns, double stock_ns) {
   return with_margin(constants, core, core * batch_ns / Max(stock_ns, 1.0));
 }
 
-/* Each predicate sees the rows that the one before it let pass: say half. */
+/* Each predicate is evaluated for the rows that passed the one before: assumed to be half. */
 static double evaluated(int predicates) { return predicates > 0 ? 1 + 0.5 * (predicates - 1) : 0; }
 
 static bool takes_batches(const Path *path) {
@@ -67,15 +67,15 @@ static bool takes_batches(const Path *path) {
   return strcmp(name, BATCH_SCAN_NAME) == 0 || strcmp(name, BATCH_JOIN_NAME) == 0;
 }
 
-/* An operator on batches gathers the rows of any other child itself. */
+/* For any other child, a batch operator gathers the rows itself. */
 static double gather_ns(const CostConstants *constants, const Path *child) {
   return takes_batches(child) ? 0 : child->rows * constants->batch_emit;
 }
 
 /*
- * Core's price for the rows of a scan without predicates, and for the predicates that run on
- * batches, each shrunk by its own ratio: with one ratio for all, a predicate on numeric (for which
- * core asks far too little) would make a scan cheaper than it is without.
+ * Core's cost of a scan's rows without predicates, and of the predicates that run on batches, each
+ * scaled by its own ratio: with one ratio for both, a predicate on numeric (for which core's cost
+ * is far too low) would make a scan cheaper than one without it.
  */
 typedef struct ScanPrice {
   Cost rows;
@@ -96,17 +96,17 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   int quals = work->number_quals + work->text_quals;
   ScanPrice price;
 
-  /* Core charges nothing for walking over columns: the ratio is of the whole row. */
+  /* Core's cost has no part for walking over columns: the ratio is that of the whole row. */
   price.rows =
       core.rows * (c->batch_row + work->walked * c->batch_attribute) / stock_row_ns(c, work);
-  /* Nor does it count that later predicates see fewer rows. */
+  /* Core does not consider either that later predicates are evaluated for fewer rows. */
   price.quals = core.quals;
   if (stock_qual_ns > 0)
     price.quals *= batch_qual_ns / stock_qual_ns * evaluated(quals) / Max(quals, 1);
   return price;
 }
 
-/* The leader has its workers to serve: the more there are, the less it does itself. */
+/* The leader also serves its workers: the more workers, the fewer rows it processes. */
 double process_divisor(int workers) {
   double leader = 1.0 - 0.3 * workers;
   if (workers == 0) return 1;
@@ -117,8 +117,8 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
                      bool emits_rows, double divisor, Cost *startup, Cost *total) {
   const CostConstants *c = cost_constants();
   double page_cost;
-  Cost unchanged; /* what both pay alike: pages, the target list, and predicates left to rows */
-  Cost pages;     /* of `unchanged` */
+  Cost unchanged; /* the same in both plans: pages, the target list, and predicates left to rows */
+  Cost pages;     /* part of `unchanged` */
   Cost emitted = 0;
   QualCost row_qual_cost;
   ScanPrice core;
@@ -135,7 +135,8 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   stock.pathtype = T_SeqScan;
   stock.parent = rel;
   stock.pathtarget = rel->reltarget;
-  /* With enable_seqscan off (up to 17) this has core's penalty; BatchScan gets it too, as a sequential scan. */
+  /* With enable_seqscan off (up to 17) this has core's penalty; BatchScan, being a sequential
+   * scan, gets it, too. */
   cost_seqscan(&stock, root, rel, NULL);
   get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
   cost_qual_eval(&row_qual_cost, row_quals, root);
@@ -147,7 +148,7 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   if (emits_rows || row_quals != NIL)
     emitted = cpu_tuple_cost * rel->rows * c->batch_emit / stock_row_ns(c, work);
   *startup = stock.startup_cost + setup_cost(c);
-  /* As core has it: the disk is not faster for several processes. */
+  /* As in core: the disk is not faster for several processes. */
   pages = Min(page_cost * rel->pages, unchanged);
   *total = setup_cost(c) + pages +
            (unchanged - pages +
@@ -155,7 +156,7 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
                divisor;
 }
 
-/* What core asks for the rows and for the groups of an aggregation, as cost_agg() has it for a table
+/* Core's cost for the rows and for the groups of an aggregation, as in cost_agg() for a table
  * that fits memory. */
 typedef struct AggPrice {
   Cost startup;
@@ -181,7 +182,7 @@ static AggPrice core_agg_price(PlannerInfo *root, double rows, const AggWork *wo
   return price;
 }
 
-/* Nanoseconds of a row in an aggregation, without the cache misses of its table. */
+/* Time for a row in an aggregation, without the cache misses of its table. */
 static double stock_agg_row_ns(const CostConstants *c, const AggWork *work) {
   return work->transitions * c->stock_transition + work->decimals * c->stock_numeric +
          work->keys * c->stock_group;
@@ -227,7 +228,8 @@ Cost cost_batch_agg_beside_streams(PlannerInfo *root, const Path *input, const A
              Max(stock_agg_row_ns(c, work), 1);
 }
 
-/* To sort a row among so many, by core: a comparison of both for each halving, and the row in and out. */
+/* Time for core to sort one of this many rows: a comparison for each halving, and the row in and
+ * out. */
 static double stock_sort_ns(const CostConstants *c, double rows) {
   return c->stock_row + 2 * c->stock_qual * log2(Max(rows, 2));
 }
@@ -268,8 +270,7 @@ void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner, co
     return;
   }
 
-  /* As initial_cost_hashjoin() and final_cost_hashjoin() have it, for one batch and short chains.
-   */
+  /* As in initial_cost_hashjoin() and final_cost_hashjoin(), for one batch and short chains. */
   build = inner->rows * (cpu_operator_cost * work->keys + cpu_tuple_cost);
   probe = outer->rows * cpu_operator_cost * work->keys * 1.5 +
           rows * (cpu_tuple_cost + cpu_operator_cost * work->row_quals);

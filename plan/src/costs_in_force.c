@@ -1,10 +1,10 @@
 /*
- * Which cost constants are in force: those that ccopt_calibrate() stored for this processor,
- * server and library, else the built-in ones.
+ * Chooses the cost constants in force: those that ccopt_calibrate() stored for this processor,
+ * server and library, otherwise the built-in ones.
  *
  * They are read at the session's first planning and again after the table was invalidated, which
- * ccopt_calibrate() does. The table is read without SQL: we are called from the planner, which must
- * not plan, and all users may know the constants.
+ * ccopt_calibrate() does. The table is read without SQL: the planner calls this and must not start
+ * another planning, and all users may know the constants.
  */
 #include "costs_in_force.h"
 
@@ -34,8 +34,8 @@
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
-/* A Xeon of 2 MB L2, medians of five calibrations: wrong elsewhere, but of the right order, and only
- * ratios of stock and batch matter. */
+/* Medians of five calibrations on a Xeon with 2 MB L2. Inexact elsewhere, but of the right
+ * order, and only ratios of stock and batch matter. */
 const CostConstants built_in_cost_constants = {
     .ns_per_unit = 2800,
     .stock_page = 400,
@@ -55,7 +55,8 @@ const CostConstants built_in_cost_constants = {
     .batch_group = 7.5,
     .batch_emit = 11,
     .batch_probe = 7,
-    /* On a quiet machine (docs/design/plan.md, 3.1): with neighbours in L3 less is to be saved. */
+    /* Measured on a quiet machine (docs/design/plan.md, 3.1): with other load in L3 there is
+     * less to gain. */
     .probe_plain = {40, 41, 51, 65, 125, 194, 345, 430, 523, 620, 723, 750},
     .probe_prefetched = {36, 36, 39, 42, 52, 70, 93, 110, 127, 160, 191, 200},
     .margin = 1.3,
@@ -112,7 +113,7 @@ static bool loaded = false;
 static Oid loaded_from = InvalidOid;
 static double margin_setting = 0;
 
-/* ---- what a calibration is valid for ---- */
+/* ---- validity of a calibration ---- */
 
 const char *processor_name(void) {
   static char name[128] = "";
@@ -157,7 +158,7 @@ Oid calibration_table(void) {
 
 /* ---- loading ---- */
 
-/* Columns of ccopt.calibration, as sql/ccopt--0.1.sql has them. */
+/* Columns of ccopt.calibration, in the order of sql/ccopt--0.1.sql. */
 enum { PROCESSOR, SERVER, LIBRARY, NAME, VALUE, CALIBRATION_COLUMNS };
 
 static bool expected_shape(TupleDesc shape) {
@@ -178,7 +179,7 @@ static bool text_is(Datum value, const char *expected) {
 static void take(Datum name, double value) {
   for (int i = 0; i < cost_constant_count; i++) {
     if (!text_is(name, cost_constant_names[i].name)) continue;
-    /* Users may have written into the table: a cost of 0 or NaN would upset the planner. */
+    /* Users may have written to the table: a cost of 0 or NaN would confuse the planner. */
     if (!(value > 0) || !isfinite(value)) return;
     *cost_constant(&in_force, i) = value;
     measured[i] = true;
@@ -209,10 +210,11 @@ static void load(void) {
   in_force = built_in_cost_constants;
   memset(measured, 0, sizeof(measured));
   loaded_from = InvalidOid;
-  /* Without a transaction or a snapshot there is no looking at tables: the built-in ones, for now.
+  /* Without a transaction or a snapshot tables cannot be read: the built-in constants are used
+   * for now.
    */
   if (!IsTransactionState() || !ActiveSnapshotSet()) return;
-  /* First, so that an invalidation that comes in while we read counts. */
+  /* Set first, so that an invalidation that arrives during the read is not lost. */
   loaded = true;
   loaded_from = calibration_table();
   if (!OidIsValid(loaded_from)) return;
@@ -236,7 +238,7 @@ const CostConstants *cost_constants(void) {
   return &with_setting;
 }
 
-/* As long as there is no table, any new one may be it: CREATE EXTENSION, in any session. */
+/* While there is no table, any new table may be it: another session may run CREATE EXTENSION. */
 static void table_changed(Datum argument, Oid relation) {
   if (!OidIsValid(relation) || !OidIsValid(loaded_from) || relation == loaded_from) loaded = false;
 }

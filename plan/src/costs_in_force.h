@@ -1,6 +1,6 @@
 /*
- * Constants of costs: what they are, which are in force, and their names, for the table that
- * calibration writes, the view that shows them, and who sets all of them.
+ * Cost constants: definitions, the values in force, and names. The names are used by the
+ * calibration's table, by the view, and by code that sets all constants.
  */
 #ifndef CCOPT_COSTS_IN_FORCE_H
 #define CCOPT_COSTS_IN_FORCE_H
@@ -8,7 +8,7 @@
 #include "compat.h"
 
 typedef struct CostConstants {
-  double ns_per_unit; /* of stock: what a unit of processor cost takes, at cpu_tuple_cost = 0.01 */
+  double ns_per_unit; /* stock: ns of a unit of processor cost, at cpu_tuple_cost = 0.01 */
 
   /* stock, per row unless said otherwise */
   double stock_page;       /* per page: pin, visibility */
@@ -28,26 +28,26 @@ typedef struct CostConstants {
   double batch_decimal;   /* decoding one decimal */
   double batch_transition;
   double batch_group;
-  double batch_emit;  /* a row handed on by slot */
+  double batch_emit;  /* passing a row on in a slot */
   double batch_probe; /* a hash probe, prefetched, into a table far beyond L2 */
 
-  /* memory: a dependent access into a structure of 2^i KB, i = 7 .. 18; plain and prefetched */
+  /* memory: a dependent access to a structure of 2^i KB, i = 7 .. 18; plain and prefetched */
   double probe_plain[12];
   double probe_prefetched[12];
 
-  double margin; /* a batch path must be cheaper by this factor of what it changes; >= 1 */
+  double margin; /* required ratio of the costs that a batch path changes; >= 1 */
 } CostConstants;
 
 /*
- * Those in force: calibrated for this machine and server, or built in; with the margin of
+ * The constants in force: calibrated for this machine and server, or built in; with the margin of
  * ccopt.margin if that is set. Never NULL; loaded at the session's first use, only while planning.
  */
 extern const CostConstants *cost_constants(void);
 
-/* What one of core's units of processor cost takes in ns: the user may have scaled them. */
+/* ns of one of core's units of processor cost: the user may have scaled the units. */
 extern double ns_per_unit(const CostConstants *constants);
 
-/* Part of the key of a calibration: another version may mean something else by a constant. */
+/* Part of the key of a calibration: in another version a constant may have another meaning. */
 #define CCOPT_VERSION "0.1"
 
 typedef struct CostConstantName {
@@ -64,14 +64,14 @@ static inline double *cost_constant(CostConstants *constants, int index) {
   return (double *)((char *)constants + cost_constant_names[index].offset);
 }
 
-/* The constants before the first calibration. */
+/* The built-in constants, used before the first calibration. */
 extern const CostConstants built_in_cost_constants;
 
-/* What a calibration is valid for, with the version above. */
+/* The part of a calibration's key that names the processor. */
 extern const char *processor_name(void);
 extern const char *server_version_name(void);
 
-/* ccopt.calibration, if it is there and the extension's own; else InvalidOid. */
+/* The table ccopt.calibration, if it exists and belongs to the extension; otherwise InvalidOid. */
 extern Oid calibration_table(void);
 
 #endif

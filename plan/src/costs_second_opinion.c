@@ -1,16 +1,17 @@
 /*
- * A second opinion on plans of joins: is the plan with our nodes better for what we know, or for
- * what core does not?
+ * Checks plans of joins: is the plan with ccopt's nodes better because of measured costs, or
+ * because of costs that core underestimates?
  *
  * Cheap batch joins change join orders, and so can bring in index look-ups by the million that core
- * would not have used without them. Core asks little for these where random_page_cost is low: a plan
- * that seems 2 % cheaper took 2.3 times as long (TPC-H Q5). Our constants say nothing about look-ups
- * of core's. So a plan that makes many more of them than core's own plan, or others, has to be
- * cheaper by the whole margin; otherwise core's plan is taken.
+ * would not have used without them. Core's cost for look-ups is low if random_page_cost is low: a
+ * plan that seemed 2 % cheaper took 2.3 times as long (TPC-H Q5). ccopt's constants do not cover
+ * core's look-ups. So a plan with many more look-ups than core's own plan, or with other ones, has
+ * to be cheaper by the whole margin; otherwise core's plan is taken.
  *
- * That needs core's plan, and so a second planning: only for statements that join, get one of our
- * nodes and look-ups by index, and cost enough for another planning not to matter. And where workers
- * are allowed, and our plan has none: for then core's plan may even cost less.
+ * This needs core's plan, and therefore a second planning. It is done only for statements that
+ * join, get one of ccopt's nodes and index look-ups, and cost enough for another planning not to
+ * matter; also if workers are allowed and ccopt's plan has none, since core's plan may then even
+ * cost less.
  */
 #include "costs_in_force.h"
 
@@ -24,9 +25,12 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-/* A planning takes about as long as this many units of cost, at most. */
+/* An upper bound of the time of a planning, in units of cost. */
 #define WORTH_PLANNING_AGAIN 2000.0
-/* Look-ups that are no matter, and from which factor on we make more than core's plan. */
+/*
+ * A number of look-ups that does not matter, and the factor above which ccopt's plan has many more
+ * than core's.
+ */
 #define FEW_LOOKUPS 10000.0
 #define MORE_LOOKUPS 2.0
 
@@ -36,7 +40,7 @@ static planner_hook_type previous_planner = NULL;
 
 typedef struct IndexUse {
   Oid index;
-  double rows; /* that it is estimated to give, over all loops */
+  double rows; /* estimated rows, over all loops */
 } IndexUse;
 
 static IndexUse *use_of(List **uses, Oid index) {
@@ -60,7 +64,7 @@ static void collect_list(List *plans, double loops, List **uses) {
   foreach (cell, plans) collect(lfirst(cell), loops, uses);
 }
 
-/* Adds up the rows by index of a plan that runs so often. */
+/* Adds up the rows that a plan fetches by index if it runs `loops` times. */
 static void collect(Plan *plan, double loops, List **uses) {
   if (plan == NULL) return;
   check_stack_depth();
@@ -84,7 +88,7 @@ static void collect(Plan *plan, double loops, List **uses) {
       collect(plan->lefttree, loops, uses);
       collect(plan->righttree, loops * Max(plan->lefttree->plan_rows, 1), uses);
       return;
-    case T_Material: loops = 1; break; /* reads its child once */
+    case T_Material: loops = 1; break; /* Material reads its child once */
     default: break;
   }
   collect(plan->lefttree, loops, uses);
@@ -96,12 +100,15 @@ static List *index_uses(PlannedStmt *plan) {
   ListCell *cell;
 
   collect(plan->planTree, 1, &uses);
-  /* How often a subplan runs is not in the plan. */
+  /* The plan does not show how often a subplan runs. */
   foreach (cell, plan->subplans) collect(lfirst(cell), 1, &uses);
   return uses;
 }
 
-/* The index that `ours` looks up much more often than `core` does, that with most rows; or InvalidOid. */
+/*
+ * The index that `ours` looks up much more often than `core` does, the one with most rows;
+ * otherwise InvalidOid.
+ */
 static Oid leaned_on(List *ours, List *core) {
   const IndexUse *most = NULL;
   ListCell *cell;
@@ -153,16 +160,16 @@ PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse, const char
 }
 
 /*
- * Core drops a partial path of a join as soon as some path without workers costs less, although it
- * would win further up, where its rows are few. ccopt's paths without workers so keep whole plans with
- * workers out of sight.
+ * Core drops a partial path of a join as soon as some path without workers costs less, even if it
+ * would win further up, where it has few rows. ccopt's paths without workers can thereby hide whole
+ * plans with workers.
  */
 static bool may_hide_workers(const PlannedStmt *ours, int cursor_options) {
   return max_parallel_workers_per_gather > 0 && (cursor_options & CURSOR_OPT_PARALLEL_OK) &&
          !ours->parallelModeNeeded;
 }
 
-/* Why core's plan is to be taken, or NULL. */
+/* The reason to take core's plan, or NULL. */
 static const char *core_is_better(PlannedStmt *ours, List *uses, PlannedStmt *core) {
   Oid index;
 

@@ -1,5 +1,5 @@
 /*
- * What core's own plan of a statement would be.
+ * Core's own plan of a statement, for comparison.
  */
 #ifndef CCOPT_COSTS_SECOND_OPINION_H
 #define CCOPT_COSTS_SECOND_OPINION_H
@@ -8,12 +8,14 @@
 
 #include "optimizer/planner.h"
 
-/* Core's plan: as `planner`, NULL for core's, makes it with ccopt.enabled off. It is on. */
+/*
+ * Plans with ccopt.enabled off, by `planner`, or by core if that is NULL. ccopt.enabled must be on.
+ */
 extern PlannedStmt *plan_without_us(planner_hook_type planner, Query *parse,
                                     const char *query_string, int cursor_options,
                                     ParamListInfo bound_params);
 
-/* Before ccopt.c puts its own hook in place, which then calls this one. */
+/* Call this before ccopt.c sets its own hook, which then calls this one. */
 extern void costs_second_opinion_register(void);
 
 #endif

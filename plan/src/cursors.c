@@ -1,9 +1,10 @@
 /*
  * Cursors that were declared neither SCROLL nor NO SCROLL.
  *
- * Such a cursor may go backwards if its plan can, and programs count on that where PostgreSQL's plan can: a
- * scan, or a sort on top. Our nodes cannot. So, where a plan with our nodes cannot go backwards, core's plan is
- * asked for as well: if that can, it is taken. A join or an aggregation of core's cannot either, and ours stays.
+ * Such a cursor can move backwards if its plan can, and programs rely on that where PostgreSQL's
+ * plan can: a scan, or a sort on top. ccopt's nodes cannot. So if a plan with ccopt's nodes cannot
+ * move backwards, core's plan is made, too, and taken if it can. Core's joins and aggregations
+ * cannot either; then ccopt's plan stays.
  */
 #include "cursors.h"
 

@@ -1,5 +1,5 @@
 /*
- * Between numbers and core's numeric, by core's functions.
+ * Conversion between numbers and core's numeric, by core's functions.
  */
 #include "decimal.h"
 
@@ -36,7 +36,10 @@ static int compare(Numeric a, Numeric b) {
 }
 
 Numeric numeric_of_decimal(int128 number, int scale) {
-  /* Digits in two parts of an int64 each; below the decimal point are `scale` of the lower ones. */
+  /*
+   * Splits the digits in two parts of an int64 each; the lower part has the `scale` digits after
+   * the decimal point.
+   */
   const int64 unit = decimal_powers[DECIMAL_MAX_POWER];
   int128 high;
   Numeric result;

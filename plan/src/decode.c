@@ -1,10 +1,9 @@
 /*
- * Values to int64.
+ * Decodes values to int64.
  *
  * A numeric on disk is a header, sign, weight and display scale, then base-10000 digits. That
  * layout is private to core's numeric.c, but it is the format of every data directory, so it does
- * not change between the versions we are made for. What we do not take apart ourselves makes its
- * row odd.
+ * not change between the supported versions. A value of another form makes its row a fallback row.
  */
 #include "batch.h"
 
@@ -35,7 +34,7 @@ static inline uint64 bits_of(int64 number) {
     }                                        \
   } while (0)
 
-/* `list` and `has_nulls` are constants at each call, so that each gets a loop of its own. */
+/* `list` and `has_nulls` are constants at each call, so that each gets its own loop. */
 static pg_attribute_always_inline uint64 decode_integers(const BatchColumn *column,
                                                          const uint16 *list, int n,
                                                          bool has_nulls) {
@@ -51,7 +50,7 @@ static pg_attribute_always_inline uint64 decode_integers(const BatchColumn *colu
     case TIMESTAMPOID:
     case TIMESTAMPTZOID: DECODE_INTEGERS(int64); break;
     case OIDOID: DECODE_INTEGERS(uint32); break;
-    /* "char" is compared without a sign. */
+    /* "char" is compared as unsigned. */
     case CHAROID: DECODE_INTEGERS(uint8); break;
     case BOOLOID: DECODE_INTEGERS(bool); break;
     default: elog(ERROR, "type %u has no integers", column->type);
@@ -91,13 +90,13 @@ static const int64 powers_of_ten[] = {1,
                                       10000000000000000,
                                       100000000000000000,
                                       1000000000000000000};
-/* Up to this a number is one of the column's kind: column_kind() admits 18 digits. */
+/* Limit of a column's numbers: column_kind() admits 18 digits. */
 #define DECIMAL_LIMIT INT64CONST(1000000000000000000)
 
 /*
- * Any numeric that is finite and fits; false for the rest. It must be displayed with the column's
- * scale, too, since sums show the largest of their inputs: a type modifier is enforced for stored
- * rows, but not for what a function returns as RECORD.
+ * Decodes any finite numeric that fits; false for others. It must have the column's display scale,
+ * too, since sums show the largest scale of their inputs: a type modifier is enforced for stored
+ * rows, but not for RECORDs that a function returns.
  */
 static bool decode_decimal(const char *value, int scale, int64 *number) {
   const char *data;
@@ -136,7 +135,7 @@ static bool decode_decimal(const char *value, int scale, int64 *number) {
   for (int i = 0; i < ndigits; i++) {
     int16 digit;
     memcpy(&digit, data + i * sizeof(digit), sizeof(digit));
-    /* The last digit may have zeros behind the scale; take it in only as far as it counts. */
+    /* The last digit may have zeros after the scale; only the part that counts is used. */
     exponent = (weight - i) * DIGIT_DECIMALS + scale;
     if (exponent < 0) {
       int64 unit;
@@ -188,33 +187,35 @@ static const uint64 inverse_of_five[] = {1, UINT64CONST(0xCCCCCCCCCCCCCCCD),
                                          UINT64CONST(0x1CAC083126E978D5)};
 
 /*
- * The usual numeric, without a branch: one-byte header, short form, the column's scale, at most four
- * digits with the zeros left out behind them. Eight bytes are loaded from where the digits would
- * start if there were four up to the scale, and the missing ones are masked; so each of the
- * word's four lanes has a fixed weight, and two products make a number of the lanes. Where that is,
- * and the mask, depends on weight and number of digits only: a table has it.
+ * Decodes the usual numeric without a branch: one-byte header, short form, the column's scale, at
+ * most four digits with trailing zeros left out. Eight bytes are loaded from the place where the
+ * digits would start if there were four up to the scale, and the missing ones are masked. So each
+ * of the word's four lanes has a fixed weight, and two products compute a number from the lanes.
+ * The place and the mask depend on weight and number of digits only: a table has them.
  *
- * The load may begin before the value and end behind it, by less than eight bytes. A value in a
- * tuple lies within its page, with the tuple's header before it; what is behind the last page of
- * the pool, or around an allocated value, is mapped, too. Memcheck treats an unpinned page
- * as inaccessible: a server compiled for it (USE_VALGRIND) loads what belongs to the value, no
- * more, so that a value read after its page was given back is still found.
+ * The load may begin before the value and end after it, by less than eight bytes. A value in a
+ * tuple lies within its page, with the tuple's header before it; the memory after the last page of
+ * the pool, and around an allocated value, is mapped, too. Memcheck treats an unpinned page as
+ * inaccessible: a server compiled for it (USE_VALGRIND) loads only the value's own bytes, so that
+ * it still detects a value that is read after its page was unpinned.
  */
 typedef struct DigitLanes {
   uint64 mask;
-  int32 offset; /* from the value's first byte */
-  uint32 wrong; /* not 0: no such value has four lanes */
+  int32 offset; /* offset from the value's first byte */
+  uint32 wrong; /* nonzero: no such value has four lanes */
 } DigitLanes;
 
-/* By digits after the point in groups of four (up to DECIMAL_MAX_SCALE), weight and size. */
+/*
+ * Indexed by digits after the point in groups of four (up to DECIMAL_MAX_SCALE), weight and size.
+ */
 #define LANE_WEIGHTS 128
 #define LANE_SIZES 8
 static DigitLanes digit_lanes[3][LANE_WEIGHTS * LANE_SIZES];
 static bool digit_lanes_made = false;
 
-/* A value's first three bytes, little end first: its size with the mark of a one-byte header, and the
- * numeric's header. */
-/* The size is 3, 5 .. 11: twice it, and the mark; so bits 2 to 4 are 1 + digits. */
+/* A value's first three bytes, in little-endian order: its size with the mark of a one-byte
+ * header, and the numeric's header. */
+/* The size is 3, 5 .. 11; it is stored doubled, with the mark. So bits 2 to 4 are 1 + digits. */
 #define FIRST_FIXED_BITS 0xE3
 #define FIRST_ONE_BYTE_HEADER 0x03
 #define FIRST_HEADER_SHIFT 8
@@ -237,7 +238,7 @@ static void make_digit_lanes(void) {
   digit_lanes_made = true;
 }
 
-/* A value's first bytes; the fourth, which the smallest has not, is not asked for. */
+/* A value's first bytes; the fourth, which the smallest value lacks, is not read. */
 static inline uint32 first_bytes(const char *value) {
   uint32 first = 0;
 #ifdef USE_VALGRIND
@@ -248,7 +249,7 @@ static inline uint32 first_bytes(const char *value) {
   return first;
 }
 
-/* The number that four lanes of digits make, most significant first. */
+/* The number of four lanes of digits, most significant first. */
 static inline uint64 number_of_lanes(const char *digits, uint64 mask) {
   uint64 pairs;
 #if defined(__SSE2__) && !defined(USE_VALGRIND)
@@ -271,9 +272,9 @@ static inline uint64 number_of_lanes(const char *digits, uint64 mask) {
 }
 
 /*
- * Returns false if some value was of another form; then nothing is known. `excess`, the decimal
- * digits of the last lane behind the scale, is a constant where this is inlined, as `has_nulls` is
- * and whether there is a list.
+ * Returns false if some value had another form; then no result is valid. `excess`, the number of
+ * decimal digits of the last lane after the scale, is a constant where this is inlined, as are
+ * `has_nulls` and whether there is a list.
  */
 static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column,
                                                              const uint16 *list, int n,
@@ -304,11 +305,11 @@ static pg_attribute_always_inline bool decode_short_decimals(BatchColumn *column
     }
     first = first_bytes(value);
     wrong |= (first & fixed_mask) ^ fixed;
-    /* Weight and size, times the size of an entry. */
+    /* Index by weight and size, times the size of an entry. */
     lanes = (const DigitLanes *)(table + ((first >> 1 & (LANE_WEIGHTS - 1) << 7) |
                                           (first << 2 & (LANE_SIZES - 1) << 4)));
     wrong |= lanes->wrong;
-    /* Digits are never stored behind the scale, so the division leaves nothing. */
+    /* Digits after the scale are never stored, so the division has no remainder. */
     result =
         (number_of_lanes(value + lanes->offset, lanes->mask) >> excess) * inverse_of_five[excess];
     magnitude |= result;

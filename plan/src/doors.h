@@ -1,5 +1,5 @@
 /*
- * The doors of our operators that ccopt.c opens: at loading, and from the planner's hooks.
+ * Entry points of ccopt's operators that ccopt.c calls: at loading, and from the planner's hooks.
  */
 #ifndef CCOPT_DOORS_H
 #define CCOPT_DOORS_H
@@ -18,12 +18,13 @@ extern void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelO
                                 RelOptInfo *output_rel, void *extra);
 extern void batch_agg_add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel,
                                          RelOptInfo *output_rel);
-/* With ccopt.force: nested loops read what starts workers once. */
+/* With ccopt.force: nested loops read a child that starts workers only once. */
 extern void force_add_materials(RelOptInfo *joinrel);
-/* The pass after planning: puts buffer nodes into a finished plan (buffers change no order of rows
- * that matters). */
+/* The first pass after planning: inserts buffer nodes into a finished plan, without changing an
+ * order of rows that matters. */
 extern void buffers_insert(PlannedStmt *plan, int cursor_options);
-/* The pass after that: nested loops that can become hash joins while they run. */
+/* The second pass after planning: replaces nested loops by ones that can become hash joins while
+ * they run. */
 extern void adaptive_joins_insert(PlannedStmt *plan, int cursor_options);
 
 /* ---- loading ---- */
@@ -33,8 +34,8 @@ extern void batch_join_register(void);
 extern void batch_agg_register(void);
 extern void buffer_register(void);
 extern void adaptive_join_register(void);
-extern void explain_register(void); /* EXPLAIN's lines on what was refused */
+extern void explain_register(void); /* EXPLAIN's lines on operators that were not used */
 extern void stats_register(void);   /* ccopt_stats, shared memory when preloaded */
-extern void costs_register(void);   /* ccopt.cost_* settings, the calibration that is in force */
+extern void costs_register(void);   /* ccopt.cost_* settings, and the calibration in force */
 
 #endif

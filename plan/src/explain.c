@@ -1,14 +1,14 @@
 /*
- * EXPLAIN's lines on what was refused, below the plan:
+ * EXPLAIN's lines on operators that were not used, below the plan:
  *
  *     ccopt: orders: BatchScan not used: fewer than 64 pages
  *     ccopt: shape pinned to stock: 1.20x over n=12
  *
- * A plain EXPLAIN has them where the plan still has the node of core's that ccopt's would have
- * replaced: a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds
- * for many joins is said once. With VERBOSE all that was noted is printed. Other formats have the
- * same as a group of their own beside the plan's, because PostgreSQL 15 to 17 let nobody write into
- * the plan's group once it is open.
+ * A plain EXPLAIN prints them if the plan has the node of core's that ccopt's would have replaced:
+ * a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds for many
+ * joins is printed once. VERBOSE prints all reasons. Other formats print them in a group of their
+ * own beside the plan's, because in PostgreSQL 15 to 17 an extension cannot write into the plan's
+ * group once it is open.
  */
 #include "reasons.h"
 
@@ -19,7 +19,7 @@
 
 static ExplainOneQuery_hook_type previous_explain = NULL;
 
-/* Those that a plain EXPLAIN prints. */
+/* The lines that a plain EXPLAIN prints. */
 static List *concise(const List *refusals) {
   List *kept = NIL;
   ListCell *cell;
@@ -79,7 +79,7 @@ static void print_as_group(const char *remark, List *refusals, ExplainState *es)
 #ifdef CCOPT_STANDARD_EXPLAIN
 #define explain_one_query standard_ExplainOneQuery
 #else
-/* What the server does itself where no hook is set: plans, measures that, and prints. */
+/* What the server does if no hook is set: plans, measures the time, and prints. */
 static void explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainState *es,
                               const char *query_string, ParamListInfo params,
                               QueryEnvironment *environment) {

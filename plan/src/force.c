@@ -1,9 +1,9 @@
 /*
- * ccopt.force, planning: what must not follow from paths that cost nothing.
+ * ccopt.force, planning: prevents a harmful result of paths with cost 0.
  *
- * A Gather of such a path costs nothing either, and so nothing for being started again. As the inner
- * side of a nested loop it starts its workers once for each outer row, which takes milliseconds each
- * time: a join of a few thousand rows ran for minutes. A Material between them reads the rows once.
+ * A Gather of such a path also costs nothing, nor does its rescan. As the inner side of a nested
+ * loop it starts its workers for each outer row, which takes milliseconds each time: a join of a
+ * few thousand rows ran for minutes. A Material node between them reads the rows once.
  */
 #include "compat.h"
 
@@ -20,7 +20,10 @@ static bool any_starts_workers(const List *paths) {
   return false;
 }
 
-/* Whether running the path again starts workers again. Kinds that are not named keep their rows, or have no such child. */
+/*
+ * True if rescanning the path starts workers again. Node types that are not listed keep their rows,
+ * or have no such child.
+ */
 static bool starts_workers(const Path *path) {
   switch (nodeTag(path)) {
     case T_GatherPath:

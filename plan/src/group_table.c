@@ -1,5 +1,5 @@
 /*
- * Groups.
+ * Groups: creating, adding and reading them.
  */
 #include "group_table.h"
 
@@ -8,9 +8,9 @@
 #include "decimal.h"
 #include "group_table_internal.h"
 
-/* Slots at the start, at least; a power of two. */
+/* Least number of slots at the start; a power of two. */
 #define MIN_SLOTS 256
-/* Minimum of groups for any limit: each pass over the input must make progress. */
+/* Least number of groups for any limit: each pass over the input must make progress. */
 #define MIN_GROUPS 64
 
 Size group_size(int ncells, Size state) {
@@ -85,8 +85,8 @@ GroupTable *group_table_create(const Batch *batch, GroupKey *keys, int nkeys, co
   table->context =
       AllocSetContextCreate(CurrentMemoryContext, "ccopt groups", ALLOCSET_DEFAULT_SIZES);
 
-  /* A chunk is a sixteenth of the limit at most, so that no large part of it lies idle; and not
-   * much more than is expected. */
+  /* A chunk is at most a sixteenth of the limit, so that no large part of it is unused, and not
+   * much more than the expected groups need. */
   table->chunk_bits = 4;
   while (table->chunk_bits < 12 && ((table->size << (table->chunk_bits + 1)) * 16 <= limit) &&
          (table->chunk_bits < 6 || (1 << table->chunk_bits) < expected))
@@ -159,7 +159,7 @@ static void grow_slots(GroupTable *table) {
   pfree(old);
 }
 
-/* Whether another group, and maybe more slots for it, would be too much. */
+/* True if another group, possibly with more slots, would exceed the limit. */
 static bool is_full(GroupTable *table) {
   Size more = 0;
 
@@ -171,7 +171,7 @@ static bool is_full(GroupTable *table) {
   }
   if ((table->ngroups & ((UINT32_C(1) << table->chunk_bits) - 1)) == 0)
     more += table->size << table->chunk_bits;
-  /* Asked where memory grows, and for every group that copies values. */
+  /* Checked when memory grows, and for every group that copies values. */
   if (more == 0 && table->copies.left > 256) return table->full;
   table->full =
       !table->lifted && MemoryContextMemAllocated(table->context, true) + more > table->limit;
@@ -195,7 +195,7 @@ static GroupRecord *add_record(GroupTable *table) {
   return group_at(table, table->ngroups++);
 }
 
-/* A copy of any value, plain: what lies out of line or is compressed comes in. */
+/* Copies any value in plain form: external and compressed values are detoasted. */
 static Datum copy_value(GroupTable *table, const BatchColumn *column, int row) {
   const char *from = column->where[row];
   char *to;
@@ -222,7 +222,7 @@ static Datum copy_bytes(GroupTable *table, const GroupKey *key, const char *valu
   Size size;
   StoredBytes *stored;
 
-  /* `data` is detoasted; the value may not be. Blanks at the end belong to the value. */
+  /* `data` is detoasted; the value may not be. Trailing blanks belong to the value. */
   if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value)) {
     struct varlena *plain = pg_detoast_datum_packed((struct varlena *)value);
     Datum result = copy_bytes(table, key, (const char *)plain, row);
@@ -236,7 +236,7 @@ static Datum copy_bytes(GroupTable *table, const GroupKey *key, const char *valu
   return PointerGetDatum(stored);
 }
 
-/* A number tells the value as it came only if the display scale is the column's. */
+/* A number represents the original value only if the display scale is the column's. */
 static bool number_of_cell(const GroupKey *key, const Batch *batch, int row, int64 *number) {
   int scale;
 

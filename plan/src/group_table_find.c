@@ -9,7 +9,7 @@
 #include "decimal.h"
 #include "group_table_internal.h"
 
-/* Beyond this a table does not stay in a usual L2, and its lines are fetched ahead. */
+/* A table of this size does not fit a usual L2: its lines are prefetched. */
 #define PREFETCH_BYTES (512 * 1024)
 #define CACHE_LINE 64
 
@@ -74,7 +74,7 @@ static void hash_numbers(const GroupKey *key, const Batch *batch, const uint16 *
   }
 }
 
-/* Short strings, as most keys are, by two overlapping words. */
+/* Hashes short strings, as most keys are, by two overlapping words. */
 static inline uint64 hash_string(const char *data, uint32 size) {
   uint64 a, b;
   uint32 c, d;
@@ -201,7 +201,7 @@ static inline GroupRecord *find_or_insert(GroupTable *table, const Batch *batch,
   }
 }
 
-/* The same for one key that is a number, in a batch where all rows have one. */
+/* The same for a single key with a number, in a batch where all rows have one. */
 static inline GroupRecord *find_number(GroupTable *table, const Batch *batch, const int64 *number,
                                        int row) {
   const uint32 hash = table->hashes[row];
@@ -242,15 +242,15 @@ static void prepare(GroupTable *table, const Batch *batch, const uint16 *rows, i
 }
 
 /*
- * One key, and a number in every row: rows that follow each other with the same key are looked up
- * once. Tables are often stored in the order of some key.
+ * A single key, with a number in every row: adjacent rows with the same key are looked up once.
+ * Tables are often stored in the order of some key.
  */
 static int find_runs(GroupTable *table, const Batch *batch, GroupRecord **groups) {
   const int64 *number = batch->columns[table->keys[0].column].number;
   const uint16 *rows = batch->selected;
   const int n = batch->nselected;
-  uint16 one[BATCH_ROWS]; /* a row of each run */
-  uint16 run[BATCH_ROWS]; /* of each row */
+  uint16 one[BATCH_ROWS]; /* one row of each run */
+  uint16 run[BATCH_ROWS]; /* run of each row */
   GroupRecord *found[BATCH_ROWS];
   int last = 0, nruns, without = 0;
 
@@ -258,7 +258,7 @@ static int find_runs(GroupTable *table, const Batch *batch, GroupRecord **groups
   run[0] = 0;
   for (int i = 1; i < n; i++) {
     last += number[rows[i]] != number[rows[i - 1]];
-    /* Written again and again until the run ends: its last row is as good as its first. */
+    /* Overwritten until the run ends: any of its rows can represent it. */
     one[last] = rows[i];
     run[i] = (uint16)last;
   }
@@ -295,11 +295,11 @@ static int find_by_hash(GroupTable *table, const Batch *batch, GroupRecord **gro
 /* ---- keys of one byte ---- */
 
 /*
- * The byte of a key, or one that is no ASCII if the value is anything but one ASCII character.
+ * The byte of a key, or a byte that is not ASCII unless the value is exactly one ASCII character.
  */
 static inline unsigned direct_value(bool is_varlena, const char *value) {
   if (!is_varlena) return *(const uint8 *)value;
-    /* A one-byte header that says: one byte follows. */
+    /* A one-byte header for a value of one byte. */
 #ifdef WORDS_BIGENDIAN
   return VARATT_IS_SHORT(value) && VARSIZE_SHORT(value) == 2 ? (uint8)value[1] : DIRECT_VALUES;
 #else
@@ -362,7 +362,7 @@ static void remember_direct(GroupTable *table, const Batch *batch, int row, Grou
   table->direct_groups[index] = group;
 }
 
-/* Before the selection is made smaller: numbers must be there for all rows. */
+/* Called before the selection shrinks: all rows need numbers. */
 static void decode_keys(const GroupTable *table, Batch *batch) {
   for (int k = 0; k < table->nkeys; k++)
     if (table->keys[k].kind == KEY_NUMBER) batch_decode(batch, table->keys[k].column);
@@ -376,7 +376,7 @@ static int find_directly(GroupTable *table, Batch *batch, GroupRecord **groups) 
   int without;
 
   if (nmissed == 0) return 0;
-  /* The others by hash; numbers of keys were not needed until now. */
+  /* The other rows are found by hash; numbers of keys were not needed until now. */
   decode_keys(table, batch);
   batch->selected = missed;
   batch->nselected = nmissed;
@@ -392,7 +392,7 @@ int group_table_find(GroupTable *table, Batch *batch, GroupRecord **groups) {
   MemoryContext old;
   int without;
 
-  /* Memory that core's functions leave is freed with the next batch. */
+  /* Memory that core's functions allocate is freed with the next batch. */
   if (table->scratch == NULL)
     table->scratch = AllocSetContextCreate(GetMemoryChunkContext(table), "ccopt keys of a batch",
                                            ALLOCSET_SMALL_SIZES);

@@ -1,5 +1,5 @@
 /*
- * What the two files of the group table share.
+ * Declarations shared by the files of the group table.
  */
 #ifndef CCOPT_GROUP_TABLE_INTERNAL_H
 #define CCOPT_GROUP_TABLE_INTERNAL_H
@@ -12,14 +12,14 @@ typedef struct GroupSlot {
   uint32 number;
 } GroupSlot;
 
-/* A key of KEY_BYTES: the value as it came in the group's first row, and how many of its bytes
- * count. */
+/* A key of KEY_BYTES: the original value of the group's first row, and the number of its bytes
+ * that are compared. */
 typedef struct StoredBytes {
   uint32 size;
   char value[FLEXIBLE_ARRAY_MEMBER]; /* a varlena, neither compressed nor out of line */
 } StoredBytes;
 
-/* Byte values that the direct table knows: those of ASCII. */
+/* Byte values in the direct table: those of ASCII. */
 #define DIRECT_VALUES 128
 
 struct GroupTable {
@@ -32,8 +32,8 @@ struct GroupTable {
   Size size; /* of a record */
   Size limit;
   bool full;   /* memory reached the limit */
-  bool lifted; /* there is none until the next reset */
-  bool simple; /* one key, and it has numbers */
+  bool lifted; /* no limit until the next reset */
+  bool simple; /* a single key, with numbers */
 
   MemoryContext context;
   GroupSlot *slots;
@@ -46,7 +46,7 @@ struct GroupTable {
   char **chunks;
   Bump copies;
 
-  bool direct; /* keys of a byte each: direct_groups finds most rows without hashing */
+  bool direct; /* keys of one byte each: direct_groups finds most rows without hashing */
   GroupRecord **direct_groups;
 
   MemoryContext scratch; /* detoasted keys of the current batch */
@@ -58,9 +58,9 @@ static inline GroupRecord *group_at(const GroupTable *table, uint32 index) {
                          (index & ((UINT32_C(1) << table->chunk_bits) - 1)) * table->size);
 }
 
-/* The number of a key, false if it has none at the column's scale. */
+/* Sets the number of a key; false if it has none at the column's scale. */
 extern bool group_key_number(const GroupKey *key, const Batch *batch, int row, int64 *number);
-/* A new group for a row, or NULL if there is no space. */
+/* Creates a group for a row; NULL if there is no space. */
 extern GroupRecord *group_table_insert(GroupTable *table, const Batch *batch, int row, uint32 hash);
 
 #endif

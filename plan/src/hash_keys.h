@@ -1,8 +1,8 @@
 /*
  * The hash values that core computes for integer keys, without its function calls: those of
- * hashint2, hashint4, hashint8 (dates and timestamps use the same) and how several are combined, in
- * HashJoin and in hashed Agg. That core of the running server does the same is not taken on trust:
- * their users compare one stored hash value first (hash_prefetch.c, bloom.c).
+ * hashint2, hashint4, hashint8 (dates and timestamps use the same) and their combination in
+ * HashJoin and in hashed Agg. That core of the running server computes the same is not assumed: the
+ * callers first compare one stored hash value (hash_prefetch.c, bloom.c).
  */
 #ifndef CCOPT_HASH_KEYS_H
 #define CCOPT_HASH_KEYS_H
@@ -15,7 +15,7 @@
 
 #define HASH_KEYS_MOST 4
 
-/* Types whose hash function is one of those three. */
+/* True for types whose hash function is one of those three. */
 static inline bool is_hashed_as_integer(Oid type) {
   return type == INT2OID || type == INT4OID || type == INT8OID || type == DATEOID ||
          type == TIMESTAMPOID || type == TIMESTAMPTZOID;
@@ -37,7 +37,7 @@ static inline uint32 hash_integer(int64 value) {
   return hash_bytes_uint32(low ^ (value >= 0 ? high : ~high));
 }
 
-/* Keys after the first. */
+/* Combines further keys. */
 static inline uint32 hash_combined(uint32 hash, int64 value) {
   return pg_rotate_left32(hash, 1) ^ hash_integer(value);
 }

@@ -1,5 +1,5 @@
 /*
- * Touching a hash table before its rows get there: execution.
+ * Prefetches a hash table before its rows arrive: execution.
  */
 #include "hash_prefetch.h"
 
@@ -11,28 +11,28 @@
 #include "hash_keys.h"
 
 /*
- * What saves less than a row through a buffer costs is passed through; a batch's rows are there
- * anyway.
+ * If prefetching saves less than the cost of a row through a buffer, rows are passed through; for a
+ * batch, no rows are copied.
  */
 #define BUFFER_NS 25
 #define BATCH_NS 6
-/* While it does not pay: rows until the table's size is read again. */
+/* While it is not worthwhile: rows until the table's size is read again. */
 #define ROWS_UNTIL_NEXT_LOOK 1024
 
 typedef enum TableState { TABLE_UNKNOWN, TABLE_AGREES, TABLE_DIFFERS } TableState;
 
 typedef struct HashPrefetch {
-  BufferHelper helper; /* first: what the Buffer knows */
+  BufferHelper helper; /* must be first: the part that the Buffer uses */
   PlanState *parent;
   double worth_ns;
   int nkeys;
   AttrNumber attnos[HASH_KEYS_MOST];
   Oid types[HASH_KEYS_MOST];
-  int columns[HASH_KEYS_MOST]; /* of the batch */
+  int columns[HASH_KEYS_MOST]; /* columns of the batch */
   TableState state;
   uint32 hashes[BATCH_ROWS];
-  double changes; /* of the last rows: the share that has another key than the row before */
-  /* a visitor's batches until the table's size is read again, and the result */
+  double changes; /* recent share of rows with another key than the row before */
+  /* for a visitor: batches until the table's size is read again, and the result */
   int batches;
   bool pays;
 } HashPrefetch;
@@ -55,15 +55,15 @@ static double bytes_of(PlanState *parent) {
          table->members * ((AggState *)parent)->hashentrysize;
 }
 
-/* Of the two dependent misses that the costs are of, how many a probe makes. In a table with few rows
- * most buckets are empty, and that is soon known. */
+/* The number of misses of a probe, out of the two dependent ones that the costs assume. In a
+ * table with few rows most buckets are empty, and a probe ends early. */
 static double misses(PlanState *parent) {
   if (IsA(parent, AggState)) return 1;
   const HashJoinTableData *table = join_table(parent);
   return 0.25 + 0.75 * Min(1, table->totalTuples / table->nbuckets);
 }
 
-/* Why there is nothing to be gained now, or NULL. */
+/* The reason why prefetching would gain nothing now, or NULL. */
 static const char *look_at_table(HashPrefetch *prefetch) {
   const CostConstants *costs = cost_constants();
   PlanState *parent = prefetch->parent;
@@ -85,7 +85,7 @@ static const char *look_at_table(HashPrefetch *prefetch) {
   return NULL;
 }
 
-/* ---- do our hash values agree with core's? ---- */
+/* ---- check of the hash values against core's ---- */
 
 static bool keys_of_tuple(MinimalTuple tuple, TupleTableSlot *slot, const AttrNumber *attnos,
                           int nkeys, uint32 *hash) {
@@ -126,14 +126,14 @@ bool hash_values_agree(HashJoinState *join) {
     attnos[nkeys++] = key->varattno;
   }
   slot = MakeSingleTupleTableSlot(ExecGetResultType(innerPlanState(join)), &TTSOpsMinimalTuple);
-  /* A NULL key (of a right join) has a hash value of its own making; it says nothing. */
+  /* A NULL key (of a right join) has a special hash value, which proves nothing. */
   agrees = !keys_of_tuple(HJTUPLE_MINTUPLE(tuple), slot, attnos, nkeys, &expected) ||
            expected == tuple->hashvalue;
   ExecDropSingleTupleTableSlot(slot);
   return agrees;
 }
 
-/* UNKNOWN until there is a group to look at. */
+/* UNKNOWN until there is a group to compare. */
 static TableState groups_agree(AggState *agg) {
   TupleHashTable table = agg->perhash[0].hashtable;
   tuplehash_iterator iterator;
@@ -164,7 +164,7 @@ static bool agrees(HashPrefetch *prefetch) {
 
 /* ---- touching ---- */
 
-/* Two rounds: what the second needs was on its way since the first. */
+/* Two rounds: the second reads what the first prefetched. */
 static void touch_join(HashJoinTable table, const uint32 *hashes, int n) {
   uint32 mask = (uint32)table->nbuckets - 1;
   for (int i = 0; i < n; i++) __builtin_prefetch(&table->buckets.unshared[hashes[i] & mask]);
@@ -187,7 +187,7 @@ static void touch_groups(TupleHashTable table, const uint32 *hashes, int n) {
   }
 }
 
-/* Rows of one key one after the other miss once. */
+/* Adjacent rows with the same key miss once. */
 static void count_changes(HashPrefetch *prefetch, int n) {
   int changes = 0;
   for (int i = 1; i < n; i++) changes += prefetch->hashes[i] != prefetch->hashes[i - 1];
@@ -209,7 +209,7 @@ static const char *ready(BufferHelper *helper, int *ask_again) {
   const char *reason = look_at_table(prefetch);
   *ask_again = 1;
   if (reason == NULL) return NULL;
-  /* A join reads one row before it makes its table. */
+  /* A join reads one row before it builds its table. */
   if (IsA(prefetch->parent, AggState) || join_table(prefetch->parent))
     *ask_again = ROWS_UNTIL_NEXT_LOOK;
   return reason;
@@ -247,7 +247,7 @@ static void visit(void *state, Batch *batch) {
   bool table_is_there = IsA(prefetch->parent, AggState) ? group_table(prefetch->parent) != NULL
                                                         : join_table(prefetch->parent) != NULL;
 
-  /* Asked each time: a rescan may have taken it away. */
+  /* Checked each time: a rescan may have removed the table. */
   if (!table_is_there || !pays(prefetch)) return;
   for (int key = 0; key < prefetch->nkeys; key++) {
     int index = prefetch->columns[key];

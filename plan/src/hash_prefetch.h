@@ -1,6 +1,7 @@
 /*
- * Touching a hash table before its rows get there: a probe of a table beyond the caches costs two
- * dependent misses, 350 ns at 8 MB; with the rows of a batch known, their misses overlap (93 ns).
+ * Prefetches a hash table before its rows arrive: a probe of a table larger than the caches costs
+ * two dependent misses, 350 ns at 8 MB; if the rows of a batch are known, their misses overlap (93
+ * ns).
  *
  * The hash table belongs to core's HashJoin or hashed Agg; it is only read.
  */
@@ -11,16 +12,17 @@
 #include "buffer.h"
 #include "buffer_rows.h"
 
-/* The attributes of the outer child that a node hashes, all integers; NIL if it does not. For
- * HashJoin and Agg; of the plan, so that it holds before there is a state. */
+/* The attributes of the outer child that a node hashes, if all are integers; otherwise NIL. For
+ * HashJoin and Agg. Takes the plan, so that it can be called before there is a state. */
 extern List *hashed_integer_keys(const Plan *parent);
 
-/* For a prefetching Buffer; NULL if the parent's state cannot be used. */
+/* The helper of a prefetching Buffer; NULL if the parent's state cannot be used. */
 extern BufferHelper *hash_prefetch_helper(PlanState *parent, PlanState *buffer);
-/* For a BatchScan below the parent: nothing is copied. False if it cannot be done. */
+/* Adds prefetching to a BatchScan below the parent, without copying rows. False if that is not
+ * possible. */
 extern bool hash_prefetch_visit(PlanState *parent, PlanState *scan);
 
-/* One stored tuple of core's hash table of a join: does our hash value agree with the stored one?
+/* Compares ccopt's hash value of one tuple in core's hash table of a join with the stored one.
  * True if the table is empty. */
 extern bool hash_values_agree(HashJoinState *join);
 

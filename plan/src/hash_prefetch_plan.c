@@ -1,6 +1,7 @@
 /*
- * Prefetching buffers, planning: below a HashJoin's outer side and below a hashed Agg, if the hash
- * table is expected to be so large that misses saved pay for keeping rows.
+ * Prefetching buffers, planning: placed below a HashJoin's outer side and below a hashed Agg, if
+ * the hash table is expected to be so large that the saved misses outweigh the cost of keeping
+ * rows.
  */
 #include "hash_prefetch.h"
 
@@ -12,13 +13,14 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 
-/* 128 to 512 rows were the same (docs/design/plan.md, 3.1); these fit L1 with their tuples' headers. */
+/* 128 to 512 rows were equally fast (docs/design/plan.md, 3.1); these fit L1 with their tuples'
+ * headers. */
 #define PREFETCH_ROWS 256
-/* A row through a buffer: 140 instructions. */
+/* Cost of a row through a buffer: 140 instructions. */
 #define COPY_NS 25
 #define SETUP_NS 100000
-/* What is expected to be saved against what it costs. Estimates are wrong more than that, but the
- * real table is read before a row is kept. */
+/* Required ratio of expected savings to cost. Estimates can be wrong by more, but the size of
+ * the real table is checked before a row is kept. */
 #define WORTH 2
 
 static List *join_keys(const HashJoin *join) {

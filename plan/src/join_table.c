@@ -1,9 +1,9 @@
 /*
- * The hash table: memory, buckets, probing.
+ * The hash table of a join: memory, buckets, probing.
  *
- * Build: rows are packed one after the other while they come, and put into buckets at the end, when
- * their number is known. Probe: a whole batch of keys at a time and in stages, so that each stage's
- * memory accesses are independent of each other and were asked for in the stage before.
+ * Build: rows are packed one after the other as they arrive, and put into buckets at the end, when
+ * their number is known. Probe: a whole batch of keys at a time and in stages, so that the memory
+ * accesses of a stage are independent of each other and were prefetched by the stage before.
  */
 #include "join_table.h"
 
@@ -15,16 +15,21 @@
 
 struct JoinChunk {
   JoinChunk *next;
-  Size size; /* of data */
+  Size size; /* bytes of data */
   Size filled;
   char data[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* From what fits the smallest work_mem to what makes their number of no account. */
+/*
+ * The first chunk fits the smallest work_mem; the largest one makes the number of chunks
+ * negligible.
+ */
 #define FIRST_CHUNK ((Size)8 * 1024)
 #define LARGEST_CHUNK ((Size)1024 * 1024)
 
-/* A bucket has 48 bits for a pointer: all that user space gets unless it asks for more. */
+/*
+ * A bucket has 48 bits for a pointer: the whole user address space, unless a program asks for more.
+ */
 #define POINTER_BITS 48
 #define POINTER_MASK ((UINT64CONST(1) << POINTER_BITS) - 1)
 StaticAssertDecl(sizeof(void *) == 8, "a bucket holds tags and a pointer in 64 bits");
@@ -41,7 +46,7 @@ JoinTable *join_table_create(const RowLayout *layout) {
 void join_table_clear(JoinTable *table) {
   JoinChunk *kept = table->first;
 
-  /* Scratch tables are cleared for every batch: their one chunk stays. */
+  /* Scratch tables are cleared for every batch: they keep their only chunk. */
   if (kept != NULL && kept->next == NULL && table->buckets == NULL) {
     kept->filled = 0;
     table->last = kept;
@@ -113,14 +118,14 @@ Size join_table_memory(const JoinTable *table) {
   return table->used + bucket_count(table) * sizeof(*table->buckets);
 }
 
-/* Two of the sixteen tags. Other bits than those that choose the bucket or a partition. */
+/* Two of the sixteen tags, chosen by other bits than the bucket and the partition. */
 static inline uint64 tags_of(uint32 hash) {
   uint32 bits = hash * 0x85EBCA77u;
   return (UINT64CONST(1) << POINTER_BITS << (bits >> 28)) |
          (UINT64CONST(1) << POINTER_BITS << (bits >> 24 & 15));
 }
 
-/* How far ahead of its use a bucket is asked for: about what a memory access takes. */
+/* A bucket is prefetched this many rows before its use: about the time of a memory access. */
 #define LINK_AHEAD 32
 
 void join_table_link(JoinTable *table) {
@@ -229,8 +234,8 @@ static bool same_keys(const JoinTable *table, const KeyVector *keys, uint16 row,
 }
 
 /*
- * One step along the chains of all active rows, again and again, until there are as many pairs as a
- * batch has rows. `one_number` and `mode` are constants at each call.
+ * Follows the chains of all active rows step by step until there are as many pairs as a batch has
+ * rows. `one_number` and `mode` are constants at each call.
  */
 static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinTable *table,
                                                    ProbeMode mode, const uint8 *marked,
@@ -257,7 +262,7 @@ static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinT
         equal = same_keys(table, keys, row, packed);
       if (mode == PROBE_NEW_INNER_ROWS) equal = equal && !(packed->size & ROW_MATCHED);
       if (mode == PROBE_MARK_INNER_ROWS && equal) {
-        /* The probe that marked it continues with the others of that key, or did. */
+        /* The probe that marked this row continues with the others of its key, or has done so. */
         if (packed->size & ROW_MATCHED) continue;
         packed->size |= ROW_MATCHED;
       }

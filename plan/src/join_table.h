@@ -10,8 +10,8 @@
  *
  * The tags are a small Bloom filter of the chain's hashes: most keys that match nothing never touch
  * a row (Birler, Schmidt, Fent, Neumann: Simple, Efficient, and Robust Hash Tables for Join
- * Processing, DaMoN 2024). Values lie in a row as a tuple would hold them, so that a batch's
- * columns can point there.
+ * Processing, DaMoN 2024). Values in a row have the form that they have in a tuple, so that a
+ * batch's columns can point to them.
  *
  *     join_table_row.c    the layout of rows, packing
  *     join_table_keys.c   keys of a batch as numbers and bytes, their hashes
@@ -30,15 +30,15 @@ typedef struct JoinRow {
 } JoinRow;
 
 #define ROW_MATCHED 1u
-#define ROW_KEY_IS_NULL 2u /* in no bucket: it matches nothing */
+#define ROW_KEY_IS_NULL 2u /* in no bucket: the row matches nothing */
 #define ROW_FLAGS 7u
 
 static inline uint32 join_row_size(const JoinRow *row) { return row->size & ~ROW_FLAGS; }
 
 /*
- * A column that clauses compare for equality. Integers and decimals are numbers; of text the bytes
- * count. A decimal that has no number (NaN) gets NUMBER_SUSPECT, which no decimal of 18 digits is:
- * two of those have to be compared by core.
+ * A column that clauses compare for equality. Integers and decimals are compared as numbers, text
+ * by its bytes. A decimal without a number (NaN) gets NUMBER_SUSPECT, which no decimal of 18 digits
+ * is: core compares two of those.
  */
 typedef struct JoinKey {
   int column; /* of the batch */
@@ -48,7 +48,7 @@ typedef struct JoinKey {
 } JoinKey;
 #define NUMBER_SUSPECT PG_INT64_MIN
 
-/* The bytes of a text key; trailing blanks cut off if they do not count. */
+/* The bytes of a text key, without trailing blanks if those do not count. */
 typedef struct KeyBytes {
   const char *data;
   int length;
@@ -59,23 +59,23 @@ typedef struct KeyBytes {
 typedef struct KeyVector {
   int nkeys;
   const JoinKey *keys;
-  int n; /* rows without a NULL among their keys */
+  int n; /* number of rows without a NULL in their keys */
   uint16 *rows;
-  int nnull; /* selected rows with one */
+  int nnull; /* number of selected rows with a NULL key */
   uint16 *null_rows;
-  int nsuspect; /* rows with a NUMBER_SUSPECT */
+  int nsuspect; /* number of rows with a NUMBER_SUSPECT */
   /* by row of the batch */
   uint32 *hash;
-  const int64 **number; /* [nkeys], of keys that are numbers */
-  KeyBytes **bytes;     /* [nkeys], of keys that are text */
-  /* own room */
+  const int64 **number; /* [nkeys], for keys with numbers */
+  KeyBytes **bytes;     /* [nkeys], for text keys */
+  /* memory of the vector itself */
   int64 **own_number;
   uint64 *mixed;
-  MemoryContext detoasted; /* values that were compressed or elsewhere; until the next batch */
+  MemoryContext detoasted; /* values that were compressed or external; until the next batch */
 } KeyVector;
 
 extern KeyVector *key_vector_create(int nkeys, const JoinKey *keys);
-/* Takes the keys of the selected rows. Decodes the batch's key columns. */
+/* Reads the keys of the selected rows. Decodes the batch's key columns. */
 extern void key_vector_fill(KeyVector *vector, Batch *batch);
 extern KeyBytes key_bytes(const char *value, bool blank_padded);
 
@@ -84,7 +84,7 @@ extern KeyBytes key_bytes(const char *value, bool blank_padded);
 typedef enum ValueStorage {
   STORED_AS_NUMBER, /* the key's int64 is also the value: its low bytes */
   STORED_FIXED,     /* the bytes of a value of fixed length */
-  STORED_VARIABLE   /* a uint32 that says where in the row the value begins; 0: NULL */
+  STORED_VARIABLE   /* a uint32 with the value's offset in the row; 0: NULL */
 } ValueStorage;
 
 typedef struct StoredColumn {
@@ -94,13 +94,13 @@ typedef struct StoredColumn {
   int null_bit; /* of numbers and fixed */
   int16 length; /* attlen */
   char align;
-  bool plain; /* neither compressed nor elsewhere: a text key */
+  bool plain; /* neither compressed nor external: a text key */
 } StoredColumn;
 
 typedef struct RowLayout {
   int nkeys;
   const JoinKey *keys;
-  uint32 *key_offset; /* [nkeys]: the number, or the uint32 of a variable column */
+  uint32 *key_offset; /* [nkeys]: offset of the number, or of a variable column's uint32 */
   int ncolumns;
   StoredColumn *columns;
   int nbatch_columns;
@@ -110,11 +110,11 @@ typedef struct RowLayout {
   bool has_variable;
 } RowLayout;
 
-/* `columns`: those of the batch to be kept; keys that need their value are added. */
+/* `columns`: the batch's columns to store; keys whose value is needed are added. */
 extern RowLayout *row_layout_create(const Batch *batch, const Bitmapset *columns, int nkeys,
                                     const JoinKey *keys);
 
-/* Where a value lies, NULL for SQL NULL. */
+/* The address of a value, NULL for SQL NULL. */
 static inline const char *stored_value(const RowLayout *layout, const StoredColumn *column,
                                        const JoinRow *row) {
   const char *base = (const char *)row;
@@ -135,28 +135,30 @@ typedef struct JoinTable {
   MemoryContext memory; /* chunks and buckets */
   JoinChunk *first, *last;
   int64 nrows;
-  int64 nlinked; /* those in a bucket */
+  int64 nlinked; /* rows in a bucket */
   Size used;     /* bytes of chunks */
   uint64 *buckets;
-  uint32 mask; /* buckets - 1 */
-  Size peak;   /* the most memory it took, for EXPLAIN */
+  uint32 mask; /* number of buckets - 1 */
+  Size peak;   /* largest size, for EXPLAIN */
 } JoinTable;
 
 extern JoinTable *join_table_create(const RowLayout *layout);
-/* No rows; memory but for one chunk is freed. */
+/* Removes all rows; frees all memory except one chunk. */
 extern void join_table_clear(JoinTable *table);
-/* Space for a row of `size` bytes (a multiple of 8). The caller fills in hash, size and the rest. */
+/* Space for a row of `size` bytes (a multiple of 8). The caller fills in hash, size and the
+ * rest. */
 extern JoinRow *join_table_room(JoinTable *table, uint32 size);
-/* Adds the batch's rows whose keys `vector` has, and if `with_nulls` those with a NULL key. */
+/* Adds the batch's rows whose keys are in `vector`, and if `with_nulls` also those with a NULL
+ * key. */
 extern void join_table_add(JoinTable *table, const Batch *batch, const KeyVector *vector,
                            bool with_nulls);
-/* Memory that the table takes once it is linked. */
+/* Memory that the table needs once it is linked. */
 extern Size join_table_memory(const JoinTable *table);
-/* Puts all rows into buckets: nothing can be added afterwards. */
+/* Puts all rows into buckets: no row can be added afterwards. */
 extern void join_table_link(JoinTable *table);
 extern void join_table_forget_matches(JoinTable *table);
 
-/* All rows, in the order in which they were added. */
+/* An iteration over all rows, in the order in which they were added. */
 typedef struct JoinRowScan {
   JoinChunk *chunk;
   Size offset;
@@ -164,13 +166,13 @@ typedef struct JoinRowScan {
 extern void join_row_scan_begin(JoinRowScan *scan, const JoinTable *table);
 extern JoinRow *join_row_scan_next(JoinRowScan *scan);
 
-/* What a probe looks for beyond equal keys. */
+/* Which matches a probe returns. */
 typedef enum ProbeMode {
   PROBE_ALL,            /* every pair */
   PROBE_FIRST,          /* one match for each probing row is enough */
-  PROBE_NEW_OUTER_ROWS, /* rows of the batch that are marked need no further match */
-  PROBE_NEW_INNER_ROWS, /* rows of the table that are marked need no further match */
-  PROBE_MARK_INNER_ROWS /* the same, and marks them: equal keys are all there is to a match */
+  PROBE_NEW_OUTER_ROWS, /* marked rows of the batch need no further match */
+  PROBE_NEW_INNER_ROWS, /* marked rows of the table need no further match */
+  PROBE_MARK_INNER_ROWS /* the same, and marks them: for joins without further conditions */
 } ProbeMode;
 
 typedef struct JoinProbe {
@@ -179,28 +181,28 @@ typedef struct JoinProbe {
   int npairs;
   uint16 *outer; /* [BATCH_ROWS]: row of the batch */
   JoinRow **inner;
-  /* where it stands */
+  /* state of the probe */
   int nactive, position, kept;
   uint16 *active;
   JoinRow **at; /* by index into active */
 } JoinProbe;
 
 extern JoinProbe *join_probe_create(void);
-/* `marked` (may be NULL) has rows that are left out. */
+/* `marked` (may be NULL) has the rows to skip. */
 extern void join_probe_begin(JoinProbe *probe, const JoinTable *table, const KeyVector *keys,
                              const uint8 *marked);
-/* The next pairs, at most BATCH_ROWS; false: there are no more. */
+/* Fetches the next pairs, at most BATCH_ROWS; false: there are no more. */
 extern bool join_probe_next(JoinProbe *probe, const JoinTable *table, ProbeMode mode,
                             const uint8 *marked);
 
 /* ---- the filter (join_table_bloom.c) ---- */
 
 typedef struct KeyFilter KeyFilter;
-/* A filter for the rows that probe: `node` gives target entries `resnos` as its keys. NULL if it
- * cannot be put into the scan they come from. */
+/* A filter for the probing rows: target entries `resnos` of `node` are its keys. NULL if it
+ * cannot be added to the scan that they come from. */
 extern KeyFilter *key_filter_attach(PlanState *node, int nkeys, const int *resnos,
                                     const JoinKey *keys);
-/* From now on rows that are not in the table are dropped. */
+/* Starts the filter: rows that are not in the table are dropped from now on. */
 extern void key_filter_start(KeyFilter *filter, const JoinTable *table);
 extern void key_filter_stop(KeyFilter *filter);
 extern void key_filter_counts(const KeyFilter *filter, int64 *seen, int64 *passed);

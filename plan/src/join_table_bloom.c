@@ -1,10 +1,10 @@
 /*
- * A Bloom filter of the finished table's keys, for the scan whose rows will probe it: rows that
- * match nothing end there, before any other join looks at them.
+ * A Bloom filter of the finished table's keys, for the scan whose rows will probe it: rows without
+ * a match are dropped there, before they reach any other join.
  *
  * All bits of a key are in one 64-bit word, so that a test is one memory access (a blocked Bloom
- * filter: Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). With 8 to
- * 16 bits a key about 2 to 5 of 100 other keys pass.
+ * filter: Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). With 8
+ * to 16 bits a key about 2 to 5 of 100 other keys pass.
  */
 #include "join_table.h"
 
@@ -16,20 +16,19 @@
 struct KeyFilter {
   KeyVector *keys; /* of the scan's batches */
   MemoryContext memory;
-  uint64 *words; /* NULL: the filter lets all rows pass */
+  uint64 *words; /* NULL: all rows pass */
   int shift;
   int64 seen, passed;
-  int64 seen_before, passed_before; /* of tables before the present one */
+  int64 seen_before, passed_before; /* counts of tables before the present one */
 };
 
-/* Research/plan.md 3.5: a filter that lets more than 70 of 100 rows pass costs more than it saves.
- */
+/* By measurement, a filter that more than 70 % of the rows pass costs more than it saves. */
 #define TRIAL_ROWS 20000
 #define WORTHLESS_SHARE 0.7
-/* Beyond the size of second-level caches a test costs what the probe costs. */
+/* For a filter larger than second-level caches, a test costs as much as the probe. */
 #define LARGEST_FILTER ((uint64)8 * 1024 * 1024)
 
-/* Four bits of 64, chosen by 24 bits of the hash. */
+/* Four of 64 bits, chosen by 24 bits of the hash. */
 static inline uint64 bits_of_hash(uint32 hash) {
   uint32 bits = hash * 0x27D4EB2Fu >> 8;
   return UINT64CONST(1) << (bits & 63) | UINT64CONST(1) << (bits >> 6 & 63) |
@@ -62,8 +61,8 @@ static void drop_strangers(void *state, Batch *batch) {
     key_filter_stop(filter);
 }
 
-/* Follows a target entry down to the scan that reads it: through joins that pass the rows of their
- * probing side on unchanged. */
+/* Follows a target entry down to the scan that reads it, through joins that pass the rows of
+ * their probing side on unchanged. */
 static PlanState *find_scan(PlanState *node, int *resno) {
   while (batch_join_passes_outer(node, resno, &node))
     ;

@@ -61,8 +61,8 @@ static void split_by_null(KeyVector *vector, const Batch *batch) {
 /* ---- numbers ---- */
 
 /*
- * The number of a value in an odd row: which of the row's columns made it odd is not known, so it
- * is worked out again, by core's functions.
+ * The number of a value in a fallback row. It is not recorded which of the row's columns did not
+ * fit, so core's functions compute it again.
  */
 static int64 number_of_odd(const BatchColumn *column, const char *value) {
   Datum scaled, whole;
@@ -138,7 +138,7 @@ static void take_bytes(KeyVector *vector, const Batch *batch, int key) {
 
 /* ---- hashes ---- */
 
-/* 2^64 divided by the golden ratio, and a prime of the same kind (xxHash's). */
+/* 2^64 divided by the golden ratio, and a prime with a similar effect (xxHash's). */
 #define MIX_FIRST UINT64CONST(0x9E3779B97F4A7C15)
 #define MIX_LAST UINT64CONST(0xC2B2AE3D27D4EB4F)
 
@@ -176,7 +176,7 @@ void key_vector_fill(KeyVector *vector, Batch *batch) {
   split_by_null(vector, batch);
   for (int k = 0; k < vector->nkeys; k++)
     if (!vector->keys[k].is_text) batch_decode(batch, vector->keys[k].column);
-  /* Only now it is known which rows are odd. */
+  /* Only now are the fallback rows known. */
   for (int k = 0; k < vector->nkeys; k++) {
     if (vector->keys[k].is_text)
       take_bytes(vector, batch, k);

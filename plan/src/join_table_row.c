@@ -1,9 +1,9 @@
 /*
  * Packed rows: their layout, and how a batch's rows are packed.
  *
- * After the header come the keys' numbers, then what has a fixed length by falling alignment, then
- * a bit for each of those that can be NULL, then values of variable length. All offsets are from
- * the row's beginning, so that a row can be written to a file and read back anywhere.
+ * After the header come the keys' numbers, then values of fixed length by falling alignment, then a
+ * bit for each of those that can be NULL, then values of variable length. All offsets are from the
+ * row's beginning, so that a row can be written to a file and read back anywhere.
  */
 #include "join_table.h"
 
@@ -26,7 +26,7 @@ static int alignment_of(char align) {
   }
 }
 
-/* Where in its eight bytes an integer's own bytes are. */
+/* The position of an integer's own bytes within its eight bytes. */
 static uint32 low_bytes(int16 length) {
 #ifdef WORDS_BIGENDIAN
   return sizeof(int64) - length;
@@ -111,7 +111,8 @@ RowLayout *row_layout_create(const Batch *batch, const Bitmapset *columns, int n
 
 /* ---- packing ---- */
 
-/* What can be kept: a value in foreign memory, or one that has to be plain, is copied first.
+/* A value that can be stored: values in foreign memory, and values that must be plain, are
+ * copied first.
  */
 static const char *storable(const StoredColumn *column, const char *value) {
   if (column->length != -1) return value;
@@ -125,7 +126,7 @@ static uint32 variable_size(const StoredColumn *column, const char *value) {
   return column->length == -1 ? VARSIZE_ANY(value) : strlen(value) + 1;
 }
 
-/* A short header and a toast pointer may stand anywhere. */
+/* A short header or a toast pointer needs no alignment. */
 static uint32 variable_start(const StoredColumn *column, const char *value, uint32 at) {
   if (column->length == -1 && VARATT_IS_1B(value)) return at;
   return TYPEALIGN(alignment_of(column->align), at);
@@ -145,7 +146,7 @@ static uint32 size_of_row(const RowLayout *layout, const Batch *batch, int row,
     if (value != NULL) {
       value = storable(column, value);
       at = (Size)variable_start(column, value, at) + variable_size(column, value);
-      /* Two values of 1 GB at most fit; more do not fit core's tuples either. */
+      /* At most two values of 1 GB fit; core's tuples cannot hold more either. */
       if (at >= MaxAllocSize)
         ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
                         errmsg("a row of a BatchHashJoin would take more than 1 GB"),
@@ -208,7 +209,7 @@ static void pack_numbers(const RowLayout *layout, const KeyVector *vector, int r
 void join_table_add(JoinTable *table, const Batch *batch, const KeyVector *vector,
                     bool with_nulls) {
   const RowLayout *layout = table->layout;
-  /* What is detoasted here lives until the next batch's keys. */
+  /* Values detoasted here live until the next batch's keys. */
   MemoryContext caller = MemoryContextSwitchTo(vector->detoasted);
   const char **values = palloc(sizeof(*values) * Max(layout->ncolumns, 1));
 
@@ -228,13 +229,13 @@ void join_table_add(JoinTable *table, const Batch *batch, const KeyVector *vecto
     uint32 size = size_of_row(layout, batch, row, values);
     JoinRow *packed = join_table_room(table, size);
 
-    /* Any hash will do; different ones spread such rows over partitions. */
+    /* Any hash is valid; different ones distribute such rows over partitions. */
     packed->hash = (uint32)table->nrows * 0x9E3779B1u;
     packed->size = size | ROW_KEY_IS_NULL;
     for (int k = 0; k < layout->nkeys; k++) {
       const JoinKey *key = &layout->keys[k];
       if (key->is_text) continue;
-      /* One of several keys may be a value that is asked for as a column. */
+      /* One of several keys may also be stored as a column's value. */
       *(int64 *)((char *)packed + layout->key_offset[k]) =
           batch->columns[key->column].where[row] ? batch->columns[key->column].number[row] : 0;
     }

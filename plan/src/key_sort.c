@@ -1,25 +1,25 @@
 /*
- * Sorting a buffer's rows by key: execution. If the first rows come in order already, nothing is
- * gained, and the buffer steps aside for good.
+ * Sorts a buffer's rows by key: execution. If the first rows are in order already, sorting gains
+ * nothing, and the buffer passes rows through from then on.
  */
 #include "key_sort.h"
 
 #include "executor/executor.h"
 #include "hash_keys.h"
 
-/* Of neighbours that are in order, from which on it is not worth sorting. */
+/* Share of neighbours in order above which sorting is not worthwhile. */
 #define SORTED_SHARE 0.9
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
 
 typedef struct KeySort {
-  BufferHelper helper; /* first */
+  BufferHelper helper; /* must be first */
   AttrNumber attno;
   Oid type;
-  bool looked; /* at the first rows */
+  bool looked; /* the first rows were checked */
   bool in_order;
-  /* vectors of `room` rows */
+  /* arrays of `room` rows */
   int room;
   uint64 *keys;
   int *order;
@@ -47,8 +47,8 @@ static void make_room(KeySort *sort, BufferRows *rows) {
   sort->scratch = MemoryContextAlloc(context, sizeof(*sort->scratch) * sort->room);
 }
 
-/* Keys as unsigned numbers of the same order; NULL, which is never found, first. Returns how many
- * neighbours are in order. */
+/* Reads keys as unsigned numbers in the same order; NULL, which is never found, comes first.
+ * Returns the number of neighbours in order. */
 static int read_keys(KeySort *sort, BufferRows *rows) {
   int in_order = 0;
   for (int i = 0; i < rows->nrows; i++) {
@@ -61,13 +61,14 @@ static int read_keys(KeySort *sort, BufferRows *rows) {
   return in_order;
 }
 
-/* Least digit first, over the digits in which keys differ; equal keys stay in their order. */
+/* Radix sort, least digit first, over the digits in which keys differ; equal keys keep their
+ * order. */
 static void sort_rows(KeySort *sort, int n) {
   uint64 least = PG_UINT64_MAX;
   uint64 most = 0;
 
   for (int i = 0; i < n; i++) {
-    /* NULLs would spread the keys over all 64 bits. */
+    /* NULLs would widen the range of keys to all 64 bits. */
     if (sort->keys[i] == 0) continue;
     least = Min(least, sort->keys[i]);
     most = Max(most, sort->keys[i]);

@@ -1,6 +1,6 @@
 /*
- * Sorting a buffer's rows by the key that a nested loop will look up in an index: neighbours are
- * then found on the same pages, while they are in the cache.
+ * Sorts a buffer's rows by the key that a nested loop looks up in an index: neighbouring keys are
+ * found on the same pages while these are in the cache.
  */
 #ifndef CCOPT_KEY_SORT_H
 #define CCOPT_KEY_SORT_H
@@ -8,7 +8,7 @@
 #include "buffer.h"
 #include "buffer_rows.h"
 
-/* For a Buffer of that purpose. */
+/* The helper of a key-sorting Buffer. */
 extern BufferHelper *key_sort_helper(PlanState *buffer);
 
 #endif

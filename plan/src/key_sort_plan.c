@@ -1,6 +1,6 @@
 /*
- * Key-sorting buffers, planning: below the outer side of a nested loop that looks up an index by
- * one integer or date, where no node above depends on the order of rows.
+ * Key-sorting buffers, planning: placed below the outer side of a nested loop that looks up an
+ * index by one integer or date, if no node above depends on the order of rows.
  */
 #include "plan_tree.h"
 
@@ -21,13 +21,14 @@
 /* 256,000 rows gained a little more here and lost elsewhere (docs/design/plan.md, 3.2). */
 #define KEY_SORT_ROWS 16000
 #define LEAST_OUTER_ROWS 5000
-/* Table and index together: beyond the second-level cache, so that an unsorted look-up misses it.
+/* Least size of table and index together: larger than the second-level cache, so that an
+ * unsorted look-up misses it.
  */
 #define LEAST_INNER_BYTES (8.0 * 1024 * 1024)
 
-/* ---- who sees the order of rows ---- */
+/* ---- dependence on the order of rows ---- */
 
-/* Whether of values that are equal any one may be shown: they look the same. `expression` is over
+/* True if equal values of this expression are indistinguishable in output. `expression` is over
  * the output of `plan`'s children. */
 static bool equal_is_same(Node *expression, const Plan *plan) {
   const Plan *where;
@@ -50,7 +51,8 @@ static bool equal_is_same(Node *expression, const Plan *plan) {
       if (type == BPCHAROID && exprTypmod(expression) < 0) return false;
       return OidIsValid(collation) && get_collation_isdeterministic(collation);
     case NUMERICOID:
-      /* 1.0 and 1.00 are equal; of one modifier, or as extract() makes them, they are the same. */
+      /* 1.0 and 1.00 are equal; with one type modifier, or as results of extract(), equal values
+       * also look the same. */
       if (exprTypmod(expression) >= 0) return true;
       expression = plan_resolve(expression, plan, &where);
       return IsA(expression, FuncExpr) && ((FuncExpr *)expression)->funcid == F_EXTRACT_TEXT_DATE;
@@ -62,7 +64,8 @@ static bool is_exact_number(Oid type) {
   return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID;
 }
 
-/* Aggregates that core computes exactly, so that sums do not depend on the order of summands. */
+/* True for aggregates that core computes exactly: their sums do not depend on the order of
+ * summands. */
 static bool aggregate_ignores_order(const Aggref *aggref, const Plan *plan) {
   const char *name = get_func_name(aggref->aggfnoid);
   Node *argument;
@@ -99,7 +102,7 @@ bool aggregates_ignore_order(const Plan *plan) {
          !sees_order((Node *)plan->qual, (void *)plan);
 }
 
-/* ---- what is looked up ---- */
+/* ---- look-ups ---- */
 
 static double bytes_of_relation(Oid relation) {
   HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
@@ -116,7 +119,7 @@ static bool is_first_index_column(Node *node) {
   return IsA(node, Var) && ((Var *)node)->varno == INDEX_VAR && ((Var *)node)->varattno == 1;
 }
 
-/* The outer attribute that the index's first column is compared to; 0 if there is none. */
+/* The outer attribute that is compared with the index's first column; 0 if there is none. */
 static AttrNumber looked_up_key(const NestLoop *join, List *indexqual) {
   ListCell *cell;
   foreach (cell, indexqual) {
@@ -146,7 +149,7 @@ static Bitmapset *add_outer_columns(Bitmapset *needs, Node *expression) {
   return needs;
 }
 
-/* The outer columns that the join looks at. */
+/* The outer columns that the join uses. */
 static Bitmapset *needed_columns(const NestLoop *join) {
   Bitmapset *needs = add_outer_columns(NULL, (Node *)join->join.plan.targetlist);
   ListCell *cell;

@@ -1,5 +1,5 @@
 /*
- * Names of our nodes, as EXPLAIN prints them and ccopt.require takes them.
+ * Names of ccopt's nodes, as EXPLAIN prints them and ccopt.require takes them.
  */
 #ifndef CCOPT_NODE_NAMES_H
 #define CCOPT_NODE_NAMES_H

@@ -1,5 +1,5 @@
 /*
- * Reading pages: core prepares each, we take the pin.
+ * Reads pages: core prepares each page, the reader takes over its pin.
  */
 #include "page_reader.h"
 
@@ -18,7 +18,8 @@ void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot,
   memset(reader, 0, sizeof(*reader));
   reader->scan = (HeapScanDesc)(parallel ? table_beginscan_parallel(relation, parallel)
                                          : table_beginscan(relation, snapshot, 0, NULL));
-  /* Only snapshots for queries are seen here; others read row by row, each under the page's lock.
+  /* Only MVCC snapshots of queries are handled here; with others rows are read one by one, each
+   * under the page's lock.
    */
   if (!(reader->scan->rs_base.rs_flags & SO_ALLOW_PAGEMODE))
     elog(ERROR, "BatchScan needs an MVCC snapshot");
@@ -33,15 +34,14 @@ static void drop_pins(PageReader *reader) {
   reader->npins = 0;
 }
 
-/* Gathers a page's rows; they are needed when all pages are gathered: by then their lines are here.
- */
+/* Gathers a page's rows and prefetches them: they are used after all pages are gathered. */
 static inline void add_row(HeapTupleHeader *headers, int *nrows, Page page, ItemId item) {
   HeapTupleHeader header = (HeapTupleHeader)PageGetItem(page, item);
   __builtin_prefetch(header);
   headers[(*nrows)++] = header;
 }
 
-/* The rows that core found visible on the page that it prepared. */
+/* Gathers the rows that core found visible on the page that it prepared. */
 static int gather_prepared(HeapScanDesc scan, HeapTupleHeader *headers) {
   Page page = BufferGetPage(scan->rs_cbuf);
   int nrows = 0;
@@ -51,9 +51,9 @@ static int gather_prepared(HeapScanDesc scan, HeapTupleHeader *headers) {
 }
 
 /*
- * The rows of an all-visible page; -1 if it is not. Under a snapshot
- * taken during recovery the mark does not count, since the standby may not know of all transactions
- * that the primary knew; and a serializable transaction has to look for conflicts.
+ * Gathers the rows of an all-visible page; -1 if it is not all-visible. Under a snapshot taken
+ * during recovery the mark does not count, since the standby may not know all transactions that the
+ * primary knew; and a serializable transaction has to check for conflicts.
  */
 static int gather_all_visible(PageReader *reader, Buffer buffer, HeapTupleHeader *headers) {
   Relation relation = reader->scan->rs_base.rs_rd;
@@ -101,7 +101,7 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
 
 #else
 
-/* The next block that is given to this process; InvalidBlockNumber if all are given away. */
+/* The next block assigned to this process; InvalidBlockNumber after the last. */
 static BlockNumber advance_parallel(PageReader *reader) {
   HeapScanDesc scan = reader->scan;
   Relation relation = scan->rs_base.rs_rd;
@@ -113,7 +113,7 @@ static BlockNumber advance_parallel(PageReader *reader) {
   return table_block_parallelscan_nextpage(relation, scan->rs_parallelworkerdata, shared);
 }
 
-/* The block to read; the next one is known. */
+/* The block to read; the next one is determined, too. */
 static BlockNumber advance(PageReader *reader) {
   HeapScanDesc scan = reader->scan;
   BlockNumber block;
@@ -123,7 +123,7 @@ static BlockNumber advance(PageReader *reader) {
   reader->started = true;
   block = reader->next_block;
   if (++reader->next_block >= scan->rs_nblocks) reader->next_block = 0;
-  /* Where scans that start now shall join in. */
+  /* Records where scans that start now should begin. */
   if (scan->rs_base.rs_flags & SO_ALLOW_SYNC)
     ss_report_location(scan->rs_base.rs_rd, reader->next_block);
   if (reader->next_block == scan->rs_startblock) reader->finished = true;
@@ -138,8 +138,8 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   if (scan->rs_nblocks == 0) return -1;
   block = advance(reader);
   if (block == InvalidBlockNumber) return -1;
-  /* heapgetpage() finds the buffer itself: to find it twice is worth it only where pages tend to be
-   * all-visible. */
+  /* heapgetpage() looks up the buffer itself: a second look-up is worthwhile only where pages
+   * tend to be all-visible. */
   if (reader->expect_all_visible || block % 16 == 0) {
     *buffer =
         ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
@@ -151,7 +151,7 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   } else
     heapgetpage((TableScanDesc)scan, block);
   nrows = gather_prepared(scan, headers);
-  /* Takes over the scan's own pin: the scan has none to drop when it takes the next page. */
+  /* Takes over the scan's own pin, so that the scan does not drop it when it reads the next page. */
   *buffer = scan->rs_cbuf;
   scan->rs_cbuf = InvalidBuffer;
   return nrows;
@@ -185,7 +185,7 @@ int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity)
   }
   reader->pages_now =
       pin_budget_limit(&reader->pins_held, Min(reader->pages_now * 2, PAGE_READER_MAX_PINS));
-  /* What SeqScan counts row by row for pg_stat_*_tables; the macro for indexes adds many at once to
+  /* SeqScan counts this row by row for pg_stat_*_tables; the macro for indexes adds a number to
    * the same counter. */
   if (nrows > 0) pgstat_count_index_tuples(reader->scan->rs_base.rs_rd, nrows);
   return nrows;

@@ -1,10 +1,11 @@
 /*
  * The visible rows of a heap table, some pages at a time.
  *
- * Visibility, pruning, serializable conflicts, the ring of a big scan and where a synchronized scan
- * starts are core's own: it prepares each page as it does for SeqScan. Only of pages that are marked
- * all-visible, the mark is taken for each of its rows, as core does, without asking row by row. The pages of a batch stay
- * pinned, one pin a page, so that pointers to their rows stay right until the next batch.
+ * Core handles visibility, pruning, serializable conflicts, the ring of a big scan and the start of
+ * a synchronized scan: it prepares each page as it does for SeqScan. The only exception: on pages
+ * marked all-visible, all rows are visible, as in core, without a check of each row. The pages of a
+ * batch stay pinned, one pin a page, so that pointers to their rows stay valid until the next
+ * batch.
  */
 #ifndef CCOPT_PAGE_READER_H
 #define CCOPT_PAGE_READER_H
@@ -21,22 +22,24 @@ typedef struct PageReader {
   HeapScanDesc scan;
   bool started;
   bool finished;
-  BlockNumber next_block; /* without a read stream only */
-  PinHolder pins_held;    /* more pins would starve others of a small buffer pool */
-  int pages_now; /* of one batch; grows: a consumer of few rows (LIMIT, EXISTS) pays for few */
+  BlockNumber next_block; /* only without a read stream */
+  PinHolder pins_held;    /* with more pins, other scans would lack buffers in a small pool */
+  int pages_now; /* of one batch; grows, so that a consumer of few rows (LIMIT) reads few */
   int npins;
   Buffer pins[PAGE_READER_MAX_PINS];
-  bool serializable; /* core looks at each row for conflicts */
+  bool serializable; /* core checks each row for conflicts */
   bool expect_all_visible;
-  uint64 pages; /* read since it was opened */
+  uint64 pages; /* pages read since it was opened */
 } PageReader;
 
-/* `parallel`: the scan whose pages are divided among processes; NULL: all pages are this reader's. */
+/*
+ * `parallel`: the scan whose pages are divided among processes; NULL: this reader reads all pages.
+ */
 extern void page_reader_open(PageReader *reader, Relation relation, Snapshot snapshot,
                              ParallelTableScanDesc parallel);
 /*
- * Drops the pins of the batch before and gathers the headers of the next rows, at most `capacity`
- * (at least a page's MaxHeapTuplesPerPage). Returns how many; 0 is the end.
+ * Drops the pins of the previous batch and gathers the headers of the next rows, at most `capacity`
+ * (at least a page's MaxHeapTuplesPerPage). Returns their number; 0 at the end.
  */
 extern int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity);
 extern void page_reader_rescan(PageReader *reader);

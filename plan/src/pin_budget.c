@@ -21,11 +21,14 @@ void pin_budget_join(PinHolder *holder, bool local) {
   ++*holders(local);
 }
 
-/* Local buffers are made when the first one is used; their number is the setting's until then. */
+/*
+ * Local buffers are allocated when the first one is used; until then their number is that of the
+ * setting.
+ */
 static int local_buffers(void) { return NLocBuffer > 0 ? NLocBuffer : num_temp_buffers; }
 
 int pin_budget_limit(const PinHolder *holder, int most) {
   int budget = holder->local ? local_buffers() / 4 : NBuffers / (2 * Max(MaxBackends, 1));
-  /* One holder alone leaves half of the budget to those that come. */
+  /* A single holder leaves half of the budget to later ones. */
   return Max(1, Min(most, budget / Max(*holders(holder->local), 2)));
 }

@@ -1,13 +1,13 @@
 /*
- * How many buffers a node may hold pinned at a time.
+ * The number of buffers that a node may pin at a time.
  *
  * Invariants:
- * 1. Each holder may always have one pin, as each of core's scans has.
+ * 1. Each holder may always have one pin, like each of core's scans.
  * 2. All other pins of all holders of this backend stay below a quarter of the local buffers, or
- *    half of this backend's share of the shared ones: statements nest, cursors stay open, and what
- *    core pins itself needs space as well.
- * 3. A holder is counted until the memory context in which it was counted is reset, however
- *    the statement ends.
+ *    half of this backend's share of the shared ones: statements nest, cursors stay open, and core
+ *    needs buffers for its own pins.
+ * 3. A holder is counted until the memory context in which it was counted is reset, even if the
+ *    statement fails.
  */
 #ifndef CCOPT_PIN_BUDGET_H
 #define CCOPT_PIN_BUDGET_H
@@ -25,7 +25,7 @@ typedef struct PinHolder {
 /* Counts a holder that lives as long as the current memory context. */
 extern void pin_budget_join(PinHolder *holder, bool local);
 
-/* How many pins it may hold now: at least 1, at most `most`. */
+/* The number of pins that it may hold now: at least 1, at most `most`. */
 extern int pin_budget_limit(const PinHolder *holder, int most);
 
 #endif

@@ -84,7 +84,7 @@ List *plan_identity_list(List *entries, int varno) {
   return identity;
 }
 
-/* What a node evaluates beyond its target list and its quals. */
+/* Expressions that a node evaluates in addition to its target list and its quals. */
 static List *own_expressions(const Plan *plan) {
   switch (nodeTag(plan)) {
     case T_Result: return list_make1(((const Result *)plan)->resconstantqual);
@@ -136,7 +136,7 @@ List *plan_expressions(const Plan *plan) {
   return lcons(plan->targetlist, lcons(plan->qual, own_expressions(plan)));
 }
 
-/* The target list that a Var of `plan` points into, and the node it belongs to. */
+/* The target list that a Var of `plan` refers to, and the node with that list. */
 static List *pointed_at(const Var *var, const Plan *plan, const Plan **child) {
   switch (var->varno) {
     case OUTER_VAR:

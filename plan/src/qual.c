@@ -1,8 +1,8 @@
 /*
  * Predicates on batches: from clauses to a list of conjuncts, and running them.
  *
- * Each conjunct first gets the numbers it needs; rows whose value those numbers cannot hold are
- * taken out and given to core's expression of the same clause, one by one, and come back in order.
+ * Each conjunct first gets the numbers it needs; rows with a value that does not fit are evaluated
+ * by core's expression of the same clause, one by one, and merged back in order.
  */
 #include "qual.h"
 
@@ -15,11 +15,11 @@
 typedef struct Conjunct {
   QualNode *root;
   Node *clause;
-  ExprState *row_state; /* core's; made when the first odd row comes */
+  ExprState *row_state; /* core's; created for the first fallback row */
   int ncolumns;
-  int *columns; /* that are looked at */
+  int *columns; /* columns that are used */
   int nnumbers;
-  int *numbers; /* of those, to be decoded */
+  int *numbers; /* those to be decoded */
 } Conjunct;
 
 struct VectorQual {
@@ -28,8 +28,8 @@ struct VectorQual {
   Conjunct *conjuncts;
   Bitmapset *columns;
   MemoryContext constants; /* values of constants, until the next start */
-  MemoryContext strings;   /* detoasted strings, of a batch */
-  uint16 *regular;         /* selected rows that are not odd, and those of them that pass */
+  MemoryContext strings;   /* detoasted strings of a batch */
+  uint16 *regular;         /* selected rows that fit, and those of them that pass */
 };
 
 /* ---- compiling ---- */
@@ -37,7 +37,8 @@ struct VectorQual {
 static bool is_simple(Expr *constant) {
   Node *expr = (Node *)constant;
   while (IsA(expr, RelabelType)) expr = (Node *)((RelabelType *)expr)->arg;
-  /* The parameter of an initplan runs that when it is first asked for: core asks with a row. */
+  /* The parameter of an initplan runs that plan when it is first evaluated: core does this with
+   * a row. */
   return IsA(expr, Const) || (IsA(expr, Param) && ((Param *)expr)->paramkind == PARAM_EXTERN);
 }
 
@@ -86,7 +87,7 @@ static int *members(const Bitmapset *set, int *n) {
   return list;
 }
 
-/* What a row costs, roughly: cheap conjuncts run first. */
+/* A rough cost of a row: cheap conjuncts run first. */
 static int weight(const QualNode *node) {
   int sum = 0;
   ListCell *cell;
@@ -105,7 +106,7 @@ static int weight(const QualNode *node) {
   }
 }
 
-/* A constant that may fail is not asked for before the cheaper ones that cannot. */
+/* A constant that may fail is not evaluated before cheaper ones that cannot. */
 static bool all_simple(const QualNode *node) {
   ListCell *cell;
   if (node->constant && !node->simple) return false;
@@ -208,7 +209,7 @@ bool vector_qual_begin(VectorQual *qual, ExprContext *context) {
     begin_node(qual, qual->conjuncts[i].root, context);
     if (never(qual->conjuncts[i].root)) possible = false;
   }
-  /* Two ranges of one column are one. */
+  /* Merges two ranges of one column. */
   for (int i = 0; i < qual->nconjuncts; i++)
     for (int j = i + 1; j < qual->nconjuncts; j++) {
       QualNode *one = qual->conjuncts[i].root, *two = qual->conjuncts[j].root;
@@ -217,7 +218,7 @@ bool vector_qual_begin(VectorQual *qual, ExprContext *context) {
         continue;
       one->low = Max(one->low, two->low);
       one->high = Min(one->high, two->high);
-      /* The rows that come to it are not NULL. */
+      /* The rows that reach it are not NULL. */
       two->run = QUAL_ALWAYS;
       if (one->low > one->high) {
         one->run = QUAL_NEVER;
@@ -243,7 +244,8 @@ static int run_and(VectorQual *qual, QualNode *node, const Batch *batch, ExprCon
   return n;
 }
 
-/* Those of `rows` that are not in `taken` (both ascending) go to `rest`, which may be `rows`. */
+/* Writes those of `rows` that are not in `taken` (both ascending) to `rest`, which may be
+ * `rows`. */
 static int subtract(const uint16 *rows, int n, const uint16 *taken, int ntaken, uint16 *rest) {
   int kept = 0, next = 0;
   for (int i = 0; i < n; i++) {
@@ -256,7 +258,7 @@ static int subtract(const uint16 *rows, int n, const uint16 *taken, int ntaken, 
   return kept;
 }
 
-/* Merges two ascending lists without doubles; `out` overlaps neither. */
+/* Merges two ascending lists and removes duplicates; `out` overlaps neither. */
 static int merge(const uint16 *a, int na, const uint16 *b, int nb, uint16 *out) {
   int kept = 0, i = 0, j = 0;
   while (i < na && j < nb) out[kept++] = a[i] < b[j] ? a[i++] : b[j++];
@@ -265,7 +267,7 @@ static int merge(const uint16 *a, int na, const uint16 *b, int nb, uint16 *out) 
   return kept;
 }
 
-/* Each child sees the rows that none before accepted, as core does. */
+/* Each child is evaluated for the rows that none before accepted, as in core. */
 static int run_or(VectorQual *qual, QualNode *node, const Batch *batch, ExprContext *context,
                   const uint16 *in, int n, uint16 *out) {
   uint16 *open = node->scratch, *passed = open + BATCH_ROWS, *accepted = passed + BATCH_ROWS;
@@ -321,7 +323,7 @@ static int run_node(VectorQual *qual, QualNode *node, const Batch *batch, ExprCo
   pg_unreachable();
 }
 
-/* What core's expression says of a row; only the conjunct's columns are in the slot. */
+/* Evaluates core's expression for a row; only the conjunct's columns are in the slot. */
 static bool row_passes(VectorQual *qual, Conjunct *conjunct, const Batch *batch, int row,
                        TupleTableSlot *slot, ExprContext *context) {
   if (conjunct->row_state == NULL) {
@@ -370,8 +372,8 @@ void vector_qual_run(VectorQual *qual, Batch *batch, TupleTableSlot *slot, ExprC
   before = MemoryContextSwitchTo(qual->strings);
   for (int i = 0; i < qual->nconjuncts && batch->nselected > 0; i++) {
     Conjunct *conjunct = &qual->conjuncts[i];
-    /* Nothing to do, and nothing to decode for it. (A range that became part of another is here,
-     * too: that other was core's expression of its own clause only for rows that are odd.) */
+    /* Nothing to do, and nothing to decode for it. (This includes a range that was merged into
+     * another one: core's expression of its own clause is only needed for fallback rows.) */
     if (batch->nodd == 0 && conjunct->root->ready && conjunct->root->run == QUAL_ALWAYS) continue;
     for (int j = 0; j < conjunct->nnumbers; j++) batch_decode(batch, conjunct->numbers[j]);
     if (unlikely(batch->nodd > 0))

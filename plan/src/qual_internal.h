@@ -1,9 +1,9 @@
 /*
- * Predicates on batches, within: the tree that a clause becomes.
+ * Predicates on batches, private part: the tree of a clause.
  *
  * NOT is pushed down to the leaves while parsing, so that a node's rows are those for which it is
- * true, and false need not be distinguished from NULL: a leaf drops the rows whose value is NULL, unless
- * it asks for just that.
+ * true, and false need not be distinguished from NULL: a leaf drops the rows whose value is NULL,
+ * unless it is IS [NOT] NULL.
  */
 #ifndef CCOPT_QUAL_INTERNAL_H
 #define CCOPT_QUAL_INTERNAL_H
@@ -11,8 +11,8 @@
 #include "batch.h"
 
 typedef enum QualKind {
-  QUAL_AND,     /* children, all of them */
-  QUAL_OR,      /* children, any of them */
+  QUAL_AND,     /* all children */
+  QUAL_OR,      /* any child */
   QUAL_NEVER,   /* no row */
   QUAL_ALWAYS,  /* all rows, also those with NULL */
   QUAL_NULL,    /* var IS [NOT] NULL */
@@ -43,44 +43,45 @@ struct QualNode {
   bool is_array;
   List *children; /* QualNode */
 
-  /* bound to a batch */
+  /* set when bound to a batch */
   int column, other_column;
   ExprState *constant_state;
   bool simple; /* the constant is a literal or a parameter: it cannot fail */
 
-  /* with the constant evaluated: what is run (QUAL_NEVER, QUAL_ALWAYS or kind) */
+  /* set with the constant: the kind to run (QUAL_NEVER, QUAL_ALWAYS or kind) */
   bool ready;
   QualKind run;
   bool negated_run;
-  bool for_odd;    /* QUAL_NEVER of numbers: NaN may pass all the same, as core's expression says */
+  bool for_odd;    /* QUAL_NEVER for numbers: NaN may still pass; core's expression decides */
   int64 low, high; /* QUAL_COMPARE: low <= number <= high, or outside of that if negated_run */
   int nvalues;
-  int64 *values;       /* QUAL_IN: sorted, without doubles */
-  uint64 *bitmap;      /* of values[0] .. values[nvalues - 1]; NULL if they lie too far apart */
-  QualString *strings; /* QUAL_TEXT_IN: without doubles; QUAL_LIKE: pieces between % */
-  uint32 *buckets;     /* QUAL_TEXT_IN with many: open addressing, index + 1 */
+  int64 *values;       /* QUAL_IN: sorted, without duplicates */
+  uint64 *bitmap;      /* bits of values[0] .. values[nvalues - 1]; NULL if the range is too wide */
+  QualString *strings; /* QUAL_TEXT_IN: without duplicates; QUAL_LIKE: pieces between % */
+  uint32 *buckets;     /* QUAL_TEXT_IN with many strings: open addressing, index + 1 */
   uint32 bucket_mask;
   bool anchored_start, anchored_end; /* QUAL_LIKE */
 
   uint16 *scratch; /* QUAL_OR: rows not yet accepted; rows accepted by one child */
 };
 
-/* Makes the tree of a clause, or says why it cannot be run on batches (then *node is undefined). */
+/* Parses a clause to a tree, or returns the reason why it cannot be run on batches (then *node
+ * is undefined). */
 extern const char *qual_parse(Node *clause, bool negate, QualNode **node);
 
-/* Takes over the value of the node's constant: sets run and what it needs, allocated in the current
- * memory context. */
+/* Sets the value of the node's constant: computes run and the data it needs, allocated in the
+ * current memory context. */
 extern void qual_set_constant(QualNode *node, Datum value, bool is_null);
 extern void qual_set_strings(QualNode *node, Datum *values, bool *nulls, int nvalues);
 extern void qual_set_pattern(QualNode *node, Datum value);
 
 /*
- * Leaves: the rows of in[0 .. n-1] that pass go to out[] (may be the same array) in order; returns
- * how many. Columns are decoded where that is needed.
+ * Leaves: writes the rows of in[0 .. n-1] that pass to out[] (may be the same array) in order;
+ * returns their number. Columns are decoded if necessary.
  */
 extern int qual_run_numbers(const QualNode *node, const Batch *batch, const uint16 *in, int n,
                             uint16 *out);
-/* Strings that had to be detoasted live in the current memory context. */
+/* Detoasted strings live in the current memory context. */
 extern int qual_run_strings(const QualNode *node, const Batch *batch, const uint16 *in, int n,
                             uint16 *out);
 

@@ -1,8 +1,8 @@
 /*
  * Predicates on numbers: constants as int64 in the column's own unit, and the kernels.
  *
- * Each comparison with a constant is a range: x < 2.5 of an integer column is x <= 2. What a
- * constant asks for beyond the column's unit decides only how it is rounded.
+ * Each comparison with a constant is a range: x < 2.5 of an integer column is x <= 2. Digits of a
+ * constant beyond the column's unit only decide how it is rounded.
  */
 #include "qual_internal.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- constants ---- */
 
-/* A constant in the column's unit: it lies at `floor`, or between that and the next. */
+/* A constant in the column's unit: it equals `floor`, or lies between that and the next. */
 typedef struct Unit {
   int64 floor;
   bool exact;
@@ -31,8 +31,8 @@ static Unit unit_of_numeric(Datum value, int scale) {
   Datum scaled, floored;
   int64 factor = 1;
 
-  /* In units, the column's numbers are below the limit, and so they are undivided. NaN is greater
-   * than all others. */
+  /* A column's numbers are below the limit even in units, so a constant above the limit is above
+   * all of them. NaN is greater than all others. */
   if (DatumGetBool(DirectFunctionCall2(numeric_gt, value, limit))) {
     unit.beyond = 1;
     return unit;
@@ -57,7 +57,7 @@ static Unit unit_of_numeric(Datum value, int scale) {
   return unit;
 }
 
-/* A timestamp in days, for a column of dates. Infinities are the dates' own. */
+/* A timestamp in days, for a column of dates. Infinities are those of dates. */
 static Unit unit_of_timestamp(Timestamp timestamp) {
   Unit unit = {0, true, 0};
   if (TIMESTAMP_IS_NOBEGIN(timestamp)) {
@@ -99,7 +99,7 @@ static void set_range(QualNode *node, Unit unit) {
 
   node->negated_run = false;
   if (unit.beyond != 0) {
-    bool below = unit.beyond > 0; /* the column's numbers are below it */
+    bool below = unit.beyond > 0; /* the column's numbers are below the constant */
     switch (node->comparison) {
       case LESS:
       case LESS_EQUAL: empty = !below; break;
@@ -145,7 +145,7 @@ static int compare_int64(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Beyond this span a bitmap would cost more cache than it saves comparisons. */
+/* For a wider range a bitmap would cost more cache than it saves comparisons. */
 #define BITMAP_SPAN 65536
 
 static void set_numbers(QualNode *node, Datum *values, int nvalues) {
@@ -157,7 +157,7 @@ static void set_numbers(QualNode *node, Datum *values, int nvalues) {
   node->values = palloc(sizeof(*node->values) * Max(nvalues, 1));
   for (int i = 0; i < nvalues; i++) {
     Unit unit = unit_of(node, values[i]);
-    /* No number of the column is equal to it. */
+    /* No number of the column equals it. */
     if (unit.beyond != 0 || !unit.exact) continue;
     node->values[n++] = unit.floor;
   }
@@ -189,7 +189,7 @@ static void set_array(QualNode *node, Datum value) {
   get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &align);
   deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &nulls, &nvalues);
   if (nvalues == 0) {
-    /* NOT IN of nothing is true even for NULL. */
+    /* NOT IN with an empty list is true even for NULL. */
     node->run = node->negated ? QUAL_ALWAYS : QUAL_NEVER;
     return;
   }
@@ -229,7 +229,7 @@ void qual_set_constant(QualNode *node, Datum value, bool is_null) {
 
 /* ---- kernels ---- */
 
-/* Rows pass without a branch: each is written, and the place moves on if it passed. */
+/* Filters without a branch: each row is written, and the index advances if it passed. */
 #define FILTER(passes)                                   \
   do {                                                   \
     if (column->has_nulls)                               \

@@ -1,8 +1,8 @@
 /*
  * Which clauses can be run on batches, and the tree they become.
  *
- * Taken is only what cannot fail and what core computes the same way under any settings:
- * comparisons of core's own btree operators on whole columns.
+ * Supported are only clauses that cannot fail and that core computes the same way under any
+ * settings: comparisons of core's own btree operators on whole columns.
  */
 #include "qual_internal.h"
 
@@ -27,7 +27,7 @@ static QualNode *make_node(QualKind kind, bool negated) {
   return node;
 }
 
-/* varchar is seen as text by its operators. */
+/* The operators of varchar treat it as text. */
 static Node *without_relabel(Node *expr) {
   while (IsA(expr, RelabelType)) expr = (Node *)((RelabelType *)expr)->arg;
   return expr;
@@ -37,7 +37,7 @@ static bool is_column(Node *expr) {
   return IsA(expr, Var) && ((Var *)expr)->varattno > 0 && ((Var *)expr)->varlevelsup == 0;
 }
 
-/* Does not change during a scan. Volatile functions and subplans do not belong here. */
+/* True if it does not change during a scan. Excludes volatile functions and subplans. */
 static bool is_constant(Node *expr) {
   return !contain_var_clause(expr) && !contain_subplans(expr) && !contain_volatile_functions(expr);
 }
@@ -63,7 +63,7 @@ static Comparison opposite(Comparison comparison) {
   }
 }
 
-/* What an operator compares: the comparison of the default btree family of `type`. */
+/* The comparison of an operator, in the default btree family of `type`. */
 static bool comparison_of(Oid opno, Oid type, Comparison *comparison) {
   Oid family = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
   int strategy;
@@ -85,13 +85,13 @@ static bool comparison_of(Oid opno, Oid type, Comparison *comparison) {
 
 static bool is_int(Oid type) { return type == INT2OID || type == INT4OID || type == INT8OID; }
 
-/* Whether a column of a type can be compared with a constant of another, as numbers. */
+/* True if a column of a type can be compared with a constant of another, as numbers. */
 static bool comparable(Oid column, Oid constant) {
   return column == constant || (is_int(column) && is_int(constant)) ||
          (column == DATEOID && constant == TIMESTAMPOID);
 }
 
-/* Strings are compared as bytes of one type: text_ops knows `name`, too, which has no header. */
+/* Strings are compared as bytes of one type: text_ops includes `name`, too, which has no header. */
 static bool comparable_strings(ColumnKind column, Oid constant) {
   constant = getBaseType(constant);
   return column == COLUMN_BPCHAR ? constant == BPCHAROID
@@ -114,7 +114,10 @@ static const char *parse_like(Var *var, Node *constant, Oid collation, bool nega
   if (!is_string(column_kind(var->vartype, var->vartypmod, collation, &scale)))
     return "LIKE with a collation that is not deterministic";
   if (!IsA(constant, Const)) return "LIKE with a pattern that is not a literal";
-  /* Bytes tell characters apart: a piece of a pattern is found only where it really is. */
+  /*
+   * In these encodings characters begin at distinguishable bytes: a piece of a pattern is found
+   * only where it really is.
+   */
   if (pg_database_encoding_max_length() > 1 && GetDatabaseEncoding() != PG_UTF8)
     return "LIKE in a multibyte encoding other than UTF8";
   *node = make_node(QUAL_LIKE, negated);
@@ -265,7 +268,7 @@ static const char *parse_connective(BoolExpr *expr, bool negate, QualNode **node
   return NULL;
 }
 
-/* A boolean column: it is true, or (negated) false. */
+/* A boolean column as a condition: it is true, or (negated) false. */
 static QualNode *bool_column(Var *var, bool negated) {
   QualNode *node = make_node(QUAL_COMPARE, false);
   set_var(node, var);

@@ -1,7 +1,7 @@
 /*
  * Predicates on strings: equality with one or many, and LIKE with % only. Strings are bytes: in
- * deterministic collations equal means equal bytes, and in the encodings that qual_parse.c lets
- * pass a piece of a pattern is found only where characters begin.
+ * deterministic collations equal means equal bytes, and in the encodings that qual_parse.c accepts
+ * a piece of a pattern is found only where characters begin.
  */
 #include "qual_internal.h"
 
@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Up to this number of strings are compared one by one; more go into a table. */
+/* Up to this number, strings are compared one by one; more are stored in a table. */
 #define FEW_STRINGS 4
 
 /* ---- constants ---- */
@@ -21,7 +21,7 @@ static int without_blanks(const char *data, int length) {
   return length;
 }
 
-/* Constants are copied detoasted; a bpchar's trailing blanks do not count. */
+/* Copies constants detoasted; a bpchar's trailing blanks do not count. */
 static QualString constant_string(const QualNode *node, Datum value) {
   struct varlena *flat = PG_DETOAST_DATUM_COPY(value);
   QualString string = {VARDATA(flat), VARSIZE(flat) - VARHDRSZ};
@@ -75,7 +75,7 @@ void qual_set_strings(QualNode *node, Datum *values, bool *nulls, int nvalues) {
   }
 }
 
-/* 'a%b%' is the pieces a, b, bound to the start and not to the end. */
+/* 'a%b%' is the pieces a, b, anchored at the start and not at the end. */
 void qual_set_pattern(QualNode *node, Datum value) {
   struct varlena *flat = PG_DETOAST_DATUM_COPY(value);
   const char *pattern = VARDATA(flat);
@@ -100,7 +100,7 @@ void qual_set_pattern(QualNode *node, Datum value) {
 
 /* ---- kernels ---- */
 
-/* A stored value's bytes; what is compressed or stored elsewhere is fetched. */
+/* A stored value's bytes; compressed and external values are fetched. */
 static inline QualString string_at(const char *value) {
   QualString string;
   if (likely(VARATT_IS_1B(value) && !VARATT_IS_1B_E(value))) {
@@ -117,7 +117,7 @@ static inline QualString string_at(const char *value) {
 #if defined(__SSE2__)
 
 /*
- * Looks at 16 places at a time for the piece's first and last byte; places where both are right are
+ * Checks 16 places at a time for the piece's first and last byte; places where both match are
  * compared whole. The last 16 places may overlap those before.
  */
 static const char *find_wide(const char *text, int places, const char *piece, int length) {
@@ -154,7 +154,7 @@ static const char *find(const char *text, const char *end, const char *piece, in
   return NULL;
 }
 
-/* Each piece at its first place: a match of later pieces remains possible then. */
+/* Each piece is matched at its first place: a match of later pieces remains possible. */
 static bool is_like(const QualNode *node, QualString string) {
   const char *start = string.data, *end = string.data + string.length;
   int first = 0, last = node->nvalues;

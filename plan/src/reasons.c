@@ -1,9 +1,10 @@
 /*
- * Why an operator was not used: noted while planning, printed by EXPLAIN, quoted by ccopt.require.
+ * Why an operator was not used: recorded while planning, printed by EXPLAIN, quoted by
+ * ccopt.require.
  *
- * Nothing is recorded unless it will be read, so that planning a short statement pays one test
- * per note. Notes live in a context of their own below the one that was current when planning
- * began: GEQO throws away what is allocated while it tries join orders.
+ * Nothing is recorded unless it will be read, so that planning a short statement costs one test per
+ * reason. Reasons have their own memory context below the one that was current when planning began:
+ * GEQO frees what is allocated while it tries join orders.
  */
 #include "reasons.h"
 
@@ -18,7 +19,7 @@
 /* Reasons for smaller tables are not recorded. */
 #define WORTH_TELLING_PAGES 64
 
-/* A refusal or an offer, with what is needed to find its relation in the finished plan. */
+/* A refusal or an offer, with the data to find its relation in the finished plan. */
 typedef struct Note {
   Refusal refusal;
   bool offer;
@@ -34,9 +35,9 @@ static bool requires_nodes(void) { return ccopt_require != NULL && ccopt_require
 
 bool reasons_are_wanted(void) { return current != NULL && current->wanted; }
 
-/* ---- noting ---- */
+/* ---- recording ---- */
 
-/* The alias of a base relation, those of a join in parentheses; NULL for anything else. */
+/* The alias of a base relation, or those of a join in parentheses; NULL for anything else. */
 static const char *relation_name(PlannerInfo *root, RelOptInfo *rel) {
   StringInfoData name;
   int rti = -1;
@@ -115,9 +116,9 @@ void forget_offers(void) {
       current->notes = foreach_delete_current(current->notes, cell);
 }
 
-/* ---- looking at the finished plan ---- */
+/* ---- searching the finished plan ---- */
 
-/* Calls visit() on each node of the plan, until it returns true. */
+/* Calls visit() for each node of the plan, until it returns true. */
 typedef bool (*PlanVisitor)(Plan *node, void *argument);
 
 static bool walk_plan(Plan *plan, PlanVisitor visit, void *argument);
@@ -156,11 +157,11 @@ static bool walk_statement(PlannedStmt *statement, PlanVisitor visit, void *argu
          walk_plans(statement->subplans, visit, argument);
 }
 
-/* What is searched for: a node of ccopt by name, or the node of core's in whose place it would be. */
+/* The node to search for: one of ccopt's by name, or the node of core's that it would replace. */
 typedef struct Wanted {
   PlannedStmt *statement;
   const char *node;
-  const char *relation; /* with table: only if it scans this one */
+  const char *relation; /* for a table: only if it scans this one */
   Oid table;
 } Wanted;
 
@@ -197,8 +198,8 @@ bool plan_has_node(PlannedStmt *statement, const char *node) {
 }
 
 /*
- * Fills concerns_plan, and drops what the plan contradicts: an offer that was taken, and for joins
- * and groups, which have no name in a finished plan, an offer if the node is anywhere.
+ * Fills in concerns_plan, and removes what the plan contradicts: an offer that was taken; and, for
+ * joins and groups, which have no name in a finished plan, an offer if the node occurs anywhere.
  */
 static List *judge(List *notes, PlannedStmt *statement) {
   List *refusals = NIL;
@@ -225,7 +226,7 @@ static bool reads_table(PlannedStmt *statement) {
   return false;
 }
 
-/* The setting that keeps a node from being thought of at all, or NULL. */
+/* The setting that disables a node, or NULL. */
 static const char *switched_off(const char *node) {
   if (!ccopt_enabled) return "ccopt.enabled";
   if (strcmp(node, BATCH_SCAN_NAME) == 0 && !ccopt_enable_batch_scan)
@@ -281,7 +282,7 @@ void reasons_begin(Planning *planning) {
   planning->notes = NIL;
   planning->remark = NULL;
   level++;
-  /* Functions that are evaluated while planning are not what the user asked about. */
+  /* Functions that are evaluated while planning are not part of the user's statement. */
   planning->wanted = (level == 1 && requires_nodes()) || reasons_are_watched();
   current = planning;
 }
@@ -321,7 +322,7 @@ void reasons_end(PlannedStmt *plan) {
   if (current->wanted) {
     List *refusals = judge(current->notes, plan);
 
-    /* Before anything is given back: if it throws, reasons_abandon() does that. */
+    /* Before anything is freed: if it throws, reasons_abandon() does that. */
     if (level == 1 && requires_nodes() && reads_table(plan)) check_required(plan, refusals);
     if (reasons_are_watched()) hand_over(watching, refusals);
     list_free(refusals);

@@ -1,5 +1,5 @@
 /*
- * Why a statement is left alone as a whole.
+ * Reasons to leave a statement alone as a whole.
  */
 #include "refusal.h"
 
@@ -9,9 +9,9 @@
 const char *planning_refusal = NULL;
 
 /*
- * UPDATE ... WHERE CURRENT OF looks in the cursor's plan for the scan of its table and asks that for
- * the row (core's execCurrentOf). It looks through nothing that groups, sorts or joins; but what is
- * sorted in one plan comes from an index in another.
+ * UPDATE ... WHERE CURRENT OF searches the cursor's plan for the scan of its table and reads the
+ * row from it (core's execCurrentOf). It does not search below nodes that group, sort or join; but
+ * rows that are sorted in one plan come from an index in another.
  */
 static bool may_be_updated_through(const Query *query, bool sorted) {
   return !query->hasAggs && !query->hasWindowFuncs && query->groupClause == NIL &&
@@ -23,7 +23,7 @@ static bool may_be_updated_through(const Query *query, bool sorted) {
 
 const char *cursor_refusal(const Query *query, int cursor_options) {
   if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
-  /* All else is of cursors that have a name: DECLARE and PL/pgSQL set this. */
+  /* Further rules apply to named cursors only: DECLARE and PL/pgSQL set this option. */
   if (!(cursor_options & CURSOR_OPT_FAST_PLAN)) return NULL;
   if (may_be_updated_through(query, cursor_may_go_backwards(cursor_options)))
     return "a row may be updated through the cursor";
@@ -31,8 +31,9 @@ const char *cursor_refusal(const Query *query, int cursor_options) {
 }
 
 /*
- * INSERT reads its rows once, under the statement's snapshot. Other statements that write read some again
- * when a row was changed meanwhile (EvalPlanQual), and ON CONFLICT DO UPDATE is left to core with them.
+ * True if rows are read once: INSERT reads them under the statement's snapshot. Other statements
+ * that write read a row again if it was changed meanwhile (EvalPlanQual); ON CONFLICT DO UPDATE is
+ * left to core like these.
  */
 static bool is_read_once(const Query *query) {
   return query->commandType == CMD_SELECT ||
@@ -41,7 +42,7 @@ static bool is_read_once(const Query *query) {
 }
 
 const char *statement_refusal(const PlannerInfo *root) {
-  /* Subqueries of a statement that writes or locks are read under its rules (EvalPlanQual). */
+  /* Subqueries of a statement that writes or locks follow its rules (EvalPlanQual). */
   for (; root != NULL; root = root->parent_root) {
     const Query *query = root->parse;
     if (!is_read_once(query)) return "the statement writes";

@@ -1,5 +1,5 @@
 /*
- * Settings, as the server knows them.
+ * Definitions of the settings for the server.
  */
 #include "settings.h"
 

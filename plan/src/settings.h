@@ -7,20 +7,20 @@
 #include "compat.h"
 
 typedef enum BufferSetting {
-  BUFFER_OFF,   /* none of our buffers */
+  BUFFER_OFF,   /* no buffers */
   BUFFER_AUTO,  /* prefetching and key-sorting buffers where their rules say so */
   BUFFER_PAPER, /* the rule of CC-Optimizer 2008, and nothing else */
-  BUFFER_FORCE  /* below every operator where it is legal: for tests and ablations */
+  BUFFER_FORCE  /* below every operator where it is legal: for tests and experiments */
 } BufferSetting;
 
 typedef enum ShapesSetting {
-  SHAPES_OFF,      /* nothing is remembered, nothing is pinned */
-  SHAPES_SUSPECTS, /* core's plan is tried where ccopt's takes longer than core's prediction */
+  SHAPES_OFF,      /* no shape is remembered or pinned */
+  SHAPES_SUSPECTS, /* tries core's plan where ccopt's takes longer than predicted for core's */
   SHAPES_EVERY     /* and everywhere else, for a small share of the time */
 } ShapesSetting;
 
 typedef enum BufferMode {
-  BUFFER_RING, /* the child's rows stay where they are, one pin a page */
+  BUFFER_RING, /* the child's rows stay in their pages, one pin a page */
   BUFFER_COPY  /* rows are copied */
 } BufferMode;
 
@@ -33,13 +33,13 @@ extern bool ccopt_enable_bloom;         /* ccopt.enable_bloom */
 extern bool ccopt_enable_top_n;         /* ccopt.enable_top_n */
 extern int ccopt_buffer;                /* ccopt.buffer, a BufferSetting */
 extern int ccopt_buffer_mode;           /* ccopt.buffer_mode, a BufferMode */
-extern int ccopt_buffer_rows;           /* ccopt.buffer_rows: 0 = by the rule */
+extern int ccopt_buffer_rows;           /* ccopt.buffer_rows: 0 = set by the rule */
 extern bool ccopt_force;    /* ccopt.force: batch paths cost nothing: taken where legal */
 extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must have, or an error */
 
 extern int ccopt_shapes; /* ccopt.shapes, a ShapesSetting */
 
-/* Makes them known to the server, at loading. */
+/* Registers the settings with the server, at loading. */
 extern void settings_define(void);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * When a shape is left to core: of so many pairs, from how many on in which ours was slower.
+ * When a shape is left to core: indexed by the pairs so far, the least number of pairs in which
+ * ccopt's plan was slower.
  * Written by `cargo run -p hardmeter-evidence --example shape_boundaries`; do not edit. The method is
  * in docs/design/evidence.md.
  */
@@ -9,7 +10,7 @@
 /* Pairs of a trial; then the next one begins. */
 #define SHAPE_PAIRS 16
 
-/* Ours took more than this: slower, and much slower. */
+/* Ratios of ccopt's time to core's above which a pair counts as slower, and as much slower. */
 #define SHAPE_SLOWER 1.02
 #define SHAPE_MUCH_SLOWER 1.2
 

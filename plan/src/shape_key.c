@@ -1,5 +1,5 @@
 /*
- * Hashing plans and queries.
+ * Hashes of plans and queries.
  */
 #include "shape_key.h"
 
@@ -119,7 +119,10 @@ uint64 shape_key(const PlannedStmt *plan, uint64 statement_id) {
 
   mix(&hashing, MyDatabaseId);
   statement_any(plan, mix_node, &hashing);
-  /* Factors of four: what reads a day of a table and what reads a year may like different plans. */
+  /*
+   * Factors of four: a statement that reads a day of a table and one that reads a year may need
+   * different plans.
+   */
   mix(&hashing, (uint32)(log2(Max(plan->planTree->total_cost, 1)) / 2));
   return hashing.sum | (UINT64CONST(1) << 32) | 1;
 }

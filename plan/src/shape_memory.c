@@ -12,7 +12,7 @@
 
 #define LOCK_NAME "ccopt_shapes"
 #define SIGN_WORDS 32
-/* A filter of signs that knows everything would have every query copied. */
+/* A filter with all bits set would cause every query to be copied. */
 #define MOST_SIGNS (SIGN_WORDS * 64 / 4)
 
 typedef struct ShapeTable {
@@ -20,7 +20,7 @@ typedef struct ShapeTable {
   uint64 clock;
   uint64 signs[SIGN_WORDS];
   int signs_known;
-  uint64 keys[SHAPE_PLACES]; /* once more, close together, to look through */
+  uint64 keys[SHAPE_PLACES]; /* copies of the keys, close together for searching */
   Shape shapes[SHAPE_PLACES];
 } ShapeTable;
 
@@ -33,7 +33,7 @@ const bool *shapes_in_use = &not_in_use;
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
-/* ---- where it is ---- */
+/* ---- the table's memory ---- */
 
 static void shmem_request(void) {
   if (previous_shmem_request) previous_shmem_request();

@@ -1,5 +1,5 @@
 /*
- * When core's plan is tried, and when it is kept.
+ * Decides when core's plan is tried, and when it is kept.
  *
  *            SHAPE_PAIRS pairs, no verdict: counts are reset
  *              +-------+
@@ -9,13 +9,13 @@
  *              +------------------------------------------------------------+
  *                  SHAPE_CONTRARY trials in a row, ours not slower: turn(false)
  *
- * The boundaries are those of hardmeter-evidence (shape_boundaries.h): the counts may be looked at
+ * The boundaries are those of hardmeter-evidence (shape_boundaries.h): the counts may be checked
  * after every pair.
  *
  * Invariants:
  * 1. much_slower <= slower <= judged <= pairs; judged < SHAPE_PAIRS between two calls.
  * 2. `against` counts only while the shape is pinned.
- * 3. Pairs of processor time and of elapsed time never meet in one mean (`by_wall`).
+ * 3. Pairs of processor time and of elapsed time are never mixed in one mean (`by_wall`).
  */
 #include "shape_verdict.h"
 
@@ -23,14 +23,14 @@
 
 #include <math.h>
 
-/* Of such a length a trial is neither lost in the cost of planning it, nor an adventure. */
+/* Least duration for a trial: the cost of planning it is small, and so is the risk. */
 #define SHORTEST_NS 1e6
 #define LONGEST_NS 10e9
-/* Executions between two trials, at least; after each that changes nothing, twice as many. */
+/* Executions between two trials, at least; doubled after each trial without a change. */
 #define SHORTEST_WAIT 2
 #define LONGEST_WAIT (1 << 16)
 #define WAIT_WHEN_PINNED 8
-/* What trials may take beyond what the standing plan would have, as a share of all its time. */
+/* Limit of the extra time of trials, as a share of the standing plan's total time. */
 #define TRIAL_SHARE (1.0 / 64)
 /* The mean is over about this many executions. */
 #define REMEMBERED_RUNS 4
@@ -54,7 +54,7 @@ ShapeWish shape_wish(const Shape *shape, ShapesSetting setting) {
   if (other->samples > 0)
     return exp(other->mean) - standing_ns <= budget ? WISH_TRIAL : WISH_NOTHING;
   if (shape->stock_cost == 0) return WISH_PRICE;
-  /* By the model's own account core's plan would have been faster. */
+  /* By the cost model's own prediction, core's plan would have been faster. */
   if (shape->predicted_ns <= standing_ns) return WISH_TRIAL;
   if (setting == SHAPES_SUSPECTS) return WISH_NOTHING;
   return standing_ns * (shape->stock_cost / shape->our_cost - 1) <= budget ? WISH_TRIAL
@@ -75,7 +75,7 @@ void shape_priced(Shape *shape, double stock_cost, double ns_per_unit, bool by_w
   shape->stock_cost = Max(stock_cost, 1e-6);
   shape->predicted_ns = stock_cost * ns_per_unit;
   if (by_wall == shape->by_wall) return;
-  /* What was measured so far is of another kind. */
+  /* Earlier measurements are of the other kind. */
   shape->by_wall = by_wall;
   for (int way = 0; way < WAYS; way++) shape->times[way].samples = 0;
   forget_pairs(shape);
@@ -116,7 +116,7 @@ static void judge(Shape *shape) {
     return;
   }
   if (shape->judged == SHAPE_PAIRS) begin_counting(shape);
-  /* Something has changed: the mean of all pairs would take long to tell. */
+  /* Conditions have changed: the mean of all pairs would take long to show that. */
   if (shape->pinned && shape->against >= SHAPE_CONTRARY) {
     turn(shape, false);
     forget_pairs(shape);
@@ -137,7 +137,7 @@ void shape_record(Shape *shape, ShapeWay way, double ns) {
   double standing_mean = shape->times[standing].mean;
 
   shape->times[way].runs++;
-  /* The first execution finds cold caches; core's first trial then finds warm ones. */
+  /* The first execution runs with cold caches, core's first trial then with warm ones. */
   if (way == WAY_OURS && shape->times[way].runs == 1) return;
   learn(&shape->times[way], logarithm);
   if (way == standing) {

@@ -1,5 +1,5 @@
 /*
- * ccopt_shapes: what is known of the shapes of this database.
+ * ccopt_shapes: the view of this database's shapes.
  */
 #include "shape_memory.h"
 
@@ -37,7 +37,10 @@ static void put(Datum *values, bool *nulls, int column, bool known, Datum value)
 
 static double milliseconds(const ShapeTimes *times) { return exp(times->mean) / 1e6; }
 
-/* As pg_stat_statements has it: one's own statements, and all for who may read statistics. */
+/*
+ * As in pg_stat_statements: one's own statements, and all statements for roles that may read
+ * statistics.
+ */
 static bool may_read_text(const Shape *shape) {
   return shape->role == GetUserId() || has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 }

@@ -1,13 +1,14 @@
 /*
- * Choosing between our plan and core's by what both took, and measuring that.
+ * Chooses between ccopt's plan and core's by the measured times of both.
  *
- * A plan that is chosen carries its shape among its invalidation items, where a copy of it (the plan
- * cache makes them) has it too: an item of a system cache that does not exist, with the number of
- * the way, and one of PROCOID. By the latter this session's kept plans of one shape are invalidated
+ * The chosen plan carries its shape among its invalidation items, which copies (the plan cache
+ * makes them) have, too: an item of a nonexistent system cache, with the number of the chosen way,
+ * and one of PROCOID. Through the latter, this session's cached plans of a shape are invalidated
  * when another plan is wanted for it, as if a function had changed: they are planned again at their
- * next use. Its hash value may be that of a real function, whose change then costs a planning more.
+ * next use. Its hash value may equal that of a real function, whose change then causes one more
+ * planning.
  *
- * Nothing is written down of executions that failed, were cancelled, or ran under EXPLAIN ANALYZE.
+ * Executions that failed, were cancelled, or ran under EXPLAIN ANALYZE are not recorded.
  */
 #include "shapes.h"
 
@@ -25,7 +26,7 @@
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
-#define MARK 0x63636f70 /* "ccop", even: far beyond the numbers of system caches */
+#define MARK 0x63636f70 /* "ccop", an even number far above those of system caches */
 
 /* ---- marks ---- */
 
@@ -63,7 +64,7 @@ void shapes_look_at_query(ShapePlanning *planning, Query *parse) {
   if (sign_is_known(planning->sign)) planning->copy = copyObject(parse);
 }
 
-/* Settings that ask for certain nodes get them. A cursor may be left in the middle. */
+/* Excluded: settings that ask for certain nodes, and cursors, which may be left in the middle. */
 static bool is_remembered(const PlannedStmt *plan, int cursor_options) {
   return ccopt_shapes != SHAPES_OFF && plan->commandType == CMD_SELECT &&
          !(cursor_options & CURSOR_OPT_FAST_PLAN) && !ccopt_force &&
@@ -89,7 +90,7 @@ typedef struct Asked {
   int pairs;
 } Asked;
 
-/* What is known of the shape, and whether this planning is for a trial. */
+/* Looks up the shape, and decides whether this planning is for a trial. */
 static Asked ask(uint64 key, uint64 statement_id, const PlannedStmt *ours,
                  const ShapePlanning *planning, const char *query_string, bool explained) {
   Asked asked = {WAY_OURS, WISH_NOTHING, 1, 0};
@@ -104,7 +105,7 @@ static Asked ask(uint64 key, uint64 statement_id, const PlannedStmt *ours,
     asked.standing = shape_standing(shape);
     asked.ratio = shape_ratio(shape);
     asked.pairs = shape->pairs;
-    /* EXPLAIN shows what is run as a rule, and tries nothing. */
+    /* EXPLAIN shows the standing plan and starts no trial. */
     if (!explained && planning->copy) asked.wish = shape_wish(shape, ccopt_shapes);
     if (asked.wish == WISH_TRIAL) shape_trial_begins(shape);
   }
@@ -112,7 +113,7 @@ static Asked ask(uint64 key, uint64 statement_id, const PlannedStmt *ours,
   return asked;
 }
 
-/* Tells the shape of core's plan; whether it is for a trial. */
+/* Records the cost of core's plan for the shape; returns whether the planning is for a trial. */
 static bool price(uint64 key, const PlannedStmt *ours, const PlannedStmt *stock, double replan_ns,
                   bool asks) {
   double unit_ns = ns_per_unit(cost_constants());
@@ -168,7 +169,7 @@ typedef struct Execution {
   MemoryContextCallback callback;
   uint64 key;
   ShapeWay way;
-  double begin; /* of the thread's time */
+  double begin; /* time of the thread */
   const EState *estate;
   const Instrumentation *clock;
 } Execution;
@@ -178,8 +179,9 @@ static double wall_ns(const Instrumentation *clock) {
 }
 
 /*
- * The executor's memory goes: the statement is over. Processor time, but of a cursor or a loop of
- * PL/pgSQL also what was done between its rows, and so no more than the time spent within.
+ * Called when the executor's memory is freed: the statement is over. The processor time of a cursor
+ * or of a loop in PL/pgSQL includes work between its rows, so it is limited by the time spent
+ * within the executor.
  */
 static void executed(void *argument) {
   const Execution *execution = argument;
@@ -213,7 +215,7 @@ void shapes_measure(QueryDesc *query, int eflags) {
   execution = MemoryContextAllocZero(context, sizeof(*execution));
   if (query->totaltime == NULL) {
     MemoryContext outer = MemoryContextSwitchTo(context);
-    /* All of it: pg_stat_statements, if it comes later, takes what is there. */
+    /* All counters: pg_stat_statements, if called later, uses an existing one. */
     query->totaltime = InstrAlloc(1, INSTRUMENT_ALL, false);
     MemoryContextSwitchTo(outer);
   }

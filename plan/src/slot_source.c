@@ -1,14 +1,14 @@
 /*
- * Rows to batches: the child of a batch operator, any node.
+ * Gathers rows of any node to batches, for a batch operator above it.
  *
- * A row of an executor node is gone when the next is asked for, so values are copied: those passed
- * by value into an array per column, the others one after the other into memory that is reused for
- * every batch.
+ * A row of an executor node is valid until the next one is asked for, so values are copied: those
+ * passed by value into an array per column, the others one after the other into memory that is
+ * reused for every batch.
  *
  *   reading ── gather_next: next_row has no more ──> finished ── gather_source_rescan ──> reading
  *
  * Invariants:
- *  1. A batch, and what was copied for it, is valid until the next one is asked for.
+ *  1. A batch, and the values copied for it, are valid until the next one is asked for.
  *  2. `own` is filled while the library is loaded, and never changes after that.
  */
 #include "slot_source.h"
@@ -20,9 +20,8 @@
 #include "doors.h"
 
 /*
- * The first batch after a start is small and each next one twice as large: a parent that stops
- * early (a join below LIMIT) has then made the child run for at most as many rows in vain as it has
- * used.
+ * The first batch after a start is small and each next one twice as large: if a parent stops early
+ * (a join below LIMIT), the child has run in vain for at most as many rows as were used.
  */
 #define FIRST_ROWS 64
 
@@ -35,15 +34,15 @@ struct GatherSource {
   NextRow next_row;
   void *argument;
   int natts;             /* attributes that must be deformed */
-  char **values;         /* [ncolumns] of [BATCH_ROWS] cells; NULL if passed by reference */
+  char **values;         /* [ncolumns] arrays of [BATCH_ROWS] cells; NULL if passed by reference */
   MemoryContext context; /* copies of the current batch */
   Bump copies;
-  bool by_reference; /* some column is */
-  int rows;          /* of the next batch, at most */
+  bool by_reference; /* some column is passed by reference */
+  int rows;          /* limit of the next batch */
   bool finished;
 };
 
-/* A batch of columns like those of `layout`. */
+/* Initializes a batch with columns like those of `layout`. */
 static void batch_like(Batch *batch, const Batch *layout) {
   batch_init(batch, layout->ncolumns);
   for (int i = 0; i < layout->ncolumns; i++) {
@@ -155,15 +154,15 @@ void gather_source_rescan(GatherSource *gather) {
 /* ---- the child of an operator ---- */
 
 /*
- * Not ExecProcNode(): batch_source_next() does its instrumentation and asks for chgParam, once per
- * batch.
+ * Instead of ExecProcNode(): batch_source_next() does its instrumentation and checks chgParam, once
+ * per batch.
  */
 static TupleTableSlot *child_row(void *argument) {
   PlanState *child = argument;
   return child->ExecProcNodeReal(child);
 }
 
-/* The nodes of ccopt that hand on batches; set at loading. */
+/* Methods of ccopt's nodes that return batches; set at loading. */
 #define MOST_OWN 2
 static const BatchExecMethods *own[MOST_OWN];
 static int nown = 0;
@@ -190,7 +189,7 @@ static BatchSource *gathered_rows(PlanState *child, const Bitmapset *resnos) {
   int resno = -1;
   int index = 0;
 
-  /* What ExecProcNode() would check at its first call. */
+  /* The check that ExecProcNode() does at its first call. */
   check_stack_depth();
 
   layout.ncolumns = bms_num_members(resnos);
@@ -220,6 +219,6 @@ BatchSource *batch_source_open(PlanState *child, const Bitmapset *resnos) {
 }
 
 void batch_source_rescan(BatchSource *source) {
-  /* Our own nodes start again with ExecReScan(). */
+  /* ccopt's own nodes start again with ExecReScan(). */
   if (source->next == gather_next) gather_source_rescan((GatherSource *)source);
 }

@@ -1,9 +1,10 @@
 /*
- * ccopt_stats: how often each node ran, on how many batches, rows, odd rows.
+ * ccopt_stats: counts of each node's runs, batches, rows, and fallback rows.
  *
  * One table of atomic counters: in shared memory if the library was preloaded by
- * shared_preload_libraries, else the session's own. No lock: counts of one node are added one by
- * one, so a reader may see half of an addition, and a reset may miss one; sums come right.
+ * shared_preload_libraries, otherwise the session's own. There is no lock: the counts of one node
+ * are added one by one, so a reader may see part of an addition, and a reset may miss one; sums are
+ * correct in the end.
  */
 #include "stats.h"
 
@@ -84,7 +85,7 @@ PGDLLEXPORT Datum ccopt_stats_reset(PG_FUNCTION_ARGS);
 PG_FUNCTION_INFO_V1(ccopt_stats);
 PG_FUNCTION_INFO_V1(ccopt_stats_reset);
 
-/* One row a node: its name, the counters, and whose they are. */
+/* One row a node: its name, its counters, and whether they are the server's or the session's. */
 Datum ccopt_stats(PG_FUNCTION_ARGS) {
   ReturnSetInfo *result = (ReturnSetInfo *)fcinfo->resultinfo;
 

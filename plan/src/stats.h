@@ -1,37 +1,37 @@
 /*
- * ccopt_stats: how often each node ran, and on how much. Counted by the node itself in a NodeCounts
- * of its own while it runs, and added here once, in EndCustomScan:
+ * ccopt_stats: counts of each node's runs and work. A node counts in its own NodeCounts while it
+ * runs, and adds them here once, in EndCustomScan:
  *
  *     static void batch_scan_end(CustomScanState *node) {
  *       ...
  *       stats_add(STATS_BATCH_SCAN, &state->counts);
  *     }
  *
- * A node that never ran (EXPLAIN without ANALYZE) has zeros throughout and is not counted. What a
- * statement that failed did is not counted, as EndCustomScan is not called then.
+ * A node that never ran (EXPLAIN without ANALYZE) has only zeros and is not counted. Statements
+ * that failed are not counted, because EndCustomScan is not called then.
  */
 #ifndef CCOPT_STATS_H
 #define CCOPT_STATS_H
 
 #include "compat.h"
 
-/* One row of the view each, in this order; stats.c has their names. */
+/* Each is one row of the view, in this order; stats.c has their names. */
 typedef enum StatsNode {
   STATS_BATCH_SCAN,
   STATS_BATCH_AGG,
   STATS_BATCH_JOIN,
   STATS_BUFFER,
   STATS_ADAPTIVE_JOIN,
-  STATS_NODES /* how many there are */
+  STATS_NODES /* number of nodes */
 } StatsNode;
 
 typedef struct NodeCounts {
   uint64 batches;   /* batches, refills of a buffer, hash tables of an adaptive join */
-  uint64 rows_in;   /* rows looked at: visible ones of a scan, both sides' of a join, the
-                       outer side's of an adaptive one */
-  uint64 rows_out;  /* rows handed on */
-  uint64 odd_rows;  /* rows that went through core's functions alone, because a value did not fit */
-  uint64 fallbacks; /* times the node gave up its way and passed rows through, until its end */
+  uint64 rows_in;   /* rows read: a scan's visible ones, both sides of a join, an adaptive join's
+                       outer side */
+  uint64 rows_out;  /* rows returned */
+  uint64 odd_rows;  /* rows evaluated by core's functions alone, because a value did not fit */
+  uint64 fallbacks; /* times the node stopped its method and passed rows through until its end */
   uint64 spills;    /* times it wrote to temporary files */
 } NodeCounts;
 

@@ -1,12 +1,12 @@
 /*
- * The clock that our own measurements are made by.
+ * The clock of ccopt's own measurements.
  */
 #ifndef CCOPT_THREAD_TIME_H
 #define CCOPT_THREAD_TIME_H
 
 #include <time.h>
 
-/* Processor time of this thread in ns: what other processes take does not count. */
+/* Processor time of this thread in ns: time of other processes does not count. */
 static inline double thread_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

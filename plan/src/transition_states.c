@@ -15,8 +15,8 @@ Datum partial_average(int64 sum, int64 rows) {
 }
 
 /*
- * The digits of a numeric as numericvar_serialize() writes them. numeric_send() writes the same with
- * fields of 16 bits: digits, weight, sign, display scale. Returns the latter.
+ * The digits of a numeric in the form of numericvar_serialize(). numeric_send() writes the same
+ * with fields of 16 bits: digits, weight, sign, display scale. Returns the display scale.
  */
 static int send_digits(StringInfo to, Numeric value) {
   bytea *sent = DatumGetByteaPP(DirectFunctionCall1(numeric_send, NumericGetDatum(value)));
@@ -34,7 +34,7 @@ static int send_digits(StringInfo to, Numeric value) {
   return scale;
 }
 
-/* Of a sum that is no number only that counts, and not how many rows made it so. */
+/* For a sum that is NaN or infinite only that fact counts, not the number of such rows. */
 typedef struct Specials {
   int64 nan, plus, minus; /* NaN, infinity, -infinity */
 } Specials;
@@ -68,7 +68,10 @@ Datum partial_sum(Oid type, Numeric sum, int64 rows) {
   pq_sendint64(&buffer, rows);
   scale = send_digits(&buffer, sum);
   if (type == NUMERICOID) {
-    /* For the moving aggregates, which never see this: the largest display scale, and how many have it. */
+    /*
+     * Used by moving aggregates only, which never read this: the largest display scale, and the
+     * number of rows with it.
+     */
     pq_sendint32(&buffer, scale);
     pq_sendint64(&buffer, rows);
     pq_sendint64(&buffer, specials.nan);

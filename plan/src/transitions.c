@@ -1,5 +1,5 @@
 /*
- * Aggregates: which there are, and how they become transitions.
+ * Aggregates: the supported ones, and their transitions.
  */
 #include "transitions.h"
 
@@ -74,7 +74,7 @@ static bool is_null_constant(const Node *node) {
 
 /* ---- planning ---- */
 
-/* To count a value, only whether it is NULL matters. */
+/* For counting, only whether a value is NULL matters. */
 static bool is_only_counted(const Node *value, TransitionKind kind) {
   return kind == TRANSITION_COUNT && (IsA(value, Var) || IsA(value, Const));
 }
@@ -92,7 +92,7 @@ static const char *argument_refusal(const Node *argument, TransitionKind kind) {
   if (!IsA(argument, CaseExpr)) return value_refusal(argument, kind);
 
   if (expression->arg != NULL) return "CASE with an operand";
-  /* Ties between values of different display scales are decided by the order of rows. */
+  /* Between equal values of different display scales the order of rows decides. */
   if (exprType(argument) == NUMERICOID && kind != TRANSITION_SUM && kind != TRANSITION_COUNT)
     return "min or max of CASE";
   foreach (cell, expression->args) {
@@ -145,7 +145,9 @@ const char *aggregate_refusal(const Aggref *aggregate) {
 
 /* ---- building ---- */
 
-/* A list of CASE's arms, or of one. `mixed` if they may have different display scales. */
+/*
+ * Sets the list of CASE's arms, or a single arm. `mixed` if they may have different display scales.
+ */
 static void set_arms(Transition *transition) {
   Node *argument = transition->argument;
   CaseExpr *expression = (CaseExpr *)argument;
@@ -195,7 +197,7 @@ static Size state_size(const Transition *transition) {
   }
 }
 
-/* Whether a state of `have` has what `want` needs; count(x) is in sum(x). */
+/* True if a state of `have` contains what `want` needs; sum(x) contains count(x). */
 static bool serves(const Transition *have, const Transition *want) {
   if (have->kind != want->kind && !(have->kind == TRANSITION_SUM && want->kind == TRANSITION_COUNT))
     return false;
@@ -203,8 +205,8 @@ static bool serves(const Transition *have, const Transition *want) {
 }
 
 /*
- * Transitions of a list of Aggrefs without repeating any: sums first, since counts may be part of
- * them. results[i] belongs to the i-th Aggref; `transitions` holds as many.
+ * Collects the transitions of a list of Aggrefs without duplicates: sums first, since counts may be
+ * part of them. results[i] belongs to the i-th Aggref; `transitions` has room for one each.
  */
 static int collect(List *aggregates, Transition *transitions, AggResult *results) {
   int n = 0;
@@ -291,7 +293,7 @@ Transitions *transitions_create(PlanState *parent, Batch *batch, List *aggregate
       bind_arm(transitions, transition, &transition->arms[a], batch, column_of, argument);
   }
 
-  /* Of the columns that are looked at, those with numbers. */
+  /* Of the columns that are used, those with numbers. */
   while ((column = bms_next_member(transitions->columns, column)) >= 0) {
     ColumnKind kind = batch->columns[column].kind;
     if (kind == COLUMN_INTEGER || kind == COLUMN_DECIMAL) decoded = bms_add_member(decoded, column);
@@ -334,7 +336,7 @@ void transitions_begin(Transitions *transitions, const Batch *batch, ExprContext
 }
 
 void transitions_reset(Transitions *transitions) {
-  /* Its memory was the groups'. */
+  /* Its memory belonged to the groups. */
   transitions->exact = NULL;
 }
 

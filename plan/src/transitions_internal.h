@@ -1,5 +1,5 @@
 /*
- * What the files of the transitions share.
+ * Declarations shared by the files of the transitions.
  */
 #ifndef CCOPT_TRANSITIONS_INTERNAL_H
 #define CCOPT_TRANSITIONS_INTERNAL_H
@@ -17,20 +17,20 @@ typedef enum TransitionKind {
 } TransitionKind;
 
 /*
- * How many rows a state has seen is mostly how many rows its group has: what is counted is the
- * difference, so that columns without NULL count nothing. With FILTER a state counts its own
- * rows, as negative `missing`.
+ * The number of rows in a state usually equals the group's number of rows: only the difference is
+ * counted, so that columns without NULL cost nothing. With FILTER a state counts its own rows, as
+ * negative `missing`.
  */
 typedef struct CountState {
   int64 missing;
 } CountState;
 
-/* The sum is `high` * 2^64 + sum; `high` is touched only when sum overflows. */
+/* The sum is `high` * 2^64 + sum; `high` is changed only when sum overflows. */
 typedef struct SumState {
   int64 missing;
   int64 sum;
   int64 high;
-  int64 scale; /* the largest of the arms that came; only there if the transition is `mixed` */
+  int64 scale; /* the largest scale of the arms that occurred; only if the transition is `mixed` */
 } SumState;
 
 typedef struct ExtremeState {
@@ -40,13 +40,13 @@ typedef struct ExtremeState {
 
 /* One result of a CASE; a plain argument is one arm without condition. */
 typedef struct TransitionArm {
-  List *condition; /* NIL: all rows that are left */
+  List *condition; /* NIL: all remaining rows */
   VectorQual *when;
-  bool never; /* the condition cannot be true: a NULL constant */
+  bool never; /* the condition is never true: a NULL constant */
   Node *value;
   bool is_null;       /* the value is NULL */
-  int node;           /* of the expressions; -1: nothing is computed, only counted */
-  Bitmapset *columns; /* with node -1: rows where one is NULL do not count */
+  int node;           /* node of the expressions; -1: only counted, nothing is computed */
+  Bitmapset *columns; /* for node -1: rows where one of these is NULL do not count */
 } TransitionArm;
 
 typedef struct Transition {
@@ -55,19 +55,19 @@ typedef struct Transition {
   List *filter_clauses;
   Oid type; /* of the argument */
   bool numeric;
-  int offset; /* of the state, from the first state of a group */
+  int offset; /* offset of the state from a group's first state */
   VectorQual *filter;
   bool filter_never;
   int narms;
   TransitionArm *arms;
   ExprState *evaluate;
-  int scale;  /* of the numbers in the state */
+  int scale;  /* scale of the numbers in the state */
   bool mixed; /* arms may have different scales */
-  /* No sum can be larger, in absolute value; while that fits int64 nothing can overflow. */
+  /* Bound of any sum's absolute value; while it fits int64 nothing can overflow. */
   uint64 sum_bound;
 } Transition;
 
-/* What core added up, of groups that had such rows. */
+/* Sums that core computed, for groups that had such rows. */
 typedef struct ExactKey {
   const GroupRecord *group;
   int64 transition;
@@ -88,8 +88,8 @@ typedef enum ResultKind {
 
 typedef struct AggResult {
   ResultKind kind;
-  bool partial;   /* core's transition state is wanted, for core to combine */
-  int transition; /* -1: rows of the group */
+  bool partial;   /* core's transition state is needed, for core to combine */
+  int transition; /* -1: the group's number of rows */
 } AggResult;
 
 struct Transitions {
@@ -100,19 +100,19 @@ struct Transitions {
   int nresults;
   AggResult *results;
   Size size;
-  Bitmapset *columns; /* to be decoded before anything is run */
+  Bitmapset *columns; /* to be decoded before any expression is run */
   GroupTable *table;
-  Size state_offset; /* of the first state in a group */
-  HTAB *exact;       /* of ExactState; NULL until needed */
+  Size state_offset; /* offset of the first state in a group */
+  HTAB *exact;       /* table of ExactState; NULL until needed */
   uint64 slow_rows;
-  /* rows at hand */
+  /* lists of rows */
   uint16 *filtered, *regular, *odd, *passed, *rest, *valid;
 };
 
-/* The transition and result of an aggregate function; false if not supported. */
+/* The transition and result of an aggregate function; false if it is not supported. */
 extern bool aggregate_kind(Oid function, TransitionKind *transition, ResultKind *result);
 
-/* The exact state of a group, created if missing and `make`; else NULL. */
+/* The exact state of a group; if missing, it is created with `make`, otherwise NULL. */
 extern ExactState *exact_state(const Transitions *transitions, int transition,
                                const GroupRecord *group);
 extern ExactState *exact_state_make(Transitions *transitions, int transition,

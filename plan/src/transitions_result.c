@@ -10,7 +10,7 @@
 #include "transition_states.h"
 #include "transitions_internal.h"
 
-/* Rows that are in the numbers of a state of count or sum: both begin with `missing`. */
+/* Number of rows in the numbers of a count's or sum's state: both begin with `missing`. */
 static int64 rows_of(const Transition *transition, const GroupRecord *group, const char *state) {
   return (transition->filter ? 0 : group->rows) - ((const CountState *)state)->missing;
 }
@@ -19,7 +19,7 @@ static int128 sum_of(const SumState *state) {
   return ((int128)state->high << 64) + (int128)state->sum;
 }
 
-/* The sum of all rows as core would have it; there must be one. */
+/* The sum of all rows as core computes it; there must be a row. */
 static Numeric sum_as_numeric(const Transition *transition, const SumState *state, int64 rows,
                               const ExactState *exact) {
   Numeric sum = NULL;
@@ -35,7 +35,7 @@ static Numeric sum_as_numeric(const Transition *transition, const SumState *stat
       DirectFunctionCall2(numeric_add, NumericGetDatum(sum), NumericGetDatum(exact->value)));
 }
 
-/* What a worker hands to the leader. */
+/* The state that a worker passes to the leader. */
 static Datum partial_sum_of(const Transition *transition, const SumState *state, int64 rows,
                             int64 all, const ExactState *exact, bool *is_null) {
   bool is_small = transition->type == INT2OID || transition->type == INT4OID;
@@ -56,7 +56,7 @@ static Datum extreme_of(const Transition *transition, const ExtremeState *state,
                        : (Datum)0;
   }
   value = exact->value;
-  /* What is in numbers came after what is exact (transitions_run.c). */
+  /* Rows in the numbers came after those in the exact state (transitions_run.c). */
   if (state->seen)
     value = numeric_extreme(transition->kind, value,
                             numeric_of_decimal(state->value, transition->scale));

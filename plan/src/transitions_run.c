@@ -8,7 +8,7 @@
 #include "decimal.h"
 #include "transitions_internal.h"
 
-/* What an advance works on. */
+/* The input of an advance. */
 typedef struct Advance {
   Transitions *transitions;
   Batch *batch;
@@ -53,7 +53,7 @@ static void sum_of_one_group(SumState *state, const int64 *number, int64 factor,
   }
 }
 
-/* Sums that cannot overflow are only added up: the processor's one instruction a row. */
+/* True if no sum can overflow: then sums are only added up, one instruction a row. */
 static bool cannot_overflow(Transition *transition, uint64 bound, int n) {
   uint64 more;
 
@@ -111,7 +111,7 @@ static void extreme_rows(const Advance *advance, const Transition *transition,
   }
 }
 
-/* Adds to the rows that a state of count or sum does not have. */
+/* Adds to the number of rows that are missing in a state of count or sum. */
 static void add_missing(const Advance *advance, const Transition *transition, const uint16 *rows,
                         int n, int64 step) {
   if (transition->kind == TRANSITION_MIN || transition->kind == TRANSITION_MAX || n == 0) return;
@@ -143,7 +143,10 @@ static void add_exact(const Advance *advance, int index, GroupRecord *group, Dat
           DirectFunctionCall2(numeric_add, NumericGetDatum(exact->value), NumericGetDatum(result)));
   } else {
     ExtremeState *state = state_of(transitions, transition, group);
-    /* So far in numbers: of equal values core takes the later, so the order must be kept. */
+    /*
+     * So far the state has numbers: of equal values core takes the later one, so the order must be
+     * kept.
+     */
     if (state->seen) {
       Numeric earlier = numeric_of_decimal(state->value, transition->scale);
       if (exact->value) earlier = numeric_extreme(transition->kind, exact->value, earlier);
@@ -177,7 +180,7 @@ static void add_number(const Advance *advance, Transition *transition, GroupReco
   }
 }
 
-/* Rows one by one: core evaluates the argument. */
+/* Row by row: core evaluates the argument. */
 static void advance_by_rows(const Advance *advance, int index, const uint16 *rows, int n) {
   Transition *transition = &advance->transitions->transitions[index];
   bool counts = transition->kind == TRANSITION_COUNT || transition->kind == TRANSITION_SUM;
@@ -210,7 +213,7 @@ static void advance_by_rows(const Advance *advance, int index, const uint16 *row
 
 /* ---- which rows ---- */
 
-/* The rows of a list that pass a predicate go to `passed`; returns how many. */
+/* Writes the rows of a list that pass a predicate to `passed`; returns their number. */
 static int run_qual(const Advance *advance, VectorQual *qual, bool never, const uint16 *rows, int n,
                     uint16 *passed) {
   Batch *batch = advance->batch;
@@ -228,7 +231,7 @@ static int run_qual(const Advance *advance, VectorQual *qual, bool never, const 
   return n;
 }
 
-/* Those of `rows` that are not in `taken`, both ascending; in place. */
+/* Removes `taken` from `rows`, both ascending, in place. */
 static int subtract(uint16 *rows, int n, const uint16 *taken, int ntaken) {
   int kept = 0, next = 0;
 
@@ -241,7 +244,7 @@ static int subtract(uint16 *rows, int n, const uint16 *taken, int ntaken) {
   return kept;
 }
 
-/* Rows where a column is NULL do not count; returns how many are left, in `valid` or `rows`. */
+/* Removes rows where a column is NULL; returns how many are left, in `valid` or `rows`. */
 static int without_nulls(const Advance *advance, const Transition *transition,
                          const Bitmapset *columns, const uint16 **rows, int n) {
   uint16 *valid = advance->transitions->valid;
@@ -295,7 +298,7 @@ static void advance_arm(const Advance *advance, Transition *transition, const Tr
   }
 }
 
-/* Whether the numbers of this batch will do; else core must compute it. */
+/* True if the numbers of this batch can be used; otherwise core must compute it. */
 static bool is_computable(const Advance *advance, const Transition *transition) {
   for (int a = 0; a < transition->narms; a++) {
     VectorResult value;
@@ -315,7 +318,7 @@ static bool is_computable(const Advance *advance, const Transition *transition) 
            (transition->kind == TRANSITION_MIN || transition->kind == TRANSITION_MAX));
 }
 
-/* The regular rows of a list go to `regular`, the others through core. */
+/* Writes the rows of a list that fit to `regular`; core processes the others. */
 static int take_odd_rows(const Advance *advance, int index, const uint16 *rows, int n) {
   uint16 *regular = advance->transitions->regular, *odd = advance->transitions->odd;
   int nregular = 0, nodd = 0;
@@ -330,7 +333,7 @@ static int take_odd_rows(const Advance *advance, int index, const uint16 *rows, 
   return nregular;
 }
 
-/* Only NULL matters, which odd rows tell as well as others. */
+/* Only NULL matters, which fallback rows show, too. */
 static bool needs_no_numbers(const Transition *transition) {
   return transition->narms == 1 && transition->arms[0].node < 0;
 }
@@ -373,7 +376,7 @@ static void advance_transition(const Advance *advance, int index) {
     advance_arm(advance, transition, arm, transitions->passed, npassed);
     n = subtract(transitions->rest, n, transitions->passed, npassed);
   }
-  /* Without ELSE: NULL. */
+  /* A CASE without ELSE is NULL. */
   if (!transition->filter) add_missing(advance, transition, transitions->rest, n, 1);
 }
 

@@ -23,25 +23,25 @@ typedef enum NodeKind {
 
 typedef struct VectorNode {
   NodeKind kind;
-  Node *expression;    /* to find equal ones */
-  int left, right;     /* nodes */
+  Node *expression;    /* for finding equal expressions */
+  int left, right;     /* indices of nodes */
   int column;          /* NODE_COLUMN */
   ExprState *constant; /* NODE_CONSTANT */
-  Oid type;            /* of the result: which overflow core would report */
+  Oid type;            /* type of the result: determines which overflow core would report */
   Bitmapset *columns;
 
-  /* after begin */
-  bool possible; /* on batches at all */
+  /* set by begin */
+  bool possible; /* can be computed on batches */
   bool is_null;
   bool fixed; /* number[0] is the only value */
   int scale;
-  int64 left_factor, right_factor; /* brings the operands of + and - to one scale */
+  int64 left_factor, right_factor; /* bring the operands of + and - to one scale */
 
-  /* after run */
+  /* set by run */
   bool usable;
   uint64 bound;
   const int64 *number;
-  int64 *own; /* [BATCH_ROWS], what number points to unless it is a column */
+  int64 *own; /* [BATCH_ROWS], target of `number` unless that is a column's */
 } VectorNode;
 
 struct VectorExpressions {
@@ -53,7 +53,7 @@ struct VectorExpressions {
   VectorNode *nodes; /* operands before operators */
 };
 
-/* ---- what core's functions are ---- */
+/* ---- core's functions ---- */
 
 typedef enum Operation {
   OPERATION_NONE,
@@ -107,7 +107,7 @@ static Operation operation_of(Oid function) {
     case F_INT4_INT2:
     case F_INT8_INT2:
     case F_INT8_INT4:
-    /* Narrowing: core checks the range, and so does the limit of the result's type. */
+    /* Narrowing: core checks the range, and the limit of the result's type does the same. */
     case F_INT2_INT4:
     case F_INT4_INT8:
     case F_INT2_INT8:
@@ -118,7 +118,7 @@ static Operation operation_of(Oid function) {
   }
 }
 
-/* The operation that `node` does, with its operands. */
+/* The operation of `node`, with its operands. */
 static Operation operation(const Node *node, List **operands) {
   Oid function;
 
@@ -144,7 +144,7 @@ static bool is_integer_type(Oid type) {
 
 static bool is_number_type(Oid type) { return is_integer_type(type) || type == NUMERICOID; }
 
-/* Absolute values beyond this are an overflow in core, or of our numbers. */
+/* Larger absolute values are an overflow, in core or in the numbers here. */
 static uint64 type_limit(Oid type) {
   switch (type) {
     case INT2OID: return PG_INT16_MAX;
@@ -227,8 +227,8 @@ int vector_expression_add(VectorExpressions *expressions, const Batch *batch, No
     case OPERATION_SUBTRACT: node.kind = NODE_SUBTRACT; break;
     case OPERATION_MULTIPLY: node.kind = NODE_MULTIPLY; break;
     case OPERATION_NEGATE: {
-      /* 0 - x: numeric zero has no sign, and the limit below keeps off the one integer that cannot
-       * be negated. */
+      /* 0 - x: numeric zero has no sign, and the limit below excludes the one integer that
+       * cannot be negated. */
       Node *zero = (Node *)makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
                                      false, FLOAT8PASSBYVAL);
       node.kind = NODE_SUBTRACT;
@@ -344,7 +344,7 @@ static bool bounded_product(uint64 *bound, uint64 a, uint64 b) {
   return !__builtin_mul_overflow(a, b, bound) && *bound <= PG_INT64_MAX;
 }
 
-/* Bound of the result; false if it may not fit, or if core may report an overflow. */
+/* Computes a bound of the result; false if it may not fit, or if core may report an overflow. */
 static bool bound_of(VectorNode *node, const VectorNode *left, const VectorNode *right) {
   uint64 a, b;
 
@@ -360,8 +360,8 @@ static bool bound_of(VectorNode *node, const VectorNode *left, const VectorNode 
 }
 
 /*
- * The kernels compute on unsigned numbers: rows that are NULL or odd hold anything, and it does not
- * matter what comes out for them. If most rows are selected, all are computed, which needs no
+ * The kernels compute on unsigned numbers: rows that are NULL or do not fit hold any value, and
+ * their results are ignored. If most rows are selected, all are computed, which needs no
  * indirection.
  */
 #define FOR_ROWS(statement)                        \

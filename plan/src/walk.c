@@ -17,9 +17,9 @@ static uint8 alignment_of(char align) {
 }
 
 /*
- * A row that is older than an attribute with a constant default has the default of pg_attribute.
- * The copy has eight spare bytes on either side, as a value in a page has: decoders load words
- * that end or begin with the value.
+ * A row older than an attribute with a constant default has the default of pg_attribute. The copy
+ * has eight spare bytes on either side, like a value in a page: decoders load words that end or
+ * begin with the value.
  */
 static const char *missing_value(TupleDesc descriptor, int index) {
   Form_pg_attribute attribute = TupleDescAttr(descriptor, index);
@@ -43,7 +43,7 @@ static const char *missing_value(TupleDesc descriptor, int index) {
   return copy;
 }
 
-/* Sizes by the first byte, of values with a one-byte header; 0: look closer. */
+/* Sizes of values with a one-byte header, by the first byte; 0: another header. */
 static uint8 short_sizes[256];
 
 static void make_short_sizes(void) {
@@ -55,7 +55,10 @@ static void make_short_sizes(void) {
 
 /* ---- steps ---- */
 
-/* Adds the step of attribute `index` and of as many behind it as go with it; returns the next. */
+/*
+ * Adds the step of attribute `index` and of the following ones that share it; returns the next
+ * attribute.
+ */
 static int add_variable_step(Walk *walk, const Batch *batch, int index, int start, int stop) {
   WalkStep *step = &walk->steps[walk->nsteps++];
   int length = walk->attributes[index].length;
@@ -99,8 +102,8 @@ static void make_steps(Walk *walk, const Batch *batch, int stop) {
   walk->steps = palloc0(sizeof(*walk->steps) * Max(walk->nattributes, 1));
   for (; index < walk->nattributes; index++) {
     const WalkAttribute *attribute = &walk->attributes[index];
-    /* A varlena with a short header is not aligned: only one that stands right anyway has one
-     * place, and then only if nothing follows it. */
+    /* A varlena with a short header is not aligned: only one that happens to be aligned has a
+     * constant place, and then only if nothing follows it. */
     bool constant = attribute->length > 0 || (index + 1 == walk->nattributes &&
                                               TYPEALIGN(attribute->alignment, offset) == offset);
     if (!constant) break;
@@ -140,8 +143,8 @@ Walk *walk_create(TupleDesc descriptor, const Batch *batch, int stop) {
 }
 
 /*
- * The first attribute that is NULL in some row, if that is among the first 64 (else 64: what is
- * further behind is looked at row by row). A row's bitmap has a one where there is a value.
+ * The first attribute that is NULL in some row, if that is among the first 64 (otherwise 64: later
+ * ones are checked row by row). A row's bitmap has a one where there is a value.
  */
 static int first_null(const Walk *walk, int nrows) {
 #ifdef WORDS_BIGENDIAN
@@ -152,7 +155,7 @@ static int first_null(const Walk *walk, int nrows) {
     HeapTupleHeader header = walk->headers[row];
     uint64 bits;
     if (!(header->t_infomask & HEAP_HASNULL)) continue;
-    /* Bits behind the row's last attribute are not asked for: it ends there. */
+    /* Bits after the row's last attribute are not used: the row ends there. */
     memcpy(&bits, header->t_bits, sizeof(bits));
     values &= bits;
   }
@@ -164,7 +167,7 @@ void walk_begin(Walk *walk, Batch *batch, int nrows) {
   uint16 infomask = 0;
   int fewest = walk->nattributes;
 
-  /* batch_select_all(), by copy. */
+  /* batch_select_all(), by copying a list. */
   memcpy(batch->selected, walk->all_rows, sizeof(*walk->all_rows) * nrows);
   batch->nrows = batch->nselected = nrows;
   walk->next_step = 0;
@@ -184,17 +187,17 @@ void walk_begin(Walk *walk, Batch *batch, int nrows) {
 
 /* ---- walking ---- */
 
-/* Pages are aligned, and so are rows on them: an address is aligned as its offset is. */
+/* Pages are aligned, and so are rows on them: an address is aligned if its offset is. */
 static inline const char *aligned(const char *address, uintptr_t alignment) {
   return (const char *)TYPEALIGN(alignment, (uintptr_t)address);
 }
 
-/* Where a varlena starts: padding bytes are zero, and no header's first byte is. */
+/* Start of a varlena: padding bytes are zero, and a header's first byte never is. */
 static inline const char *varlena_start(const char *address, uintptr_t alignment) {
   return unlikely(*address == 0) ? aligned(address, alignment) : address;
 }
 
-/* The varlena at a cursor: where it starts; the cursor is moved behind it. */
+/* The start of the varlena at a cursor; moves the cursor to its end. */
 static pg_attribute_always_inline const char *take_varlena(const char **cursor,
                                                            uintptr_t alignment) {
   const char *value = *cursor;
@@ -269,7 +272,7 @@ static pg_attribute_always_inline void step_varlena(Walk *walk, const Batch *bat
   });
 }
 
-/* The last attribute: its end is not needed. */
+/* The last attribute: its end need not be computed. */
 static void step_last_varlena(Walk *walk, const Batch *batch, const WalkStep *step) {
   const char **cursors = walk->cursors;
   const char **where = step->where[0];
@@ -349,7 +352,7 @@ static void step_irregular(Walk *walk, Batch *batch, int index) {
   if (column) column->has_nulls = has_nulls;
 }
 
-/* Takes the steps up to `attno` that end before the first NULL. Whether that was all. */
+/* Runs the steps up to `attno` that end before the first NULL. True if those were all. */
 static bool take_regular_steps(Walk *walk, Batch *batch, int attno) {
   int last = walk->next_step > 0 ? walk->steps[walk->next_step - 1].last : 0;
   while (last < attno && walk->next_step < walk->nsteps) {
@@ -359,7 +362,7 @@ static bool take_regular_steps(Walk *walk, Batch *batch, int attno) {
     walk->next_step++;
     last = step->last;
   }
-  /* The step that finds `attno` may have found some behind it, too. */
+  /* The step that finds `attno` may have found some after it, too. */
   return true;
 }
 
@@ -367,7 +370,7 @@ void walk_to(Walk *walk, Batch *batch, int attno) {
   Assert(attno <= walk->nattributes);
   if (walk->next_attribute < 0) {
     if (take_regular_steps(walk, batch, attno)) return;
-    /* The cursors stand behind the last step that moved them. */
+    /* The cursors are at the end of the last step that moved them. */
     walk->next_attribute = 0;
     if (walk->next_step > 0 && walk->steps[walk->next_step - 1].kind != STEP_CONSTANT)
       walk->next_attribute = walk->steps[walk->next_step - 1].last;

@@ -18,7 +18,7 @@ typedef struct oo1_description {
 #define OO1_DESCRIPTION "description.json"
 
 void oo1_describe(const char *folder, const oo1_description *description);
-/* Ends the program if there is none, or a broken one. */
+/* Ends the program if the description is missing or damaged. */
 oo1_description oo1_description_of(const char *folder);
 
 /* Size of all files except the description. */

@@ -41,7 +41,7 @@ typedef struct oo1_mode {
   bool durable;      /* the effect of insert() survives a power failure once it returns */
   bool can_prefetch; /* supports a memory limit and discovery_order, too: P3L */
   bool can_limit;
-  /* Into an empty folder. */
+  /* Loads the graph into an empty folder. */
   void (*load)(const oo1_graph *graph, const char *folder);
   /* `room` is the number of parts that may be inserted. */
   void (*open)(const char *folder, const oo1_how *how, uint32_t parts, uint32_t room);

@@ -18,7 +18,7 @@
 #include "random.h"
 #include "schema.h"
 
-/* Objects under construction: plain addresses, since nothing is evicted meanwhile. */
+/* Objects under construction, as plain addresses: no object is evicted in this phase. */
 static struct {
   oo1_random random;
   struct oo7_module *module;
@@ -110,7 +110,7 @@ static struct oo7_assembly *make_assembly(struct oo7_assembly *up, uint32_t leve
   return assembly;
 }
 
-/* Into `module`, the first object of the store, in the transaction under way. */
+/* Fills `module`, the first object of the store, within the current transaction. */
 static void make_database(struct oo7_module *module, uint64_t seed) {
   making.random = oo1_stream(seed, 7);
   making.module = module;

@@ -22,7 +22,7 @@ enum { ATOMIC_PARTS = 10000, MOST_HOT = 100000 };
 
 typedef struct request {
   const char *store;
-  int traversal; /* -1: not said */
+  int traversal; /* -1: not given */
   uint64_t seed, hot;
   bool drop_cache, prefetch;
 } request;

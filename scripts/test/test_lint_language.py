@@ -66,7 +66,9 @@ class LintLanguage(unittest.TestCase):
         self.passes("bench/a.py", 'f(\n    "a",\n    "told",\n)\n')
 
     def test_comments_of_exempt_folders_are_left_alone(self) -> None:
-        self.passes("plan/src/a.c", "/* Read anew. */\n")
+        self.passes("persist/examples/a.c", "/* It is looked at. */\n")
+        self.finds("persist/examples/a.c", "/* Read anew. */\n", 'persist/examples/a.c:1: "anew"')
+        self.finds("plan/src/a.c", "/* Read anew. */\n", 'plan/src/a.c:1: "anew"')
 
     def test_placeholders_and_tests_are_left_alone(self) -> None:
         self.passes("plan/src/a.rs", 'f("{told} checks");\n')

@@ -38,7 +38,7 @@ pub fn tool_folder() -> PathBuf {
 pub fn compile(source: &str, options: &[&str]) -> PathBuf {
     let stem = source.split('.').next().expect("a stem");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    // Under its name at once, whole, for another test run may be using it.
+    // Renamed only when it is complete, because another test run may be using it.
     let (made, program) = (folder.join(format!("{stem}.{}", std::process::id())), folder.join(stem));
     let output = Command::new("gcc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror"])

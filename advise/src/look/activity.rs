@@ -1,10 +1,10 @@
-//! Samples of what each backend does: what pg_stat_activity shows, joined with what the kernel counts for its process.
+//! Samples of each backend's activity: pg_stat_activity, joined with the kernel's counts for its process.
 //!
 //! A look must cost little, so
-//! 1. the query is prepared once, and reads the function below the view, which spares two joins;
-//! 2. texts of idle sessions are not asked for;
-//! 3. `/proc` is read when a backend is seen first, while it is young, and then at each tenth sample: only the
-//!    first and the last of its counts are used.
+//! 1. the query is prepared once, and reads the function below the view, which saves two joins;
+//! 2. texts of idle sessions are not read;
+//! 3. `/proc` is read when a backend is seen first, while it is young, and then at each tenth sample: only
+//!    the first and the last of its counts are used.
 
 use super::ask::{ask, rows};
 use super::shares::Kind;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What the kernel counted for a task so far.
+/// The kernel's counts for a task so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
     /// On a CPU, in nanoseconds.
@@ -28,8 +28,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task of a server's process; `None` where it cannot be seen. The number may be another process here if the
-    /// server lives in another name space, so its name must be that of PostgreSQL.
+    /// The task of a server's process; `None` if it is not visible. The number may belong to another process
+    /// here if the server runs in another name space, so the process must have PostgreSQL's name.
     pub fn read(pid: i32) -> Option<Task> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
@@ -59,7 +59,7 @@ impl Task {
         })
     }
 
-    /// What was used since an earlier moment.
+    /// The difference from an earlier moment.
     pub fn since(self, earlier: Task) -> Task {
         Task {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
@@ -83,21 +83,22 @@ pub struct BackendSample {
     pub wait: Option<String>,
     /// The statement that it runs, or ran last.
     pub query: String,
-    /// The database of the session is the one that is looked at.
+    /// The session's database is the examined one.
     pub here: bool,
     /// The age of its transaction, in seconds.
     pub xact_seconds: Option<f64>,
-    /// Transactions that began since its snapshot, or since its own first change: vacuum removes nothing of them.
+    /// Transactions that began since its snapshot, or since its own first change: vacuum cannot remove rows
+    /// that they delete.
     pub xmin_age: Option<i64>,
     /// The program that connected.
     pub application: String,
-    /// What the kernel counted, where its process can be seen.
+    /// The kernel's counts, if its process is visible.
     #[serde(skip)]
     pub task: Option<Task>,
 }
 
 impl BackendSample {
-    /// What it waits for; `None` while it works.
+    /// Its wait event; `None` while it works.
     pub fn waiting(&self) -> Option<(Kind, &str)> {
         let event = self.wait.as_deref().unwrap_or_default();
         if self.waits_for_client() {
@@ -121,14 +122,14 @@ impl BackendSample {
         self.wait_type.as_deref() == Some("Lock")
     }
 
-    /// It commits: by its statement, or since it waits for the log or for standbys.
+    /// It commits: by its statement, or because it waits for the log or for standbys.
     pub fn commits(&self) -> bool {
         let word = self.query.trim_start().get(..3).unwrap_or_default();
         let waits = self.wait.as_deref().is_some_and(|event| event.starts_with("WAL") || event == "SyncRep");
         self.state == "active" && (waits || ["com", "end"].contains(&word.to_ascii_lowercase().as_str()))
     }
 
-    /// The client has the word.
+    /// It waits for its client.
     pub fn waits_for_client(&self) -> bool {
         self.state.starts_with("idle") || self.wait_type.as_deref() == Some("Client")
     }
@@ -141,10 +142,10 @@ pub struct ActivitySample {
     pub at: f64,
     /// The backends that serve clients.
     pub backends: Vec<BackendSample>,
-    /// Of those that hold locks which others wait for, those that do not wait for a lock themselves, as they were when
-    /// that was asked.
+    /// Of the sessions that hold locks which others wait for, those that do not wait for a lock themselves,
+    /// with their state at that query.
     pub holders: Vec<BackendSample>,
-    /// The sessions for whose locks `holders` were asked; 0: none was asked for.
+    /// The number of sessions whose lock holders were queried; 0: no query was made.
     pub waiters: u64,
 }
 
@@ -153,9 +154,9 @@ const YOUNG: f64 = 1.0;
 /// Of older backends one sample in this many is read from `/proc`.
 const STRIDE: usize = 10;
 
-/// One sample in this many asks for the holders of locks, if some session waits for one.
+/// One sample in this many queries the holders of locks, if some session waits for one.
 const HOLDERS_STRIDE: usize = 2;
-/// At most so many sessions that wait are asked for: each question looks at all locks.
+/// Limit of waiting sessions per query, because each reads all locks.
 const MOST_ASKED: usize = 5;
 
 /// Takes samples of the backends through a prepared statement.
@@ -180,7 +181,7 @@ impl Sampler {
         Ok(Sampler { first_seen: BTreeMap::new(), samples: 0 })
     }
 
-    /// Reads the backends of now, but for the one that answers. `last`: no sample follows.
+    /// Reads the present backends, except this session's. `last`: no sample follows.
     pub(super) fn sample(
         &mut self,
         session: &mut Session,
@@ -203,24 +204,26 @@ impl Sampler {
         Ok(ActivitySample { at, backends, holders, waiters })
     }
 
-    /// Whether a backend's counts are read now.
+    /// True if a backend's counts are read now.
     fn is_due(&mut self, pid: i32, at: f64, last: bool) -> bool {
-        // Those of the first sample began before it: they are not young.
+        // Backends of the first sample began before it: they are not young.
         let first = if self.samples == 0 { f64::NEG_INFINITY } else { at };
         let young = at - *self.first_seen.entry(pid).or_insert(first) < YOUNG;
         last || young || self.samples.is_multiple_of(STRIDE)
     }
 }
 
-/// Those that hold the locks which some of these wait for, and do not wait for one themselves; and how many wait. What
-/// holders do is read with the question: most change their state between two.
+/// The sessions that hold the locks which some of these wait for, without waiting for one themselves; and the
+/// number that wait. The holders' activity is read by the same query, since most change their state between
+/// two.
 fn holders(
     session: &mut Session,
     backends: &[BackendSample],
 ) -> Result<(Vec<BackendSample>, u64), AdviseError> {
     let mut waiting: Vec<&BackendSample> =
         backends.iter().filter(|backend| backend.here && backend.waits_for_lock()).collect();
-    // Of a queue for one row all but its first wait for that first one, which waits for the transaction that holds the row.
+    // In a queue for one row, all but the first wait for the first, which waits for the transaction that
+    // holds the row.
     waiting.sort_by_key(|backend| backend.wait.as_deref() != Some("transactionid"));
     let pids: Vec<String> = waiting.iter().take(MOST_ASKED).map(|backend| backend.pid.to_string()).collect();
     if pids.is_empty() {

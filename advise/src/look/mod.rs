@@ -1,4 +1,4 @@
-//! A look of some seconds at a live server.
+//! A look: observes a live server for some seconds.
 
 pub mod activity;
 mod ask;
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use views::{Database, Index, Snapshot, Table, Wal};
 
-/// Called at each sample, five to ten times a second, with the share of the look that is over, 0 to 1.
+/// Called at each sample, five to ten times a second, with the completed share of the look, 0 to 1.
 pub type Progress<'a> = &'a dyn Fn(f64);
 
-/// A session in a transaction whose client does nothing.
+/// A session in a transaction whose client is idle.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct IdleTransaction {
     /// Its backend.
@@ -35,37 +35,37 @@ pub struct IdleTransaction {
     pub xmin_age: i64,
     /// The statement that it ran last.
     pub query: String,
-    /// The samples of the look in which it was idle.
+    /// The number of samples in which it was idle.
     pub samples: u64,
 }
 
-/// Sessions that held locks which others waited for, and did not wait for a lock themselves.
+/// Sessions that held locks which others waited for, without waiting for a lock themselves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Blockers {
-    /// How often such a session was seen.
+    /// The number of times that such a session was seen.
     pub seen: u64,
     /// The sessions that waited for them, at most five a sample.
     pub waiters: u64,
-    /// How often it was idle in its transaction then.
+    /// The number of times that it was idle in its transaction.
     pub idle: u64,
-    /// How often it committed then: the lock is held for no longer than it must be.
+    /// The number of times that it was committing: the lock is not held longer than necessary.
     pub committing: u64,
     /// The program of the one that was idle most often.
     pub application: String,
-    /// What that one ran last.
+    /// The last statement of that session.
     pub query: String,
 }
 
-/// What a look saw: plain data, from which the rules of remedies conclude.
+/// The result of a look: plain data, on which the remedies' rules work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Look {
     /// The server.
     pub server: Server,
-    /// How long the look took.
+    /// The duration of the look.
     pub seconds: f64,
     /// The moments at which sessions were sampled.
     pub samples: u64,
-    /// Where the time of the backends went.
+    /// How the backends spent their time.
     pub time: TimeShares,
     /// Backends that worked or waited for the server, on average.
     pub active_backends: f64,
@@ -80,21 +80,21 @@ pub struct Look {
     pub wal: Wal,
     /// The statements of the load, the most expensive first.
     pub statements: Vec<Statement>,
-    /// Whether pg_stat_statements counted them.
+    /// True if pg_stat_statements counted them.
     pub counted: bool,
     /// Sessions that were idle in one transaction throughout the last ten samples of the look, the oldest first.
     pub idle_transactions: Vec<IdleTransaction>,
-    /// The age of the oldest snapshot of a transaction of 5 s or more, idle or at work, in transactions that began since:
-    /// vacuum removes nothing of them. 0: there is none.
+    /// The age of the oldest snapshot of a transaction of 5 s or more, idle or working, in transactions that
+    /// began since: vacuum cannot remove rows that these delete. 0: there is none.
     pub oldest_snapshot: i64,
-    /// Who held the locks that sessions waited for.
+    /// The sessions that held locks which others waited for.
     pub blockers: Blockers,
     /// What a MariaDB server counted, and has, besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mariadb: Option<crate::mariadb::Maria>,
     /// What it cost.
     pub cost: Cost,
-    /// What could not be seen, and what would show it.
+    /// What could not be observed, and what would make it visible.
     pub unknown: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Look {
         self.tables.iter().find(|table| table.schema == schema && table.name == name)
     }
 
-    /// A name for an index of a table on this column or expression, which no other index of the schema has.
+    /// A name for an index of a table on this column or expression that no other index of the schema has.
     pub(crate) fn free_index_name(&self, table: &Table, columns: &str) -> String {
         // The server cuts names at 63 bytes.
         let wanted: String = format!("{}_{columns}", table.name).chars().take(48).collect();
@@ -139,12 +139,12 @@ const MOST_EXPLAINED: usize = 5;
 /// A transaction of this age, in seconds, is a long one.
 const LONG: f64 = 5.0;
 
-/// Looks at a server for some time.
+/// Observes a server for some time.
 ///
 /// # Errors
 ///
-/// If it cannot be reached, is older than version 15, or its role may not see other sessions; if the server ends the
-/// connection, or `stop` is asked.
+/// If it cannot be reached, is older than version 15, or its role may not see other sessions; if the server
+/// ends the connection, or `stop` is requested.
 pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) -> Result<Look, AdviseError> {
     let cpu = own_cpu();
     let mut session = Session::open(&target.clone().named("hardmeter tune"), stop)?;
@@ -228,10 +228,10 @@ fn sample(
     }
 }
 
-/// Adds the plans of the statements that take most time: of a session's text if one was seen whole, since its parameters
-/// have types, else of the text of pg_stat_statements.
+/// Adds the plans of the statements that take most time: of a session's text if one was seen whole, since its
+/// parameters have types, otherwise of the text of pg_stat_statements.
 fn explain(session: &mut Session, look: &mut Look) -> Result<(), AdviseError> {
-    // A session's text is cut at this length: what is left of it may be another statement.
+    // A session's text is cut at this length: the rest may be another statement.
     let whole = look.server.number("track_activity_query_size").unwrap_or(1024.0) - 1.0;
     let counted = look.counted;
     let costly = look.statements.iter_mut().filter(|one| one.share >= LEAST_SHARE);
@@ -259,7 +259,7 @@ fn explain(session: &mut Session, look: &mut Look) -> Result<(), AdviseError> {
 
 type TwoPlans = (Option<plan::Plan>, Option<plan::Plan>);
 
-/// The plan of a text, and its plan where random pages are cheap.
+/// The plan of a text, and its plan with a low random_page_cost.
 fn both_plans(session: &mut Session, text: &str) -> Result<TwoPlans, SessionError> {
     let cheap = Some(("random_page_cost", "1.1"));
     Ok((plan::explain(session, text, None)?, plan::explain(session, text, cheap)?))
@@ -301,7 +301,7 @@ fn oldest_snapshot(samples: &[ActivitySample]) -> i64 {
     last.filter(long).filter_map(|backend| backend.xmin_age).max().unwrap_or(0)
 }
 
-/// Who held the locks that sessions waited for, and what they did.
+/// The sessions that held locks which others waited for, and their activity.
 fn blockers(samples: &[ActivitySample]) -> Blockers {
     let mut found = Blockers::default();
     let mut idle: BTreeMap<i32, (u64, &BackendSample)> = BTreeMap::new();
@@ -324,7 +324,7 @@ fn blockers(samples: &[ActivitySample]) -> Blockers {
     found
 }
 
-/// What the rules could not see, and what would show it.
+/// Adds what the rules could not observe, and what would make it visible.
 fn blind_spots(look: &mut Look) {
     let setting = |name: &str| look.server.setting(name).to_owned();
     let mut unknown = Vec::new();

@@ -1,6 +1,6 @@
-//! Plans of the load's statements: EXPLAIN, never with ANALYZE, so that nothing is run.
+//! Plans of the load's statements: EXPLAIN, never with ANALYZE, so that no statement is run.
 //!
-//! 1. Only a text that is one statement, and begins as one that can be explained, is sent: it holds no `;`.
+//! 1. Only a text that is a single statement, without `;`, and of a kind that can be explained, is sent.
 //! 2. The session is read-only and its statements have a time limit.
 //! 3. A text with parameters is prepared and explained with its generic plan, which needs no values.
 
@@ -8,36 +8,36 @@ use hardmeter_session::{Session, SessionError};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a rule needs of a plan.
+/// The parts of a plan that rules need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// The planner's cost of the whole.
+    /// The planner's total cost.
     pub cost: f64,
     /// The rows that the planner expects.
     pub rows: f64,
-    /// Kinds of nodes with their relations, from top to bottom: two plans of the same shape are the same plan.
+    /// Kinds of nodes with their relations, from top to bottom: plans of equal shape are the same plan.
     pub shape: String,
-    /// The tables that are read from begin to end.
+    /// The tables that are read from beginning to end.
     pub seq_scans: Vec<SeqScan>,
 }
 
-/// A table that a plan reads from begin to end.
+/// A table that a plan reads from beginning to end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct SeqScan {
     pub schema: String,
     pub table: String,
-    /// Which rows are kept, as the server prints it; empty: all.
+    /// The filter, in the server's format; empty: all rows are kept.
     pub filter: String,
-    /// Its cost; of a scan by parallel workers, with what starting them costs.
+    /// Its cost; for a scan by parallel workers, including their start.
     pub cost: f64,
     /// The rows that the planner expects to be kept.
     pub rows: f64,
 }
 
 impl SeqScan {
-    /// Columns that the filter compares with `=`: candidates for an index. Empty where the filter has an `OR`, which
-    /// no single index serves.
+    /// Columns that the filter compares with `=`: candidates for an index. Empty if the filter has an `OR`,
+    /// which no single index supports.
     pub fn equal_columns(&self) -> Vec<String> {
         if self.filter.contains(" OR ") {
             return Vec::new();
@@ -74,20 +74,21 @@ pub(crate) fn by_index(random_page_cost: Option<f64>, rows: f64) -> f64 {
     random_page_cost.unwrap_or(4.0) * (2.0 + rows)
 }
 
-/// The name of a column, with or without that of its table; `None` for other expressions.
+/// The name of a column, with or without its table's; `None` for other expressions.
 fn column_name(text: &str) -> Option<String> {
     let name = text.rsplit('.').next().unwrap_or(text).trim_matches('"');
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     (is_name && !text.contains('(')).then(|| name.to_owned())
 }
 
-/// A value, and no other column of the table.
+/// True for a value; false for another column of the table.
 fn is_value(text: &str) -> bool {
     let text = text.trim_start_matches('(');
     text.starts_with(|c: char| "'$-".contains(c) || c.is_ascii_digit()) || text.starts_with("InitPlan")
 }
 
-/// The plan of a statement, with a setting changed for this plan alone; `None` for a text that is not explained.
+/// The plan of a statement, with a setting changed for this plan only; `None` for a text that cannot be
+/// explained.
 pub(super) fn explain(
     session: &mut Session,
     text: &str,

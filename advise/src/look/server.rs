@@ -1,4 +1,4 @@
-//! What server it is, and what the look cost.
+//! The server's properties, and the cost of the look.
 
 use super::activity::Task;
 use super::ask::ask;
@@ -23,11 +23,11 @@ pub struct Configured {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Server {
-    /// As `server_version_num`: 150020.
+    /// In the form of `server_version_num`: 150020.
     pub version_num: u32,
-    /// As `server_version`: "15.20 (Debian ...)".
+    /// In the form of `server_version`: "15.20 (Debian ...)".
     pub version: String,
-    /// The database that is looked at.
+    /// The examined database.
     pub database: String,
     /// Standbys that are connected now.
     pub standbys: u64,
@@ -40,10 +40,10 @@ pub struct Server {
     /// Settings of the server's command line: ALTER SYSTEM cannot change them.
     #[serde(skip_serializing)]
     pub on_command_line: Vec<String>,
-    /// What was set by ALTER SYSTEM, ALTER DATABASE and ALTER ROLE.
+    /// Values set by ALTER SYSTEM, ALTER DATABASE and ALTER ROLE.
     #[serde(skip_deserializing)]
     pub configured: Vec<Configured>,
-    /// The server's processes can be seen from here: it runs on this machine.
+    /// The server's processes are visible: it runs on this machine.
     #[serde(skip_deserializing)]
     pub local: bool,
     /// CPUs of this machine.
@@ -55,13 +55,14 @@ pub struct Server {
     /// Explicit huge pages of this machine: the kernel's pool.
     #[serde(skip_deserializing)]
     pub huge_pages_total: u64,
-    /// Seconds of CPU to copy a block of 8 kB from the kernel's cache on this machine, as measured; 0: not known.
+    /// Seconds of CPU to copy a block of 8 kB from the kernel's cache on this machine, as measured; 0: not
+    /// known.
     #[serde(skip_deserializing)]
     pub block_copy: f64,
 }
 
 impl Server {
-    /// Reads what it is.
+    /// Reads the server's properties.
     pub(super) fn read(session: &mut Session) -> Result<Server, AdviseError> {
         #[derive(Deserialize)]
         struct Rights {
@@ -118,7 +119,7 @@ impl Server {
         self.block_copy = if local { block_copy() } else { 0.0 };
     }
 
-    /// A setting's text; empty where the server has none of this name.
+    /// A setting's text; empty if the server has no such setting.
     pub fn setting(&self, name: &str) -> &str {
         self.settings.get(name).map_or("", String::as_str)
     }
@@ -134,8 +135,8 @@ impl Server {
     }
 }
 
-/// What was set for the server, its databases and its roles. Only some roles may read the server's file: where this one
-/// may not, a value of the file that another scope overrides for this session stays unknown.
+/// Values set for the server, its databases and its roles. Only some roles may read the server's file: if
+/// this role may not, a value in the file that another scope overrides for this session is unknown.
 fn configured(session: &mut Session) -> Result<Vec<Configured>, AdviseError> {
     #[derive(Deserialize)]
     struct Row {
@@ -174,8 +175,8 @@ fn configured(session: &mut Session) -> Result<Vec<Configured>, AdviseError> {
         .collect())
 }
 
-/// Seconds of CPU to read a block that the kernel has cached: blocks of this program's own file, the fastest of three
-/// passes, since in the first some may come from the disk. Takes a millisecond.
+/// Seconds of CPU to read a block from the kernel's cache: blocks of this program's own file, the fastest of
+/// three passes, since the first may read from the disk. Takes a millisecond.
 fn block_copy() -> f64 {
     const BLOCKS: u64 = 256;
     let Ok(file) = fs::File::open("/proc/self/exe") else { return 0.0 };
@@ -196,12 +197,12 @@ fn huge_pages(meminfo: &str) -> u64 {
     line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
 }
 
-/// What the look cost, in seconds of CPU.
+/// The cost of the look, in seconds of CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// Of this program.
+    /// In this program.
     pub here: f64,
-    /// Of its backend in the server; `None` where it cannot be seen.
+    /// In its backend of the server; `None` if it is not visible.
     pub backend: Option<f64>,
 }
 

@@ -1,39 +1,40 @@
-//! Where the time of the backends goes: shares of wall time that add up to all of it.
+//! How backends spend their time: shares of wall time that add up to all of it.
 //!
 //! 1. Time on a CPU and in the run queue is exact: the kernel counts it for each task (`schedstat`).
-//! 2. What is left of the wall time, the backend slept. That time is divided by the wait events of the samples in which
-//!    it waited.
-//! 3. A backend's time is that between the first and the last of its samples that have the kernel's counts.
+//! 2. For the rest of the wall time, the backend slept. That time is divided by the wait events of its
+//!    samples.
+//! 3. A backend's time is counted between the first and the last of its samples that have the kernel's
+//!    counts.
 //! 4. A backend that never worked during the look is left out, and counted.
 //!
-//! Where the server's processes cannot be seen (another machine), all is by samples; the run queue is then a part of
-//! running.
+//! If the server's processes are not visible (another machine), all shares are by samples; the run queue is
+//! then a part of running.
 
 use super::activity::{ActivitySample, BackendSample};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a backend did with its time.
+/// The activity of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Kind {
     RunningUser,
     RunningKernel,
-    /// User or kernel, perhaps in the run queue: the server's processes cannot be seen.
+    /// User or kernel, possibly in the run queue: the server's processes are not visible.
     Running,
     RunQueue,
     Io,
     Lock,
     LwLock,
-    /// The client has the word.
+    /// It waits for its client.
     Client,
     /// Other waits (IPC, timeouts), and sleep that no sample saw.
     Other,
 }
 
 impl Kind {
-    /// As a view names it.
+    /// Its name in views.
     pub fn name(self) -> &'static str {
         match self {
             Kind::RunningUser => "running, user",
@@ -52,17 +53,17 @@ impl Kind {
 /// A share of the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// What the time went to.
+    /// The activity.
     pub kind: Kind,
     /// The wait event; empty for time on a CPU or in the run queue.
     pub event: String,
     /// Seconds, summed over backends.
     pub seconds: f64,
-    /// The samples that the share is from; for time on a CPU and in the run queue, the backends that were read.
+    /// The number of samples; for time on a CPU and in the run queue, the number of backends that were read.
     pub n: u64,
 }
 
-/// Where the time of the backends went.
+/// How the backends spent their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimeShares {
     /// The wall time of all backends that worked, in seconds: the sum of all shares.
@@ -77,12 +78,12 @@ pub struct TimeShares {
     pub seen_once: u64,
     /// Samples of the backends that worked.
     pub samples: u64,
-    /// Whether time on a CPU and in the run queue is by the kernel's counts.
+    /// True if time on a CPU and in the run queue is from the kernel's counts.
     pub exact: bool,
 }
 
 impl TimeShares {
-    /// Seconds of these kinds.
+    /// Seconds of these activities.
     pub fn seconds(&self, kinds: &[Kind]) -> f64 {
         self.shares.iter().filter(|share| kinds.contains(&share.kind)).map(|share| share.seconds).sum()
     }
@@ -92,19 +93,21 @@ impl TimeShares {
         self.total - self.seconds(&[Kind::Client])
     }
 
-    /// The part of the active time that went to these kinds, 0 to 1.
+    /// The part of the active time spent in these activities, 0 to 1.
     pub fn of_active(&self, kinds: &[Kind]) -> f64 {
         ratio(self.seconds(kinds), self.active())
     }
 
-    /// The part of the active time that goes with these seconds of CPU: backends wait for a CPU less in proportion.
+    /// The part of the active time that is saved with these seconds of CPU: waits for a CPU decrease in
+    /// proportion.
     pub fn with_cpu_seconds(&self, seconds: f64) -> f64 {
         let running = self.seconds(&[Kind::RunningUser, Kind::RunningKernel, Kind::Running]);
         let queue = self.seconds(&[Kind::RunQueue]);
         ratio(seconds, running).min(1.0) * ratio(running + queue, self.active())
     }
 
-    /// The part of the active time that went to waits whose event begins so, with the samples.
+    /// The part of the active time spent in wait events with one of these prefixes, with the number of
+    /// samples.
     pub fn waits(&self, prefixes: &[&str]) -> (f64, u64) {
         let waits =
             self.shares.iter().filter(|share| prefixes.iter().any(|begin| share.event.starts_with(begin)));
@@ -187,7 +190,7 @@ fn counted_part<'a, 'b>(seen: &'b [(f64, &'a BackendSample)]) -> &'b [(f64, &'a 
     }
 }
 
-/// A ratio that is 0 where there is nothing to divide by.
+/// A ratio; 0 if the denominator is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         part / whole
@@ -256,7 +259,7 @@ mod tests {
             [(Kind::RunningUser, 3.0), (Kind::RunningKernel, 1.0), (Kind::RunQueue, 4.0), (Kind::Io, 2.0)];
         let shares = shares.map(|(kind, seconds)| share(kind, seconds)).to_vec();
         let time = TimeShares { total: 10.0, shares, ..TimeShares::default() };
-        // Half of 4 s of CPU, and with it half of 4 s of waiting, of 10 s.
+        // Half of 4 s of CPU, and thereby half of 4 s of waiting, of 10 s.
         assert!((time.with_cpu_seconds(2.0) - 0.4).abs() < 1e-9);
         assert!((time.with_cpu_seconds(40.0) - 0.8).abs() < 1e-9);
         assert_eq!(TimeShares::default().with_cpu_seconds(1.0), 0.0);

@@ -1,4 +1,5 @@
-//! The statements of the load: by pg_stat_statements where it is installed, else by samples of sessions.
+//! The statements of the load: from pg_stat_statements if it is installed, otherwise from samples of
+//! sessions.
 
 use super::activity::ActivitySample;
 use super::ask::ask;
@@ -14,29 +15,30 @@ use std::collections::BTreeMap;
 /// A statement of the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statement {
-    /// Its text, as the server gave it.
+    /// Its text, as the server returned it.
     pub text: String,
-    /// Its text as a session sent it, with its literals; `None` where no sample saw it.
+    /// Its text as a session sent it, with literals; `None` if no sample saw it.
     #[serde(skip)]
     pub example: Option<String>,
     /// Its id.
     pub id: String,
-    /// Its part of the execution time of all statements, 0 to 1 (by pg_stat_statements), else of the active samples.
+    /// Its part of the execution time of all statements, 0 to 1 (from pg_stat_statements), otherwise of the
+    /// active samples.
     pub share: f64,
     /// The samples of sessions that ran it.
     pub samples: u64,
-    /// Those of them that waited for a heavyweight lock.
+    /// Those that waited for a heavyweight lock.
     pub lock_samples: u64,
-    /// What pg_stat_statements counted during the look; `None` where it is not installed.
+    /// The counts of pg_stat_statements during the look; `None` if it is not installed.
     pub counts: Option<Counts>,
-    /// Its plan, where it was explained.
+    /// Its plan, if it was explained.
     pub plan: Option<Plan>,
     /// Its plan with random_page_cost = 1.1.
     pub plan_with_cheap_random_pages: Option<Plan>,
 }
 
 impl Statement {
-    /// A text short enough for one line.
+    /// Its text, cut to one line.
     pub fn short(&self) -> String {
         let text: Vec<&str> = self.text.split_whitespace().collect();
         let text = text.join(" ");
@@ -46,17 +48,17 @@ impl Statement {
         }
     }
 
-    /// Milliseconds of execution a call, where they are known.
+    /// Milliseconds of execution per call, if known.
     pub fn ms_per_call(&self) -> Option<f64> {
         let counts = self.counts.as_ref().filter(|counts| counts.calls > 0.0)?;
         Some(counts.total_exec_time / counts.calls)
     }
 }
 
-/// What pg_stat_statements counts of a statement; times in milliseconds.
+/// The counts of pg_stat_statements for a statement; times in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the names are the view's
+#[allow(missing_docs)] // the view's names
 pub struct Counts {
     pub calls: f64,
     pub plans: f64,
@@ -113,7 +115,7 @@ pub(super) struct Line {
     counts: Counts,
 }
 
-/// Where pg_stat_statements is installed in this database; `None` where it is not, or is not loaded.
+/// The schema of pg_stat_statements in this database; `None` if it is not installed or not loaded.
 pub(super) fn extension(session: &mut Session) -> Result<Option<String>, AdviseError> {
     #[derive(Deserialize)]
     struct Row {
@@ -126,9 +128,9 @@ pub(super) fn extension(session: &mut Session) -> Result<Option<String>, AdviseE
     Ok(rows.into_iter().next().map(|row| row.schema))
 }
 
-/// The lines of now; with texts if wanted.
+/// The present rows, with texts if wanted.
 pub(super) fn read(session: &mut Session, schema: &str, texts: bool) -> Result<Vec<Line>, AdviseError> {
-    // As JSON, so that a column that a version of the extension lacks is no error.
+    // As JSON, so that a column that a version of the extension lacks is not an error.
     let sql = format!(
         "SELECT concat_ws('/', s.userid, s.toplevel, s.queryid) AS key, s.query, to_jsonb(s) - 'query' AS counts \
          FROM {}.pg_stat_statements({texts}) s WHERE s.dbid = \
@@ -138,7 +140,7 @@ pub(super) fn read(session: &mut Session, schema: &str, texts: bool) -> Result<V
     ask(session, "reading pg_stat_statements", &sql)
 }
 
-/// What the statements cost between two readings: one for each text, the most expensive first.
+/// The cost of the statements between two readings: one for each text, the most expensive first.
 pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySample]) -> Vec<Statement> {
     let before: BTreeMap<String, Counts> = before.into_iter().map(|line| (line.key, line.counts)).collect();
     let mut statements: BTreeMap<StatementId, Statement> = BTreeMap::new();
@@ -176,7 +178,7 @@ pub(super) fn between(before: Vec<Line>, after: Vec<Line>, samples: &[ActivitySa
     }))
 }
 
-/// The statements that samples of sessions saw, the most frequent first.
+/// The statements in samples of sessions, the most frequent first.
 pub(super) fn by_samples(samples: &[ActivitySample]) -> Vec<Statement> {
     of_samples(sampled(samples))
 }
@@ -199,7 +201,7 @@ fn of_samples(found: BTreeMap<StatementId, Sampled>) -> Vec<Statement> {
     }))
 }
 
-/// What samples of sessions saw of a statement.
+/// The samples of a statement.
 struct Sampled {
     text: String,
     n: u64,

@@ -5,10 +5,10 @@ use crate::AdviseError;
 use hardmeter_session::Session;
 use serde::{Deserialize, Serialize};
 
-/// Counts of the database during the look, and what it is.
+/// Counts of the database during the look, and its properties.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the names are the view's
+#[allow(missing_docs)] // the view's names
 pub struct Database {
     pub commits: f64,
     pub rollbacks: f64,
@@ -18,7 +18,7 @@ pub struct Database {
     pub temp_bytes: f64,
     /// The size of the database.
     pub bytes: f64,
-    /// How long the statistics have been counted.
+    /// The time since which statistics are counted.
     pub stats_seconds: f64,
     /// Commits of all other databases.
     pub elsewhere: f64,
@@ -27,7 +27,7 @@ pub struct Database {
 /// A table: counts during the look, and its state at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the names are the view's
+#[allow(missing_docs)] // the view's names
 pub struct Table {
     pub oid: i64,
     pub schema: String,
@@ -37,7 +37,7 @@ pub struct Table {
     pub dead: f64,
     /// Rows changed since the last ANALYZE.
     pub changed: f64,
-    /// There was never an ANALYZE.
+    /// It has never been analyzed.
     pub never_analyzed: bool,
     pub seq_scan: f64,
     pub seq_tup_read: f64,
@@ -51,7 +51,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its name with its schema, quoted where SQL needs it.
+    /// Its name with its schema, quoted if SQL needs it.
     pub fn sql_name(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
@@ -67,7 +67,7 @@ impl Table {
     }
 }
 
-/// An index: scans during the look, and what it is.
+/// An index: scans during the look, and its properties.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]
@@ -79,20 +79,21 @@ pub struct Index {
     pub bytes: f64,
     /// Scans since statistics are counted.
     pub scans_ever: f64,
-    /// It does what no other index may do: primary key, unique, exclusion, replica identity.
+    /// It enforces a property that other indexes cannot: primary key, unique, exclusion, replica identity.
     pub enforces: bool,
     /// A foreign key of the table begins with its first column.
     pub serves_foreign_key: bool,
     /// Its columns' names, in order; empty names are expressions.
     pub columns: Vec<String>,
-    /// What makes two indexes equal besides their columns: method, operator classes, expressions, predicate.
+    /// The properties, besides columns, in which two equal indexes agree: method, operator classes,
+    /// expressions, predicate.
     pub shape: String,
-    /// The command that makes it.
+    /// The command that creates it.
     pub definition: String,
 }
 
 impl Index {
-    /// Its name with its schema, quoted where SQL needs it.
+    /// Its name with its schema, quoted if SQL needs it.
     pub fn sql_name(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
@@ -104,9 +105,9 @@ impl Index {
 pub struct Wal {
     /// Bytes of it.
     pub wal_bytes: f64,
-    /// Whole pages in it.
+    /// Images of whole pages in it.
     pub wal_fpi: f64,
-    /// Checkpoints that were requested: by a full log, or by a person.
+    /// Checkpoints that were requested: by a full log, or by a user.
     pub checkpoints_requested: f64,
     /// Syncs.
     pub wal_sync: f64,
@@ -114,7 +115,7 @@ pub struct Wal {
     pub wal_sync_time: f64,
 }
 
-/// What is read at each end of a look.
+/// The views that are read at each end of a look.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) database: Database,
@@ -123,7 +124,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the views of now.
+    /// Reads the present views.
     pub(super) fn read(session: &mut Session, version: u32) -> Result<Snapshot, AdviseError> {
         const DATABASE: &str = "SELECT xact_commit AS commits, xact_rollback AS rollbacks, blks_read, blks_hit, \
             temp_files, temp_bytes, pg_database_size(datid) AS bytes, \
@@ -138,7 +139,7 @@ impl Snapshot {
             (SELECT coalesce(to_json(c.reloptions), '[]') FROM pg_catalog.pg_class c WHERE c.oid = relid) AS options \
             FROM pg_catalog.pg_stat_user_tables \
             ORDER BY seq_tup_read + n_tup_ins + n_tup_upd + n_tup_del DESC LIMIT 2000";
-        // Version 17 moved checkpoints to a view of their own, version 18 the syncs of the log to pg_stat_io.
+        // Version 17 moved checkpoints to a separate view, version 18 the syncs of the log to pg_stat_io.
         let checkpoints = match version >= 170_000 {
             true => "(SELECT num_requested FROM pg_catalog.pg_stat_checkpointer)",
             false => "(SELECT checkpoints_req FROM pg_catalog.pg_stat_bgwriter)",
@@ -160,7 +161,7 @@ impl Snapshot {
         })
     }
 
-    /// What happened since an earlier snapshot; states are those of now.
+    /// The change since an earlier snapshot; states are the present ones.
     pub(super) fn since(self, earlier: &Snapshot) -> Snapshot {
         let mut now = self;
         let (database, before) = (&mut now.database, &earlier.database);
@@ -203,7 +204,7 @@ impl Snapshot {
     }
 }
 
-/// What a counter grew by. One that fell was reset in between.
+/// The increase of a counter. A counter that decreased was reset in between.
 fn grown(now: f64, before: f64) -> f64 {
     if now >= before {
         now - before
@@ -236,7 +237,7 @@ fn first<T: Default>(rows: Vec<T>) -> T {
     rows.into_iter().next().unwrap_or_default()
 }
 
-/// A name as SQL takes it: quoted unless it is plain.
+/// A name in SQL: quoted unless it is plain.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -264,7 +265,7 @@ mod tests {
             (40.0, 100.0, 40.0)
         );
         assert_eq!((during.tables[0].seq_scan, during.tables[0].live), (5.0, 50.0));
-        // Reset during the look: what was counted since.
+        // Reset during the look: counts since the reset.
         let reset = snapshot(10.0, table(1.0, 50.0)).since(&snapshot(30.0, table(4.0, 20.0)));
         assert_eq!((reset.database.commits, reset.tables[0].seq_scan), (10.0, 1.0));
     }

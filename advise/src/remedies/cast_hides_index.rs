@@ -1,8 +1,9 @@
-//! A cast of the column keeps a statement from an index.
+//! A cast of the column keeps a statement from using an index.
 //!
-//! Rule: a statement with 5 % of the time or more reads a table of 10,000 rows or more from begin to end and keeps those
-//! where a cast column equals a value, as in `(id)::numeric = 5.0`; an index begins with that column; and the table's
-//! counters saw whole scans. The cast comes from the type of a parameter, which drivers choose.
+//! Rule: a statement with 5 % of the time or more reads a table of 10,000 rows or more from beginning to end
+//! and keeps those where a cast column equals a value, as in `(id)::numeric = 5.0`; an index begins with that
+//! column; and the table's counters show whole scans. The cast comes from the type of a parameter, which
+//! drivers choose.
 
 use crate::look::plan::by_index;
 use crate::look::shares::ratio;
@@ -24,7 +25,7 @@ struct Hidden<'a> {
     index: &'a Index,
     column: String,
     cast: String,
-    /// What is left of the statement's cost, 0 to 1.
+    /// The remaining part of the statement's cost, 0 to 1.
     left: f64,
 }
 
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn the_column_and_its_index_are_named() {
         let advice = CastHidesIndex.examine(&look("((ox.id)::numeric = '5'::numeric)", "id")).unwrap();
-        // 4 x (2 + 1) = 12 of 1,000 are left: 0.5 x 0.988.
+        // 4 x (2 + 1) = 12 of 1,000 remain: 0.5 x 0.988.
         assert!((advice.prediction.gain.unwrap() - 0.494).abs() < 1e-9);
         assert!(advice.finding.starts_with("public.ox.id is cast to numeric"), "{}", advice.finding);
         assert_eq!(

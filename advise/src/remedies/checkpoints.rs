@@ -1,15 +1,16 @@
-//! Checkpoints come since the log is full, not since it is time.
+//! Checkpoints happen because the log is full, not at the configured interval.
 //!
-//! Rule: during the look a checkpoint was requested at least once in 30 s, the log was full (another one was written since),
-//! and a tenth or more of the log's bytes are whole pages, which each checkpoint makes necessary again. A checkpoint that a
-//! person requests, or that comes by time, is no fault.
+//! Rule: during the look a checkpoint was requested at least once in 30 s, the log was full (another one was
+//! written since), and a tenth or more of the log's bytes are whole pages, which each checkpoint makes
+//! necessary again. A checkpoint that a user requests, or that happens at the configured interval, is not a
+//! fault.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
 const MOST_SECONDS: f64 = 30.0;
 const LEAST_PAGES: f64 = 0.1;
-/// The log has this many bytes a page image: a block, compressed by little (its hole is left out).
+/// The log has this many bytes for a page image: a block, slightly compressed (without its hole).
 const PAGE: f64 = 8192.0;
 
 pub(super) struct Checkpoints;
@@ -42,7 +43,7 @@ impl Remedy for Checkpoints {
             return None;
         }
         let (waits, n) = look.time.waits(&["WAL", "DataFile", "Checkpoint"]);
-        // What five minutes write, twice: half of max_wal_size is written between two checkpoints.
+        // Twice the log of five minutes: half of max_wal_size is written between two checkpoints.
         let wanted = (ratio(written, look.seconds) * 300.0 * 2.0).max(megabytes * 4.0).min(65_536.0);
         let value = format!("{wanted:.0}MB");
         let advice = Advice {
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(Checkpoints.examine(&look(0.0, 5000.0)), None);
         assert_eq!(Checkpoints.examine(&look(5.0, 100.0)), None);
         let mut quiet = look(1.0, 500.0);
-        quiet.wal.wal_bytes = 5e6; // a person asked: the log was not full
+        quiet.wal.wal_bytes = 5e6; // a user requested it: the log was not full
         assert_eq!(Checkpoints.examine(&quiet), None);
     }
 }

@@ -1,8 +1,8 @@
 //! More sessions work at once than the machine has CPUs for.
 //!
-//! Rule: on average more than four backends for each CPU are active, and half of their active time or more goes to the
-//! run queue and to locks. Waiting for I/O is no reason: more sessions then do more. Throughput hardly changes by this
-//! fault, so that only latency and CPU time show it.
+//! Rule: on average more than four backends for each CPU are active, and half of their active time or more
+//! goes to the run queue and to locks. Waits for I/O do not count: more sessions then do more work.
+//! Throughput hardly changes by this fault; only latency and CPU time show it.
 
 use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
 

@@ -1,8 +1,8 @@
-//! Scans pass more dead rows than living ones, since vacuum does not come.
+//! Scans read more dead rows than live ones, because vacuum does not run.
 //!
-//! Rule: a table that is scanned has 10,000 dead rows or more, and as many as living ones; and no long transaction keeps
-//! vacuum from removing them: an idle one is a fault of its own, one that works is none. Dead rows alone, below the threshold
-//! of autovacuum, are no fault.
+//! Rule: a table that is scanned has 10,000 dead rows or more, and at least as many as live ones; and no long
+//! transaction keeps vacuum from removing them: an idle one is a separate fault, a working one is not a
+//! fault. Dead rows alone, below the threshold of autovacuum, are not a fault.
 
 use super::idle_in_transaction::{holds_back, LEAST_AGE};
 use crate::look::shares::ratio;
@@ -74,7 +74,7 @@ fn forbids_vacuum(table: &Table) -> bool {
     matches!(table.option("autovacuum_enabled"), Some("false" | "off" | "0" | "no"))
 }
 
-/// What has kept vacuum away from this table: its own switch, or a threshold that is high.
+/// The cause that vacuum does not process this table: its own switch, or a high threshold.
 fn option(table: &Table) -> Change {
     let (name, value) = match forbids_vacuum(table) {
         true => ("autovacuum_enabled", "on"),
@@ -126,7 +126,7 @@ mod tests {
     fn few_dead_rows_are_none() {
         assert_eq!(DeadRows.examine(&look(9_000.0, &[], "on")), None);
         assert_eq!(DeadRows.examine(&look(15_000.0, &[], "on")), None);
-        // A report that runs for long: vacuum comes, and may remove nothing.
+        // A long report: vacuum runs, but cannot remove rows.
         let report = Look { oldest_snapshot: 5000, ..look(60_000.0, &[], "on") };
         assert_eq!(DeadRows.examine(&report), None);
     }

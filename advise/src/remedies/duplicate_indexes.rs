@@ -1,18 +1,19 @@
 //! Indexes that are the same as another one of their table.
 //!
-//! Rule: two indexes of a table agree in columns, method, operator classes, order, expressions and predicate, and one
-//! of them enforces nothing. An index that is the beginning of another is no duplicate: it is smaller, and may be used
-//! on purpose.
+//! Rule: two indexes of a table agree in columns, method, operator classes, order, expressions and predicate,
+//! and one of them enforces nothing. An index on a prefix of another's columns is not a duplicate: it is
+//! smaller, and may be used on purpose.
 
 use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 pub(super) struct DuplicateIndexes;
 
-/// Spare indexes, each with the one that does the same.
+/// Redundant indexes, each with the one that replaces it.
 pub(super) fn duplicates(indexes: &[Index]) -> Vec<(&Index, &Index)> {
     let same = |a: &Index, b: &Index| a.table == b.table && a.columns == b.columns && a.shape == b.shape;
-    // Of equal ones that stays which enforces something, else that which is scanned most, else the first.
+    // Of equal indexes, the one that enforces something is kept, otherwise the one scanned most, otherwise
+    // the first.
     let worth = |index: &Index| (index.enforces, index.scans_ever as u64, -index.oid);
     let kept =
         |index: &Index| indexes.iter().filter(|other| same(index, other)).max_by_key(|other| worth(other));
@@ -110,7 +111,7 @@ mod tests {
         ];
         let spare: Vec<i64> = duplicates(&indexes).iter().map(|(spare, _)| spare.oid).collect();
         assert_eq!(spare, [1, 3]);
-        // The one that is scanned stays.
+        // The one that is scanned is kept.
         let scanned = Index { scans_ever: 9.0, ..index(8, &["c"], false) };
         let others = [index(7, &["c"], false), scanned, index(9, &["c"], false)];
         let pairs: Vec<(i64, i64)> =

@@ -1,8 +1,8 @@
-//! Updates find no room on their page, so that each maintains all indexes.
+//! Updates find no space on their page, so each of them maintains all indexes.
 //!
-//! Rule: a table has 100 updates a second or more, fewer than half of them HOT, though the statements that update it set no
-//! column that an index has; its fill factor is above 90, and no idle transaction keeps old rows on the pages. Updates of
-//! an indexed column cannot be HOT, whatever room there is.
+//! Rule: a table has 100 updates a second or more, fewer than half of them HOT, though the statements that
+//! update it set no column that an index has; its fill factor is above 90, and no idle transaction keeps old
+//! rows on the pages. Updates of an indexed column cannot be HOT, independent of space.
 
 use super::idle_in_transaction::holds_back;
 use crate::index_upkeep::{gain_of_dropping, mentions, of_cpu, MODEL};
@@ -84,7 +84,7 @@ fn indexes<'a>(look: &'a Look, table: &'a Table) -> impl Iterator<Item = &'a Ind
     look.indexes.iter().filter(|index| index.table == table.oid)
 }
 
-/// Whether the table's updates could be HOT and are not, for want of room.
+/// True if the table's updates could be HOT but are not, for lack of space.
 fn is_short_of_room(look: &Look, table: &Table) -> bool {
     let fillfactor = table.option("fillfactor").and_then(|value| value.parse().ok()).unwrap_or(100.0);
     let often = ratio(table.updated, look.seconds) >= LEAST_UPDATES;
@@ -106,7 +106,8 @@ fn columns_set(text: &str, table: &Table) -> Option<Vec<String>> {
     if !mentions(target, &table.name) {
         return None;
     }
-    // What stands before each `=` at the top level; conditions after WHERE only add columns, which is the safe side.
+    // The word before each `=` at the top level; conditions after WHERE only add columns, which is the safe
+    // side.
     let names = rest.split('=').filter_map(|before| {
         let name = before
             .trim_end()

@@ -1,9 +1,9 @@
 //! Sessions queue up to change the same row.
 //!
-//! Rule: 30 % of the active time or more waits for row locks, and on average three sessions or more wait for each holder
-//! of one, seen five times or more. Conflicts that are spread over rows have a holder for nearly each waiter. Where the
-//! holders do nothing, they are the fault: see the remedy sleeping-holder. While a holder commits it holds the lock for no
-//! longer than it must, so that only the rest of its time can be shortened.
+//! Rule: 30 % of the active time or more waits for row locks, and on average three sessions or more wait for
+//! each holder of one, seen five times or more. Conflicts on many rows have nearly one holder for each
+//! waiter. If the holders are idle, they are the fault: see the remedy sleeping-holder. While a holder
+//! commits, it does not hold the lock longer than necessary, so only the rest of its time can be shortened.
 
 use super::sleeping_holder::holders_sleep;
 use crate::look::shares::ratio;
@@ -12,7 +12,7 @@ use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 const LEAST_WAITS: f64 = 0.3;
 const LEAST_QUEUE: f64 = 3.0;
 const LEAST_SEEN: u64 = 5;
-/// Holders that commit for this part of the time have nothing left to shorten: the row must be spread.
+/// If holders commit for this part of the time, there is nothing left to shorten: the row must be split.
 const ALL_COMMIT: f64 = 0.8;
 
 pub(super) struct HotRow;

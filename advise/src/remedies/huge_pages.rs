@@ -1,7 +1,7 @@
 //! A large buffer pool on pages of 4 kB.
 //!
-//! Rule: the pool has 1 GB or more, and huge pages are off: by the server's own status (version 17), by its setting, or
-//! since the kernel has none. What page walks cost is not seen by a look.
+//! Rule: the pool has 1 GB or more, and huge pages are off: by the server's own status (version 17), by its
+//! setting, or because the kernel has none. A look cannot measure the cost of page walks.
 
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
@@ -58,7 +58,7 @@ impl Remedy for HugePages {
             changes: Vec::new(),
             risk: "the memory is reserved, and of no use to other programs; needs a restart".into(),
         };
-        // The kernel's pool is needed in any case; the setting only where it forbids huge pages.
+        // The kernel's pool is always needed; the setting only if it disables huge pages.
         Some(match look.server.setting("huge_pages") {
             "off" => advice.with_setting(&look.server, Scope::System, "huge_pages", "try"),
             _ => advice,

@@ -1,8 +1,8 @@
 //! A session is idle in a transaction and keeps vacuum from removing dead rows.
 //!
-//! Rule: a session was idle in the same transaction throughout the last ten samples of the look, for at least 5 s, and 500
-//! transactions or more began since. Reports and backups that work hold snapshots, too: they are not idle, and are not
-//! named.
+//! Rule: a session was idle in the same transaction throughout the last ten samples of the look, for at least
+//! 5 s, and 500 transactions or more began since. Active reports and backups hold snapshots, too: they are
+//! not idle, and are not reported.
 
 use crate::{Advice, Audience, Evidence, IdleTransaction, Look, Prediction, Remedy, Scope};
 
@@ -11,12 +11,12 @@ pub(super) const LEAST_AGE: i64 = 500;
 
 pub(super) struct IdleInTransaction;
 
-/// Whether a transaction keeps vacuum from its work.
+/// True if a transaction keeps vacuum from removing rows.
 pub(super) fn holds_back(one: &IdleTransaction) -> bool {
     one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE
 }
 
-/// Ends sessions that are idle in a transaction for long, from now on: also what keeps them from holding locks.
+/// Adds a timeout for sessions that are idle in a transaction for long, which also ends their locks.
 pub(super) fn with_timeout(advice: Advice, look: &Look) -> Advice {
     let risk = "a session that is ended loses its transaction; programs must connect again".to_owned();
     let name = "idle_in_transaction_session_timeout";

@@ -1,7 +1,8 @@
 //! Just-in-time compilation costs more than it saves on short statements.
 //!
-//! Rule: of statements that spend a fifth or more of their execution on compiling, and run 10 s or less a call, that
-//! compilation is at least 2 % of all execution time. A long statement that compiles for a moment is no fault.
+//! Rule: of statements that spend a fifth or more of their execution on compiling, and run 10 s or less a
+//! call, that compilation is at least 2 % of all execution time. A long statement that compiles for a moment
+//! is not a fault.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};

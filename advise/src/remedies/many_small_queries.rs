@@ -1,7 +1,8 @@
-//! One transaction asks the same small question many times (N+1).
+//! One transaction runs the same small query many times (N+1).
 //!
-//! Rule: a SELECT that returns at most one or two rows is called twenty times or more a transaction, a thousand times or
-//! more during the look, as counted at the top level: calls inside functions cost no round trip.
+//! Rule: a SELECT that returns at most one or two rows is called twenty times or more a transaction, a
+//! thousand times or more during the look, counted at the top level: calls inside functions need no round
+//! trip.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
@@ -28,7 +29,7 @@ impl Remedy for ManySmallQueries {
     fn examine(&self, look: &Look) -> Option<Advice> {
         let transactions = look.database.commits + look.database.rollbacks;
         if look.server.setting("pg_stat_statements.track") == "all" {
-            return None; // calls inside functions are counted, too, and look the same
+            return None; // calls inside functions are also counted, and cannot be distinguished
         }
         let (statement, counts) = look
             .statements
@@ -68,7 +69,7 @@ impl Remedy for ManySmallQueries {
     }
 }
 
-/// The part of the active time that goes to CPU time outside of execution for this many calls.
+/// The part of the active time that is CPU time outside of execution, for this number of calls.
 fn overhead(look: &Look, calls: f64) -> f64 {
     let kinds = [Kind::RunningUser, Kind::RunningKernel, Kind::Running, Kind::RunQueue];
     let counted = || look.statements.iter().filter_map(|one| one.counts.as_ref());
@@ -96,7 +97,7 @@ mod tests {
         };
         let advice = ManySmallQueries.examine(&look(5000.0, 5000.0)).unwrap();
         assert!(advice.finding.starts_with("50 calls a transaction"), "{}", advice.finding);
-        // 5 s of 10 s run, 1 s of it executes: 40 %, of which one call of 50 stays.
+        // 5 s of 10 s run, 1 s of it executes: 40 %; one call of 50 remains.
         let share = |kind| Share { kind, event: String::new(), seconds: 5.0, n: 1 };
         let shares = vec![share(Kind::RunningUser), share(Kind::Io)];
         let mut timed = look(5000.0, 5000.0);

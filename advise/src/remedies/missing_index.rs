@@ -1,8 +1,9 @@
 //! An index is missing.
 //!
-//! Rule: a statement with 5 % of the time or more reads a table of 10,000 rows or more from begin to end to keep at most
-//! 1 % of it by `column = value`, no index begins with such a column, and the table's counters saw whole scans. Small
-//! tables, and tables of which much is kept, are read whole on purpose.
+//! Rule: a statement with 5 % of the time or more reads a table of 10,000 rows or more from beginning to end
+//! to keep at most 1 % of it by `column = value`, no index begins with such a column, and the table's
+//! counters show whole scans. Small tables, and tables of which many rows are kept, are read whole on
+//! purpose.
 
 use crate::look::plan::by_index;
 use crate::look::shares::ratio;
@@ -17,12 +18,12 @@ const MOST_KEPT: f64 = 0.01;
 
 pub(super) struct MissingIndex;
 
-/// A scan that an index would spare.
+/// A scan that an index would replace.
 struct Candidate<'a> {
     statement: &'a Statement,
     table: &'a Table,
     columns: Vec<String>,
-    /// What is left of the statement's cost, 0 to 1.
+    /// The remaining part of the statement's cost, 0 to 1.
     left: f64,
 }
 
@@ -151,7 +152,7 @@ mod tests {
         let advice = MissingIndex.examine(&look()).unwrap();
         assert_eq!(advice.apply, ["CREATE INDEX CONCURRENTLY ox_cust_idx ON public.ox (cust);"]);
         assert_eq!(advice.undo, ["DROP INDEX CONCURRENTLY public.ox_cust_idx;"]);
-        // 4 x (2 + 3) = 20 of 5,000 are left: 0.8 x 0.996.
+        // 4 x (2 + 3) = 20 of 5,000 remain: 0.8 x 0.996.
         assert!((advice.prediction.gain.unwrap() - 0.7968).abs() < 1e-9);
     }
 

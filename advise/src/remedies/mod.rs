@@ -1,6 +1,6 @@
-//! One file a remedy: its rule, its prediction, its commands, its test.
+//! One file for each remedy: its rule, its prediction, its commands, its test.
 //!
-//! A new remedy is a new file, its `mod` line and its place in [`REMEDIES`]; README.md shows how.
+//! A new remedy is a new file, its `mod` line and an entry in [`REMEDIES`]; README.md shows how.
 
 mod cast_hides_index;
 mod checkpoints;

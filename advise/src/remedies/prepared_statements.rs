@@ -1,7 +1,8 @@
 //! Statements are planned at each call.
 //!
-//! Rule: where planning is counted, statements that are planned at nine of ten calls or more spend a quarter or more of
-//! planning and execution on planning. Without `pg_stat_statements.track_planning` nothing is known, and nothing said.
+//! Rule: if planning is counted, statements that are planned at nine of ten calls or more spend a quarter or
+//! more of planning and execution on planning. Without `pg_stat_statements.track_planning` nothing is known,
+//! and the rule does not fire.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};

@@ -1,8 +1,9 @@
-//! random_page_cost keeps the planner from an index.
+//! random_page_cost keeps the planner from using an index.
 //!
-//! Rule: EXPLAIN with random_page_cost = 1.1 gives another plan, without a sequential scan, for a statement with 5 % of
-//! the time or more; and either the setting is above its default of 4, or 99 % of block accesses hit the buffer pool, so
-//! that a random access costs what a sequential one does. A setting that changes no plan of the load is no fault.
+//! Rule: EXPLAIN with random_page_cost = 1.1 gives another plan, without a sequential scan, for a statement
+//! with 5 % of the time or more; and either the setting is above its default of 4, or 99 % of block accesses
+//! hit the buffer pool, so a random access costs as much as a sequential one. A setting that changes no plan
+//! of the load is not a fault.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};

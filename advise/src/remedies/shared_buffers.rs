@@ -1,12 +1,13 @@
-//! A buffer pool so small that blocks are copied from the kernel's cache again and again.
+//! The buffer pool is so small that blocks are repeatedly copied from the kernel's cache.
 //!
-//! Rule: one block access in twenty or more misses the pool, 2,000 a second or more; the database is larger than the
-//! pool, and the pool is below an eighth of the machine's memory. A high hit rate needs no larger pool.
+//! Rule: one block access in twenty or more misses the pool, 2,000 a second or more; the database is larger
+//! than the pool, and the pool is below an eighth of the machine's memory. A high hit rate needs no larger
+//! pool.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
-/// Seconds of CPU to bring one block from the kernel's cache, where this machine's own cost was not measured.
+/// Seconds of CPU to copy one block from the kernel's cache, if this machine's own cost was not measured.
 const COST_OF_BLOCK: f64 = 1e-6;
 
 pub(super) struct SharedBuffers;
@@ -41,7 +42,7 @@ impl Remedy for SharedBuffers {
         let (waits, n) = look.time.waits(&["DataFileRead"]);
         let cost = if look.server.block_copy > 0.0 { look.server.block_copy } else { COST_OF_BLOCK };
         let copies = look.time.with_cpu_seconds(look.database.blks_read * cost);
-        // The part of the database that a pool of a quarter of the memory would hold more.
+        // The additional part of the database that a pool of a quarter of the memory would hold.
         let wanted = (memory / 4.0).min(database * 1.1);
         let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
         let megabytes = (wanted / 1e6).ceil();
@@ -105,7 +106,7 @@ mod tests {
                 ..Look::default()
             }
         };
-        // 1,000,000 blocks x 3 us = 3 s of 10 s; all of the database would fit.
+        // 1,000,000 blocks x 3 us = 3 s of 10 s; the whole database would fit.
         let advice = SharedBuffers.examine(&look(1e6, "2048")).unwrap();
         assert!((advice.prediction.gain.unwrap() - 0.3).abs() < 1e-9);
         assert_eq!(advice.apply[0], "ALTER SYSTEM SET shared_buffers = '1100MB';");

@@ -1,7 +1,8 @@
-//! Sessions wait for locks of transactions whose clients do nothing.
+//! Sessions wait for locks of transactions whose clients are idle.
 //!
-//! Rule: 20 % of the active time or more waits for heavyweight locks, and of the sessions that hold them without waiting
-//! themselves, seen five times or more, half or more are idle in their transaction. A holder that works is no fault.
+//! Rule: 20 % of the active time or more waits for heavyweight locks, and of the sessions that hold them
+//! without waiting themselves, seen five times or more, half or more are idle in their transaction. A working
+//! holder is not a fault.
 
 use super::idle_in_transaction::with_timeout;
 use crate::look::shares::ratio;
@@ -12,7 +13,7 @@ const LEAST_SEEN: u64 = 5;
 
 pub(super) struct SleepingHolder;
 
-/// Whether those who hold the locks that are waited for are mostly idle.
+/// True if the holders of awaited locks are mostly idle.
 pub(super) fn holders_sleep(look: &Look) -> bool {
     look.blockers.seen >= LEAST_SEEN && look.blockers.idle * 2 >= look.blockers.seen
 }

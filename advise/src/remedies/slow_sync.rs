@@ -1,7 +1,7 @@
 //! The device takes long to sync the log.
 //!
-//! Rule: syncs are timed, one takes 3 ms or more on average, and waits for the log are a fifth of the active time or
-//! more. The share of waits alone is no fault: a healthy server waits for its log, too.
+//! Rule: syncs are timed, one takes 3 ms or more on average, and waits for the log are a fifth of the active
+//! time or more. The share of waits alone is not a fault: a healthy server waits for its log, too.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
@@ -36,7 +36,8 @@ impl Remedy for SlowSync {
         if ms < SLOW_MS {
             return None;
         }
-        // Who holds a lock waits for the log as others do, and lets those wait that want the lock.
+        // A session that holds a lock waits for the log like others, and sessions that want the lock wait for
+        // it.
         let locks = look.time.of_active(&[Kind::Lock]);
         let gain = waits + locks * ratio(waits, 1.0 - locks);
         Some(Advice {
@@ -58,7 +59,7 @@ impl Remedy for SlowSync {
                 "-- ALTER ROLE role SET synchronous_commit = off;".into(),
             ],
             undo: vec!["-- ALTER ROLE role RESET synchronous_commit; or the value that it had".into()],
-            // Durability is the owner's to give up: no program tries this one.
+            // Only the owner may give up durability: no trial changes this.
             changes: Vec::new(),
             risk: "with synchronous_commit = off a crash loses the commits of up to three times wal_writer_delay: ask the \
                    owner of the data first"

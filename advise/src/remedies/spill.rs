@@ -1,14 +1,14 @@
 //! Sorts and hash tables go to temporary files.
 //!
-//! Rule: the load writes a temporary file a second or more, what the files and their blocks cost is 2 % of the active time or
-//! more, and the statement that writes most does not only sort. Files alone are no fault: a sort whose runs fit the
-//! processor's caches was faster than one large sort (26 % less CPU), whereas a hash join in one batch was a quarter faster
-//! than in many.
+//! Rule: the load writes a temporary file a second or more, the cost of the files and their blocks is 2 % of
+//! the active time or more, and the statement that writes most does not only sort. Files alone are not a
+//! fault: a sort whose runs fit the processor's caches was faster than one large sort (26 % less CPU),
+//! whereas a hash join in one batch was a quarter faster than in many.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope, Statement};
 
-/// Seconds of CPU to write a block of a temporary file, or to read it, with the rows in it.
+/// Seconds of CPU to write or read a block of a temporary file, including the rows in it.
 const COST_OF_BLOCK: f64 = 3e-6;
 /// The same of a hash join in batches: its rows are also hashed once more, copied row by row, and put into a table again.
 /// A join that gained 79 % of its time at 29 % by the cost above gives 8 us; 7 is the careful side.
@@ -54,7 +54,7 @@ impl Remedy for Spill {
         let blocks = blocks(look);
         let (waits, n) = look.time.waits(&["BufFile"]);
         let now = look.server.number("work_mem").unwrap_or(4096.0);
-        // No more than an eighth of the memory for all sessions at work.
+        // At most an eighth of the memory for all working sessions.
         let most = match look.server.memory > 0.0 {
             true => look.server.memory / 8.0 / look.active_backends.max(1.0) / 1024.0,
             false => f64::INFINITY,
@@ -90,13 +90,13 @@ impl Remedy for Spill {
     }
 }
 
-/// Whether the plan of a statement sorts, and has no hash table that could spill.
+/// True if the plan of a statement sorts, and has no hash table that could spill.
 fn only_sorts(statement: &Statement) -> bool {
     statement.plan.as_ref().is_some_and(|plan| plan.shape.contains("Sort ") && !plan.shape.contains("Hash"))
 }
 
-/// The work_mem, in kB, with which the hash table of a statement would fit: half of what a call writes is the side that is
-/// hashed, and in memory rows take twice that. `None` where the plan has no hash table.
+/// The work_mem, in kB, with which the hash table of a statement would fit: half of a call's blocks are the
+/// hashed side, and in memory rows take twice that. `None` if the plan has no hash table.
 fn hash_table(statement: &Statement, look: &Look) -> Option<f64> {
     let (counts, plan) = (statement.counts.as_ref()?, statement.plan.as_ref()?);
     let multiplier = look.server.number("hash_mem_multiplier").unwrap_or(1.0).max(1.0);
@@ -105,7 +105,7 @@ fn hash_table(statement: &Statement, look: &Look) -> Option<f64> {
     plan.shape.contains("Hash").then_some(written / multiplier)
 }
 
-/// Blocks of temporary files that were written and read: as counted, else twice what was written.
+/// Blocks of temporary files that were written and read: as counted, otherwise twice the written ones.
 fn blocks(look: &Look) -> f64 {
     let counted = look.statements.iter().filter_map(|one| one.counts.as_ref());
     let blocks: f64 = counted.map(|counts| counts.temp_blks_written + counts.temp_blks_read).sum();
@@ -133,7 +133,7 @@ mod tests {
         let advice = Spill.examine(&look(100.0, 8.192e8)).unwrap();
         assert!((advice.prediction.gain.unwrap() - 0.0604).abs() < 1e-9);
         assert_eq!(Spill.examine(&look(5.0, 8.192e8)), None);
-        // A tenth of the blocks is below what is worth a remedy.
+        // A tenth of the blocks is not worth a remedy.
         let gain = Spill.examine(&look(100.0, 8.192e7)).unwrap().prediction.gain.unwrap();
         assert!(gain < 0.02, "{gain}");
 

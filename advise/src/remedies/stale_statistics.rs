@@ -1,8 +1,9 @@
-//! The planner knows a table as it was long ago.
+//! The planner's statistics of a table are outdated.
 //!
-//! Rule: a table of 1,000 rows or more that the load uses was never analyzed; or rows changed since the last ANALYZE are
-//! half of it or more, and a statement on it with 5 % of the time or more returns ten times more or fewer rows than its
-//! plan expects. Many changes alone are no fault: the distribution of values may be the same as before.
+//! Rule: a table of 1,000 rows or more that the load uses was never analyzed; or rows changed since the last
+//! ANALYZE are half of it or more, and a statement on it with 5 % of the time or more returns ten times more
+//! or fewer rows than its plan expects. Many changes alone are not a fault: the distribution of values may be
+//! unchanged.
 
 use crate::index_upkeep::mentions;
 use crate::look::shares::ratio;
@@ -87,7 +88,7 @@ impl Remedy for StaleStatistics {
     }
 }
 
-/// Statistics of now, and from now on earlier than by default.
+/// Analyzes the table now, and from now on earlier than by default.
 fn changes(table: &Table) -> Vec<Change> {
     let (schema, table_name) = (&table.schema, &table.name);
     let name = "autovacuum_analyze_scale_factor";
@@ -102,10 +103,10 @@ fn changes(table: &Table) -> Vec<Change> {
     vec![Change::at_once(analyze), Change::at_once(option)]
 }
 
-/// Statements on the table whose plan expects other numbers of rows than come, each with the factor.
+/// Statements on the table whose plans expect other numbers of rows than they return, each with the factor.
 fn mistaken<'a>(look: &'a Look, table: &Table) -> Vec<(&'a Statement, f64)> {
     let on_table = look.statements_over(0.05).filter(|statement| mentions(&statement.text, &table.name));
-    // Of a cast column the planner guesses, whatever the statistics are.
+    // For a cast column the planner guesses, independent of statistics.
     let guessed = |statement: &&Statement| {
         let scans = statement.plan.iter().flat_map(|plan| &plan.seq_scans);
         scans.into_iter().any(|scan| !scan.cast_columns().is_empty())
@@ -124,7 +125,7 @@ fn expects_more(statement: &Statement) -> bool {
     rows(statement).is_some_and(|(expected, came)| expected > came)
 }
 
-/// Rows of a call: expected and come; at least one each. Only what returns rows can be compared.
+/// Rows per call: expected and returned; at least one each. Only statements that return rows can be compared.
 fn rows(statement: &Statement) -> Option<(f64, f64)> {
     let is_select =
         statement.text.trim_start().get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("select"));
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn changes_and_a_mistaken_plan_together_are_a_fault() {
         let advice = StaleStatistics.examine(&look(9e4, 10.0)).unwrap();
-        // 1,000 rows expected, 10 came: 0.5 x 0.99.
+        // 1,000 rows expected, 10 returned: 0.5 x 0.99.
         assert!((advice.prediction.gain.unwrap() - 0.495).abs() < 1e-9);
         assert_eq!(advice.apply[0], "ANALYZE public.jobs;");
         assert_eq!(StaleStatistics.examine(&look(9e4, 500.0)), None);

@@ -1,8 +1,8 @@
 //! Indexes that are maintained and never scanned.
 //!
-//! Rule: a table is written to, and has indexes without a scan since statistics are counted. Left out are indexes that
-//! enforce something (primary key, unique, exclusion, replica identity), those that serve a foreign key's checks, and
-//! duplicates, which have a remedy of their own.
+//! Rule: a table is written to, and has indexes without a scan since statistics are counted. Excluded are
+//! indexes that enforce something (primary key, unique, exclusion, replica identity), those used for a
+//! foreign key's checks, and duplicates, which have their own remedy.
 
 use super::duplicate_indexes::duplicates;
 use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};

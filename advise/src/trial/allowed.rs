@@ -1,5 +1,5 @@
-//! The settings that a trial may change: all of them take effect at a reload, lose no data, end no session, and go back
-//! by a reload.
+//! The settings that a trial may change: all of them take effect at a reload, lose no data, end no session,
+//! and can be undone by a reload.
 
 /// Planner, memory of a statement, compilation, parallel workers, log writing and checkpoints.
 const ALLOWED: &[&str] = &[
@@ -82,7 +82,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("wal_buffers", RESTART),
 ];
 
-/// Why a setting may not be tried; `None`: it may.
+/// The reason why a setting may not be tried; `None`: it may.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
     if ALLOWED.contains(&name) {
         return None;
@@ -93,7 +93,7 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Whether a plan depends on the setting, so that a session that keeps plans must make them again.
+/// True if plans depend on the setting, so that a session must discard its cached plans.
 pub(super) fn shapes_plans(name: &str) -> bool {
     let of_writing = ["backend_", "bgwriter_", "checkpoint_", "commit_", "max_wal_", "wal_"];
     !of_writing.iter().any(|begin| name.starts_with(begin))

@@ -1,4 +1,4 @@
-//! Tuning until nothing is left to gain.
+//! Repeats trials until no remedy is left that may gain.
 //!
 //! ```text
 //!   survey() ── look, rules, sift ──> nothing that may be tried ──────────────> the end: nothing to gain
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Each step is a trial with an entry of its own in the ledger and a watchdog of its own. Between two steps nothing is
-//!    open: what ends a run leaves kept changes, each proven, and nothing else.
-//! 2. What was undone, or could not be tried to its end, is not tried again in this run.
+//! 1. Each step is a trial with its own entry in the ledger and its own watchdog. Between two steps no entry
+//!    is open: when a run ends, for any reason, only proven changes remain.
+//! 2. A change that was undone, or whose trial ended early, is not tried again in this run.
 //! 3. A run has at most `most_steps` steps.
 
 use super::auto_report::{plan_text, AutoReport, End, Seen, Step};
@@ -33,20 +33,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How a run is conducted.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct AutoOrder {
     /// The server.
     pub target: Target,
     /// The load of the trials.
     pub load: Load,
-    /// How long each look takes.
+    /// The duration of each look.
     pub look: Duration,
-    /// How long blocks are, and how many there may be.
+    /// The length of blocks, and their largest number.
     pub pace: Pace,
-    /// What ends a trial whatever it gains.
+    /// Conditions that end a trial even if it gains.
     pub guards: Guards,
-    /// Whether indexes may be created.
+    /// True if indexes may be created.
     pub ddl: bool,
     /// The folder for copies of the server, on which settings are tried that need a restart; `None`: they are left.
     pub copy: Option<PathBuf>,
@@ -56,42 +56,42 @@ pub struct AutoOrder {
     pub most_steps: u32,
     /// The name of the run in the ledger.
     pub run: String,
-    /// Decides the order of blocks.
+    /// The seed of the order of blocks.
     pub seed: u64,
 }
 
-/// What a run needs of its caller.
+/// Objects and functions that the caller provides for a run.
 pub struct Hands<'a> {
     /// The ledger.
     pub ledger: &'a Ledger,
-    /// Makes the command that watches over a trial: see [`conduct`].
+    /// Creates the command of a trial's watchdog: see [`conduct`].
     pub watchdog: &'a dyn Fn(&str) -> Command,
-    /// Asked when the run is to end.
+    /// Set when the run must end.
     pub stop: &'a Stop,
     /// Called at each sample and each block.
     pub progress: TryProgress<'a>,
-    /// Called when a step has ended.
+    /// Called at the end of each step.
     pub ended: &'a dyn Fn(&Step),
 }
 
-/// What a look found, divided.
+/// The findings of a look, divided into those to try and those left.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// What the server did.
+    /// The server's activity.
     pub seen: Seen,
-    /// What may be tried, the largest predicted gain first.
+    /// The remedies that may be tried, the largest predicted gain first.
     pub candidates: Vec<Candidate>,
-    /// What is left to a person.
+    /// The findings that are left to a person.
     pub left: Vec<Left>,
 }
 
 impl Survey {
-    /// What would be tried, for people: before anything is changed.
+    /// The remedies that would be tried, as text: before anything is changed.
     pub fn text(&self, style: Style) -> String {
         plan_text(&self.seen, &self.candidates, &self.left, style)
     }
 
-    /// The same for programs.
+    /// The same as JSON.
     pub fn json(&self) -> Value {
         let candidates = self.candidates.iter().map(|one| {
             let apply: Vec<String> = one.switches.iter().flat_map(Switch::apply).collect();
@@ -109,19 +109,19 @@ impl Survey {
     }
 }
 
-/// How long a load runs before it is looked at.
+/// The time that a load runs before the look begins.
 const WARM: Duration = Duration::from_secs(1);
 
-/// Looks at the server under its load, and says what may be tried.
+/// Examines the server under its load, and returns the remedies that may be tried.
 ///
 /// # Errors
-/// If the load cannot be started or fails, or the server cannot be looked at.
+/// If the load cannot be started or fails, or the server cannot be examined.
 pub fn survey(order: &AutoOrder, hands: &Hands) -> Result<Survey, TryError> {
     survey_without(order, hands, &BTreeSet::new())
 }
 
 fn survey_without(order: &AutoOrder, hands: &Hands, settled: &BTreeSet<String>) -> Result<Survey, TryError> {
-    // A command of blocks is repeated while the server is looked at.
+    // A command of blocks is repeated during the look.
     let load = match &order.load {
         Load::PerBlock(command) => Load::Throughout(command.clone()),
         other => other.clone(),
@@ -192,7 +192,7 @@ pub fn auto(order: &AutoOrder, hands: &Hands, first: Survey) -> AutoReport {
     report
 }
 
-/// One trial; and the end of the run, where it ended that, too.
+/// Runs one trial; also returns the end of the run, if the trial ended it.
 fn conduct_step(
     order: &AutoOrder,
     hands: &Hands,
@@ -296,7 +296,7 @@ fn ending(error: &TryError) -> Option<End> {
         | TryError::Guard { .. }
         | TryError::Copy { .. }
         | TryError::Already { .. } => None,
-        // A lock that is not granted in time, for one.
+        // For example, a lock that is not granted in time.
         TryError::Session(error @ SessionError::Statement { .. }) if !error.ends_session() => None,
         _ => Some(End::failed(error)),
     }

@@ -1,4 +1,4 @@
-//! What a run of `--auto` did: for people, at most 40 lines, and for programs.
+//! The report of a run of `--auto`: as text of at most 40 lines, and as JSON.
 
 use super::outcome::Closing;
 use super::result::{interval, signed};
@@ -14,17 +14,17 @@ use serde_json::{json, Value};
 use std::fmt::Write;
 
 const WIDTH: usize = 100;
-/// Rows of each part of the text: the rest is counted.
+/// Rows in each part of the text: the others are only counted.
 const STEPS: usize = 10;
 const KEPT: usize = 5;
 const LEFT: usize = 4;
 
-/// What the server did during a look.
+/// The server's activity during a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seen {
     /// Transactions a second.
     pub transactions_per_second: f64,
-    /// Time in the server for each transaction, without waiting for the client, in milliseconds.
+    /// Time in the server for each transaction, without waits for the client, in milliseconds.
     pub active_ms: Option<f64>,
     /// Backends that worked.
     pub busy: u64,
@@ -50,21 +50,21 @@ impl Seen {
     }
 }
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum End {
-    /// No remedy is left that may be tried and is predicted to gain, or has no prediction.
+    /// No remedy is left that may be tried and has a predicted gain or no prediction.
     NothingToGain,
     /// No session worked during the look.
     NoLoad,
-    /// The most steps that were allowed.
+    /// The allowed number of trials was reached.
     MostSteps,
-    /// By Ctrl-C or a signal.
+    /// Ended by Ctrl-C or a signal.
     Interrupted,
     /// The server, the load or the ledger failed.
     Failed {
-        /// What failed.
+        /// The error.
         reason: String,
     },
 }
@@ -80,15 +80,15 @@ impl End {
 /// One trial of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// From 1.
+    /// Its number, from 1.
     pub number: usize,
     /// The remedy's name.
     pub remedy: String,
-    /// What it does.
+    /// The remedy's effect.
     pub title: String,
-    /// What its rule said.
+    /// The rule's finding.
     pub finding: String,
-    /// The share of the active time that was predicted to go.
+    /// The share of the active time that was predicted to be saved.
     pub predicted: Option<f64>,
     /// The statements that apply it.
     pub apply: Vec<String>,
@@ -96,16 +96,16 @@ pub struct Step {
     pub undo: Vec<String>,
     /// Its entry in the ledger; `None`: it ended before it had one.
     pub entry: Option<u64>,
-    /// What was measured; `None` of a trial that ended early.
+    /// The measurements; `None` if the trial ended early.
     pub result: Option<TrialResult>,
-    /// What became of the change; `None`: nothing was changed, or it is open.
+    /// How the change ended; `None`: nothing was changed, or it is open.
     pub closed: Option<Closing>,
-    /// What became of it, where that needs to be said.
+    /// A note on how it ended, if necessary.
     pub note: String,
 }
 
 impl Step {
-    /// The step in one line.
+    /// The step as one line.
     pub fn line(&self) -> String {
         let verdict = self.result.as_ref().map_or("ended early".to_owned(), |result| {
             let change = result
@@ -127,24 +127,24 @@ impl Step {
     }
 }
 
-/// What a run did.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AutoReport {
-    /// The server and the database, in words.
+    /// The server and the database, as text.
     pub server: String,
     /// The name of the run in the ledger.
     pub run: String,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// What the first look saw.
+    /// The server's activity in the first look.
     pub before: Seen,
-    /// What the last look saw.
+    /// The server's activity in the last look.
     pub after: Seen,
     /// The trials, in their order.
     pub steps: Vec<Step>,
-    /// What the last look found and is left to a person.
+    /// Findings of the last look that are left to a person.
     pub left: Vec<Left>,
-    /// Why it ended.
+    /// The reason why it ended.
     pub end: End,
 }
 
@@ -162,7 +162,7 @@ impl AutoReport {
         }
     }
 
-    /// The report for programs.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let mut value = json!(self);
         value["format"] = json!("hardmeter-tune-auto");
@@ -175,7 +175,7 @@ impl AutoReport {
         self.steps.iter().filter(|step| step.closed == Some(Closing::Kept)).collect()
     }
 
-    /// The report for people. `again` are the options that name the server.
+    /// The report as text. `again` are the options that name the server.
     pub fn text(&self, style: Style, again: &str) -> String {
         let kept = self.kept();
         let mut text = String::new();
@@ -288,7 +288,7 @@ impl AutoReport {
     }
 }
 
-/// What will be tried first, before anything is changed.
+/// The remedies that will be tried first, before anything is changed.
 pub(super) fn plan_text(seen: &Seen, candidates: &[Candidate], left: &[Left], style: Style) -> String {
     let mut text = format!("The server does {}.\n", seen.words());
     let title = "These are tried, one after the other; what is proven to gain is kept, the rest is undone";
@@ -330,7 +330,7 @@ fn left_text(left: &[Left], style: Style) -> String {
     text
 }
 
-/// A text on one line, no longer than this.
+/// A text on one line, cut to this length.
 fn cut(text: &str, width: usize) -> String {
     let text = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match text.char_indices().nth(width) {

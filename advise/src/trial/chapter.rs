@@ -90,7 +90,7 @@ fn row(entry: &Entry) -> Vec<String> {
     ]
 }
 
-/// All of one entry, folded.
+/// One entry with all details, folded.
 fn details(entry: &Entry) -> Markup {
     let begin = &entry.begin;
     let line = |name: &str, what: String| html! { tr { th { (name) } td { (what) } } };
@@ -116,7 +116,7 @@ fn details(entry: &Entry) -> Markup {
     }
 }
 
-/// All measures of a trial.
+/// All metrics of a trial.
 fn gauges(result: &TrialResult) -> Markup {
     let titles = ["as found", "changed", "change", "95 % interval", "A/A spread", "measure", "role"];
     let share = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.1} %", value * 100.0));
@@ -136,7 +136,7 @@ fn gauges(result: &TrialResult) -> Markup {
     table(&titles.map(String::from), &rows.collect::<Vec<_>>(), 5)
 }
 
-/// What became of it, and why.
+/// How it ended, and why.
 fn why(entry: &Entry) -> String {
     let verdict = entry.result.as_ref().map(|result| result.verdict.word());
     match (entry.closed, verdict) {

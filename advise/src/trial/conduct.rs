@@ -10,10 +10,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A watchdog watches, then the entry is in the ledger, then the first statement changes something.
-//! 2. The watchdog is released ("done") only when the ledger says that the entry is closed.
-//! 3. Every way out of the rounds undoes, but for a proven gain that is to be kept.
-//! 4. The control session is opened without the caller's `Stop`: what undoes cannot be cancelled.
+//! 1. The watchdog runs before the entry is in the ledger, and the entry is in the ledger before the first
+//!    statement changes something.
+//! 2. The watchdog is released ("done") only when the ledger has the entry as closed.
+//! 3. Every exit from the rounds undoes the change, except with a proven gain that must be kept.
+//! 4. The control session is opened without the caller's `Stop`: undoing cannot be cancelled.
 
 use super::control::{Control, Lock};
 use super::guard::Guards;
@@ -32,15 +33,15 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Called at each step with what is done and the share that is over, 0 to 1.
+/// Called at each step with a description and the completed share, 0 to 1.
 pub type TryProgress<'a> = &'a dyn Fn(&str, f64);
 
-/// How long blocks are, and how many there may be.
+/// The length of blocks, and their largest number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// A block, in seconds.
+    /// The length of a block, in seconds.
     pub block: f64,
-    /// What is left out at its begin.
+    /// The time at its beginning that is not counted.
     pub settle: f64,
     /// Blocks of the first part.
     pub first_blocks: u32,
@@ -52,55 +53,55 @@ pub struct Pace {
     pub longest_build: f64,
 }
 
-/// What is to be tried, and how.
+/// The change to try, and how.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The server.
     pub target: Target,
-    /// What is changed.
+    /// The changes.
     pub wanted: Vec<Wanted>,
     /// The remedy's name, or the setting.
     pub remedy: String,
-    /// What its rule said.
+    /// The rule's finding.
     pub finding: Option<String>,
     /// The figures that the rule relied on.
     pub evidence: Value,
-    /// The share of the active time that is predicted to go.
+    /// The share of the active time that is predicted to be saved.
     pub predicted: Option<f64>,
-    /// The measure that decides.
+    /// The metric that decides.
     pub measure: Measure,
-    /// How long, how many.
+    /// The length of blocks, and their largest number.
     pub pace: Pace,
-    /// A proven gain stays.
+    /// True if a proven gain is kept.
     pub keep: bool,
-    /// What ends it whatever it gains.
+    /// Conditions that end it even if it gains.
     pub guards: Guards,
-    /// The run of `--auto` that it is a step of.
+    /// The run of `--auto` to which it belongs.
     pub run: Option<String>,
-    /// Decides the order of the blocks.
+    /// The seed of the order of the blocks.
     pub seed: u64,
 }
 
-/// A trial that came to its end.
+/// A completed trial.
 #[derive(Clone, Debug)]
 pub struct Conducted {
     /// Its number in the ledger.
     pub entry: u64,
-    /// What it measured.
+    /// Its measurements.
     pub result: TrialResult,
-    /// What became of the change.
+    /// How the change ended.
     pub closed: Closing,
-    /// What became of it, where that needs to be said.
+    /// A note on how it ended, if necessary.
     pub note: String,
     /// Entries of earlier trials that were undone before it began.
     pub leftovers: Vec<u64>,
 }
 
-/// Conducts a trial. `watchdog` makes the command that watches over the trial with a token: [`super::watch`] in a
-/// process of its own.
+/// Conducts a trial. `watchdog` creates the command that watches the trial with this token: [`super::watch`]
+/// in a separate process.
 ///
 /// # Errors
-/// If it cannot begin, or ended early; then the error says whether the change was undone.
+/// If it cannot begin, or ended early; then the error reports whether the change was undone.
 pub fn conduct(
     order: &Order,
     ledger: &Ledger,
@@ -184,7 +185,7 @@ struct Conductor<'a> {
     stop: &'a Stop,
     progress: TryProgress<'a>,
     watching: Option<Watchdog>,
-    /// Blocks so far.
+    /// The number of completed blocks.
     done: u32,
 }
 
@@ -224,7 +225,7 @@ impl Conductor<'_> {
         Ok(result)
     }
 
-    /// The statements of the first part.
+    /// Determines the statements of the first part.
     fn mix(&mut self, first: &[Block]) -> Result<Mix, TryError> {
         let mix = Mix::of(first);
         let ids: Vec<String> = mix.0.keys().cloned().collect();
@@ -236,7 +237,7 @@ impl Conductor<'_> {
         Ok(mix)
     }
 
-    /// Switches, and measures a block. In the first part the switch changes nothing, but is made.
+    /// Switches, and measures a block. In the first part the switch is made, too, but changes nothing.
     fn block(&mut self, on: bool, what: &str) -> Result<Block, TryError> {
         let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
         (self.progress)(what, f64::from(self.done) / f64::from(most));
@@ -258,10 +259,11 @@ impl Conductor<'_> {
             if !succeeded {
                 return Err(self.load.failure());
             }
-            // The sessions that just ended write down what they counted.
+            // Sessions that have just ended report their counters a moment later.
             self.sleep(0.1)?;
             let block = self.source.read(&mut self.control)?.since(&before);
-            // One run is the unit of work: the server counts the few transactions of a run up to a second late.
+            // One run is the unit of work: the server reports the few transactions of a run up to a second
+            // late.
             return Ok(Block { seconds, transactions: 1.0, rollbacks: 0.0, ..block });
         }
         self.sleep(self.order.pace.settle)?;
@@ -309,7 +311,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Keeps or undoes, and closes the entry.
+    /// Keeps or undoes the change, and closes the entry.
     fn finish(
         mut self,
         ledger: &Ledger,
@@ -348,7 +350,7 @@ impl Conductor<'_> {
         let mut attempts = 0;
         loop {
             match restore(&mut self.control, &self.switches) {
-                // Dropping an index waits for transactions, and gives up after the lock_timeout.
+                // Dropping an index waits for transactions, and fails after the lock_timeout.
                 Err(error) if attempts < 5 && !error.is_passing() => attempts += 1,
                 result => return result,
             }

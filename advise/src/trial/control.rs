@@ -1,16 +1,16 @@
-//! The session that a trial changes the server with, and the locks that keep two trials apart.
+//! The session with which a trial changes the server, and the locks that exclude a second trial.
 //!
 //! Invariants:
-//! 1. Who changes or undoes something holds [`Lock::Trial`]; who builds an index holds [`Lock::Build`]. They are advisory
-//!    locks of a session, so that the server frees them when the backend ends: a change that is still under way when its
-//!    client dies is over before another session gets the lock.
+//! 1. A session that changes or undoes something holds [`Lock::Trial`]; one that builds an index holds
+//!    [`Lock::Build`]. They are advisory locks of a session, which the server releases when the backend ends:
+//!    a change that is still running when its client dies is complete before another session gets the lock.
 //! 2. At most one session of the whole server holds each lock: holders in other databases count, too.
 
 use super::TryError;
 use hardmeter_session::{Session, Stop, Target};
 use std::time::{Duration, Instant};
 
-/// Which lock.
+/// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
     /// To change and to undo.
@@ -19,7 +19,7 @@ pub(super) enum Lock {
     Build = 2,
 }
 
-/// "HM": keeps the locks apart from those of applications.
+/// "HM": distinguishes the locks from those of applications.
 const CLASS: i32 = 0x484d;
 
 /// A session that changes the server.
@@ -29,11 +29,12 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Connects. `stop` cancels what runs on this session; one that undoes must not have it.
+    /// Connects. `stop` cancels statements on this session; a session that undoes must not have it.
     pub(super) fn open(target: &Target, stop: &Stop) -> Result<Control, TryError> {
         let mut session = Session::open(&target.clone().named("hardmeter tune"), stop)?;
         session.leave_cpu();
-        // What a trial asks is not worth compiling; `SettingSwitch::plan` resets this one where it is tried itself.
+        // A trial's own queries are not worth compiling; `SettingSwitch::plan` resets this setting if it is
+        // tried itself.
         let limits = "SET statement_timeout = 0; SET lock_timeout = '5s'; SET idle_session_timeout = 0; \
              SET default_transaction_read_only = off; SET standard_conforming_strings = on; \
              SET client_connection_check_interval = '1s'; SET jit_above_cost = -1";
@@ -73,12 +74,12 @@ impl Control {
         Ok(self.row(what, sql)?.and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// Whether a condition holds.
+    /// True if a condition holds.
     pub(super) fn holds(&mut self, what: &str, condition: &str) -> Result<bool, TryError> {
         Ok(self.value(what, &format!("SELECT {condition}"))?.as_deref() == Some("t"))
     }
 
-    /// Takes a lock, if no other session of the server has it.
+    /// Takes a lock, unless another session of the server has it.
     ///
     /// # Errors
     /// [`TryError::TrialRuns`] if another one has it.
@@ -129,7 +130,7 @@ impl Control {
     }
 }
 
-/// A text as SQL takes it.
+/// A text as an SQL literal.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

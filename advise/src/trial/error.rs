@@ -1,13 +1,13 @@
-//! Why a remedy was not tried, or a trial ended early: the cause, and the remedy.
+//! Reasons why a remedy was not tried, or a trial ended early: the cause, and the remedy.
 
 use super::outcome::Closing;
 use crate::AdviseError;
 use hardmeter_session::SessionError;
 use std::path::PathBuf;
 
-/// Why a trial could not be made. [`TryError::remedy`] says what to do about it.
+/// The reason why a trial could not be made. [`TryError::remedy`] has the remedy.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say what each is
+#[allow(missing_docs)] // the messages describe each
 pub enum TryError {
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -60,7 +60,7 @@ pub enum TryError {
 }
 
 impl TryError {
-    /// What to do about it; empty where the message says it.
+    /// The remedy; empty if the message contains it.
     pub fn remedy(&self) -> String {
         match self {
             TryError::Session(error) => error.remedy(),

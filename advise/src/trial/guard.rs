@@ -1,7 +1,7 @@
-//! What ends a trial whatever it gains: a machine short of memory, and standbys that fall behind.
+//! Conditions that end a trial even if it gains: a machine short of memory, and standbys that fall behind.
 //!
-//! The memory is looked at once a second, standbys at each end of a block. A trial that runs unattended is ended and undone
-//! before the kernel ends processes of the server, or a standby is too old to take over.
+//! Memory is checked once a second, standbys at each end of a block. An unattended trial is ended and undone
+//! before the kernel kills processes of the server, or a standby is too far behind to take over.
 
 use super::control::Control;
 use super::TryError;
@@ -10,7 +10,8 @@ use std::fs;
 /// The limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guards {
-    /// The least part of the machine's memory that must be available, 0 to 1. Only known on the server's machine.
+    /// The least part of the machine's memory that must be available, 0 to 1. Known only on the server's
+    /// machine.
     pub least_memory: f64,
     /// The longest that a standby may be behind, in seconds.
     pub most_lag: f64,
@@ -24,7 +25,7 @@ impl Default for Guards {
 
 impl Guards {
     /// # Errors
-    /// [`TryError::Guard`] if less memory is available than it must.
+    /// [`TryError::Guard`] if less memory is available than required.
     pub(super) fn memory(&self) -> Result<(), TryError> {
         let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         self.of_memory(available(&text))
@@ -44,7 +45,7 @@ impl Guards {
     }
 
     /// # Errors
-    /// [`TryError::Guard`] if a standby is farther behind than it may be.
+    /// [`TryError::Guard`] if a standby is farther behind than allowed.
     pub(super) fn lag(&self, control: &mut Control) -> Result<(), TryError> {
         const LAG: &str = "SELECT coalesce(max(extract(epoch FROM replay_lag)), 0)::float8 \
             FROM pg_catalog.pg_stat_replication";
@@ -62,7 +63,7 @@ impl Guards {
     }
 }
 
-/// The part of the memory that is available, of the text of `/proc/meminfo`.
+/// The available part of the memory, from the text of `/proc/meminfo`.
 fn available(meminfo: &str) -> Option<f64> {
     let kilobytes = |name: &str| -> Option<f64> {
         let rest = meminfo.lines().find_map(|line| line.strip_prefix(name))?;

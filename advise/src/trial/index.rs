@@ -1,12 +1,13 @@
-//! An index that is created and dropped again.
+//! Creates and drops an index for a trial.
 //!
-//! PostgreSQL has no supported way to hide an index from the planner, so each switch builds or drops it: a trial can
-//! alternate only while building takes seconds. Both are done CONCURRENTLY, with a lock_timeout; a build that fails
-//! leaves an invalid index behind, which is dropped.
+//! PostgreSQL has no supported way to hide an index from the planner, so each switch builds or drops it: a
+//! trial can alternate only if building takes seconds. Both are done CONCURRENTLY, with a lock_timeout; a
+//! failed build leaves an invalid index, which is dropped.
 //!
 //! Invariants:
-//! 1. No index of this name existed when the switch was planned: what has the name later is the trial's.
-//! 2. Who builds or drops holds `Lock::Build`.
+//! 1. No index of this name existed when the switch was planned: a later index of the name belongs to the
+//!    trial.
+//! 2. A session that builds or drops holds `Lock::Build`.
 
 use super::control::{literal, Control};
 use super::outcome::Undone;
@@ -15,7 +16,7 @@ use crate::look::views::quoted;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// An index and how it is made.
+/// An index and its definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexSwitch {
     /// Its schema.
@@ -72,7 +73,7 @@ impl IndexSwitch {
         format!("DROP INDEX CONCURRENTLY IF EXISTS {};", self.sql_name())
     }
 
-    /// Builds or drops it; returns what that took.
+    /// Builds or drops it; returns the time it took.
     pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<Duration, TryError> {
         // Two blocks of one kind may follow each other.
         if self.exists(control)? == on {
@@ -96,7 +97,7 @@ impl IndexSwitch {
     }
 }
 
-/// The table in the definition of an index: what stands between ON and USING or the columns.
+/// The table in the definition of an index: the text between ON and USING or the columns.
 fn table_of(definition: &str) -> Option<&str> {
     let rest = definition.split_once(" ON ")?.1.trim_start();
     let rest = rest.strip_prefix("ONLY ").unwrap_or(rest);

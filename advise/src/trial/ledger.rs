@@ -1,4 +1,4 @@
-//! The ledger: what was changed, why, what came of it, and what is still open. One JSON value a line.
+//! The ledger: what was changed, why, with what result, and what is still open. One JSON value a line.
 //!
 //! ```text
 //!   begin() ──> open ──> result() ──> open ──> close(Undone | Kept | Foreign) ──> closed
@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Lines are only appended, each by one write, and synced before the caller goes on: `Begin` is on the disk before
-//!    anything is changed, `Closed` is written only after the change was undone or was to be kept.
-//! 2. An entry without `Closed` may have changed the server. One whose `Begin` line is torn has not: it was not synced.
+//! 1. Lines are only appended, each by one write, and synced before the caller continues: `Begin` is on the
+//!    disk before anything is changed, `Closed` is written only after the change was undone or is to be kept.
+//! 2. An entry without `Closed` may have changed the server. One whose `Begin` line is torn has not: it was
+//!    not synced.
 //! 3. Numbers of entries rise; the file is locked while one is given out.
 
 use super::outcome::Closing;
@@ -22,38 +23,38 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The begin of a trial: everything that is needed to undo it.
+/// The beginning of a trial: all data that is needed to undo it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
-    /// The number of the entry; given by [`Ledger::begin`].
+    /// The number of the entry; assigned by [`Ledger::begin`].
     pub entry: u64,
-    /// What the watchdog knows it by.
+    /// The token that the watchdog identifies it by.
     #[serde(default)]
     pub token: String,
     /// Seconds since 1970.
     pub at: u64,
     /// The server's system identifier.
     pub server: String,
-    /// The database and where it is, in words.
+    /// The database and its server, as text.
     pub target: String,
     /// The database.
     pub database: String,
-    /// The remedy, or the setting that was named.
+    /// The remedy, or the setting that the user named.
     pub remedy: String,
-    /// What its rule said.
+    /// The rule's finding.
     pub finding: Option<String>,
     /// The figures that the rule relied on.
     pub evidence: Value,
-    /// The share of the active time that was predicted to go.
+    /// The share of the active time that was predicted to be saved.
     pub predicted: Option<f64>,
-    /// What is switched, with the values before.
+    /// The switches, with the values before.
     pub switches: Vec<Switch>,
-    /// The backends of the trial, which may be ended to undo it.
+    /// The backends of the trial, which may be terminated to undo it.
     pub backends: Vec<i32>,
-    /// The run of `--auto` that it was a step of.
+    /// The run of `--auto` to which it belonged.
     #[serde(default)]
     pub run: Option<String>,
-    /// The server's first process, where it runs on this machine.
+    /// The server's first process, if it runs on this machine.
     #[serde(default)]
     pub postmaster: Option<i32>,
 }
@@ -66,13 +67,13 @@ enum Event {
     Closed { entry: u64, at: u64, how: Closing, note: String },
 }
 
-/// An entry as its events make it.
+/// An entry, assembled from its events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// What was begun.
+    /// The beginning.
     #[serde(flatten)]
     pub begin: Begin,
-    /// What was measured; `None` of an interrupted trial.
+    /// The measurements; `None` for an interrupted trial.
     pub result: Option<TrialResult>,
     /// How it was closed; `None`: it is open.
     pub closed: Option<Closing>,
@@ -87,7 +88,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of this user: `$XDG_STATE_HOME/hardmeter/tune/ledger.jsonl`, else below `~/.local/state`.
+    /// The ledger of this user: `$XDG_STATE_HOME/hardmeter/tune/ledger.jsonl`, or below `~/.local/state`.
     pub fn of_user() -> Ledger {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = set("XDG_STATE_HOME")
@@ -106,12 +107,12 @@ impl Ledger {
         &self.path
     }
 
-    /// A file beside it: what a load writes, for one.
+    /// A file next to it: for example, for a load's output.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.path.with_file_name(name)
     }
 
-    /// Writes the begin of a trial, and gives it its number.
+    /// Writes the beginning of a trial, and assigns its number.
     ///
     /// # Errors
     /// If the file cannot be read, written or synced.
@@ -122,7 +123,7 @@ impl Ledger {
         })
     }
 
-    /// Writes what a trial measured.
+    /// Writes the measurements of a trial.
     ///
     /// # Errors
     /// As [`Ledger::begin`].
@@ -150,8 +151,8 @@ impl Ledger {
         }
     }
 
-    /// The entries of the servers that had this first process, the oldest first: those of a server that was restarted
-    /// since belong to it, too.
+    /// The entries of servers with this first process, the oldest first, including entries from before a
+    /// restart of the same server.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -165,7 +166,7 @@ impl Ledger {
         Ok(entries.into_iter().filter(|entry| servers.contains(&entry.begin.server)).collect())
     }
 
-    /// Lines that cannot be read: torn by a crash, or of a newer version.
+    /// The number of lines that cannot be read: incomplete after a crash, or of a newer version.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -185,7 +186,7 @@ impl Ledger {
         Ok(self.entries()?.into_iter().find(|entry| entry.begin.entry == number))
     }
 
-    /// The entry of a trial that a watchdog watches.
+    /// The entry of the trial that a watchdog watches.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
@@ -199,7 +200,8 @@ impl Ledger {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let mut file =
                 OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
-            // SAFETY: flock of a descriptor that lives as long as the file; it is freed when that is closed.
+            // SAFETY: flock of a descriptor that is open as long as the file; the lock is released when it is
+            // closed.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -207,7 +209,7 @@ impl Ledger {
             file.seek(SeekFrom::Start(0))?;
             file.read_to_string(&mut text)?;
             let (event, value) = event(&entries_of(&text));
-            // A line that was torn by a crash ends here.
+            // An incomplete line, left by a crash, ends here.
             let mut line = if text.is_empty() || text.ends_with('\n') { String::new() } else { "\n".into() };
             line += &serde_json::to_string(&event)?;
             line.push('\n');

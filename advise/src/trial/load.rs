@@ -1,4 +1,4 @@
-//! The load of a trial: the traffic that the server has, or a command.
+//! The load of a trial: the server's own traffic, or a command.
 //!
 //! ```text
 //!   Traffic      nothing is started
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A command is the leader of a process group, which is ended as a whole: no part of it outlives the trial.
-//! 2. Its output goes to one file, which is emptied when it starts first.
+//! 1. A command is the leader of a process group, which is terminated as a whole: no part of it outlives the
+//!    trial.
+//! 2. Its output goes to one file, which is truncated at its first start.
 
 use super::TryError;
 use hardmeter_session::Stop;
@@ -23,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Where the load comes from.
+/// The source of the load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Load {
     /// The server's own traffic.
     Traffic,
-    /// A command that runs from the first to the last block, again and again if it ends.
+    /// A command that runs from the first to the last block, restarted whenever it ends.
     Throughout(LoadCommand),
     /// A command that is one block: the same work each time.
     PerBlock(LoadCommand),
@@ -59,13 +60,13 @@ impl Load {
 pub struct LoadCommand {
     /// The program and its arguments.
     pub words: Vec<OsString>,
-    /// Variables that it gets besides those of this program: where the server is.
+    /// Environment variables that are added for it: the server's address.
     pub environment: Vec<(String, OsString)>,
 }
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A load that runs.
+/// A running load.
 pub struct Running(Kind);
 
 enum Kind {
@@ -74,7 +75,7 @@ enum Kind {
     PerBlock { command: LoadCommand, log: PathBuf },
 }
 
-/// A command that is started again whenever it ends.
+/// A command that is restarted whenever it ends.
 struct Repeated {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -89,13 +90,13 @@ struct Shared {
 }
 
 impl Running {
-    /// Starts a load; what it writes goes to `log`.
+    /// Starts a load; its output goes to `log`.
     ///
     /// # Errors
-    /// If the command cannot be started, or the file not be written.
+    /// If the command cannot be started, or the file cannot be written.
     pub fn start(load: &Load, log: PathBuf) -> Result<Running, TryError> {
         if let Some(folder) = log.parent() {
-            let _ = std::fs::create_dir_all(folder); // the error is that of the file
+            let _ = std::fs::create_dir_all(folder); // opening the file reports the error
         }
         let kind = match load {
             Load::Traffic => Kind::Traffic,
@@ -117,12 +118,12 @@ impl Running {
         Ok(Running(kind))
     }
 
-    /// Whether a block ends when its command does.
+    /// True if a block ends with its command.
     pub(super) fn is_per_block(&self) -> bool {
         matches!(self.0, Kind::PerBlock { .. })
     }
 
-    /// Runs the command of a block to its end; true if it succeeded. `None`: `stop` was asked.
+    /// Runs the command of a block to its end; true if it succeeded. `None`: `stop` was requested.
     pub(super) fn run_block(&self, stop: &Stop) -> Result<Option<bool>, TryError> {
         let Kind::PerBlock { command, log } = &self.0 else { return Ok(Some(true)) };
         let mut group = Group::start(command, log).map_err(|error| failed(&error.to_string(), log))?;
@@ -136,7 +137,7 @@ impl Running {
         }
     }
 
-    /// How often the command that runs throughout has failed so far.
+    /// The number of failures so far of the command that runs throughout.
     pub(super) fn failures(&self) -> u64 {
         match &self.0 {
             Kind::Throughout(repeated) => repeated.shared.failures.load(Ordering::SeqCst),
@@ -145,7 +146,7 @@ impl Running {
     }
 
     /// # Errors
-    /// If the command that runs throughout has failed so far.
+    /// If the command that runs throughout has failed.
     pub fn still_works(&self) -> Result<(), TryError> {
         match self.failures() {
             0 => Ok(()),
@@ -172,7 +173,7 @@ fn failed(status: &str, log: &Path) -> TryError {
     TryError::LoadFailed { status: status.into(), log: format!("\"{last}\" at last ({})", log.display()) }
 }
 
-/// Runs the command until it is to end. One that fails at once is not started in a tight loop.
+/// Repeats the command until it must end. If it fails at once, restarts are delayed.
 fn repeat(first: Group, command: &LoadCommand, log: &Path, shared: &Shared) {
     let mut group = Some(first);
     while !shared.ends.load(Ordering::SeqCst) {
@@ -204,7 +205,7 @@ fn repeat(first: Group, command: &LoadCommand, log: &Path, shared: &Shared) {
     }
 }
 
-/// What a status says that is not success.
+/// A description of an unsuccessful exit status.
 fn said(status: ExitStatus) -> Option<String> {
     (!status.success()).then(|| status.to_string())
 }
@@ -262,8 +263,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let Ok(pid) = i32::try_from(self.0.id()) else { return };
-        // SAFETY: signals to a group of this program's own child, which is not reaped before `wait`, or has been
-        // reaped with the rest of its group still there; an empty group is an error that is ignored.
+        // SAFETY: signals a group of this program's own child, which is not reaped before `wait`, or has been
+        // reaped while the rest of its group still exists; for an empty group the call fails, which is
+        // ignored.
         unsafe { libc::kill(-pid, libc::SIGTERM) };
         for _ in 0..100 {
             if !matches!(self.0.try_wait(), Ok(None)) {
@@ -271,7 +273,7 @@ impl Drop for Group {
             }
             std::thread::sleep(PAUSE);
         }
-        // SAFETY: as above; the child is still there.
+        // SAFETY: as above; the child still exists.
         unsafe { libc::kill(-pid, libc::SIGKILL) };
         let _ = self.0.wait();
     }

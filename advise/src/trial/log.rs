@@ -1,4 +1,4 @@
-//! The ledger as a table: what was predicted, what was measured, and what became of it.
+//! The ledger as a table: predictions, measurements, and results.
 
 use super::ledger::Entry;
 use super::outcome::Closing;
@@ -13,7 +13,7 @@ use serde_json::{json, Value};
 pub struct Log(pub Vec<Entry>);
 
 impl Log {
-    /// The log for programs.
+    /// The log as JSON.
     pub fn json(&self) -> Value {
         let (right, of) = self.predicted_well();
         json!({
@@ -24,7 +24,7 @@ impl Log {
         })
     }
 
-    /// The log for people.
+    /// The log as text.
     pub fn text(&self, style: Style) -> String {
         if self.0.is_empty() {
             return "No remedy was tried yet.\n".into();
@@ -72,7 +72,8 @@ impl Log {
         text
     }
 
-    /// Of the gains that were predicted and proven: how many were predicted within a factor of two, and how many there are.
+    /// Of the gains that were predicted and proven: the number predicted within a factor of two, and their
+    /// number.
     fn predicted_well(&self) -> (usize, usize) {
         let pairs: Vec<(f64, f64)> = self
             .0
@@ -107,7 +108,8 @@ pub(super) fn state(closed: Option<Closing>) -> &'static str {
 
 /// A time as a date and a time of day.
 pub(super) fn utc(seconds: u64) -> String {
-    // SAFETY: gmtime_r fills the structure, for which all bytes zero is a valid value, from a living number.
+    // SAFETY: gmtime_r fills the structure, for which all bytes zero is a valid value, from a valid
+    // reference.
     let time = unsafe {
         let seconds = seconds as libc::time_t;
         let mut time = std::mem::zeroed::<libc::tm>();

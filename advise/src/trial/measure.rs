@@ -1,9 +1,10 @@
-//! What is measured of a block: counters of the server, read at its two ends.
+//! The measurements of a block: counters of the server, read at its two ends.
 //!
-//! * Execution time per call, by pg_stat_statements, with the mix of statements held as it was in the first part: a
-//!   statement that becomes faster is called more often, and a mean over what was called would then compare other work.
-//! * CPU per transaction: of all processes of the server, by the kernel. Those that ended within the block are in what the
-//!   postmaster has reaped, so that none is missed and none is counted twice.
+//! * Execution time per call, by pg_stat_statements, with the mix of statements fixed to that of the first
+//!   part: a statement that becomes faster is called more often, so a mean over all calls would compare
+//!   different work.
+//! * CPU per transaction: of all processes of the server, from the kernel. Processes that ended within the
+//!   block are included in the postmaster's reaped children, so none is missed or counted twice.
 //! * Transactions a second.
 
 use super::control::{literal, Control};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-/// A measure of a trial.
+/// A metric of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
@@ -29,10 +30,10 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Measure; 3] = [Measure::Latency, Measure::Cpu, Measure::Throughput];
 
-    /// The measure that shows this remedy's gain: chosen before the trial, by what the fault costs.
+    /// The metric that shows this remedy's gain: chosen before the trial, by the cost of the fault.
     pub fn of_remedy(remedy: &str) -> Measure {
         match remedy {
             "unused-indexes" | "duplicate-indexes" | "huge-pages" | "prepared-statements" => Measure::Cpu,
@@ -41,7 +42,7 @@ impl Measure {
         }
     }
 
-    /// As it is printed.
+    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Latency => "execution time per call",
@@ -58,7 +59,7 @@ impl Measure {
         }
     }
 
-    /// Which way it is good.
+    /// The direction of improvement.
     pub fn direction(self) -> Direction {
         match self {
             Measure::Latency | Measure::Cpu => Direction::Less,
@@ -69,7 +70,8 @@ impl Measure {
     /// As a metric of a trial in which `primary` decides and the others guard.
     pub(super) fn metric(self, primary: Measure, minimum: f64) -> Metric {
         let role = if self == primary { Role::Decides } else { Role::Guards };
-        // Noise of a guard must not hide a gain: it has to lose more than the primary measure has to gain.
+        // Noise of a guard must not hide a gain: its loss must exceed the required gain of the primary
+        // metric.
         let minimum_effect = if self == primary { minimum } else { minimum.max(0.05) };
         Metric { role, ..Metric::new(self.name(), self.direction(), minimum_effect) }
     }
@@ -78,9 +80,9 @@ impl Measure {
 /// How the server is measured.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// The schema of pg_stat_statements, where it is installed.
+    /// The schema of pg_stat_statements, if it is installed.
     schema: Option<String>,
-    /// The postmaster, where its processes can be seen.
+    /// The postmaster, if its processes are visible.
     postmaster: Option<i32>,
 }
 
@@ -98,19 +100,19 @@ pub(super) struct Counters {
     statements: BTreeMap<String, (f64, f64)>,
 }
 
-/// What happened in a block.
+/// The change of the counters in a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
     pub(super) seconds: f64,
     /// Sessions that ran a statement at its end.
     pub(super) active: f64,
-    /// Transactions of others since the statistics are counted.
+    /// Transactions of other sessions since the statistics are counted.
     pub(super) total: f64,
     pub(super) transactions: f64,
     pub(super) rollbacks: f64,
     /// CPU of the server, in milliseconds.
     pub(super) cpu_ms: Option<f64>,
-    /// Calls and milliseconds by statement, of those that were called.
+    /// Calls and milliseconds of each statement that was called.
     pub(super) statements: BTreeMap<String, (f64, f64)>,
 }
 
@@ -125,12 +127,12 @@ impl Source {
         Ok(Source { schema, postmaster })
     }
 
-    /// The server's first process, where its processes can be seen: it runs on this machine.
+    /// The server's first process, if its processes are visible: it runs on this machine.
     pub(super) fn postmaster(&self) -> Option<i32> {
         self.postmaster
     }
 
-    /// Whether a measure can be had here.
+    /// True if a metric is available here.
     pub(super) fn has(&self, measure: Measure) -> bool {
         match measure {
             Measure::Latency => self.schema.is_some(),
@@ -201,7 +203,8 @@ impl Source {
 }
 
 impl Counters {
-    /// What happened since an earlier moment. Counters that fell were reset: the block then has nothing of them.
+    /// The change since an earlier moment. Counters that decreased were reset: the block then does not
+    /// include them.
     pub(super) fn since(&self, before: &Counters) -> Block {
         let own = self.own - before.own;
         let statements = self.statements.iter().filter_map(|(id, (calls, ms))| {
@@ -223,7 +226,7 @@ impl Counters {
     }
 }
 
-/// Whether blocks had a load. The server counts the trial's own transactions up to a second late, so that without
+/// True if blocks had no load. The server counts the trial's own transactions up to a second late, so without
 /// pg_stat_statements a few of them look like a load.
 pub(super) fn is_idle(blocks: &[Block], mix: &Mix) -> bool {
     const OWN: f64 = 20.0;
@@ -246,14 +249,14 @@ impl Mix {
         Mix(mix)
     }
 
-    /// Leaves out what the trial itself sent, by the texts.
+    /// Removes the trial's own statements, by their texts.
     pub(super) fn without_own(mut self, texts: &BTreeMap<String, String>) -> Mix {
         self.0.retain(|id, _| texts.get(id).is_none_or(|text| !is_own(text)));
         self
     }
 
-    /// Milliseconds a call of a block, each statement weighted by its calls in the mix. One that was not called in the
-    /// block counts as it did in the mix.
+    /// Milliseconds a call of a block, each statement weighted by its calls in the mix. A statement that was
+    /// not called in the block counts with its time in the mix.
     fn latency(&self, block: &Block) -> f64 {
         let calls: f64 = self.0.values().map(|(calls, _)| calls).sum();
         let called = self.0.keys().any(|id| block.statements.contains_key(id));
@@ -267,7 +270,7 @@ impl Mix {
         self.0.iter().map(weighted).sum::<f64>() / calls
     }
 
-    /// A block's value of a measure; not a number where it has none.
+    /// A block's value of a metric; NaN if it has none.
     pub(super) fn value(&self, block: &Block, measure: Measure) -> f64 {
         match measure {
             Measure::Latency => self.latency(block),
@@ -286,7 +289,8 @@ impl Mix {
     }
 }
 
-/// A statement that this program sent, or may have sent: the ends of transactions cost nothing that is compared.
+/// True for a statement that this program sent, or may have sent: the ends of transactions cost nothing that
+/// is compared.
 fn is_own(text: &str) -> bool {
     const BEGINS: [&str; 9] = [
         "alter system",
@@ -343,7 +347,8 @@ mod tests {
         Block { seconds: 2.0, transactions: 10.0, cpu_ms: Some(30.0), statements, ..Block::default() }
     }
 
-    /// The slow statement takes half the time and is called twice as often: the mean over calls would not move.
+    /// The slow statement takes half the time and is called twice as often: the mean over all calls would not
+    /// change.
     #[test]
     fn latency_holds_the_mix() {
         let mix = Mix::of(&[block(&[("fast", 90.0, 90.0), ("slow", 10.0, 910.0)])]);
@@ -351,7 +356,7 @@ mod tests {
         // 90 calls of 1 ms and 10 of 45.5 ms: 545 ms of 100 calls.
         let after = block(&[("fast", 80.0, 80.0), ("slow", 20.0, 910.0)]);
         assert_eq!(mix.value(&after, Measure::Latency), 5.45);
-        // What was not called counts as before: (90 x 2 + 910) / 100.
+        // Statements that were not called count as before: (90 x 2 + 910) / 100.
         assert_eq!(mix.value(&block(&[("fast", 10.0, 20.0)]), Measure::Latency), 10.9);
         assert!(mix.value(&block(&[]), Measure::Latency).is_nan());
         assert_eq!(mix.value(&after, Measure::Cpu), 3.0);

@@ -1,15 +1,15 @@
-//! Trying a remedy on a live server, and proving what it brings.
+//! Tries a remedy on a live server, and proves its effect.
 //!
 //! ```text
-//!  Finding or --set ──> Switch (what is changed, its value before) ──> Begin in the ledger, fsynced
+//!  Finding or --set ──> Switch (the change, the value before it) ────> Begin in the ledger, fsynced
 //!                                                                         │
-//!   watchdog: waits for the tuner's end, undoes what is open  <───────────┤
+//!   watchdog: waits for the tuner's end, undoes open changes  <───────────┤
 //!                                                                         v
 //!   A A A A A A ── spread ──> rounds of A and B in random order ──> verdict ──> undone, or kept ──> ledger
 //! ```
 //!
-//! A is the server as it was found, B the server with the change. Each block is measured behind its first seconds; the
-//! block is the unit of `evidence::Trial`, whose intervals may be looked at after each round.
+//! A is the server as it was found, B the server with the change. Each block is measured after its first
+//! seconds; the block is the unit of `evidence::Trial`, whose intervals may be checked after each round.
 //!
 //! | file | contents |
 //! |---|---|
@@ -20,12 +20,12 @@
 //! | `measure` | what is measured of a block |
 //! | `load` | the traffic of the server, or a command |
 //! | `conduct` | the trial from its first to its last block |
-//! | `rounds`, `spread` | what its blocks say together |
-//! | `ledger`, `undo`, `watchdog`, `outcome` | what is open, and who closes it |
-//! | `wanted`, `proposal` | from a finding to what is switched; what is printed before |
-//! | `guard` | what ends a trial whatever it gains: memory, standbys |
-//! | `auto`, `sift` | one trial after the other until nothing is left to gain; which findings may be tried |
-//! | `result`, `log`, `auto_report`, `chapter` | what is printed, and the chapter of a page |
+//! | `rounds`, `spread` | the evidence of all blocks |
+//! | `ledger`, `undo`, `watchdog`, `outcome` | open changes, and who closes them |
+//! | `wanted`, `proposal` | from a finding to a switch; the text that is printed before |
+//! | `guard` | conditions that end a trial even if it gains: memory, standbys |
+//! | `auto`, `sift` | one trial after the other until no gain is left; which findings may be tried |
+//! | `result`, `log`, `auto_report`, `chapter` | printed results, and the chapter of a page |
 
 mod allowed;
 mod auto;

@@ -1,16 +1,16 @@
-//! What became of a change.
+//! How a change ended.
 
 use serde::{Deserialize, Serialize};
 
-/// What undoing a change did.
+/// The result of undoing a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undone {
-    /// It was there, and is gone.
+    /// The change was present, and is undone.
     Restored,
-    /// All was as before.
+    /// There was nothing to undo.
     AsBefore,
-    /// Another session has changed it since; that stays.
+    /// Another session has changed it since; that value stays.
     Foreign(String),
 }
 
@@ -18,10 +18,10 @@ pub enum Undone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closing {
-    /// All is as it was before.
+    /// The former state is restored.
     Undone,
     /// The change stays.
     Kept,
-    /// Another session changed it during the trial, and what that session wrote stays.
+    /// Another session changed it during the trial, and that session's value stays.
     Foreign,
 }

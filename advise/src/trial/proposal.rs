@@ -1,4 +1,4 @@
-//! What a trial will change, and how it is undone: printed before anything is changed.
+//! The change that a trial will make, and how it is undone: printed before anything is changed.
 
 use super::{Measure, Pace, Switch};
 use crate::Finding;
@@ -6,25 +6,25 @@ use hardmeter_evidence::table::{wrap, Style, Tone};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
-/// A trial that may be conducted.
+/// A trial that can be conducted.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The remedy's name, or the setting.
     pub name: String,
     /// Its finding; `None` for a setting that the user named.
     pub finding: Option<Finding>,
-    /// What is switched.
+    /// The switches.
     pub switches: Vec<Switch>,
-    /// The measure that decides.
+    /// The metric that decides.
     pub measure: Measure,
-    /// How long, how many.
+    /// The length of blocks, and their largest number.
     pub pace: Pace,
-    /// The blocks are as long as the command of the load takes.
+    /// The length of blocks is the duration of the load's command.
     pub per_block: bool,
 }
 
 impl Proposal {
-    /// For programs.
+    /// As JSON.
     pub fn json(&self) -> Value {
         json!({
             "remedy": self.name,
@@ -47,7 +47,7 @@ impl Proposal {
         self.switches.iter().rev().flat_map(Switch::undo).collect()
     }
 
-    /// For people.
+    /// As text.
     pub fn text(&self, style: Style) -> String {
         let title = match &self.finding {
             Some(finding) => format!("{}: {}", self.name, finding.title),

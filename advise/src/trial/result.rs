@@ -1,4 +1,4 @@
-//! What a trial measured, and how it is printed.
+//! The measurements of a trial, and how they are printed.
 
 use super::Measure;
 use hardmeter_evidence::number::counted;
@@ -7,26 +7,26 @@ use hardmeter_evidence::{Interval, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// A measure as found (A) and with the change (B).
+/// A metric as found (A) and with the change (B).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gauge {
-    /// What was measured.
+    /// The metric.
     pub measure: Measure,
-    /// It decided the verdict; the others could only find harm.
+    /// True if it decided the verdict; the others could only find harm.
     pub decides: bool,
     /// The median of the blocks as found.
     pub found: Option<f64>,
     /// The median of the blocks with the change.
     pub changed: Option<f64>,
-    /// B by A, less 1, over the rounds.
+    /// B divided by A, minus 1, over the rounds.
     pub change: Option<f64>,
     /// Its always-valid 95 % interval.
     pub interval: Option<Interval>,
     /// Rounds in which both had a value.
     pub rounds: usize,
-    /// What neighbouring blocks differed by in the first part, in which nothing was changed: 0.05 is 5 %.
+    /// The difference of neighbouring blocks in the first part, in which nothing was changed: 0.05 is 5 %.
     pub spread: Option<f64>,
-    /// The smallest change that all rounds would probably prove.
+    /// The smallest change that the full number of rounds would probably prove.
     pub provable: Option<f64>,
 }
 
@@ -35,44 +35,44 @@ pub struct Gauge {
 pub struct Regression {
     /// Its text.
     pub text: String,
-    /// Its time per call by that before, less 1.
+    /// Its time per call divided by that before, minus 1.
     pub change: f64,
-    /// The 95 % interval of it.
+    /// Its 95 % interval.
     pub interval: Option<Interval>,
 }
 
-/// What a trial measured.
+/// The measurements of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
     /// Rounds of a block as found and a block with the change.
     pub rounds: u32,
-    /// Rounds after which it would have ended without a verdict.
+    /// The number of rounds after which it would have ended without a verdict.
     pub most_rounds: u32,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// The measures; the first one decides.
+    /// The metrics; the first one decides.
     pub gauges: Vec<Gauge>,
     /// Statements that became slower by 2 % or more, proven.
     pub regressions: Vec<Regression>,
     /// Statements that were compared one by one.
     pub compared: usize,
-    /// Errors that came with the change.
+    /// Errors that the change caused.
     pub errors: Option<String>,
     /// It ended early: a gain that matters had become unlikely.
     pub unlikely: bool,
-    /// What was left to itself or measured otherwise than asked.
+    /// Changes that were left out, or measured in another way than requested.
     pub remarks: Vec<String>,
 }
 
 impl TrialResult {
-    /// The measure that decides.
+    /// The metric that decides.
     pub fn primary(&self) -> Option<&Gauge> {
         self.gauges.iter().find(|gauge| gauge.decides)
     }
 
-    /// The result for people.
+    /// The result as text.
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();
         let rounds = counted(u64::from(self.rounds), "round");
@@ -112,7 +112,7 @@ impl TrialResult {
         text
     }
 
-    /// What the table does not say.
+    /// Facts that are not in the table.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         match self.verdict {

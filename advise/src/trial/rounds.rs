@@ -1,8 +1,8 @@
-//! The rounds of a trial: which block comes next, and what all of them say together. Pure.
+//! The rounds of a trial: which block comes next, and the evidence of all blocks. Pure.
 //!
 //! Invariants:
 //! 1. `trial` has observed all blocks, in their order.
-//! 2. `pending` is the first block of a round that is half done, or nothing.
+//! 2. `pending` is the first block of an incomplete round, or `None`.
 //! 3. `by_statement` has one difference for each round in which both blocks called the statement.
 
 use super::conduct::Order;
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 /// Statements with a smaller part of the time are not compared one by one.
 const LEAST_SHARE: f64 = 0.01;
-/// A statement is named that became slower by this.
+/// Statements that became slower by this are reported.
 const SLOWER: f64 = 0.02;
-/// Rounds before a trial may end as hopeless.
+/// Rounds before a trial may end because a gain is unlikely.
 const FEWEST_ROUNDS: u32 = 8;
 
 pub(super) struct Rounds {
@@ -28,7 +28,7 @@ pub(super) struct Rounds {
     spreads: Vec<Option<f64>>,
     by_statement: BTreeMap<String, Sequence>,
     pending: Option<(bool, Block)>,
-    /// Values of all blocks by measure, as found and with the change.
+    /// Values of all blocks by metric, as found and with the change.
     values: Vec<[Vec<f64>; 2]>,
     /// Transactions and rollbacks, as found and with the change.
     ends: [(f64, f64); 2],
@@ -96,7 +96,7 @@ impl Rounds {
         })
     }
 
-    /// Whether the next block is with the change; `None`: the trial is over.
+    /// True if the next block is with the change; `None`: the trial is over.
     pub(super) fn next(&self) -> Option<bool> {
         if self.is_unlikely() || self.failures[1] >= 2 {
             return None;
@@ -138,7 +138,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// The load fails without the change, too.
+    /// True if the load fails without the change, too.
     pub(super) fn failed_as_found(&self) -> bool {
         self.failures[0] > 0
     }
@@ -302,7 +302,7 @@ mod tests {
         assert!((result.regressions[0].change - 0.1).abs() < 0.02);
     }
 
-    /// Of 200 trials of nothing, with 10 % of noise: at most 5 % are called a gain or a loss.
+    /// Of 200 trials without effect, with 10 % of noise, at most 5 % are reported as a gain or a loss.
     #[test]
     fn nothing_is_seldom_called_something() {
         let mut coin = Coin::new(11);

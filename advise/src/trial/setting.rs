@@ -1,22 +1,23 @@
-//! A setting that is switched by ALTER SYSTEM and a reload, which reaches the sessions that are running; or, where the
-//! sessions of the load begin anew in each block, for the database.
+//! A setting that is switched by ALTER SYSTEM and a reload, which reaches running sessions; or for the
+//! database, if the load starts new sessions in each block.
 //!
 //! ```text
 //!                    set, reload                         SET to the value before,
-//!   as it was found ────────────> line is ours: `value` ─────────────────────────> as it was found
+//!   as it was found ────────────> our line: `value`    ─────────────────────────> as it was found
 //!   (line `prior` or none)         │                      RESET if there was none
-//!                                  └─> another session writes another line ──> left to it (Foreign)
+//!                                  └─> another session writes another line ──> kept (Foreign)
 //! ```
 //!
-//! Sessions that keep plans (prepared statements, PL/pgSQL) do not make them anew when a setting changes: a session that
-//! began in a block with the change would go on with that plan in the next block. So each switch of a setting that shapes
-//! plans is followed by a transaction that makes a schema and drops it: nothing is left of it, and the server tells all
-//! sessions of the database to plan anew.
+//! Sessions that cache plans (prepared statements, PL/pgSQL) do not replan when a setting changes: a session
+//! that began in a block with the change would use that plan in the next block, too. So each switch of a
+//! setting that affects plans is followed by a transaction that creates a schema and drops it: nothing
+//! remains of it, and the server makes all sessions of the database replan.
 //!
 //! Invariants:
-//! 1. `prior` is the line that was in postgresql.auto.conf (or the database's settings) before anything was changed;
-//!    `None`: there was none.
-//! 2. A line that is neither `prior` nor `value` belongs to another session and is never written over by an undo.
+//! 1. `prior` is the line that was in postgresql.auto.conf (or the database's settings) before anything was
+//!    changed; `None`: there was none.
+//! 2. A line that is neither `prior` nor `value` belongs to another session and is never overwritten by an
+//!    undo.
 
 use super::allowed::{refusal, shapes_plans};
 use super::control::{literal, Control};
@@ -27,23 +28,23 @@ use hardmeter_session::SessionError;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How long a reload may take to reach a session.
+/// The longest time for a reload to reach a session.
 const RELOAD: Duration = Duration::from_secs(5);
 
-/// A setting and both of its values.
+/// A setting and its two values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingSwitch {
     /// Its name.
     pub name: String,
-    /// The value that is tried.
+    /// The tried value.
     pub value: String,
-    /// The database that it is set for; `None`: the whole server.
+    /// The database for which it is set; `None`: the whole server.
     pub database: Option<String>,
     /// The line that set it there before.
     pub prior: Option<String>,
-    /// What sessions had before, as SHOW prints it.
+    /// The former value in sessions, in the format of SHOW.
     pub was: String,
-    /// What sessions will have; `None` where the server does not tell beforehand.
+    /// The new value in sessions; `None` if the server does not show it in advance.
     pub becomes: Option<String>,
     /// Sessions must plan again at each switch.
     #[serde(default)]
@@ -173,7 +174,8 @@ impl SettingSwitch {
         }
     }
 
-    /// The last time: sessions must have read the value before. An undo does not fail by it.
+    /// The last replanning: sessions must have read the former value first. An undo does not fail because of
+    /// it.
     fn replan_at_end(&self, control: &mut Control) {
         if self.replans {
             std::thread::sleep(Duration::from_millis(200));
@@ -181,7 +183,7 @@ impl SettingSwitch {
         }
     }
 
-    /// The sentence on cached plans: whether they are made again.
+    /// The sentence on cached plans: whether they are replanned.
     pub(super) fn plans_in_words(&self) -> Option<String> {
         if self.database.is_some() || !shapes_plans(&self.name) {
             return None;
@@ -218,7 +220,7 @@ impl SettingSwitch {
     }
 }
 
-/// The value as a session would show it. It is set for the one statement only.
+/// The value in the format in which a session shows it. It is set for that single statement.
 fn value_in_session(control: &mut Control, name: &str, value: &str) -> Result<Option<String>, TryError> {
     let sql = format!("SELECT set_config({}, {}, true)", literal(name), literal(value));
     match control.value("checking the value", &sql) {
@@ -226,13 +228,13 @@ fn value_in_session(control: &mut Control, name: &str, value: &str) -> Result<Op
         Err(TryError::Session(SessionError::Statement { code, reason, .. })) if code.starts_with("22") => {
             Err(TryError::BadValue { name: name.into(), value: value.into(), reason })
         }
-        // One that only a reload sets, or that this role may not set for itself.
+        // A setting that only a reload sets, or that this role may not set for itself.
         Err(TryError::Session(SessionError::Statement { .. })) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Where the setting is set so that the load takes it: `None` for the whole server, else the database.
+/// The scope in which the load uses the setting: `None` for the whole server, otherwise the database.
 fn scope(control: &mut Control, name: &str, fresh_sessions: bool) -> Result<Option<String>, TryError> {
     let overridden = |by: String, remedy: &str| {
         Err(TryError::Overridden { name: name.to_owned(), by, remedy: remedy.to_owned() })
@@ -278,7 +280,7 @@ fn scope(control: &mut Control, name: &str, fresh_sessions: bool) -> Result<Opti
 }
 
 /// # Errors
-/// If the role may not change the setting there, with what a superuser would have to grant.
+/// If the role may not change the setting there, with the privilege that a superuser would have to grant.
 fn may_change(control: &mut Control, name: &str, database: Option<&str>) -> Result<(), TryError> {
     let role = control.value("asking for the role", "SELECT current_user")?.unwrap_or_default();
     let grantee = format!("\"{}\"", role.replace('"', "\"\""));

@@ -1,4 +1,4 @@
-//! Which findings a run of `--auto` may try, and which it leaves to a person, with the reason.
+//! Decides which findings a run of `--auto` may try, and which it leaves to a person, with the reason.
 
 use super::{Switch, TryError, Wanted};
 use crate::Finding;
@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 /// A finding that may be tried.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
-    /// What is to be switched.
+    /// The wanted changes.
     pub wanted: Vec<Wanted>,
-    /// The same with what is there now.
+    /// The same with the present state.
     pub switches: Vec<Switch>,
 }
 
 impl Candidate {
-    /// What it changes, without values: a remedy that was undone is not tried again with another value.
+    /// The changes without values: a remedy that was undone is not tried again with another value.
     pub(super) fn key(&self) -> String {
         key(self.finding.remedy, &self.wanted)
     }
@@ -28,35 +28,35 @@ impl Candidate {
 pub struct Left {
     /// The remedy's name.
     pub remedy: String,
-    /// What it does.
+    /// Its effect.
     pub title: String,
     /// Who can apply it.
     pub audience: &'static str,
-    /// The share of the active time that is predicted to go.
+    /// The share of the active time that is predicted to be saved.
     pub predicted: Option<f64>,
-    /// Why it is not tried.
+    /// The reason why it is not tried.
     pub reason: String,
-    /// What that person can run or do.
+    /// Commands or actions for that person.
     pub apply: Vec<String>,
 }
 
-/// What a run may do.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limits {
-    /// Create indexes.
+    /// True if it may create indexes.
     pub(super) ddl: bool,
     /// The smallest gain that matters.
     pub(super) minimum: f64,
 }
 
-/// Asks the server whether something can be switched.
+/// Asks the server whether a change is possible.
 type Check<'a> = &'a mut dyn FnMut(&[Wanted]) -> Result<Vec<Switch>, TryError>;
 
-/// Divides findings, in their order, into those that may be tried and those that are left. `settled` are the keys of what
-/// was undone already: they are in neither.
+/// Divides findings, in their order, into those that may be tried and those that are left. `settled` are the
+/// keys of changes that were undone already: they are in neither.
 ///
 /// # Errors
-/// What `check` fails with where the server itself is the reason: it is gone, or another trial runs.
+/// The error of `check` if the server itself is the reason: it is gone, or another trial runs.
 pub(super) fn sift(
     findings: &[Finding],
     settled: &BTreeSet<String>,
@@ -96,7 +96,7 @@ pub(super) fn sift(
     Ok((candidates, left))
 }
 
-/// The remedy cannot be tried here, others may.
+/// The remedy cannot be tried here, but others may.
 fn is_of_the_remedy(error: &TryError) -> bool {
     matches!(
         error,
@@ -189,7 +189,7 @@ pub(super) mod tests {
         let names = |found: &[Candidate]| -> Vec<&'static str> {
             found.iter().map(|one| one.finding.remedy).collect()
         };
-        // What was undone before, and what gains too little, is in neither.
+        // Remedies that were undone before, or gain too little, are in neither.
         assert_eq!(names(&tried), ["jit", "checkpoints"]);
         assert_eq!(tried[0].key(), "jit: jit");
         let left: Vec<(&str, &str)> = left.iter().map(|one| (&*one.remedy, &*one.reason)).collect();

@@ -1,7 +1,7 @@
-//! How much blocks differ that differ in nothing: the first part of a trial, and what it bounds.
+//! The difference of blocks without a change, from the first part of a trial, and the limit it sets.
 
-/// The standard deviation of the difference of two neighbouring blocks, as a logarithm (0.05: 5 %). `None` of fewer
-/// than three blocks with a value.
+/// The standard deviation of the difference of two neighbouring blocks, as a logarithm (0.05: 5 %). `None`
+/// for fewer than three blocks with a value.
 pub(super) fn spread(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> =
         values.iter().filter(|value| value.is_finite() && **value > 0.0).map(|value| value.ln()).collect();

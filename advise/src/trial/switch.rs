@@ -1,4 +1,4 @@
-//! What a trial switches: a setting or an index, as plain data that the ledger keeps.
+//! The change of a trial: a setting or an index, as plain data that is stored in the ledger.
 
 use super::control::Control;
 use super::copy::{remove, CopySwitch};
@@ -10,14 +10,14 @@ use super::TryError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is to be tried, before the server was asked for its state.
+/// A wanted change, before the server's state is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A setting has this value.
     Setting {
         /// Its name.
         name: String,
-        /// Its value, as a configuration file has it.
+        /// Its value, in the format of a configuration file.
         value: String,
     },
     /// An index exists.
@@ -31,10 +31,10 @@ pub enum Wanted {
     },
 }
 
-/// Something that a trial switches on (B) and off (A: as it was found).
+/// A change that a trial switches on (B) and off (A: as it was found).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(missing_docs)] // each is what its content says
+#[allow(missing_docs)] // the contents describe each
 pub enum Switch {
     Setting(SettingSwitch),
     Index(IndexSwitch),
@@ -42,11 +42,11 @@ pub enum Switch {
     Global(GlobalSwitch),
 }
 
-/// Asks the server for the state of what is to be tried: rights, values before, what would make a trial say nothing.
-/// `fresh_sessions`: the load starts new sessions in each block.
+/// Reads the server's state that a change needs: rights, former values, and conditions that would make a
+/// trial meaningless. `fresh_sessions`: the load starts new sessions in each block.
 ///
 /// # Errors
-/// If the role may not make the change, it is not allowed, is made already, or would not reach the load.
+/// If the role may not make the change, it is not allowed, is in effect already, or would not reach the load.
 pub fn plan(
     target: &hardmeter_session::Target,
     wanted: &[Wanted],
@@ -93,12 +93,12 @@ impl Switch {
         }
     }
 
-    /// Whether switching takes a build.
+    /// True if switching needs a build.
     pub(super) fn is_index(&self) -> bool {
         matches!(self, Switch::Index(_))
     }
 
-    /// Switches it on or off; returns what building took.
+    /// Switches it on or off; returns the time of the build.
     pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<Duration, TryError> {
         match self {
             Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
@@ -108,7 +108,8 @@ impl Switch {
         }
     }
 
-    /// Restores what was before, unless it is so already, or another session has changed it since. May be repeated.
+    /// Restores the former state, unless it is restored already, or another session has changed it since. May
+    /// be repeated.
     pub(super) fn restore(&self, control: &mut Control) -> Result<Undone, TryError> {
         match self {
             Switch::Setting(setting) => setting.restore(control),

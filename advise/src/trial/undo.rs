@@ -1,4 +1,4 @@
-//! Undoing what the ledger holds open.
+//! Undoes the changes of open entries in the ledger.
 
 use super::control::{Control, Lock};
 use super::copy::close_abandoned;
@@ -8,13 +8,14 @@ use super::{Switch, TryError};
 use hardmeter_session::{Stop, Target};
 use std::time::Duration;
 
-/// How long another trial may take to free its lock: its backend ends when its client does.
+/// The longest time for another trial to release its lock: its backend ends when its client does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Undoes all entries of this server that are open, the latest first; returns them with what was done.
+/// Undoes all open entries of this server, the latest first; returns them with the result.
 ///
 /// # Errors
-/// If the server cannot be reached, a trial is under way on it, or a statement fails. What was not undone stays open.
+/// If the server cannot be reached, a trial is running on it, or a statement fails. Entries that were not
+/// undone stay open.
 pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
     // Copies need no server to be removed; one that is worked with is left to its trial.
     let mut done = close_abandoned(ledger, None, Duration::ZERO, "removed by hardmeter tune undo")?;
@@ -63,7 +64,7 @@ pub(super) fn close(
     entry: &Entry,
     note: &str,
 ) -> Result<Undone, TryError> {
-    // Names of tables and settings of a database are those of its own.
+    // Names of tables and settings of a database are valid in that database only.
     let database = &entry.begin.database;
     let undone = if database == target.database() {
         restore(control, &entry.begin.switches)?
@@ -89,7 +90,7 @@ pub(super) fn restore(control: &mut Control, switches: &[Switch]) -> Result<Undo
     Ok(worst)
 }
 
-/// How an entry is closed, and why where that needs to be said.
+/// How an entry is closed, and a note if necessary.
 pub(super) fn closing(undone: &Undone) -> (Closing, &str) {
     match undone {
         Undone::Foreign(why) => (Closing::Foreign, why),

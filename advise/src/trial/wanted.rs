@@ -1,14 +1,14 @@
-//! From a finding to what a trial switches, or why it is not tried.
+//! Converts a finding to wanted changes, or returns why it is not tried.
 
 use super::{TryError, Wanted};
 use crate::{ChangeKind, Finding, Scope};
 
 impl Wanted {
-    /// What is tried for a finding. A setting that a remedy sets for a database or a role is switched for the server:
-    /// that reaches the sessions that are running.
+    /// The changes to try for a finding. A setting that a remedy sets for a database or a role is switched
+    /// for the server, because that reaches running sessions.
     ///
     /// # Errors
-    /// [`TryError::NotTried`] where no statement applies the remedy, or a trial could not undo it in seconds.
+    /// [`TryError::NotTried`] if no statement applies the remedy, or a trial could not undo it in seconds.
     pub fn of_finding(finding: &Finding) -> Result<Vec<Wanted>, TryError> {
         let not_tried = |reason: &str| {
             let commands: Vec<&str> = finding.advice.apply.iter().map(String::as_str).collect();
@@ -56,10 +56,10 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// A setting as it is named on the command line: `NAME=VALUE`.
+    /// A setting in the form of the command line: `NAME=VALUE`.
     ///
     /// # Errors
-    /// [`TryError::NotSetting`] where the text is no such pair.
+    /// [`TryError::NotSetting`] if the text is not such a pair.
     pub fn of_text(text: &str) -> Result<Wanted, TryError> {
         match text.split_once('=') {
             Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {

@@ -1,19 +1,20 @@
-//! A dead man's switch: a process of its own that undoes a trial's changes when the tuner dies.
+//! A dead man's switch: a separate process that undoes a trial's changes when the tuner dies.
 //!
 //! ```text
 //!   tuner                               watchdog (own session, this program started again)
 //!   start() ── spawn ─────────────────> watch(): "ready" on its standard output
 //!   changes the server, A, B, A, ...    waits for its standard input to end
 //!   done() ── "done", end of input ───> ends
-//!   (killed) ── end of input ─────────> undoes the entry, again and again while the server restarts, then ends
+//!   (killed) ── end of input ─────────> undoes the entry, with retries while the server restarts, then ends
 //! ```
 //!
 //! Invariants:
-//! 1. The tuner changes nothing before the watchdog has said "ready"; by then it knows how the server is reached.
-//! 2. The pipe's write end is the tuner's alone: it is closed when a command is started, so that a load that outlives the
-//!    tuner does not keep the watchdog waiting.
-//! 3. The watchdog ends no backend but those that the entry names, and only while they hold the trial's locks.
-//! 4. It ignores SIGINT, SIGTERM and SIGHUP: when it is asked to end, there may be something to undo.
+//! 1. The tuner changes nothing before the watchdog has printed "ready"; by then it knows the server's
+//!    address.
+//! 2. Only the tuner has the pipe's write end: it is closed when a command is started, so that a load that
+//!    outlives the tuner does not keep the watchdog waiting.
+//! 3. The watchdog terminates only backends that the entry names, and only while they hold the trial's locks.
+//! 4. It ignores SIGINT, SIGTERM and SIGHUP: at such a request, there may be something to undo.
 
 use super::control::{Control, Lock};
 use super::copy::close_abandoned;
@@ -30,11 +31,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Watchdog(Child);
 
-/// How long a watchdog may take to start.
+/// The longest time for a watchdog to start.
 const START: Duration = Duration::from_secs(30);
 
 impl Watchdog {
-    /// Starts one, and waits until it is ready.
+    /// Starts a watchdog, and waits until it is ready.
     ///
     /// # Errors
     /// If the command cannot be started, or ends before it is ready.
@@ -75,12 +76,12 @@ impl Watchdog {
         }))
     }
 
-    /// Whether it is still there.
+    /// True if it is still running.
     pub(super) fn watches(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Nothing is left to undo: it ends.
+    /// Releases it: there is nothing to undo.
     pub(super) fn done(mut self) {
         if let Some(mut input) = self.0.stdin.take() {
             let _ = input.write_all(b"done\n");
@@ -89,8 +90,8 @@ impl Watchdog {
     }
 }
 
-/// The watchdog's side: waits for the end of `input`, and undoes the trial's entry unless "done" was said. The caller has checked
-/// that the target is known; `output` gets the line that says so.
+/// The watchdog's side: waits for the end of `input`, and undoes the trial's entry unless "done" was
+/// received. The caller has checked that the target is known; the line "ready" is written to `output`.
 ///
 /// # Errors
 /// If the entry could not be undone within `patience`; it stays open.
@@ -147,7 +148,7 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     control.end_holders(&entry.begin.backends)?;
     control.lock_within(Lock::Trial, Duration::from_secs(3))?;
     control.lock_within(Lock::Build, Duration::from_secs(3))?;
-    // It may have been closed by a new trial, or by hand, while the locks were waited for.
+    // A new trial or a user may have closed it during the wait for the locks.
     let Some(entry) = open()? else { return Ok(()) };
     close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
 }

@@ -1,4 +1,5 @@
-//! `hardmeter tune --auto`: one remedy after the other is tried, what is proven to gain is kept, the rest is undone.
+//! `hardmeter tune --auto`: tries one remedy after another, keeps those proven to gain, and undoes the
+//! others.
 
 use super::output::Output;
 use super::tune_options::TrialOptions;
@@ -13,7 +14,7 @@ use std::io::{stdin, stdout, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a run is asked to do.
+/// The options of one run.
 pub(super) struct Wanted<'a> {
     pub(super) server: &'a TunedServer,
     pub(super) options: &'a TrialOptions,
@@ -70,7 +71,7 @@ pub(super) fn run(wanted: &Wanted, globals: &Globals) -> Result<Outcome, Command
     })
 }
 
-/// Prints what is tried first.
+/// Prints what the run will try first.
 fn announced(wanted: &Wanted, survey: &Survey, globals: &Globals) -> Result<(), CommandError> {
     match wanted.output.is_text() {
         true => terminal::print(&format!("{}\n", survey.text(terminal::style(globals)))),

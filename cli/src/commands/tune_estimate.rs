@@ -1,4 +1,4 @@
-//! `hardmeter tune estimate`: what a target of transactions takes of the machine.
+//! `hardmeter tune estimate`: estimates how much of the machine a target rate of transactions needs.
 
 use super::output::Output;
 use super::tune_server::TunedServer;

@@ -1,4 +1,4 @@
-//! `hardmeter tune undo`, `log`, `report`, and the watchdog of a trial.
+//! `hardmeter tune undo`, `log` and `report`, and the watchdog of a trial.
 
 use super::output::Output;
 use super::tune_server::TunedServer;
@@ -130,7 +130,7 @@ pub(super) fn report(arguments: &Report, globals: &Globals) -> Result<Outcome, C
     Ok(Outcome::Complete)
 }
 
-/// The chapter *Tuning* of the server that has this first process; `None` where nothing was tried on it.
+/// The chapter *Tuning* for the server with this first process; `None` if nothing was tried on it.
 pub(super) fn chapter_of(postmaster: i32) -> Option<Section> {
     trial::chapter(&Ledger::of_user().entries_of_process(postmaster).ok()?)
 }

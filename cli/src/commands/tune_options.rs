@@ -1,4 +1,4 @@
-//! How trials are conducted and under which load: options that `tune try` and `tune --auto` share.
+//! Options that `tune try` and `tune --auto` share: how trials are conducted, and under which load.
 
 use super::CommandError;
 use hardmeter_advise::trial::{Guards, Load, LoadCommand, Pace};
@@ -41,11 +41,11 @@ pub(super) struct TrialOptions {
     per_block: bool,
 }
 
-/// Blocks of the first part, in which nothing is changed.
+/// Number of blocks in the first part, in which nothing is changed.
 const FIRST_BLOCKS: u32 = 6;
 
 impl TrialOptions {
-    /// Whether any of them was given.
+    /// True if any of the options was given.
     pub(super) fn given(&self) -> bool {
         let numbers =
             [self.block, self.settle, self.minimum, self.longest_build, self.least_memory, self.most_lag];
@@ -111,7 +111,8 @@ impl TrialOptions {
         Ok(Guards { least_memory, most_lag })
     }
 
-    /// The load of the trial: a command that finds the server in its environment, or the traffic that the server has.
+    /// The load of the trial: a command that finds the server in its environment, or the server's existing
+    /// traffic.
     pub(super) fn load(&self, words: &[OsString], target: &Target) -> Load {
         self.load_in(words, target.environment())
     }
@@ -128,7 +129,7 @@ impl TrialOptions {
         }
     }
 
-    /// While the server is looked at, the load runs in any case.
+    /// The load while the server is observed: it runs in any case.
     pub(super) fn load_of_look(&self, words: &[OsString], target: &Target) -> Load {
         match self.load(words, target) {
             Load::PerBlock(command) => Load::Throughout(command),

@@ -22,7 +22,7 @@ pub(super) struct TunedServer {
 }
 
 impl TunedServer {
-    /// The options that name it, without secrets: for the printed next command.
+    /// The options that name the server, without secrets, for the next command that is printed.
     pub(super) fn again(&self) -> String {
         let database = self.database.as_ref().map_or(String::new(), |name| format!(" --database {name}"));
         match &self.server {
@@ -31,7 +31,7 @@ impl TunedServer {
         }
     }
 
-    /// The same options for a process of this program.
+    /// The same options for another process of this program.
     pub(super) fn words(&self) -> Vec<std::ffi::OsString> {
         let mut words = Vec::new();
         if let Some(folder) = &self.server {
@@ -91,7 +91,7 @@ impl TunedServer {
     }
 }
 
-/// The server in a folder: of `hardmeter server`, or a data folder of any running server.
+/// The server in a folder, either of `hardmeter server`, or the data folder of any running server.
 fn of_folder(folder: &Path) -> Result<Target, CommandError> {
     match Cluster::open(&ServerFolder::new(folder)) {
         Ok(cluster) if cluster.state().engine != Engine::Postgres => Err(CommandError::new(

@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
             };
             let running = Running::start(&load_of_look, ledger.beside("load.log"))?;
             let finding = arguments.finding(remedy, &target, &stop, globals)?;
-            // One that runs throughout is the load of the trial, too.
+            // A load that runs throughout is also the load of the trial.
             load = (!arguments.options.per_block()).then_some(running);
             (Wanted::of_finding(&finding)?, Some(finding))
         }

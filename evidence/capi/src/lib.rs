@@ -184,7 +184,7 @@ pub unsafe extern "C" fn hm_share(count: u64, total: u64, low: *mut c_double, hi
 }
 
 /// # Safety
-/// `from` is null or a string that ends with 0, and lives as long as what comes back.
+/// `from` is null or a string that ends with 0, and lives as long as the returned text.
 unsafe fn text<'a>(from: *const c_char) -> Result<&'a str, String> {
     if from.is_null() {
         return Err("no text".into());
@@ -194,7 +194,7 @@ unsafe fn text<'a>(from: *const c_char) -> Result<&'a str, String> {
 }
 
 /// # Safety
-/// `values` is null or has `count` values that live as long as what comes back.
+/// `values` is null or has `count` values that live as long as the returned slice.
 unsafe fn slice<'a>(values: *const c_double, count: usize) -> &'a [f64] {
     if values.is_null() || count == 0 {
         return &[];

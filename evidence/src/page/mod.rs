@@ -1,5 +1,5 @@
-//! A page: one self-contained HTML file. Its content security policy forbids all network access, so that it works
-//! from mail and archives. Every page of the command has this frame and this style sheet.
+//! A page: one self-contained HTML file. Its content security policy forbids all network access, so that it
+//! works from mail and archives. Every page of the command has this frame and this style sheet.
 //!
 //! ```text
 //!   Page { title, lead, sections } ── html() ──> <head> policy, style </head>
@@ -8,9 +8,10 @@
 //!
 //! # Invariants
 //!
-//! 1. Text enters a page through `maud`'s macro, which escapes it. The only text that is not escaped is the style sheet
-//!    and a [`Script`], both of which are compiled into the program; a script's data is JSON without `<`.
-//! 2. A page without a script forbids all scripts. A page with one allows this one alone, by its hash.
+//! 1. Text enters a page through `maud`'s macro, which escapes it. The only text that is not escaped is the
+//!    style sheet and a [`Script`], both of which are compiled into the program; a script's data is JSON
+//!    without `<`.
+//! 2. A page without a script forbids all scripts. A page with a script allows only that one, by its hash.
 //! 3. Control characters of foreign names are replaced by the caller.
 //!
 //! ```
@@ -46,7 +47,7 @@ impl Section {
         Section { id: id.into(), title: title.into(), body }
     }
 
-    /// Content between two sections, without a title and a link: controls for the sections after it.
+    /// Contents between two sections, without a title and a link: controls for the sections after it.
     pub fn untitled(id: impl Into<String>, body: Markup) -> Section {
         Section { id: id.into(), title: String::new(), body }
     }
@@ -61,7 +62,7 @@ impl Section {
 pub struct Script<'a> {
     /// The program text. It must not contain `</script`.
     pub code: &'static str,
-    /// The base64 of the SHA-256 of `code`: the page's policy allows this script alone.
+    /// The base64 of the SHA-256 of `code`: the page's policy allows only this script.
     pub sha256: &'a str,
     /// JSON for the element of id `data`.
     pub data: &'a str,
@@ -140,7 +141,7 @@ impl<'a> Page<'a> {
         markup.into_string()
     }
 
-    /// Links to the sections, where there is more than one.
+    /// Links to the sections, if there is more than one.
     fn links(&self) -> Markup {
         let titled: Vec<&Section> = self.sections.iter().filter(|section| section.is_titled()).collect();
         html! {

@@ -24,7 +24,7 @@ pub fn table(titles: &[String], rows: &[Vec<String>], numeric: usize) -> Markup 
 pub struct HeatCell {
     /// 0 to 1.
     pub heat: f64,
-    /// Whether it is marked.
+    /// True if the cell is marked.
     pub marked: bool,
     /// The text shown when the pointer rests on it.
     pub text: String,
@@ -59,7 +59,7 @@ pub struct Bar {
 /// A narrower piece of a bar has its label as a title only.
 const LEGIBLE: f64 = 0.05;
 
-/// A bar of adjacent pieces, each with its label; the rest of the whole is faint.
+/// A bar of adjacent pieces, each with its label. The rest of the bar is faint.
 pub fn bar(title: &str, pieces: &[Bar]) -> Markup {
     let text = |piece: &Bar| format!("{} {:.0} %", piece.label, piece.share * 100.0);
     let all = pieces.iter().map(text).collect::<Vec<_>>().join(", ");

@@ -22,7 +22,7 @@ pub(super) fn fit(cells: &[String], width: usize, cut: Cut) -> Vec<String> {
     (0..cells.len()).map(fitted).collect()
 }
 
-/// The beginning of a text, and the part after its first `same` characters, from the beginning of that word on.
+/// The beginning of a text, and the part after its first `same` characters, from the start of that word on.
 fn around(text: &str, width: usize, same: usize) -> String {
     let characters: Vec<char> = text.chars().collect();
     let head = &characters[..(width / 4).min(same)];
@@ -35,7 +35,7 @@ fn around(text: &str, width: usize, same: usize) -> String {
     format!("{head}…{}", shorten(&tail, space, Cut::KeepHead))
 }
 
-/// A text on one line of at most this width; the end is cut.
+/// A text on one line of at most this width; its end is cut off.
 pub fn one_line(text: &str, width: usize) -> String {
     shorten(&printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")), width, Cut::KeepHead)
 }

@@ -21,7 +21,7 @@ pub struct Standing {
     pub contestant: usize,
     /// Its verdict.
     pub verdict: Verdict,
-    /// To which side the observations lean where they do not suffice for a verdict.
+    /// The side to which the observations lean if they do not suffice for a verdict.
     pub leaning: Verdict,
     /// Metric by metric.
     pub metrics: Vec<StandingOfMetric>,
@@ -38,7 +38,7 @@ pub struct StandingOfMetric {
     pub interval: Option<Interval>,
     /// Rounds with a difference.
     pub n: usize,
-    /// Evidence that it is better: the factor by which a fair game has multiplied the stake.
+    /// Evidence that it is better: the factor by which a fair game multiplied the stake.
     pub better: f64,
     /// Evidence that it is worse.
     pub worse: f64,
@@ -80,7 +80,8 @@ impl Trial {
         self.gains.get(contestant.checked_sub(1)?)?.get(metric)
     }
 
-    /// To which side a challenger leans by [`LEANS`]: enough where a mistake is cheap. Never [`Verdict::Same`].
+    /// The side to which a challenger leans by [`LEANS`], which is enough if a mistake is cheap. Never
+    /// [`Verdict::Same`].
     pub fn leaning(&self, contestant: usize) -> Verdict {
         let Some(gains) = contestant.checked_sub(1).and_then(|challenger| self.gains.get(challenger)) else {
             return Verdict::Undecided;
@@ -88,8 +89,8 @@ impl Trial {
         self.side(gains, LEANS).unwrap_or(Verdict::Undecided)
     }
 
-    /// Whether a challenger is unlikely to become better: in no deciding metric a gain of the minimum effect is
-    /// likely.
+    /// True if a challenger is unlikely to become better: no deciding metric is likely to gain the minimum
+    /// effect.
     pub fn is_hopeless(&self, contestant: usize) -> bool {
         let Some(gains) = contestant.checked_sub(1).and_then(|challenger| self.gains.get(challenger)) else {
             return false;
@@ -103,7 +104,7 @@ impl Trial {
     }
 
     pub(super) fn judge(&self, challenger: usize) -> Option<Verdict> {
-        // Half of the level for either side, and a part of that for each challenger.
+        // Half of the level for each side, divided among the challengers.
         let enough = 2.0 * self.verdicts.len() as f64 / self.plan.level;
         let gains = &self.gains[challenger];
         self.side(gains, enough).or_else(|| {
@@ -114,7 +115,7 @@ impl Trial {
         })
     }
 
-    /// Better or worse, if there is so much evidence of it.
+    /// Better or worse, if the evidence suffices for it.
     fn side(&self, gains: &[Sequence], enough: f64) -> Option<Verdict> {
         let all: Vec<_> = self.plan.metrics.iter().zip(gains).collect();
         let deciding: Vec<_> = self.deciding(gains).collect();

@@ -11,14 +11,15 @@
 //!
 //! Blocks of a round are adjacent in time: they have the same neighbours, caches and drift, and only their
 //! differences count. The order is random for each round; this alone makes the verdict valid for any noise
-//! ([`Sequence`]). Several metrics give one verdict: their evidence is averaged, so that it is 5 % for all of them
-//! together.
+//! ([`Sequence`]). Several metrics give one verdict: their evidence is averaged, so that it is 5 % for all of
+//! them together.
 //!
 //! Invariants:
-//! 1. `order` is drawn when a round begins, before anything of it is measured.
+//! 1. `order` is drawn when a round begins, before any of its blocks is measured.
 //! 2. `seen` has the blocks of this round, in its order; it is never full: the last block closes the round.
-//! 3. `gains[c - 1][m]` has one difference of challenger c and metric m for each round in which both had a value.
-//! 4. A verdict that was reached stays, whatever is observed after it.
+//! 3. `gains[c - 1][m]` has one difference of challenger c and metric m for each round in which both had a
+//!    value.
+//! 4. A verdict is final, whatever is observed after it.
 
 mod judge;
 mod plan;
@@ -37,12 +38,12 @@ pub struct Trial {
     plan: Plan,
     coin: Coin,
     order: Vec<usize>,
-    /// Logarithms of what this round's blocks had, `None` where a block had nothing.
+    /// Logarithms of the values of this round's blocks; `None` if a block had no value.
     seen: Vec<Vec<Option<f64>>>,
     gains: Vec<Vec<Sequence>>,
     rounds: u32,
     unusable: u32,
-    /// Per challenger, once it is reached.
+    /// One per challenger, once it is reached.
     verdicts: Vec<Option<Verdict>>,
 }
 
@@ -56,7 +57,7 @@ pub struct TimedSample {
 }
 
 impl Trial {
-    /// A trial that begins.
+    /// Begins a trial.
     ///
     /// # Errors
     /// [`TrialError::Plan`] if the plan cannot be carried out.
@@ -94,12 +95,12 @@ impl Trial {
         &self.order
     }
 
-    /// Rounds that are complete.
+    /// Number of complete rounds.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// Rounds in which nothing could be compared.
+    /// Number of rounds in which no comparison was possible.
     pub fn unusable(&self) -> u32 {
         self.unusable
     }
@@ -128,7 +129,7 @@ impl Trial {
     /// Adds a block measured over time: uses the mean of the samples after its carry-over.
     ///
     /// # Errors
-    /// As [`Trial::observe`], and if no sample lies behind the carry-over.
+    /// As [`Trial::observe`], and if no sample lies after the carry-over.
     pub fn observe_samples(&mut self, contestant: usize, samples: &[TimedSample]) -> Result<(), TrialError> {
         let settled: Vec<_> =
             samples.iter().filter(|sample| sample.at_seconds >= self.plan.carry_over_seconds).collect();

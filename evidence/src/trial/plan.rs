@@ -16,7 +16,7 @@ pub struct Plan {
     /// The probability of a wrong verdict, over all metrics, challengers and rounds together.
     #[serde(default = "level")]
     pub level: f64,
-    /// Rounds after which a trial ends without a verdict.
+    /// Number of rounds after which a trial ends without a verdict.
     #[serde(default = "most_rounds")]
     pub most_rounds: u32,
     /// Seconds at the beginning of each block that are ignored: the previous contestant's data are still in the
@@ -31,7 +31,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Design {
-    /// Each once, in random order: AB or BA. The most rounds per time.
+    /// Each contestant once, in random order: AB or BA. This gives the most rounds per time.
     Pairs,
     /// In random order and back: ABBA or BAAB. A linear drift cancels.
     #[default]
@@ -69,15 +69,15 @@ pub enum TrialError {
     /// The plan is invalid.
     #[error("a trial needs {0}")]
     Plan(&'static str),
-    /// A block of a contestant whose turn it was not.
+    /// A block of a contestant that was not next.
     #[error("contestant {observed} was observed, but it is the turn of {expected}")]
     Turn {
-        /// The contestant whose turn it is.
+        /// The contestant that is next.
         expected: usize,
         /// The contestant that was observed.
         observed: usize,
     },
-    /// Another number of values than there are metrics.
+    /// The number of values differs from the number of metrics.
     #[error("{observed} values were observed, but the trial has {expected} metrics")]
     Values {
         /// The number of metrics.
@@ -138,7 +138,7 @@ impl Plan {
 }
 
 impl Metric {
-    /// One that decides.
+    /// A metric that decides.
     pub fn new(name: &str, direction: Direction, minimum_effect: f64) -> Metric {
         Metric { name: name.into(), direction, minimum_effect, role: Role::Decides }
     }

@@ -35,7 +35,7 @@ fn a_difference_without_noise_takes_seven_rounds() {
 fn what_is_below_the_minimum_effect_is_the_same() {
     let trial = run(Plan::of_two(vec![metric("ms")], 1), |contestant| vec![[10.0, 9.9][contestant]]);
     assert_eq!(trial.verdict(), Verdict::Same);
-    // Half a per cent now better, now worse.
+    // Sometimes half a per cent better, sometimes worse.
     let mut flip = 0;
     let trial = run(Plan { most_rounds: 4, ..Plan::of_two(vec![metric("ms")], 1) }, |_| {
         flip += 1;
@@ -73,7 +73,7 @@ fn a_gain_in_one_metric_is_no_gain_if_another_is_worse() {
     let trial =
         run(Plan::of_two(metrics(), 1), |contestant| [vec![10.0, 10.0], vec![9.0, 9.0]][contestant].clone());
     assert_eq!((trial.verdict(), trial.rounds()), (Verdict::Better, 7));
-    // A metric that only guards never makes it better.
+    // A metric that only guards never makes a challenger better.
     let plan = Plan::of_two(vec![metric("cpu"), guard("latency")], 1);
     let trial = run(plan.clone(), |contestant| [vec![10.0, 10.0], vec![10.0, 9.0]][contestant].clone());
     assert_eq!(trial.verdict(), Verdict::Undecided);
@@ -99,7 +99,7 @@ fn the_carry_over_of_a_block_is_left_out() {
     let first = trial.next().unwrap();
     assert_eq!(trial.observe_samples(first, &[sample(1.9, 5.0)]), Err(TrialError::CarryOver(2.0)));
     for contestant in trial.order().to_vec() {
-        // The first two seconds show the previous contestant's remains.
+        // In the first two seconds the previous contestant still has effects.
         let value = [10.0, 8.0][contestant];
         let block =
             [sample(0.0, 99.0), sample(1.0, 99.0), sample(2.0, value - 1.0), sample(3.0, value + 1.0)];

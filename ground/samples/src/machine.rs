@@ -1,32 +1,5 @@
-//! The geometry of a memory hierarchy: simulated by the software PMU, and used in the analysis of cache sets.
-//!
-//! A machine is a small TOML file. Hardmeter's own are built in ([`Machine::builtin_names`]); any other file in the
-//! same form is loaded by its path; `this` is read from the running machine (by `capture`).
-//!
-//! ```toml
-//! name = "xeon-2003"
-//! title = "Intel Xeon 2.0 GHz (NetBurst)"
-//! source = "where the numbers are from"
-//! cores = 1
-//! clock_mhz = 2000
-//! base_cpi = 1.0              # cycles per instruction when everything hits
-//! memory_latency = 392        # cycles
-//! page_walk_latency = 60      # cycles
-//! tlb_flush_on_switch = true  # optional, default false
-//! notes = []                  # optional: what the model leaves out
-//!
-//! [l1d]                       # l1i and l1d are required, l2 and l3 optional
-//! size = "8 KiB"
-//! ways = 4
-//! latency = 2                 # cycles, load to use
-//!
-//! [dtlb]                      # itlb, dtlb, stlb: optional
-//! entries = 64
-//! ways = 64                   # equal to entries: fully associative
-//! latency = 0                 # cycles added when this level hits and the one above does not
-//!
-//! [core]                      # optional: what the core hides of latency; see [`CoreModel`]
-//! ```
+//! The geometry of a memory hierarchy, which the software PMU simulates, and which the analysis of cache sets
+//! uses.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -93,7 +66,7 @@ pub struct Machine {
     pub memory_latency: u32,
     /// Cycles of a page walk.
     pub page_walk_latency: u32,
-    /// Whether a switch of process empties the TLBs (no address-space identifiers).
+    /// True if a process switch empties the TLBs (no address-space identifiers).
     #[serde(default)]
     pub tlb_flush_on_switch: bool,
     /// Limits of the model; shown in every report of a capture.
@@ -113,7 +86,7 @@ pub struct Machine {
     pub dtlb: Option<TlbGeometry>,
     /// Second-level TLB, for code and data.
     pub stlb: Option<TlbGeometry>,
-    /// How the core hides latency; `None`: it does not.
+    /// How the core hides latency; `None`: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<Box<CoreModel>>,
 }

@@ -1,17 +1,17 @@
-//! The latencies of a machine as they were measured: how long a load takes that depends on the last one, by the size of the
-//! memory that it is drawn from; the caches that follow from that; and a machine model with these figures.
+//! The measured latencies of a machine: the time of a load that depends on the previous one, by the size of
+//! the memory in which the loads lie; the caches that follow from it; and a machine model with these figures.
 //!
-//! Pure: what measures is `measure/record/src/latency`.
+//! Pure: `measure/record/src/latency` measures.
 
 use crate::machine::Machine;
 use serde::Serialize;
 
-/// How long a load takes in memory of some size.
+/// The time of a load in memory of some size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyPoint {
-    /// The memory that the loads go around in.
+    /// Size of the memory in which the loads lie.
     pub bytes: u64,
-    /// Nanoseconds for a load: a median.
+    /// Nanoseconds per load: a median.
     pub ns: f64,
     /// The median's 95 % interval.
     pub low_ns: f64,
@@ -22,61 +22,62 @@ pub struct LatencyPoint {
 /// Where latency rises from one level to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cliff {
-    /// The size at which a fifth of the rise is done: the size of the level before.
+    /// The size at which the latency has risen by a fifth of the step, which is the size of the lower level.
     pub bytes: f64,
-    /// The latency before.
+    /// The latency of the lower level.
     pub before_ns: f64,
-    /// The latency behind it.
+    /// The latency of the upper level.
     pub after_ns: f64,
 }
 
-/// A level of cache, as the kernel reports it and as it was measured.
+/// A cache level, as the kernel reports it and as it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredCache {
     /// "L1", "L2", "L3".
     pub name: &'static str,
-    /// Nanoseconds for a load that it serves; `None` where no size of memory lies within it alone.
+    /// Nanoseconds for a load that this level serves; `None` if no measured size lies within this level
+    /// alone.
     pub ns: Option<f64>,
     /// Its size as the kernel reports it.
     pub reported_bytes: u64,
-    /// Its size by the cliff behind it; `None` where no cliff was seen.
+    /// Its size according to the cliff after it; `None` if there was no cliff.
     pub cliff_bytes: Option<f64>,
 }
 
 impl MeasuredCache {
-    /// Whether the cliff is where the kernel's size is, within [`AGREEMENT`]; `None` without a cliff.
+    /// True if the cliff agrees with the kernel's size, within [`AGREEMENT`]; `None` without a cliff.
     pub fn agrees(&self) -> Option<bool> {
         let ratio = self.cliff_bytes? / self.reported_bytes as f64;
         Some((1.0 / AGREEMENT..=AGREEMENT).contains(&ratio))
     }
 }
 
-/// One line on each of so many pages, and the same number of lines side by side on huge pages.
+/// One line on each of several pages, compared with the same number of adjacent lines on huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PagePoint {
     /// Pages of 4 KiB.
     pub pages: u64,
-    /// Nanoseconds for a load of a line on a page of its own.
+    /// Nanoseconds for a load if each line is on its own page.
     pub spread_ns: f64,
-    /// Nanoseconds for a load where the lines lie side by side.
+    /// Nanoseconds for a load if the lines are adjacent.
     pub packed_ns: f64,
 }
 
 impl PagePoint {
-    /// What the translations of the addresses cost.
+    /// The cost of the address translations.
     pub fn translation_ns(&self) -> f64 {
         (self.spread_ns - self.packed_ns).max(0.0)
     }
 }
 
-/// Two processors that write one line in turn.
+/// Two processors that write one line alternately.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CorePair {
-    /// A processor.
+    /// One processor.
     pub first: usize,
-    /// Another one.
+    /// The other one.
     pub second: usize,
-    /// Nanoseconds for the line to get from one to the other: half of a round.
+    /// Nanoseconds to transfer the line from one to the other: half of a round.
     pub ns: f64,
     /// The 95 % interval.
     pub low_ns: f64,
@@ -88,20 +89,20 @@ pub struct CorePair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryBy {
-    /// Lines were thrown out of all caches before: exact whatever the caches hold.
+    /// The lines were flushed from all caches before, which is exact for any cache contents.
     Flushed,
-    /// The largest memory that was tried: a part of its lines may have been in a cache.
+    /// The largest memory that was tried; some of its lines may have been in a cache.
     Largest,
 }
 
-/// All that was measured.
+/// All measured latencies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineLatency {
     /// The processor's name.
     pub processor: String,
-    /// Cycles in a nanosecond.
+    /// Cycles per nanosecond.
     pub ghz: f64,
-    /// Whether that was measured; otherwise the kernel reports it.
+    /// True if it was measured; otherwise the kernel reports it.
     pub ghz_measured: bool,
     /// The caches.
     pub caches: Vec<MeasuredCache>,
@@ -109,39 +110,40 @@ pub struct MachineLatency {
     pub memory_ns: f64,
     /// How that was measured.
     pub memory_by: MemoryBy,
-    /// What a miss of the first-level TLB costs where the second level has the translation.
+    /// Cost of a miss of the first-level TLB, if the second level has the translation.
     pub tlb_miss_ns: Option<f64>,
-    /// What a page walk costs.
+    /// Cost of a page walk.
     pub page_walk_ns: Option<f64>,
-    /// Latencies on huge pages, or on whatever pages the kernel gave.
+    /// Latencies on huge pages, or on the kind of pages that the kernel gave.
     pub huge: Vec<LatencyPoint>,
-    /// Whether it gave huge pages.
+    /// True if the kernel gave huge pages.
     pub huge_pages: bool,
     /// Latencies on pages of 4 KiB.
     pub small: Vec<LatencyPoint>,
     /// Latencies of translations.
     pub pages: Vec<PagePoint>,
-    /// From core to core.
+    /// Latencies from core to core.
     pub cores: Vec<CorePair>,
-    /// What the reader must know of these figures.
+    /// Notes that the reader needs to interpret these figures.
     pub notes: Vec<String>,
 }
 
-/// A cliff and a reported size agree within this factor.
+/// A cliff and a reported size agree if they differ by at most this factor.
 pub const AGREEMENT: f64 = 1.5;
-/// From one size to the next, less is no rise.
+/// A smaller ratio between adjacent sizes is not a rise.
 const RISE: f64 = 1.06;
-/// A cliff is that high at least.
+/// The minimum height of a cliff.
 const HEIGHT: f64 = 1.3;
-/// The part of the rise that is done where a cache is full.
+/// The part of the rise at which a cache counts as full.
 const FULL: f64 = 0.2;
-/// A level's own latency is read between these parts of the sizes before and behind it.
+/// A level's own latency is read between this multiple of the previous level's size and this fraction of its
+/// own.
 const ABOVE: f64 = 1.6;
 const BELOW: f64 = 0.7;
 
-/// The cliffs of a curve whose points are in the order of their sizes.
+/// The cliffs of a curve whose points are ordered by size.
 pub fn cliffs(points: &[LatencyPoint]) -> Vec<Cliff> {
-    // What is slower than a larger memory was disturbed.
+    // A point slower than a larger memory was disturbed.
     let mut level: Vec<f64> = points.iter().map(|point| point.ns).collect();
     for at in (0..level.len().saturating_sub(1)).rev() {
         level[at] = level[at].min(level[at + 1]);
@@ -165,7 +167,7 @@ pub fn cliffs(points: &[LatencyPoint]) -> Vec<Cliff> {
     found
 }
 
-/// The size at which a latency is reached behind `from`, between two points on a logarithmic scale.
+/// The size after `from` at which a latency is reached, between two points on a logarithmic scale.
 fn size_at(points: &[LatencyPoint], level: &[f64], from: usize, wanted: f64) -> f64 {
     let behind = (from..level.len()).find(|at| level[*at] >= wanted).unwrap_or(level.len() - 1);
     let before = behind.saturating_sub(1).max(from);
@@ -175,9 +177,9 @@ fn size_at(points: &[LatencyPoint], level: &[f64], from: usize, wanted: f64) -> 
     low * (high / low).powf(part.clamp(0.0, 1.0))
 }
 
-/// The caches that the kernel reports, by name and size in the order of their level, with their cliffs and latencies. The
-/// first level and the second have the cliff that is nearest their size; the last level has what cliff is left behind
-/// it, however far away: machines share it.
+/// The caches that the kernel reports, by name and size, ordered by level, with their cliffs and latencies.
+/// The first and the second level get the cliff nearest to their size. The last level gets the remaining
+/// cliff, however far away, because virtual machines share that cache.
 pub fn caches(reported: &[(&'static str, u64)], points: &[LatencyPoint]) -> Vec<MeasuredCache> {
     let mut left = cliffs(points);
     let mut caches: Vec<MeasuredCache> = Vec::new();
@@ -202,7 +204,8 @@ pub fn caches(reported: &[(&'static str, u64)], points: &[LatencyPoint]) -> Vec<
     caches
 }
 
-/// The median latency of the sizes that lie in one level alone; of the size nearest its middle where there is none.
+/// The median latency of the sizes that lie in one level alone. If there are none, that of the size nearest
+/// its middle.
 fn latency_between(points: &[LatencyPoint], low: f64, high: f64) -> Option<f64> {
     let inside = |point: &&LatencyPoint| {
         let bytes = point.bytes as f64;
@@ -233,7 +236,7 @@ impl MachineLatency {
         ns * self.ghz
     }
 
-    /// The model with the latencies that were measured in place of its own, to be written to a file.
+    /// The model with the measured latencies instead of its own, to be written to a file.
     pub fn in_machine(&self, machine: &Machine) -> Machine {
         let cycles = |ns: f64| (self.cycles(ns).round() as u32).max(1);
         let cache = |name: &str| self.caches.iter().find(|cache| cache.name == name)?.ns;
@@ -275,7 +278,7 @@ mod tests {
         SIZES.iter().map(point).collect()
     }
 
-    /// 32 KiB at 1.5 ns, 1 MiB at 5 ns, then 20 ns: what does not fit is missed.
+    /// 32 KiB at 1.5 ns, 1 MiB at 5 ns, then 20 ns: loads that do not fit miss.
     fn two_levels(kib: u64) -> f64 {
         match kib {
             0..=32 => 1.5,
@@ -313,11 +316,11 @@ mod tests {
         let agreeing = caches(&[("L1", 32 << 10), ("L2", 1 << 20)], &points);
         assert_eq!(agreeing.iter().map(|cache| cache.ns).collect::<Vec<_>>(), [Some(1.5), Some(5.0)]);
         assert!(agreeing.iter().all(|cache| cache.agrees() == Some(true)), "{agreeing:?}");
-        // A virtual machine that reports 16 MiB of which it has one.
+        // A virtual machine that reports 16 MiB but has one.
         let wrong = caches(&[("L1", 32 << 10), ("L2", 16 << 20)], &points);
         assert_eq!(wrong[1].agrees(), Some(false), "{wrong:?}");
         assert_eq!(wrong[1].ns, Some(5.0), "the latency is the measured level's all the same");
-        // One that is larger than all that was tried.
+        // A cache that is larger than all sizes tried.
         let unseen = caches(&[("L1", 32 << 10), ("L2", 1 << 20), ("L3", 512 << 20)], &points);
         assert_eq!((unseen[2].cliff_bytes, unseen[2].agrees(), unseen[2].ns), (None, None, Some(20.0)));
     }

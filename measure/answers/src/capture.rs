@@ -170,7 +170,7 @@ impl Capture {
         }
     }
 
-    /// The notes' machine, or why it is none.
+    /// The notes' machine, or the reason why it cannot be used.
     fn told_machine(&self) -> Option<Result<Machine, MachineError>> {
         let told = self.reader.sidecar()?.machine.as_ref()?;
         Some(Machine::from_json("the machine in the notes beside the capture", told))

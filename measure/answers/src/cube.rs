@@ -39,9 +39,9 @@ pub enum Coarsening {
         /// The length of a step.
         step_ns: u64,
     },
-    /// Call paths of fewer samples are counted for their callers.
+    /// Call paths with few samples were added to those of their callers.
     RarePaths {
-        /// Fewer than this.
+        /// The limit: fewer samples than this.
         samples: u64,
     },
     /// Parts of objects are counted for their objects.

@@ -1,4 +1,4 @@
-// A headless Chromium of the system, and a page opened from disk in it.
+// The system's Chromium, headless, and a page opened from disk in it.
 
 import { chromium } from "playwright-core";
 import { existsSync } from "node:fs";
@@ -7,14 +7,14 @@ import { pathToFileURL } from "node:url";
 
 const KNOWN = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/** Starts the browser; null where there is none. */
+/** Starts the browser; null if there is none. */
 export async function browser() {
   const executablePath = KNOWN.find((path) => path && existsSync(path));
   if (!executablePath) return null;
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
-/** Opens a file of the disk, without a network. */
+/** Opens a file from disk, without a network. */
 export async function opened(browser, file, options, before) {
   const context = await browser.newContext({ offline: true, ...options });
   const page = await context.newPage();

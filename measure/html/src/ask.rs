@@ -1,4 +1,4 @@
-//! What the report asks of a capture, in two walks: the second asks about what the first found.
+//! The questions of the report to a capture, in two walks: the second depends on the results of the first.
 
 use crate::findings::{findings, Finding};
 use crate::measures::{measures, Measure};
@@ -42,12 +42,12 @@ pub struct HtmlReport {
     pub(crate) quality: Option<QualityAnswer>,
     pub(crate) pages: Vec<PagesAnswer>,
     pub(crate) listings: Vec<AnnotateAnswer>,
-    /// What the caller adds before the last chapter.
+    /// A section that the caller adds before the last chapter.
     pub(crate) added: Option<Section>,
 }
 
 impl HtmlReport {
-    /// Asks a capture for everything that the report shows.
+    /// Computes everything that the report shows of a capture.
     ///
     /// # Errors
     /// If the capture cannot be read.
@@ -91,7 +91,7 @@ impl HtmlReport {
         Ok(report)
     }
 
-    /// The pages of the relations and the instructions of the routines that cost most.
+    /// Computes the pages of the relations and the instructions of the routines that cost most.
     fn ask_deeper(&mut self, answers: &Answers) -> Result<(), AnswersError> {
         let named = Named::new(&self.cube);
         let main = self.measures.first();
@@ -104,7 +104,8 @@ impl HtmlReport {
         if questions.is_empty() {
             return Ok(());
         }
-        // A relation without notes cannot even be asked for; the others are then asked for alone.
+        // If the side file does not have a relation, the whole request fails; the others are then requested
+        // separately.
         let found = match answers.each_answer(&questions) {
             Ok(found) => found,
             Err(_) => {
@@ -122,7 +123,7 @@ impl HtmlReport {
         Ok(())
     }
 
-    /// The first process of the server that was recorded, where its objects were.
+    /// The first process of the recorded server, if its objects were recorded.
     pub fn server_process(&self) -> Option<i32> {
         let (_, process) = self.server.as_ref()?.split_once("(process ")?;
         process.split(')').next()?.trim().parse().ok()
@@ -134,17 +135,17 @@ impl HtmlReport {
         self
     }
 
-    /// How the capture came to be.
+    /// How the capture was recorded.
     pub fn heading(&self) -> &Heading {
         &self.cube.heading
     }
 
-    /// Samples that the report is about.
+    /// The number of samples in the report.
     pub fn samples(&self) -> u64 {
         self.cube.cube.samples()
     }
 
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read.
     pub fn unread(&self) -> &[String] {
         &self.cube.unread
     }

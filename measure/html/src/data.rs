@@ -16,7 +16,7 @@ use serde_json::{json, Value as Json};
 type Row = (CubeKey, CubeSum);
 
 impl HtmlReport {
-    /// What the script reads.
+    /// The data for the script.
     pub(crate) fn data(&self) -> String {
         let cube = &self.cube.cube;
         let rows = &cube.rows;
@@ -58,7 +58,7 @@ impl HtmlReport {
         all.to_string()
     }
 
-    /// An event: its name, and its period where all its rows have the same one.
+    /// An event: its name, and its period if all its rows have the same.
     fn event(&self, event: u32) -> Json {
         let mut rows = self.cube.cube.rows.iter().filter(|(key, _)| key.event == event).peekable();
         let period = rows.peek().map_or(1, |(_, sum)| sum.events / sum.samples.max(1));
@@ -67,7 +67,7 @@ impl HtmlReport {
         json!({ "name": name, "period": same.then_some(period) })
     }
 
-    /// Each row's cycles, divided by the period of its event; whole cycles where periods differ.
+    /// Each row's cycles, divided by the period of its event; undivided if periods differ.
     fn latencies(&self, any_period: bool) -> Option<Vec<u64>> {
         let rows: &[Row] = &self.cube.cube.rows;
         if rows.iter().all(|(_, sum)| sum.cycles == 0) {

@@ -1,4 +1,4 @@
-//! The strongest findings: which object, or routine, costs most; why, for whom, where.
+//! The strongest findings: the objects or routines that cost most, with causes, statements and places.
 
 use crate::measures::{Measure, Unit};
 use crate::names::{is_specific, Named};
@@ -14,24 +14,24 @@ const SHOWN: usize = 3;
 /// Pieces of a bar.
 const PIECES: usize = 4;
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     /// Class and name.
     Object(String, String),
-    /// A routine, where the capture names no objects.
+    /// A routine, if the capture has no objects.
     Routine(String),
 }
 
-/// Something that costs much.
+/// A subject with a high cost.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
     pub(crate) subject: Subject,
-    /// Which of the measures it is ranked by.
+    /// Index of the measure by which it is ranked.
     pub(crate) measure: usize,
     /// Its part of that measure.
     pub(crate) value: u64,
-    /// Its samples, of those of the measure's events.
+    /// Its samples, as a share of those of the measure's events.
     pub(crate) share: Share,
     /// Titles of bars, each with its largest pieces.
     pub(crate) bars: Bars,
@@ -41,7 +41,8 @@ pub(crate) struct Finding {
 pub(crate) fn findings(answer: &CubeAnswer, measures: &[Measure]) -> Vec<Finding> {
     let Some(main) = measures.first() else { return Vec::new() };
     let named = Named::new(answer);
-    // Costs in one unit can be compared; counts of different events cannot, so those are ranked by the first alone.
+    // Costs in one unit can be compared; counts of different events cannot, so those are ranked by the first
+    // measure only.
     let comparable: Vec<usize> = match main.unit {
         Unit::Count => vec![0],
         _ => (0..measures.len())
@@ -87,7 +88,7 @@ fn strongest(
 /// Titles of bars, each with its largest pieces.
 type Bars = Vec<(&'static str, Vec<(String, f64)>)>;
 
-/// The samples of a subject, and why, for whom and where they are.
+/// The samples of a subject by cause, statement and place.
 fn details(
     named: &Named<'_>,
     measure: &Measure,
@@ -132,13 +133,13 @@ pub(crate) fn quantity(value: u64, measure: &Measure) -> String {
     }
 }
 
-/// `index public.orders_pkey`; the name alone where the class adds nothing.
+/// `index public.orders_pkey`; only the name if the class adds nothing.
 fn object_text((class, name): (&str, &str)) -> String {
     printable(format!("{class} {name}").trim())
 }
 
 impl Finding {
-    /// The filter that shows this finding, and the chapter to look at.
+    /// The filter that shows this finding, and the chapter to open.
     fn way_down(&self, measures: &[Measure]) -> (Json, &'static str) {
         let measure = &measures[self.measure].id;
         match &self.subject {

@@ -1,20 +1,23 @@
-//! The report of a capture as one HTML file, and that of a comparison ([`DifferencePage`]): findings, treemap, flame graph, tables, and the way down to the instruction.
+//! The report of a capture as one HTML file, and that of a comparison ([`DifferencePage`]): findings,
+//! treemap, flame graph, tables, down to the instruction.
 //!
 //! ```text
 //!   Answers ── first walk ──> cube, why, sharing, quality ──> Chapters ──> sections that need no script (maud)
-//!      └────── second walk ─> pages, annotate (of what the first found)      └──> JSON ──> web/*.js draw what filters
+//!      └────── second walk ─> pages, annotate (for the first's results)      └──> JSON ──> web/*.js draw what filters
 //! ```
 //!
-//! What this crate is *not* for: it counts nothing (`measure/answers` does), and the frame, style sheet and policy of a
-//! page are `hardmeter_evidence::page`.
+//! Out of scope: counting (`measure/answers`), and the frame, style sheet and policy of a page
+//! (`hardmeter_evidence::page`).
 //!
 //! # Design constraints
 //!
 //! * *One file, from disk, without a network.* The page's policy forbids every request.
-//! * *Names are untrusted.* In markup `maud` escapes them; in the data they are JSON strings without `<`; the script
-//!   sets text, never markup.
-//! * *Bounded.* Rows, paths, tables and listings have limits, and the last chapter says what was merged or left out.
-//! * *Readable without a script.* Findings and all chapters that do not filter are markup; the others have a table.
+//! * *Names are untrusted.* In markup `maud` escapes them; in the data they are JSON strings without `<`; the
+//!   script sets text, never markup.
+//! * *Bounded.* Rows, paths, tables and listings have limits, and the last chapter says what was merged or
+//!   left out.
+//! * *Readable without a script.* Findings and all chapters that do not filter are markup; the others have a
+//!   table.
 
 mod ask;
 mod chapters;

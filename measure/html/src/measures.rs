@@ -1,4 +1,5 @@
-//! What a reader can rank by: for each event what it counts, and the cycles that it cost where latencies were recorded.
+//! The measures by which a reader can rank: for each event its count, and the cycles it cost if latencies
+//! were recorded.
 
 use hardmeter_answers::why::EventKind;
 use hardmeter_answers::{CubeAnswer, CubeSum};
@@ -6,7 +7,7 @@ use hardmeter_samples::model::EventSource;
 use hardmeter_views::event_noun;
 use serde::Serialize;
 
-/// Which sum of a row is meant.
+/// The sum of a row that a measure uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Sum {
@@ -31,7 +32,7 @@ pub(crate) struct Measure {
     pub(crate) id: String,
     /// Its name for readers: "L2 misses", "cycles in L2 misses".
     pub(crate) label: String,
-    /// What happens, after "of": "L2 misses".
+    /// The event, after "of": "L2 misses".
     pub(crate) what: String,
     /// The events that it adds up.
     pub(crate) events: Vec<u32>,
@@ -39,12 +40,12 @@ pub(crate) struct Measure {
     pub(crate) unit: Unit,
     /// The sum of all rows.
     pub(crate) total: u64,
-    /// What it is a part of, and how much that is: "simulated cycles".
+    /// The total of which it is a part, with its name: "simulated cycles".
     pub(crate) whole: Option<(String, u64)>,
 }
 
 impl Measure {
-    /// The sum of a row of `event`; 0 of other events.
+    /// The sum of a row of `event`; 0 for other events.
     pub(crate) fn of(&self, event: u32, sum: CubeSum) -> u64 {
         if !self.events.contains(&event) {
             return 0;
@@ -57,7 +58,7 @@ impl Measure {
     }
 }
 
-/// The measures of a capture, the best one to rank by first: time where it is known, then counts.
+/// The measures of a capture, the best one to rank by first: time if it is known, then counts.
 pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
     let events = &answer.heading.events;
     let sum_of = |events: &[u32], of: fn(CubeSum) -> u64| {
@@ -117,7 +118,7 @@ pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
             whole: None,
         });
     }
-    // Stalls stand before all of the time, and the event that costs most before the others.
+    // Stalls come before the whole time, and the event that costs most before the others.
     let rank =
         |measure: &Measure| (measure.id == "cpu" || measure.id == "other-cpu", u64::MAX - measure.total);
     times.sort_by_key(rank);
@@ -126,7 +127,7 @@ pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
     times
 }
 
-/// Whether samples of an event stand for nanoseconds.
+/// True if samples of an event stand for nanoseconds.
 fn is_time(answer: &CubeAnswer, event: usize) -> bool {
     let kind = answer.kinds.get(event);
     let clock = matches!(answer.heading.source, EventSource::Live | EventSource::Timer);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Classes that are pages of relations.
 const RELATIONS: [&str; 2] = ["table", "index"];
-/// Classes that say where memory came from, not what it holds.
+/// Classes that name the origin of memory, not its content.
 const UNSPECIFIC: [&str; 4] = ["heap", "anonymous memory", "shared memory", "unknown"];
 
 /// The names in a cube.
@@ -24,7 +24,7 @@ impl<'a> Named<'a> {
         &self.answer.cube.rows
     }
 
-    /// Class and name of a row's object: its parts add up.
+    /// Class and name of a row's object: the sums of its parts are added.
     pub(crate) fn object(&self, key: &CubeKey) -> Option<(&'a str, &'a str)> {
         let object = &self.answer.cube.objects[key.object? as usize];
         Some((&*object.class, &*object.name))
@@ -47,7 +47,7 @@ impl<'a> Named<'a> {
         Some(&cube.frames[cube.paths[key.path? as usize].1 as usize].routine)
     }
 
-    /// What names the rows have, by how much each costs; the largest first.
+    /// The names of rows by their cost; the largest first.
     pub(crate) fn ranked<T: Ord>(
         &self,
         measure: &Measure,
@@ -85,7 +85,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Whether an object's name says what is there, not only whose memory it is.
+/// True if an object's name describes its content, not only the owner of the memory.
 pub(crate) fn is_specific(class: &str) -> bool {
     !UNSPECIFIC.contains(&class)
 }

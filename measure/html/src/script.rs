@@ -45,7 +45,7 @@ pub(crate) fn sha256_of(code: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What could make markup of a name, fetch something, or end the script.
+    /// Constructs that could turn a name into markup, fetch something, or end the script.
     #[test]
     fn the_script_makes_no_markup_of_text_and_asks_for_nothing() {
         for forbidden in [

@@ -1,4 +1,4 @@
-//! The report of captures made by hand: hostile names stay text, nothing is fetched, limits hold.
+//! The report of synthetic captures: hostile names stay text, nothing is fetched, limits hold.
 
 mod example {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../answers/tests/common/capture.rs"));
@@ -118,13 +118,13 @@ fn the_page_asks_for_nothing() {
     for fetch in ["<link", "src=", "url(", "@import", "<iframe", "<object", "<embed", "<form", "<base"] {
         assert!(!page.contains(fetch), "{fetch}");
     }
-    // The one address is a name space, which is never loaded.
+    // The only address is that of a name space, which is never loaded.
     assert_eq!(page.matches("http").count(), page.matches("http-equiv").count() + 1);
     assert!(page.contains("http://www.w3.org/2000/svg"));
     assert!(page.contains("default-src 'none'") && page.contains("script-src 'sha256-"));
 }
 
-/// 100,000 samples in five places fit by merging their times; the size does not grow with the samples.
+/// 100,000 samples in five places fit after their times are merged; the size does not grow with the samples.
 #[test]
 fn a_hundred_thousand_samples_stay_small() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -17,7 +17,7 @@ function drawBoxes(area, boxes, options) {
       type: box.act ? "button" : null,
       tabindex: box.act ? "-1" : null,
       title: box.title,
-      // The name contains what is seen, so that it can be spoken.
+      // The name contains the visible text, so that a user can speak it.
       "aria-label": box.act ? (box.title.includes(seen(box)) ? box.title : `${box.text}: ${box.title}`) : null,
       style: {
         left: box.left + unit, top: box.top + "px", width: `calc(${box.width}${unit} - 1px)`,
@@ -71,7 +71,7 @@ function drawBoxes(area, boxes, options) {
   };
 }
 
-/** Light colours that dark text can be read on, in both themes. */
+/** Light colours on which dark text is readable, in both themes. */
 const COLOURS = {
   relation: ["#a9d3f5", "#8fc3ee", "#c1e0fa", "#9fd8e0"],
   shared: ["#f7bf92", "#f3ab74", "#fad4b0", "#f5c6a0"],

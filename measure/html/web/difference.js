@@ -11,7 +11,9 @@ function difference() {
   /** @type {string[]} the names of the boxes zoomed into, outermost first */
   let zoom = [];
 
-  /** The nodes of an event with their children, and a width that has room for both sides of all of them. */
+  /**
+   * The nodes of an event with their children, and a width with room for both sides of all of them.
+   */
   const treeOf = (event) => {
     const columns = event.tree;
     const nodes = columns.name.map((name, at) => ({

@@ -122,7 +122,7 @@ function filterBar() {
     }
     return el("label", { for: id }, label + " ", select_);
   };
-  /** What a list can be filtered by: what occurs under the other filters. */
+  /** The values that occur under the other filters: a list can be filtered by them. */
   const values = (field, name) => {
     const saved = filter;
     filter = { ...filter, [field]: null, ...(field === "object" ? { part: null } : {}) };
@@ -166,7 +166,8 @@ function filterBar() {
         el("button", { type: "button", id: "reset", onclick: () => apply(NOTHING) }, "Show all")),
       el("p", { class: "shown", role: "status" }, text + (only ? ` (${only})` : "")));
     if (active && bar.contains(byId(active))) byId(active).focus();
-    // Titles that are scrolled to stand below the bar, which stays at the top of wide windows.
+    // The height of the bar, which stays at the top of wide windows: titles are scrolled to just
+    // below it.
     const fixed = getComputedStyle(byId("filter-chapter")).position === "sticky";
     document.documentElement.style.setProperty("--bar", fixed ? `${byId("filter-chapter").offsetHeight}px` : "0px");
   });

@@ -9,7 +9,7 @@ function timeline() {
   const HEIGHT = 120;
   const seconds = (step) => duration(step * data.time.step_ns);
   const draw = () => {
-    // All of the time is drawn, whatever range is chosen.
+    // The whole time is drawn, whichever range is chosen.
     const saved = filter;
     filter = { ...filter, from: 0, to: Infinity };
     select();

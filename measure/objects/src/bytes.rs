@@ -1,4 +1,5 @@
-//! Bounded reads from bytes that another process wrote: what lies outside is `None`, never a panic.
+//! Bounded reads from bytes that another process wrote: a read outside of them returns `None`, and never
+//! panics.
 
 /// `N` bytes at an offset.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

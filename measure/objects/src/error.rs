@@ -1,4 +1,4 @@
-//! Why a server's objects cannot be identified.
+//! Reasons why a server's objects cannot be identified.
 
 use crate::process_memory::MemoryError;
 use crate::program::ProgramError;
@@ -12,10 +12,10 @@ pub enum AttachError {
     /// The process cannot be read.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The program is not one that is known, or cannot be read.
+    /// The program is not a known server, or cannot be read.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The server has not made its shared memory yet.
+    /// The server has not created its shared memory yet.
     #[error("the server of process {pid} is still starting; attach again when it accepts connections")]
     NotReady {
         /// Its first process.
@@ -30,15 +30,15 @@ pub enum AttachError {
     /// The server's version is unknown.
     #[error("{} cannot be read ({source}), so that the version of the server is unknown; run as root or as the server's account", path.display())]
     Version {
-        /// The file that says it.
+        /// The file that contains it.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// The version has no layout table.
     #[error("PostgreSQL {found} is not known here, only {known}; make a table from its headers with scripts/postgres-layouts, or record without objects")]
     UnknownMajor {
-        /// What the server is.
+        /// The server's product and version.
         found: String,
         /// The major versions with tables.
         known: String,
@@ -48,10 +48,10 @@ pub enum AttachError {
     SelfTest {
         /// The version that its data folder names.
         major: u32,
-        /// What did not fit.
+        /// The difference.
         reason: String,
     },
-    /// Another machine, where the layouts differ.
+    /// An unsupported architecture, where the layouts differ.
     #[error("layouts are known for x86-64 only; record without objects")]
     Machine,
 }

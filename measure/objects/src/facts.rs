@@ -1,5 +1,5 @@
-//! The facts that were found so far: each text once, each stretch of memory looked up once, and an end for what
-//! changed. Pure: no memory is read here.
+//! The facts found so far: each text stored once, each range of memory looked up once, and an end for facts
+//! that changed. Pure: no memory is read here.
 
 use crate::found::Found;
 use hardmeter_samples::model::{Pid, Timestamp, VirtualAddress};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FactId(usize);
 
-/// What makes a fact another one.
+/// The fields that identify a fact.
 type Identity = (i32, VirtualAddress, u64, ObjectPath, Option<StateKey>);
 
-/// Shared memory has no process.
+/// The process number for shared memory.
 const SHARED: i32 = -1;
 
 /// Texts, each once.
@@ -68,11 +68,11 @@ pub(crate) struct Facts {
     pub left_out: u64,
 }
 
-/// How many shorter facts may lie before one that holds an address.
+/// The number of shorter facts that may precede one that contains an address.
 const NESTED: usize = 4;
 
 impl Facts {
-    /// None yet, and at most this many.
+    /// No facts yet; at most this many.
     pub fn new(most: usize) -> Facts {
         Facts {
             texts: Texts::new(),
@@ -98,7 +98,8 @@ impl Facts {
         &self.facts[id.0]
     }
 
-    /// Records a fact that held from `seen.0` to `seen.1` at least. The earlier fact of the same place ends.
+    /// Records a fact that held from `seen.0` to `seen.1` at least. An earlier fact about the same place
+    /// ends.
     pub fn begin(
         &mut self,
         pid: Option<Pid>,
@@ -133,13 +134,14 @@ impl Facts {
         Some(id)
     }
 
-    /// Records a fact of one moment that no longer holds: a sample carried the proof.
+    /// Records a past fact of one moment: a sample carried the evidence.
     pub fn note_past(&mut self, pid: Option<Pid>, found: &Found, state: StateKey, time: Timestamp) {
         let path = self.path(found);
         let identity = (pid.map_or(SHARED, |pid| pid.0), found.start, found.length.0, path, Some(state));
         if let Some(id) = self.known.get(&identity) {
             let seen = &mut self.facts[id.0].seen;
-            // With the state as proof, the time only distinguishes facts without it; the span may have gaps.
+            // The state is the evidence; the time only distinguishes facts without it, and the span may have
+            // gaps.
             *seen = (seen.0.min(time), seen.1.max(time));
             return;
         }
@@ -165,7 +167,7 @@ impl Facts {
         self.lasting.insert(id);
     }
 
-    /// A sample was taken in what the fact is about: one that lasts was true then.
+    /// A sample was taken in the fact's memory: a lasting fact was true then.
     pub fn touch(&mut self, id: FactId, time: Timestamp) {
         if self.lasting.contains(&id) {
             self.confirm(id, time);

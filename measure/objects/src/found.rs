@@ -1,27 +1,27 @@
-//! What one address was found to be, before times and numbers of texts are put to it.
+//! What was found at an address, before times and numbers of texts are added.
 
 use crate::process_memory::{Mapping, ProcessMemory};
 use hardmeter_samples::model::{ByteCount, Pid, VirtualAddress};
 use std::borrow::Cow;
 
-/// A stretch of memory and its names, from general to particular (see [`ObjectPath`]).
+/// A range of memory and its names, from general to particular (see [`ObjectPath`]).
 ///
 /// [`ObjectPath`]: hardmeter_samples::object_notes::ObjectPath
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// First address for which the names hold.
     pub start: VirtualAddress,
-    /// Bytes.
+    /// Its length in bytes.
     pub length: ByteCount,
-    /// Where the whole object begins that this is a part of.
+    /// The beginning of the whole object of which this is a part.
     pub origin: VirtualAddress,
-    /// What kind of thing.
+    /// The class of the object.
     pub class: Cow<'static, str>,
-    /// Which one.
+    /// The name of the object.
     pub name: Cow<'static, str>,
-    /// Which of several of that name.
+    /// The instance among several of that name.
     pub instance: Cow<'static, str>,
-    /// Which part of it.
+    /// The part of the object.
     pub part: Cow<'static, str>,
 }
 
@@ -50,24 +50,24 @@ impl Found {
         Found { instance: instance.into(), ..self }
     }
 
-    /// Only a part of it: `length` bytes at `start`; the origin stays.
+    /// Only a part of it: `length` bytes at `start`; the origin is unchanged.
     pub fn part(self, part: impl Into<Cow<'static, str>>, start: VirtualAddress, length: u64) -> Found {
         Found { part: part.into(), start, length: ByteCount(length), ..self }
     }
 }
 
-/// Knows what lies in the private memory of server processes: memory contexts and what was allocated in them.
+/// Identifies private memory of server processes: memory contexts and their allocations.
 pub(crate) trait PrivateObjects: Send {
-    /// A new look begins: what was remembered of a process may have changed.
+    /// A new check begins: remembered data of a process may have changed.
     fn begin_look(&mut self);
 
-    /// What lies at an address of a process, in writable memory that belongs to no file and is no stack.
+    /// What is at an address of a process, in writable memory that belongs to no file and is not a stack.
     fn find(&mut self, process: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found>;
 
-    /// Whether a later look may tell more: the process was looked at before its memory came to be.
+    /// True if a later check may find more: the process was read before this memory was allocated.
     fn is_provisional(&self, found: &Found) -> bool;
 
-    /// What is remembered of an address, of a process whose memory can no longer be read.
+    /// What is remembered of an address in a process whose memory can no longer be read.
     fn remembered(&self, pid: Pid, address: VirtualAddress) -> Option<Found>;
 
     /// A process has ended.

@@ -1,9 +1,9 @@
 //! What an address is to a database server: which relation and block, which lock, which memory context. And to a
 //! program with a runtime of its own (Go, Java, Node, Python): which part of its heap, whose stack.
 //!
-//! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and it receives
-//! no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do not depend on the
-//! server.
+//! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and
+//! it receives no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do
+//! not depend on the server.
 //!
 //! ```text
 //!   attach(pid) ──> ServerObjects ── state_rules() ──> what the software PMU reads at each sample
@@ -60,7 +60,7 @@ pub use server::{Access, Counted, ServerObjects};
 use hardmeter_samples::model::Pid;
 use program::ProgramError;
 
-/// Attaches to the server that a process belongs to; any of its processes will do.
+/// Attaches to the server to which a process belongs; any of its processes is accepted.
 ///
 /// PostgreSQL, MariaDB, and programs of Go, Java, Node and Python are supported; another program gives [`AttachError::Program`].
 ///

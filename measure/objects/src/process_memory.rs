@@ -1,16 +1,15 @@
-//! The memory of another process, read and never written: bounded, typed reads by `process_vm_readv`, and the list of
-//! what is mapped where.
+//! The memory of another process, read and never written: bounded, typed reads by `process_vm_readv`, and the
+//! list of mappings.
 //!
-//! What this module is *not* for: it keeps no copy, and it does not know what the bytes mean. A process may end, unmap
-//! or change anything between two reads; each read says so for itself, and a value that was read is only what was
-//! there at that moment.
+//! Out of scope: copies, and the meaning of the bytes. A process may end, unmap or change anything between
+//! two reads; each read reports its own error, and a value is only valid for the moment of the read.
 
 use hardmeter_samples::model::{ByteCount, FileOffset, Pid, VirtualAddress};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why memory could not be read.
+/// The reason why memory could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The process has ended.
@@ -19,55 +18,55 @@ pub enum MemoryError {
         /// The process.
         pid: Pid,
     },
-    /// The kernel refuses.
+    /// The kernel refused the read.
     #[error("no right to read the memory of process {pid}; run as root with CAP_SYS_PTRACE (a container may lack it), or as the server's account, and see kernel.yama.ptrace_scope")]
     Denied {
         /// The process.
         pid: Pid,
     },
-    /// Nothing is mapped there.
+    /// No memory is mapped there.
     #[error("process {pid} has no memory at {address}")]
     Unmapped {
         /// The process.
         pid: Pid,
-        /// The address asked for.
+        /// The requested address.
         address: VirtualAddress,
     },
-    /// Something else.
+    /// Another error.
     #[error("process {pid} cannot be read: {source}; try again, or record without objects")]
     Io {
         /// The process.
         pid: Pid,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A stretch of a process's addresses, as `/proc/PID/maps` tells it.
+/// A range of a process's addresses from `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: VirtualAddress,
     /// First address after it.
     pub end: VirtualAddress,
-    /// May be read.
+    /// True if it can be read.
     pub readable: bool,
-    /// May be written.
+    /// True if it can be written.
     pub writable: bool,
-    /// May be executed.
+    /// True if it can be executed.
     pub executable: bool,
     /// Shared with other processes (`MAP_SHARED`).
     pub shared: bool,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: FileOffset,
     /// The file's number; 0 for memory without a file.
     pub inode: u64,
-    /// The file, or a name of the kernel's such as `[heap]`; empty for anonymous memory.
+    /// The file, or one of the kernel's names such as `[heap]`; empty for anonymous memory.
     pub name: String,
 }
 
 impl Mapping {
-    /// Whether an address lies in it.
+    /// True if it contains an address.
     pub fn contains(&self, address: VirtualAddress) -> bool {
         self.start <= address && address < self.end
     }
@@ -77,7 +76,7 @@ impl Mapping {
         ByteCount(self.end.0 - self.start.0)
     }
 
-    /// The file, where a file is mapped; without the kernel's mark of a file that was removed.
+    /// The mapped file, if any, without the kernel's mark of a removed file.
     pub fn file(&self) -> Option<&Path> {
         let name = self.name.strip_suffix(" (deleted)").unwrap_or(&self.name);
         (self.inode != 0 && name.starts_with('/')).then(|| Path::new(name))
@@ -110,38 +109,38 @@ impl Mapping {
     }
 }
 
-/// All that a process has mapped, at one moment.
+/// All mappings of a process, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings(Vec<Mapping>);
 
 impl Mappings {
-    /// Reads the text of a `maps` file. Lines of another form are left out.
+    /// Reads the text of a `maps` file. Lines of another form are skipped.
     pub fn parse(text: &str) -> Mappings {
         let mut all: Vec<Mapping> = text.lines().filter_map(Mapping::parse).collect();
         all.sort_by_key(|mapping| mapping.start);
         Mappings(all)
     }
 
-    /// The mapping that holds an address.
+    /// The mapping that contains an address.
     pub fn at(&self, address: VirtualAddress) -> Option<&Mapping> {
         let after = self.0.partition_point(|mapping| mapping.start <= address);
         self.0[..after].last().filter(|mapping| mapping.contains(address))
     }
 
-    /// All, in the order of their addresses.
+    /// All mappings, in the order of their addresses.
     pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
         self.0.iter()
     }
 }
 
-/// How often a call that a signal interrupted is made again, at most.
+/// Limit of retries of a call that a signal interrupted.
 const RETRIES: usize = 8;
 
 /// The memory of one process. It needs no descriptor, so there can be one for each of thousands of backends.
 #[derive(Clone, Debug)]
 pub struct ProcessMemory {
     pid: Pid,
-    /// When the process started, in ticks: a number is given again, but not with the same start.
+    /// The start time of the process, in ticks: a number is reused, but not with the same start.
     started: u64,
 }
 
@@ -163,13 +162,13 @@ impl ProcessMemory {
         self.pid
     }
 
-    /// Whether it still is the process that was opened. Reads do not ask this: between a look at it and a read there is
-    /// always time to end.
+    /// True if it is still the process that was opened. Reads do not check this: the process may end between
+    /// the check and the read.
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
 
-    /// Whether the kernel lets us look into it at all.
+    /// True if the kernel allows reading it.
     pub fn may_be_read(&self) -> bool {
         // The link needs the same right as reading the memory.
         let link = fs::read_link(format!("/proc/{}/root", self.pid));
@@ -194,7 +193,7 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Fills as much of `into` as can be read from an address on; gives how much.
+    /// Reads as many bytes as possible from an address into `into`; returns their number.
     pub fn read_part(&self, at: VirtualAddress, into: &mut [u8]) -> usize {
         let mut done = 0;
         while done < into.len() {
@@ -227,8 +226,8 @@ impl ProcessMemory {
         Err(MemoryError::Io { pid: self.pid, source: io::ErrorKind::Interrupted.into() })
     }
 
-    /// Reads pieces of `size` bytes at many addresses with few calls: piece `i` lands at `i * size` of the result.
-    /// Pieces that cannot be read are zeroes, and `false` in the second list.
+    /// Reads pieces of `size` bytes at many addresses with few calls: piece `i` is stored at `i * size` of
+    /// the result. Pieces that cannot be read are zero, and `false` in the second list.
     pub fn read_pieces(&self, at: &[VirtualAddress], size: usize) -> (Vec<u8>, Vec<bool>) {
         /// UIO_MAXIOV is 1024.
         const MOST: usize = 1024;
@@ -256,7 +255,7 @@ impl ProcessMemory {
             };
             let whole = if got < 0 { 0 } else { got as usize / size };
             fine[first..first + whole].fill(true);
-            // The call stops at the first piece that is not there: that one is skipped.
+            // The call stops at the first missing piece, which is skipped.
             first += if whole == count { count } else { whole + 1 };
         }
         (bytes, fine)
@@ -327,7 +326,7 @@ impl ProcessMemory {
         let mut bytes = vec![0; most];
         let got = self.read_part(at, &mut bytes);
         if got == 0 && most > 0 {
-            // The reason.
+            // Returns the reason.
             self.u8(at)?;
         }
         bytes.truncate(got);
@@ -352,7 +351,7 @@ impl ProcessMemory {
         }
     }
 
-    /// The file that a path names *for the process*, which may have another root.
+    /// The file at a path *of the process*, which may have another root.
     pub fn file(&self, path: &Path) -> PathBuf {
         let relative = path.strip_prefix("/").unwrap_or(path);
         Path::new(&format!("/proc/{}/root", self.pid)).join(relative)
@@ -365,10 +364,10 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// A field of `/proc/PID/stat`, counted as proc(5) counts, from 4 on; `None` for a process that ended.
+/// A field of `/proc/PID/stat`, with the numbers of proc(5), from 4 on; `None` for a process that ended.
 fn stat_field(pid: Pid, number: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, which may hold both blanks and parentheses.
+    // The second field is the program's name in parentheses, which may contain blanks and parentheses.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X" | "x") {
@@ -397,7 +396,7 @@ pub fn children_of(pid: Pid) -> Vec<Pid> {
     children
 }
 
-/// The command line of a process as one text; servers write there what they do.
+/// The command line of a process as one text; servers write their activity there.
 pub fn title_of(pid: Pid) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let text = String::from_utf8_lossy(&bytes).replace('\0', " ");

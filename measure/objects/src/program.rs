@@ -1,4 +1,4 @@
-//! The executable of a running process: what it exports, and where it was loaded.
+//! The executable of a running process: its exported symbols, and its load address.
 //!
 //! ```text
 //!   /proc/PID/maps:  55d0c0a00000-...  00000000  /usr/lib/postgresql/15/bin/postgres
@@ -6,10 +6,11 @@
 //!   symbol           NBuffers 875f7c (the image's own numbering, as objdump prints)  ->  55d0c1275f7c
 //! ```
 //!
-//! A distribution's server is stripped; but it exports its functions and variables to extensions, so `.dynsym` has
-//! thousands of names. What an unstripped one has in `.symtab` is read too.
+//! A distribution's server is stripped, but it exports its functions and variables to extensions, so
+//! `.dynsym` has thousands of names. The `.symtab` of an unstripped one is read, too.
 //!
-//! Not found by `/proc/PID/exe`: under the software PMU that is the simulator, and the server is a file that it mapped.
+//! `/proc/PID/exe` is not used: under the software PMU it is the simulator, and the server is a file that it
+//! mapped.
 
 use crate::bytes::u32_at;
 use crate::process_memory::{Mapping, Mappings, MemoryError, ProcessMemory};
@@ -21,20 +22,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a program could not be read.
+/// The reason why a program could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// The process could not be read.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// No mapped executable exports what is looked for.
+    /// No mapped executable exports the required symbols.
     #[error("process {pid} is not a {wanted}: none of its executables exports {missing}")]
     NotThis {
         /// The process.
         pid: hardmeter_samples::model::Pid,
-        /// What was expected.
+        /// The expected program.
         wanted: &'static str,
-        /// A symbol that none has.
+        /// A symbol that is missing in all.
         missing: String,
     },
     /// The file could not be read.
@@ -42,12 +43,12 @@ pub enum ProgramError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// What a symbol names.
+/// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SymbolClass {
     /// Code.
@@ -63,15 +64,15 @@ pub struct ProgramSymbol {
     pub name: String,
     /// Its address in the image's own numbering.
     pub address: u64,
-    /// Its size; 0 where the file does not say.
+    /// Its size; 0 if the file does not have it.
     pub size: u64,
-    /// What it is.
+    /// Its kind.
     pub class: SymbolClass,
-    /// The source file of a static one, where the program says so.
+    /// The source file of a static symbol, if the program has it.
     pub file: Option<String>,
 }
 
-/// A section that variables lie in.
+/// A section with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataSection {
     /// Its name: `.data`, `.bss`, `.data.rel.ro`, `.rodata`, `.got` ...
@@ -87,19 +88,19 @@ pub struct DataSection {
 pub struct Image {
     /// Sorted by address.
     symbols: Vec<ProgramSymbol>,
-    /// By name; of several of one name, the first that has a size.
+    /// By name; of several with one name, the first with a size.
     by_name: HashMap<String, usize>,
-    /// All that is loaded and is no code.
+    /// All loaded sections without code.
     pub sections: Vec<DataSection>,
     /// The code, in the image's own numbering.
     pub text: std::ops::Range<u64>,
     /// The bytes of the code.
     pub code: Vec<u8>,
-    /// Where functions begin, with and without names, as the table for unwinding lists them.
+    /// Beginnings of functions, with and without names, from the table for unwinding.
     pub function_starts: Vec<u64>,
-    /// Whether it has `.symtab`, that is, names of static functions and variables too.
+    /// True if it has `.symtab`, that is, names of static functions and variables, too.
     pub has_static_names: bool,
-    /// Where each loaded segment of the file begins: file offset and address.
+    /// The beginning of each loaded segment of the file: file offset and address.
     segments: Vec<(u64, u64, u64)>,
 }
 
@@ -129,7 +130,7 @@ impl Image {
     ///
     /// An error if the bytes are not a little-endian 64-bit ELF file.
     pub fn parse(bytes: &[u8]) -> Result<Image, object::Error> {
-        // Only what runs here: other machines' layouts would need other tables.
+        // Only the host's architecture: layouts of others would need other tables.
         elf::FileHeader64::<object::LittleEndian>::parse(bytes)?;
         let file = object::File::parse(bytes)?;
         let mut image = Image { has_static_names: file.symbols().next().is_some(), ..Image::default() };
@@ -201,19 +202,20 @@ impl Image {
         &self.symbols
     }
 
-    /// The variable or function whose bytes hold an address of the image's own numbering.
+    /// The variable or function that contains an address in the image's own numbering.
     pub fn symbol_at(&self, address: u64) -> Option<&ProgramSymbol> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
-        // Aliases begin at the same address; a small one may lie inside a large one: look a little way back.
+        // Aliases begin at the same address, and a small symbol may be inside a large one: examines a few
+        // before it.
         self.symbols[..after].iter().rev().take(16).find(|symbol| address - symbol.address < symbol.size)
     }
 
-    /// The section that holds an address of the image's own numbering.
+    /// The section that contains an address in the image's own numbering.
     pub fn section_at(&self, address: u64) -> Option<&DataSection> {
         self.sections.iter().find(|section| (section.start..section.end).contains(&address))
     }
 
-    /// What was added to the image's own addresses, by one mapping of its file.
+    /// The load bias, from one mapping of its file.
     fn bias(&self, mapping: &Mapping) -> Option<u64> {
         // Segments are mapped by whole pages: a mapping begins up to a page before the segment.
         const PAGE: u64 = 4096;
@@ -227,11 +229,11 @@ impl Image {
 /// An executable as loaded into a process.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The path that the process has it by.
+    /// Its path in the process.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its contents.
     pub image: Image,
-    /// What was added to the image's own addresses.
+    /// The load bias: the difference from the image's own addresses.
     pub bias: u64,
 }
 
@@ -252,7 +254,7 @@ impl Program {
         let mut seen: Vec<&Path> = Vec::new();
         for mapping in mappings.iter() {
             let Some(path) = mapping.file() else { continue };
-            // Libraries are many and large, and none is a server.
+            // There are many large libraries, and none is a server.
             if seen.contains(&path) || path.to_string_lossy().contains(".so") {
                 continue;
             }
@@ -260,7 +262,8 @@ impl Program {
             let file = memory.file(path);
             let replaced = mapping.name.ends_with(" (deleted)");
             let own = PathBuf::from(format!("/proc/{}/exe", memory.pid()));
-            // After an upgrade another file lies under the path; the one that runs can still be had from the kernel.
+            // After an upgrade there is another file at the path; the running one is still available through
+            // the kernel.
             let file = if replaced || !file.exists() { own } else { file };
             if !is_elf(&file) {
                 continue;
@@ -282,7 +285,7 @@ impl Program {
                 }
             }
         }
-        // Since Linux 6.16 a profiler may see what is mapped without a right to read it.
+        // Since Linux 6.16 a profiler may list mappings without a right to read the memory.
         if fault.is_none() && !memory.may_be_read() {
             return Err(MemoryError::Denied { pid: memory.pid() }.into());
         }
@@ -316,17 +319,17 @@ impl Program {
         self.image.symbol(name).map(|symbol| self.loaded(symbol.address))
     }
 
-    /// Where a symbol lies in the process, and its size.
+    /// The address of a symbol in the process, and its size.
     pub fn extent(&self, name: &str) -> Option<(VirtualAddress, ByteCount)> {
         self.image.symbol(name).map(|symbol| (self.loaded(symbol.address), ByteCount(symbol.size)))
     }
 
-    /// From the image's own numbering to the process's.
+    /// Converts an address in the image's own numbering to the process's.
     pub fn loaded(&self, address: u64) -> VirtualAddress {
         VirtualAddress(address.wrapping_add(self.bias))
     }
 
-    /// From the process's numbering to the image's own.
+    /// Converts an address in the process's numbering to the image's own.
     pub fn own(&self, address: VirtualAddress) -> u64 {
         address.0.wrapping_sub(self.bias)
     }
@@ -363,7 +366,8 @@ pub fn loaded_size(path: &Path) -> Option<u64> {
 
 /// The sorted table of `.eh_frame_hdr`: for each function its start and its entry, both relative to the section.
 fn unwind_starts(bytes: &[u8], address: u64) -> Vec<u64> {
-    /// Version 1, count as an unsigned word, table of signed words relative to the section: what linkers write.
+    /// Version 1, count as an unsigned word, table of signed words relative to the section: the form that
+    /// linkers write.
     const FORM: [u8; 3] = [1, 0x03, 0x3b];
     let form = (bytes.first(), bytes.get(2), bytes.get(3));
     if form != (Some(&FORM[0]), Some(&FORM[1]), Some(&FORM[2])) {
@@ -378,7 +382,7 @@ fn unwind_starts(bytes: &[u8], address: u64) -> Vec<u64> {
     table.chunks_exact(8).take(count).map(start).collect()
 }
 
-/// The bytes of a file, of `most` at most.
+/// The bytes of a file, at most `most`.
 pub(crate) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, ProgramError> {
     let fault = |source| ProgramError::File { path: path.to_owned(), source };
     if fs::metadata(path).map_err(fault)?.len() > most {
@@ -387,10 +391,10 @@ pub(crate) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, ProgramError>
     fs::read(path).map_err(fault)
 }
 
-/// Whether a path is of an ordinary file that begins as executables and libraries do.
+/// True if a path is an ordinary file that begins like an executable or library.
 pub(crate) fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    // A device that is mapped must not be opened for reading.
+    // A mapped device must not be opened for reading.
     fs::metadata(path).is_ok_and(|data| data.is_file())
         && fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut magic)).is_ok()
         && magic == elf::ELFMAG

@@ -1,4 +1,4 @@
-//! What lies at an address outside shared memory, by what is mapped there: stack, variables of the program, libraries.
+//! Identifies addresses outside shared memory, by their mappings: stack, variables of the program, libraries.
 
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings};
@@ -6,19 +6,19 @@ use crate::program::{Program, SymbolClass};
 use hardmeter_samples::model::VirtualAddress;
 use std::path::Path;
 
-/// What a mapping is.
+/// The meaning of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Region {
     /// Known by the mapping alone.
     Known(Found),
-    /// Memory that the process allocated, which is known by its contents.
+    /// Memory that the process allocated, to be identified by its contents.
     Private(Mapping),
-    /// Nothing is mapped there.
+    /// No memory is mapped there.
     Nothing,
 }
 
 impl Region {
-    /// Whether it is so from the start of the process on: its program, its stack.
+    /// True if it is the same from the start of the process on: its program, its stack.
     pub fn is_lasting(&self) -> bool {
         const LASTING: [&str; 7] = [
             "global variable",
@@ -36,7 +36,8 @@ impl Region {
 /// Space below the stack pointer that a function may use without moving it.
 const RED_ZONE: u64 = 128;
 
-/// What an address of a process is. `loaded_size` tells how many bytes a library's image takes, from its first mapping on.
+/// The region of an address of a process. `loaded_size` returns the number of bytes of a library's image,
+/// from its first mapping on.
 pub(crate) fn region_of(
     program: &Program,
     mappings: &Mappings,
@@ -85,7 +86,7 @@ pub(crate) fn region_of(
     if mapping.name.starts_with("[v") {
         return Region::Known(whole("kernel page").named(mapping.name.clone()));
     }
-    // The zeroed variables of a library follow its file without a gap; so may memory that has nothing to do with it.
+    // The zeroed variables of a library follow its file without a gap; but unrelated memory may do so, too.
     let before = mapping.start.0.checked_sub(1).and_then(|before| mappings.at(VirtualAddress(before)));
     if let Some(library) = before.filter(|before| before.writable && before.name.contains(".so")) {
         let path = library.file();
@@ -100,7 +101,7 @@ pub(crate) fn region_of(
     Region::Private(mapping.clone())
 }
 
-/// The variable of the program that holds an address, or the exported one before it.
+/// The variable of the program that contains an address, or the exported one before it.
 fn variable(program: &Program, address: VirtualAddress) -> Option<Found> {
     let own = program.own(address);
     let image = &program.image;
@@ -114,7 +115,7 @@ fn variable(program: &Program, address: VirtualAddress) -> Option<Found> {
         ".rodata" | ".data.rel.ro" | ".data.rel.ro.local" | ".eh_frame" | ".eh_frame_hdr" => "constants",
         _ => "linkage table",
     };
-    // Variables lie in the order of the source files: the exported neighbour tells where to look.
+    // Variables are in the order of the source files: the exported neighbour shows where to search.
     let symbols = image.symbols();
     let after = symbols.partition_point(|symbol| symbol.address <= own);
     let inside = |address: u64| (section.start..section.end).contains(&address);
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(region(0x40010, None), "dynamic shared memory/PostgreSQL.77/");
         assert_eq!(region(0x7ff010, None), "stack/main thread/");
         assert_eq!(region(0x900000, None), "nothing");
-        // Under a simulator the stack has no name; the stack pointer tells.
+        // Under a simulator the stack has no name; the stack pointer identifies it.
         assert_eq!(region(0x28000, None), "private ");
         assert_eq!(region(0x28000, Some(0x28010)), "stack/main thread/");
         assert_eq!(region(0x27000, Some(0x28010)), "private ");

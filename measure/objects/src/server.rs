@@ -1,4 +1,4 @@
-//! What a server looked into is to the rest of Hardmeter: samples in, names out.
+//! The interface of an observed server to the rest of Hardmeter: samples in, names out.
 
 use hardmeter_samples::model::{Pid, StateId, StateRule, Timestamp, VirtualAddress};
 use hardmeter_samples::object_notes::ObjectNotes;
@@ -6,7 +6,7 @@ use hardmeter_samples::object_notes::ObjectNotes;
 /// The clock of samples.
 pub(crate) fn clock() -> Timestamp {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills a structure on our stack.
+    // SAFETY: the kernel fills in a structure on this stack.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     Timestamp(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
@@ -18,24 +18,24 @@ pub struct Access {
     pub pid: Pid,
     /// The data address.
     pub address: VirtualAddress,
-    /// When (`CLOCK_MONOTONIC`).
+    /// The time (`CLOCK_MONOTONIC`).
     pub time: Timestamp,
-    /// The stack pointer, where registers were recorded.
+    /// The stack pointer, if registers were recorded.
     pub stack_pointer: Option<VirtualAddress>,
-    /// What the state rules read at the sample.
+    /// The values read by the state rules at the sample.
     pub states: Vec<(StateId, Vec<u8>)>,
 }
 
-/// What a server counted itself while it was attached.
+/// The server's own counters while it was attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// What, and how many: "transactions", "rows written".
+    /// Names and values: "transactions", "rows written".
     pub figures: Vec<(String, u64)>,
     /// The databases that were counted, if not the whole server.
     pub databases: Vec<String>,
-    /// How far the figures can be trusted.
+    /// The limits of the figures' accuracy.
     pub limits: Vec<String>,
-    /// Why figures are missing that there could be.
+    /// The reason why figures are missing.
     pub trouble: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub trait ServerObjects: Send {
     /// A description, for example "PostgreSQL 15.18 (process 4711)".
     fn describe(&self) -> String;
 
-    /// What to read of it at each sample, where the source of samples can.
+    /// What to read of it at each sample, if the source of samples can.
     fn state_rules(&self) -> Vec<StateRule>;
 
     /// Looks up the addresses of new samples. Called often, with the samples since the last call.

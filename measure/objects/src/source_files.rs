@@ -1,19 +1,19 @@
-//! From which source file each stretch of a program's code was compiled, as its debug information says.
+//! The source file of each range of a program's code, from its debug information.
 
 use gimli::{DwarfSections, EndianSlice, LittleEndian};
 use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A compressed section may claim any size; of one library's debug information this is more than there is.
+/// A compressed section may claim any size; this is more than one library's debug information has.
 const SECTION_LIMIT: u64 = 1 << 30;
 /// The limit of source files that are read of a program.
 const MOST_UNITS: usize = 20_000;
-/// Nor those of more pieces.
+/// The limit of their pieces.
 const MOST_PIECES: usize = 200_000;
 
-/// Code in the file's own numbering, and the path of its source as the compiler was given it. Empty where a file says
-/// nothing, or nothing that can be read.
+/// Code in the file's own numbering, and the path of its source as given to the compiler. Empty if a file has
+/// no debug information, or none that can be read.
 pub(crate) fn source_files(bytes: &[u8]) -> Vec<(Range<u64>, String)> {
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, object::Error> {

@@ -1,7 +1,8 @@
-//! What a running PostgreSQL counts, read from outside, equals what `pg_stat_database` shows inside, to the last row.
+//! The counters of a running PostgreSQL, read from outside, equal those in `pg_stat_database`, to the last
+//! row.
 //!
-//! The judge is a session that stays within one transaction: what it does itself is added to the counters by none of
-//! its questions, and each shows the counters of that moment.
+//! The reference is a session that stays within one transaction: its own activity is not added to the
+//! counters, and each query shows the counters of that moment.
 
 mod common;
 
@@ -25,7 +26,7 @@ fn pgbench(server: &Throwaway, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A session that asks within one transaction.
+/// A session that queries within one transaction.
 struct Judge {
     psql: Child,
     answers: BufReader<std::process::ChildStdout>,
@@ -41,7 +42,7 @@ impl Judge {
         let mut psql = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql runs");
         let answers = BufReader::new(psql.stdout.take().expect("a pipe"));
         let mut judge = Judge { psql, answers };
-        // What connecting counted has been added when the first statement was answered.
+        // The counts of connecting have been added when the first statement is answered.
         assert_eq!(judge.ask("SELECT 1"), "1");
         assert_eq!(judge.ask("BEGIN; SET stats_fetch_consistency = none; SELECT 2"), "2");
         judge
@@ -79,13 +80,13 @@ fn figures(counted: &Counted) -> [u64; 6] {
     })
 }
 
-/// Both see the same of a workload of four clients with fifty transactions each; gives what they saw.
+/// Both must see the same for a workload of four clients with fifty transactions each; returns the counters.
 fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
     let mut judge = Judge::connect(server);
     let mut objects = attach(server.pid).expect("attached");
     let before = judge.counts();
     pgbench(server, &[&["-c", "4", "-t", "50"], kind].concat());
-    // Backends add what they counted before they are gone, and are waited for.
+    // Backends add their counts before they end, and there is a wait for them.
     let counted = objects.counted();
     let inside = judge.counts();
     let outside = figures(&counted);
@@ -101,8 +102,8 @@ fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
 #[test]
 fn counters_read_from_outside_are_those_of_pg_stat_database() {
     let Some(mut server) = start() else { return };
-    // Each transaction updates three rows and inserts one. Five connections, of four clients and for two questions after
-    // the scale and the partitions, are a transaction each, and so are the questions.
+    // Each transaction updates three rows and inserts one. Five connections, of four clients and for two
+    // queries of the scale and the partitions, are a transaction each, and so are the queries.
     const ALL: u64 = 4 * 50 + 5 + 2;
     let [transactions, _, _, inserted, updated, deleted] = same(&server, &[]);
     assert_eq!((inserted, updated, deleted), (200, 600, 0));
@@ -121,7 +122,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
     let written = counted.figures.iter().find(|(name, _)| name == "rows written").expect("a figure");
     assert_eq!(written.1, 40);
 
-    // Statistics of two thousand tables do not fit the main segment: they lie where each setting has them.
+    // Statistics of two thousand tables do not fit the main segment: they are where each setting puts them.
     let tables = "DO $$ BEGIN FOR i IN 1..2000 LOOP EXECUTE format('CREATE TABLE many%s(a int)', i); \
                   EXECUTE format('INSERT INTO many%s VALUES (1)', i); END LOOP; END $$";
     server.ask(tables);
@@ -159,7 +160,7 @@ fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
     let mut objects = attach(server.pid).expect("attached");
     let mut judge = Judge::connect(&server);
     let backend: i32 = judge.ask("SELECT pg_backend_pid()").parse().expect("a number");
-    // SAFETY: no memory is passed; the process is a backend of our own server.
+    // SAFETY: no memory is passed; the process is a backend of this test's server.
     assert_eq!(unsafe { libc::kill(backend, libc::SIGKILL) }, 0);
     while server.cluster.query("SELECT 1").is_err() {
         std::thread::sleep(std::time::Duration::from_millis(50));

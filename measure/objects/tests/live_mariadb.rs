@@ -1,4 +1,5 @@
-//! A running MariaDB, read from outside and queried from inside: `information_schema.innodb_buffer_page` is the judge.
+//! A running MariaDB, read from outside and queried from inside: `information_schema.innodb_buffer_page` is
+//! the reference.
 
 use hardmeter_objects::{attach, Access, AttachError};
 use hardmeter_samples::model::{Pid, StateRule, Timestamp, VirtualAddress};
@@ -6,7 +7,7 @@ use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The server, which is thrown away with the test.
+/// The server, which is deleted at the end of the test.
 struct Throwaway {
     cluster: Cluster,
     pid: Pid,
@@ -21,7 +22,7 @@ impl Drop for Throwaway {
 }
 
 impl Throwaway {
-    /// A server that runs. `None`, said so, where it cannot be made.
+    /// A running server. `None`, with a message, if it cannot be created.
     fn start() -> Option<Throwaway> {
         let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
             Ok(programs) => programs,
@@ -52,7 +53,7 @@ fn path(notes: &ObjectNotes, fact: &ObjectFact) -> [String; 4] {
     [path.class, path.name, path.instance, path.part].map(|id| notes.text(id).to_string())
 }
 
-/// What the notes say of each page: class, name, number of the page, and whether it is a leaf.
+/// The facts about each page: class, name, number of the page, and whether it is a leaf.
 fn said(notes: &ObjectNotes) -> BTreeSet<(String, String, u32, bool)> {
     let of = |fact: &ObjectFact| {
         let [class, name, instance, part] = path(notes, fact);
@@ -82,12 +83,12 @@ fn every_page_is_what_the_server_says_of_it() {
     let (start, size, page) = rule.expect("a rule for pages");
     assert_eq!(page, 16384);
 
-    // Twice: what the question itself brings is there the second time.
+    // Twice: pages that the query itself reads are there the second time.
     let sql = "SELECT page_type, IFNULL(table_name, ''), IFNULL(index_name, ''), page_number
                FROM information_schema.innodb_buffer_page WHERE page_type <> 'UNKNOWN' AND page_type <> 'MEMORY'";
     server.rows(sql);
     let judged = server.rows(sql);
-    // In the records of each page, or, of other pages, somewhere.
+    // In the records of each page; in other pages, anywhere.
     let accesses: Vec<Access> = (start..start + size)
         .step_by(page as usize)
         .map(|frame| Access {
@@ -117,7 +118,7 @@ fn every_page_is_what_the_server_says_of_it() {
         .iter()
         .filter(|(_, name, ..)| own(name))
         .filter(|(_, name, number, _)| {
-            // The judge names the pages of indexes only.
+            // The reference names pages of indexes only.
             expected.iter().any(|(_, known, page)| known == name && page == number)
         })
         .map(|(class, name, number, _)| (class.clone(), name.clone(), *number))
@@ -127,7 +128,7 @@ fn every_page_is_what_the_server_says_of_it() {
     assert_eq!(ours, theirs);
     assert!(theirs.contains(&("table".into(), "bench.odd-name$".into(), 3)), "names are those of SQL");
 
-    // Nothing has a name of ours that the server does not give it: all further ones are blobs and the tablespace's own.
+    // Each name must also be the server's: all further ones are blobs and the tablespace's own.
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for row in &judged {
         *kinds.entry(row[0].clone()).or_default() += 1;
@@ -137,7 +138,7 @@ fn every_page_is_what_the_server_says_of_it() {
     let (ours, theirs) = (count("undo log"), kinds.get("UNDO_LOG").copied().unwrap_or_default());
     assert!(ours.abs_diff(theirs) <= 2, "{ours} {theirs}");
     assert_eq!(said.iter().filter(|(_, name, ..)| name == "transaction system").count(), 1);
-    // The root of each tree is no leaf where the tree has levels.
+    // The root of a tree with levels is not a leaf.
     let root = said
         .iter()
         .find(|(class, name, number, _)| class == "table" && name == "bench.account" && *number == 3);
@@ -167,7 +168,7 @@ fn a_page_that_a_sample_carries_is_named_though_its_frame_holds_another() {
         _ => None,
     });
     let (id, start, words) = rule.expect("a rule for pages");
-    // The head of that page, as the software PMU would have read it, on a frame that holds something else.
+    // The head of that page, as the software PMU would have read it, on a frame with other content.
     let mut head = [0; 94];
     head[4..8].copy_from_slice(&number.to_be_bytes());
     head[34..38].copy_from_slice(&space.to_be_bytes());
@@ -184,7 +185,7 @@ fn a_page_that_a_sample_carries_is_named_though_its_frame_holds_another() {
         states: vec![(id, state)],
     };
     let real = access(64, state(&head));
-    // An index that there is none of: no name.
+    // An index that does not exist: no name.
     head[66..74].copy_from_slice(&0x7777_7777_u64.to_be_bytes());
     let wrong = access(64, state(&head));
     objects.see(&[real.clone(), wrong.clone()]);

@@ -1,6 +1,6 @@
 //! A running PostgreSQL, read from outside and queried from inside: both must agree.
 //!
-//! `pg_buffercache` is installed here as the judge; the crate itself never connects.
+//! `pg_buffercache` is installed here as the reference; the crate itself never connects.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn access(pid: Pid, address: u64) -> Access {
     Access { pid, address: VirtualAddress(address), time, stack_pointer: None, states: Vec::new() }
 }
 
-/// First block, count of buffers.
+/// First block, number of buffers.
 fn buffers(objects: &dyn ServerObjects) -> (u64, u64) {
     let found = objects.state_rules().into_iter().find_map(|rule| match rule {
         StateRule::Entry { region, size, stride, .. } if stride.0 == 8192 => {
@@ -58,7 +58,7 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
 fn every_buffer_is_what_pg_buffercache_says_and_its_relation_has_the_right_name() {
     let Some(server) = start() else { return };
     server.ask("CREATE EXTENSION pg_buffercache");
-    // The first time, the question itself brings blocks.
+    // The first time, the query itself reads blocks.
     let sql = "SELECT bufferid, reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber
                FROM pg_buffercache WHERE relfilenode IS NOT NULL";
     server.ask(sql);
@@ -132,7 +132,7 @@ fn columns_keys_and_line_pointers_are_where_the_values_are() {
         |fact: &&ObjectFact| path(&notes, fact)[1].starts_with("public.account") && tag_of(fact)[3] == 0;
     let wanted: Vec<u64> = notes.facts.iter().filter(own).map(|fact| fact.origin.0).collect();
     assert!(wanted.len() > 20, "{}", wanted.len());
-    // Every byte of every buffer that holds something of the table or its key.
+    // Every byte of every buffer with a block of the table or its key.
     let mut objects = attach(server.pid).expect("attached again");
     for block in wanted {
         objects.see(&(0..8192).map(|byte| access(server.pid, block + byte)).collect::<Vec<_>>());
@@ -199,13 +199,13 @@ fn locks_and_areas_have_the_servers_own_names() {
          AND name NOT IN ('Buffer Blocks', 'Buffer Descriptors')",
     );
     let starts: Vec<u64> = areas.iter().map(|row| segment + number::<u64>(&row[2])).collect();
-    // Behind the pages of the log there may be a rest; well before the end there is no rest.
+    // After the pages of the log there may be a remainder; well before the end there is none.
     let inside = |row: &Vec<String>| number::<u64>(&row[1]) - if row[0] == "XLOG Ctl" { 16_384 } else { 0 };
     let areas: Vec<(String, u64)> = areas.iter().map(|row| (row[0].clone(), segment + inside(row))).collect();
     assert!(areas.len() > 40);
 
     let mut objects = attach(server.pid).expect("attached");
-    // The beginnings first: a fact about the whole of an area must not hide what lies at its end.
+    // The beginnings first: a fact about the whole of an area must not hide the object at its end.
     objects.see(&[access(server.pid, segment + 1024)]);
     objects.see(&starts.iter().map(|at| access(server.pid, *at)).collect::<Vec<_>>());
     let lock = |index: u64| access(server.pid, locks + index * 128 + 4);
@@ -222,7 +222,7 @@ fn locks_and_areas_have_the_servers_own_names() {
     let notes = objects.finish(Timestamp(u64::MAX));
 
     let program_bytes = std::fs::read(&program.path).expect("the server's program");
-    // A linker lets one text be the end of another.
+    // A linker may merge one text with the end of another.
     let strings: Vec<&[u8]> = program_bytes.split(|byte| *byte == 0).filter(|text| text.len() < 64).collect();
     let mut names = HashMap::new();
     let mut inside: HashMap<u64, (u64, String, String)> = HashMap::new();
@@ -252,7 +252,7 @@ fn locks_and_areas_have_the_servers_own_names() {
     for (name, at) in &areas {
         let (_, class, found) = inside.get(at).unwrap_or_else(|| panic!("nothing at the end of {name}"));
         let right = match class.as_str() {
-            // What lies inside an area is identified more exactly.
+            // Objects inside an area are identified more exactly.
             "shared memory area" if name == "XLOG Ctl" => false,
             "WAL" => name == "XLOG Ctl",
             "buffer condition variable" => name == "Buffer IO Condition Variables",
@@ -264,7 +264,7 @@ fn locks_and_areas_have_the_servers_own_names() {
     }
 }
 
-/// What a fact says of the block at an address, and whether it depends on that tag.
+/// A fact's names for the block at an address, and whether it depends on that tag.
 fn told(notes: &ObjectNotes, address: u64) -> Vec<([String; 4], Vec<u32>)> {
     let about =
         notes.facts.iter().filter(|fact| fact.start.0 <= address && address - fact.start.0 < fact.length.0);
@@ -282,12 +282,12 @@ fn a_table_that_is_new_gets_its_name_and_a_sample_its_own_tag() {
     let file: u32 = number(&server.ask("SELECT pg_relation_filenode('late')"));
     let all: Vec<Access> = (0..count).map(|buffer| access(server.pid, blocks + buffer * 8192 + 8)).collect();
     objects.see(&all);
-    // The catalog is read again, though not at once.
+    // The catalog is read again, but not at once.
     for second in 1..8 {
         std::thread::sleep(std::time::Duration::from_millis(300));
         objects.look_again(Timestamp(second));
     }
-    // A sample that was taken when the first buffer held block 77 of that table.
+    // A sample that was taken when the first buffer had block 77 of that table.
     let database: u32 = number(&server.ask("SELECT oid FROM pg_database WHERE datname = 'postgres'"));
     let tag: Vec<u8> = [1663, database, file, 0, 77].iter().flat_map(|word| word.to_le_bytes()).collect();
     let rule = objects.state_rules().into_iter().find_map(|rule| match rule {

@@ -13,7 +13,7 @@ use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-/// A session of psql that stays.
+/// A session of psql that stays open.
 fn session(server: &Throwaway) -> Session {
     let words = ["psql", "-X", "-q", "-A", "-t", "-d", "postgres"].map(Into::into).to_vec();
     let mut command = server.cluster.command(words);
@@ -64,7 +64,7 @@ fn access(pid: Pid, address: VirtualAddress) -> Access {
     Access { pid, address, time: Timestamp(0), stack_pointer: None, states: Vec::new() }
 }
 
-/// The shortest fact of a process that holds an address, in words: class/name/instance/part.
+/// The shortest fact of a process that contains an address, as text: class/name/instance/part.
 fn told(notes: &ObjectNotes, pid: Pid, address: VirtualAddress) -> String {
     let holds = |fact: &&ObjectFact| {
         fact.pid == Some(pid) && fact.start <= address && address.0 - fact.start.0 < fact.length.0
@@ -81,7 +81,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     let Some(server) = Throwaway::start() else { return };
     let mut session = session(&server);
     let pid = Pid(session.query("select pg_backend_pid();")[0].parse().expect("a number"));
-    // The relation and catalog caches of these are filled, and a plan runs while we look.
+    // Fills the relation and catalog caches with these; a plan runs during the check.
     session.query("create table hardmeter_probe (a int primary key); select count(*) from hardmeter_probe;");
     session.query(
         "select count(*) from pg_class c join pg_proc p on p.oid = c.oid where c.relname = 'pg_proc';",
@@ -99,13 +99,13 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     };
     let pointer = |name: &str| memory.pointer(program.address(name).expect(name)).expect("read");
     let offset = |structure: &str, field: &str| layout.offset(structure, field).expect("known");
-    // Until it sleeps: ActivePortal is set while a query runs.
+    // Waits until it sleeps: ActivePortal is set while a query runs.
     let begin = std::time::Instant::now();
     while pointer("ActivePortal").0 == 0 && begin.elapsed().as_secs() < 10 {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 
-    // Look for the magic number of catalog cache entries in all memory that malloc may have.
+    // Searches for the magic number of catalog cache entries in all memory that malloc may have.
     let mut entries = Vec::new();
     for mapping in mappings.iter().filter(|map| map.writable && !map.shared && map.file().is_none()) {
         let mut bytes = vec![0; mapping.length().0 as usize];
@@ -131,7 +131,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     let contexts = ["TopMemoryContext", "CacheMemoryContext", "MessageContext", "ErrorContext"];
     let mut accesses: Vec<Access> = contexts.iter().map(|name| access(pid, pointer(name))).collect();
     accesses.extend(entries.iter().map(|(entry, _)| access(pid, *entry)));
-    // pg_sleep was called by the executor, in the memory that one row is computed in.
+    // pg_sleep was called by the executor, in the memory in which one row is computed.
     let current = pointer("CurrentMemoryContext");
     accesses.push(access(pid, current));
     // The query's state: the parent of that context. The state of the scan is in one of its chunks.
@@ -159,7 +159,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     let mut right = 0;
     for (entry, name) in &entries {
         let told = told(&notes, pid, *entry);
-        // A chunk that was freed may still hold the number.
+        // A chunk that was freed may still contain the number.
         if told.starts_with(&format!("catalog cache | {name} | ")) {
             right += 1;
         } else {
@@ -184,7 +184,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     let current_told = told(&notes, pid, current);
     assert!(current_told.contains("/ExecutorState/ExprContext | "), "{current_told}");
     let nodes: Vec<String> = in_state.iter().map(|address| told(&notes, pid, *address)).collect();
-    // The planner finds the one row of pg_type's name by the index.
+    // The planner finds the row of pg_type's name by the index.
     let scans: Vec<&String> = nodes.iter().filter(|told| told.starts_with("plan node | ")).collect();
     println!("in ExecutorState: {:?}", scans.first());
     assert!(scans.iter().any(|told| told.contains("Scan | node 0")), "{nodes:?}");

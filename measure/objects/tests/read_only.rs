@@ -1,9 +1,9 @@
-//! By construction: nothing in this crate can write to a server, signal it or stop it.
+//! By construction: this crate cannot write to a server, signal it or stop it.
 
 use std::fs;
 use std::path::Path;
 
-/// What would change something of another process or of a file, or run something.
+/// Calls that would change another process or a file, or run something.
 const FORBIDDEN: [&str; 16] = [
     "process_vm_writev",
     "ptrace(",
@@ -48,6 +48,6 @@ fn the_sources_have_no_way_to_write() {
         }
         reads += own.matches("libc::process_vm_readv(").count() + own.matches("File::open(").count();
     });
-    // The search finds what is there.
+    // The search works: it finds the reads.
     assert!(files > 20 && reads >= 4, "{files} files, {reads} reads");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the three processes of the follower share: one anonymous mapping, made before they part.
+ * Memory shared by the follower's three processes: one anonymous mapping, made before the forks.
  *
  *     emulator (main)  ── forks ──>  watchdog  ── forks ──>  stopper  ══ ptrace ══>  followed process
- *           │  order: whom, how long, hot pages  ───────────────>│
+ *           │  order: process, time, hot pages  ────────────────>│
  *           │<──────────  snapshots: registers, pages, end ──────│
  *           │                            │<── heartbeat, stop ───│
  *
@@ -11,7 +11,7 @@
  *
  *     FREE ── stopper: copied at a call's exit ──> BEGUN ── stopper: next call's entry ──> ENDED
  *       ^                                                                                    │
- *       └───────────────────── emulator: compared, counted or thrown away ───────────────────┘
+ *       └───────────────────── emulator: compared, counted or dropped ───────────────────────┘
  *
  * Invariants:
  *  1. A slot is written by the stopper while FREE or BEGUN, read by the emulator while BEGUN or
@@ -28,7 +28,7 @@
 #include <sys/user.h>
 
 #define HM_SNAPSHOTS 32
-#define HM_MOST_HOT 1024 /* pages copied at a stop */
+#define HM_MOST_HOT 1024 /* pages copied at one stop */
 #define HM_MOST_XSTATE 16384
 #define HM_PAGE 4096u
 
@@ -45,7 +45,7 @@ enum hm_stretch_end {
 struct hm_snapshot {
   _Atomic uint32_t state;
   uint32_t end_kind;
-  uint32_t first;   /* 1: of its window */
+  uint32_t first;   /* 1: first of its window */
   uint32_t at_call; /* 1: begun at a call's exit, 0: at an interrupt */
   int32_t process;
   uint32_t xstate_size;
@@ -60,8 +60,8 @@ struct hm_snapshot {
   uint8_t data[HM_MOST_HOT][HM_PAGE] __attribute__((aligned(4096)));
 };
 
-/* Pages to copy at each stop.  The emulator completes one list after the other; a copy ends long
- * before the lists have gone round. */
+/* Pages to copy at each stop. The emulator writes the lists in rotation. A copy finishes long
+ * before its list is written again. */
 #define HM_HOT_LISTS 8
 struct hm_hot_list {
   uint32_t count;
@@ -75,50 +75,50 @@ enum hm_window_state { HM_WINDOW_NONE, HM_WINDOW_ORDERED, HM_WINDOW_OPEN, HM_WIN
 enum hm_window_end {
   HM_WINDOW_COMPLETE,
   HM_WINDOW_REFUSED,   /* error_number says why the process could not be seized */
-  HM_WINDOW_IDLE,      /* it waits in the kernel */
-  HM_WINDOW_GONE,      /* it has ended */
-  HM_WINDOW_SUSPENDED, /* by job control: left alone */
+  HM_WINDOW_IDLE,      /* the process waits in the kernel */
+  HM_WINDOW_GONE,      /* the process has ended */
+  HM_WINDOW_SUSPENDED, /* stopped by job control: left alone */
   HM_WINDOW_FULL,      /* no free slot: the emulator is behind */
   HM_WINDOW_KILLED     /* the watchdog ended the stopper */
 };
 
 struct hm_channel {
-  /* The emulator's order. */
+  /* Written by the emulator. */
   _Atomic uint32_t window; /* enum hm_window_state */
   int32_t process;
   uint32_t stretches;
   uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
-  _Atomic uint32_t finish; /* 1: everyone ends */
+  _Atomic uint32_t finish; /* 1: all processes end */
   _Atomic uint32_t hot_current;
   struct hm_hot_list hot[HM_HOT_LISTS];
 
-  /* Of the stopper. */
+  /* Written by the stopper. */
   _Atomic uint32_t begun; /* snapshots ever begun: the next goes to begun % HM_SNAPSHOTS */
   _Atomic uint32_t news; /* grows whenever a slot or the window changes: the emulator waits on it */
   uint32_t real_time;    /* 1: it runs at real-time priority */
   uint32_t reserved;
 
-  /* Of the watchdog. */
+  /* Written by the watchdog. */
   _Atomic int32_t stopper;
   _Atomic int32_t traced;         /* 0: no process is traced */
-  _Atomic uint64_t stopped_since; /* CLOCK_MONOTONIC; 0: it runs */
-  _Atomic uint64_t stops;         /* grows at each stop that was dealt with */
-  _Atomic uint64_t watched;       /* when the watchdog looked last */
+  _Atomic uint64_t stopped_since; /* CLOCK_MONOTONIC; 0: the process runs */
+  _Atomic uint64_t stops;         /* grows at each stop that was handled */
+  _Atomic uint64_t watched;       /* time of the watchdog's last check */
   _Atomic uint32_t freed;         /* how often it had to kill the stopper */
   _Atomic uint32_t stoppers_started;
 
   struct hm_snapshot snapshot[HM_SNAPSHOTS];
 };
 
-/* stopper.c: the stopper's whole life; never returns. */
+/* stopper.c: the main function of the stopper process; never returns. */
 _Noreturn void hm_stopper(struct hm_channel *channel);
 
-/* watchdog.c: forks the watchdog, which forks the stopper; its pid, or -1. */
+/* watchdog.c: forks the watchdog, which forks the stopper. Returns the watchdog's pid, or -1. */
 int hm_start_watchdog(struct hm_channel *channel);
 
-/* Real-time priority `level`, or, failing that, the best there is; 1 if real-time. */
+/* Sets real-time priority `level`, or the best priority allowed. Returns 1 if it is real-time. */
 int hm_raise_priority(int level);
 
 uint64_t hm_now(void); /* CLOCK_MONOTONIC, nanoseconds */

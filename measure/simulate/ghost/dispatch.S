@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Into translated code and out of it, as VEX's generated code expects it (libvex.h: "amd64"):
+ * Enters and leaves translated code in the way VEX's generated code expects (libvex.h: "amd64"):
  * %rbp points to the guest's state; a block ends by a jump to one of the hm_disp_* labels.
  *
- *   hm_disp_run(result, state, code)   result[0]: VEX_TRC_*, result[1]: which jump asked for it
+ *   hm_disp_run(result, state, code)   result[0]: VEX_TRC_*, result[1]: address after the jump
  */
 #define STATE_RIP 184
 #define TRC_CHAIN_SLOW 1001

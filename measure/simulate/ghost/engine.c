@@ -6,16 +6,16 @@
  *
  *   idle ── hm_engine_run ──> running ── a block is missing ──> translating ──> running
  *     ^                         │  a call, a limit, an instruction that cannot be run
- *     │                         │  a fault that cannot be mended (longjmp)
+ *     │                         │  a fault that cannot be handled (longjmp)
  *     └─────────────────────────┘
  *
  * Invariants:
- *  1. hm_guest_runs is 1 exactly while generated code, native code or VEX runs for a stretch: only then
- *     does hm_guest_give_up leave it.
- *  2. Every stretch ends: each block counts, and after BLOCKS_A_TURN of them time and instructions
- *     are looked at.
+ *  1. hm_guest_runs is 1 exactly while generated code, native code or VEX runs for a stretch. Only
+ *     then hm_guest_give_up leaves the stretch.
+ *  2. Every stretch ends: each block counts, and after BLOCKS_A_TURN blocks the limits of time and
+ *     instructions are checked.
  *  3. Code of files is translated once; code in other memory is checked each time it runs
- *     (VEX's self-checks), for it may be rewritten.
+ *     (VEX's self-checks), because it may have been rewritten.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -40,8 +40,8 @@
 #define CODE_SIZE (256u << 20)
 #define MOST_BLOCK 65536
 #define BLOCKS (1u << 20)    /* slots of the table */
-#define LOOKUPS (1u << 15)   /* dispatch.S knows it, too */
-#define BLOCKS_A_TURN 10000u /* hm_sim.packed_counts holds what 100,000 count */
+#define LOOKUPS (1u << 15)   /* the same as in dispatch.S */
+#define BLOCKS_A_TURN 10000u /* hm_sim.packed_counts has room for 100,000 blocks */
 
 enum { TRC_CHAIN_SLOW = 1001, TRC_CHAIN_FAST, TRC_LOOK_UP, TRC_COUNTED };
 
@@ -92,7 +92,7 @@ static int is_file_code(uint64_t address) {
   return mapping != NULL && mapping->inode != 0 && !mapping->write;
 }
 
-/* VEX reads code through these addresses: they have to be there. */
+/* VEX reads code through these addresses, so that the pages must be mapped here. */
 static int code_is_there(uint64_t address) {
   const struct hm_mapping *mapping = hm_find_mapping(address);
   if (mapping == NULL || !mapping->execute || !hm_need_page(address)) return 0;
@@ -179,9 +179,9 @@ static uint64_t find_or_translate(uint64_t address) {
   return host;
 }
 
-/* A jump that asked to be led directly to the block it goes to. */
+/* Serves a jump that asked to be linked directly to its target block. */
 static void chain(uint64_t after_call, int fast, uint64_t host) {
-  /* movabsq $..., %r11; call *%r11 are 13 bytes. */
+  /* The call sequence `movabsq $..., %r11; call *%r11` is 13 bytes long. */
   void *place = (void *)(after_call - 13);
   uint64_t to = fast ? host + (uint64_t)LibVEX_evCheckSzB(VexArchAMD64) : host;
   LibVEX_Chain(VexArchAMD64, VexEndnessLE, place, fast ? hm_disp_chain_fast : hm_disp_chain_slow,
@@ -203,7 +203,7 @@ void hm_engine_begin(void) {
   VexControl control;
   LibVEX_default_VexControl(&control);
   control.iropt_verbosity = 0;
-  /* As in Valgrind: a sample's registers are those of its instruction. */
+  /* As in Valgrind: at each access the guest's registers are those of its instruction. */
   control.iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
   LibVEX_Init(vex_failed, vex_says, 0, &control);
   block = mmap(NULL, BLOCKS * sizeof block[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -221,7 +221,7 @@ uint64_t hm_engine_translations(void) { return translations; }
 
 /* --- Running ---------------------------------------------------------------------------------- */
 
-/* Something other than a plain jump to the next block. -1: go on. */
+/* Handles everything except a plain jump to the next block. Returns -1 to continue. */
 static int serve(uint64_t reason) {
   switch (reason) {
     case VEX_TRC_JMP_SYS_SYSCALL: return HM_GHOST_AT_CALL;
@@ -273,7 +273,10 @@ enum hm_ghost_end hm_engine_run(const struct hm_limits *limits) {
     } else if (result[0] < TRC_CHAIN_SLOW) {
       end = serve(result[0]);
     }
-    /* What does not come by way of blocks is looked at as well: native instructions. */
+    /*
+     * Native instructions do not pass through the block counter: check the limits for them here,
+     * too.
+     */
     if (end < 0 && ++turns % 20000 == 0) end = is_over(limits, began);
     if (end >= 0) break;
     uint64_t forgotten = code_used;

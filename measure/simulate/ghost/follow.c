@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Following: windows of stretches, each stretch emulated, compared with what the server did, and
- * counted or thrown away.
+ * Follows a process in windows of stretches. Each stretch is emulated, compared with what the server
+ * did, and counted or dropped.
  *
  *   resting ── its share of pauses is used up ── window ordered ──> stretches ── closed ──> resting
  *
  *   stretch:  load, run on the simulated core ─> the server's registers at its next call
  *                 the same, or no call within the limit ─> counters stay, records are written
- *                 otherwise                             ─> counters as before, records forgotten
+ *                 otherwise                             ─> counters restored, records dropped
  *
  * Run-in.  The simulated caches begin empty; they are carried from window to window and never reset.
  * Each kind of process has a simulated core, and a run-in, of its own (family.c).  Nothing is counted
@@ -58,7 +58,7 @@ void hm_explain_refusal(int process, int error, FILE *out);
 static struct hm_statistics statistics;
 static const struct hm_options *options;
 static struct hm_channel *channel;
-static uint32_t taken; /* snapshots dealt with */
+static uint32_t taken; /* snapshots processed */
 static int current;    /* the process whose mappings are known */
 static uint64_t layout;
 static volatile sig_atomic_t asked_to_end;
@@ -224,7 +224,7 @@ static int look_at_process(const struct hm_snapshot *slot, struct hm_follower *o
   return 1;
 }
 
-/* Without it nothing is stopped any more, and no stretch ends. */
+/* Without the watchdog no process is stopped any more, and no stretch ends. */
 static int watchdog_is_gone(void) {
   static int gone;
   if (!gone) gone = waitpid(-1, NULL, WNOHANG) > 0;
@@ -248,7 +248,7 @@ static enum hm_ghost_end run(const struct hm_snapshot *slot, struct saved *befor
   hm_begin_memory(slot);
   hm_guest_load(&slot->registers, slot->xstate, slot->xstate_size);
   hm_native_load(slot->xstate, slot->xstate_size);
-  hm_sim.filters_stale |= 1; /* every line is reported once more: its page is hot */
+  hm_sim.filters_stale |= 1; /* report each line once more: its page is hot */
   hm_sim.waited = 1;
   hm_enter_core();
   hm_host_clock_begins(hm_cycles());
@@ -392,7 +392,7 @@ static void follow_one(struct hm_follower *of, uint64_t deadline) {
     case HM_WINDOW_KILLED: statistics.killed++; break;
     default: break;
   }
-  /* Stops are to take no more than this part of its time; it rests for the remainder. */
+  /* Stops may take at most this part of the process's time. It rests for the remainder. */
   of->rests_until = hm_now() + (uint64_t)((double)of->paused * (100.0 / options->share - 1));
 }
 

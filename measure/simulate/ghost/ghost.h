@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The emulator's files and what they offer each other.  It is one process with one thread, which
- * holds copies of the followed process's pages at the addresses they have there.
+ * The interfaces between the emulator's files. The emulator is one process with one thread. It holds
+ * copies of the followed process's pages at the same addresses as in that process.
  */
 #ifndef HM_GHOST_H
 #define HM_GHOST_H
@@ -13,12 +13,12 @@
 
 /* --- layout.c: where in the address space this program is ----------------------------- */
 
-/* Sees to it that the program's own memory lies where no ordinary process has any; runs the
- * program anew if it must.  NULL, or why it cannot be. */
+/* Makes sure that the program's own memory lies where no ordinary process has any. Restarts the
+ * program if necessary. Returns NULL, or the reason why this is impossible. */
 const char *hm_arrange_layout(char **arguments);
-/* Whether the address is of this program's own memory. */
+/* True if the address belongs to this program's own memory. */
 int hm_is_own(uint64_t address);
-/* Whether a range of the followed process's would lie on this program's memory. */
+/* True if a range of the followed process would overlap this program's memory. */
 int hm_overlaps_own(uint64_t start, uint64_t end);
 
 /* --- target.c: the followed process from outside ---------------------------------------- */
@@ -29,50 +29,50 @@ struct hm_mapping {
   char name[200];
 };
 
-/* Reads the process's mappings.  NULL, or why it cannot be followed. */
+/* Reads the process's mappings. Returns NULL, or the reason why it cannot be followed. */
 const char *hm_read_mappings(int process);
 const struct hm_mapping *hm_find_mapping(uint64_t address);
 const struct hm_mapping *hm_all_mappings(uint32_t *count);
 /* Equal for processes whose code lies at the same places. */
 uint64_t hm_code_layout(void);
-/* Copies memory of the process; 1 if all of it. */
+/* Copies memory of the process. Returns 1 if all of it was copied. */
 int hm_read_process(int process, uint64_t address, void *into, size_t length);
 
 /* --- memory.c: the copied pages ------------------------------------------------------------ */
 
 void hm_memory_begin(void); /* once */
-/* Another process: nothing of the one before is kept. */
+/* Starts with another process: drops all pages of the previous one. */
 void hm_follow_memory_of(int process);
-/* The same process, but other files are mapped. */
+/* Drops the pages when the same process has mapped other files. */
 void hm_forget_memory(void);
-/* A new stretch: what may have changed is forgotten, but for the pages copied with it. */
+/* Begins a stretch: drops pages that may have changed, except those copied with the snapshot. */
 void hm_begin_memory(const struct hm_snapshot *snapshot);
-/* Sees to it that the page is there; 0 if the process has none. */
+/* Makes the page available; returns 0 if the process does not have it. */
 int hm_need_page(uint64_t address);
-/* The same for a range. */
+/* The same for a range of addresses. */
 int hm_need_range(uint64_t address, uint64_t length);
-/* The stretch touches this address, and stores there. */
+/* Records that the stretch accesses this address; `stored`: it writes there. */
 void hm_touch(uint64_t address, int stored);
-/* Publishes what was touched lately. */
+/* Publishes the pages touched recently. */
 void hm_publish_hot(struct hm_channel *channel);
 uint64_t hm_pages_fetched(void); /* after their stretch began */
 
 /* --- history.c: which pages come back ------------------------------------------------------- */
 
-/* A writable page is touched in this stretch. */
+/* Records that a writable page is touched in this stretch. */
 void hm_history_touch(uint64_t page, uint32_t stretch, int shared, int stored);
-/* The pages that will soon be touched, by what they did. */
+/* Predicts from their history the pages that will soon be touched. */
 void hm_history_hot(struct hm_hot_list *into, uint32_t stretch);
-uint32_t hm_pages_hot(void); /* of the list made last */
+uint32_t hm_pages_hot(void); /* in the latest list */
 
 /* --- engine.c: running code from the copy -------------------------------------------------- */
 
 /* How the ghost's stretch ended. */
 enum hm_ghost_end {
   HM_GHOST_AT_CALL,
-  HM_GHOST_LIMIT,       /* of instructions */
-  HM_GHOST_SLOW,        /* of time */
-  HM_GHOST_UNSUPPORTED, /* an instruction that cannot be run here */
+  HM_GHOST_LIMIT,       /* the limit of instructions */
+  HM_GHOST_SLOW,        /* the limit of time */
+  HM_GHOST_UNSUPPORTED, /* an instruction that the emulator cannot run */
   HM_GHOST_UNMAPPED,    /* an address that the process has not mapped */
   HM_GHOST_STRAYED,     /* an address of this program's own memory */
   HM_GHOST_TRAPPED,     /* a trap, an illegal instruction, a division by zero */
@@ -85,7 +85,7 @@ struct hm_limits {
 
 void hm_engine_begin(void); /* once */
 enum hm_ghost_end hm_engine_run(const struct hm_limits *limits);
-/* Where it ended. */
+/* The address at which the stretch ended. */
 uint64_t hm_engine_place(void);
 void hm_engine_forget_code(void);
 uint64_t hm_engine_translations(void);
@@ -93,14 +93,14 @@ uint64_t hm_engine_translations(void);
 /* --- native.c: instructions that VEX does not know, run by the processor ------------------- */
 
 void hm_native_load(const void *xstate, uint32_t size);
-/* Runs the one instruction at `address` on the guest's registers; 0 if it cannot. */
+/* Runs the one instruction at `address` on the guest's registers; returns 0 if it cannot. */
 int hm_native_run(uint64_t address);
 void hm_native_forget(void);
 uint64_t hm_native_count(void);
 
 /* --- host.c: what the simulator and the shared tool files ask for --------------------------- */
 
-/* The process whose stretch is being run, and when that began. */
+/* Sets the process whose stretch is being run, and the time at which the stretch began. */
 void hm_host_stretch(int process, uint64_t began);
 int hm_host_process(void);
 /* The stretch begins at this simulated time. */
@@ -117,7 +117,7 @@ void hm_announce_process(int process);
 /* --- follow.c -------------------------------------------------------------------------------- */
 
 struct hm_options {
-  const char *segment; /* NULL: a machine of its own, counted only */
+  const char *segment; /* NULL: private segment, only counted */
   const char *report;  /* NULL: none */
   int processes[256];
   uint32_t process_count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The guest's registers, from the followed process's and back.
+ * Converts the followed process's registers to the guest's, and back.
  */
 #include "guest.h"
 
@@ -14,7 +14,7 @@ _Static_assert(offsetof(VexGuestAMD64State, guest_RIP) == 184, "dispatch.S has i
 
 extern const char hm_disp_counted[]; /* dispatch.S */
 
-/* The state, its two shadows and the spill area lie together: libvex.h. */
+/* The state, its two shadows and the spill area are contiguous, as libvex.h requires. */
 static struct {
   VexGuestAMD64State now;
   uint8_t shadows[2 * sizeof(VexGuestAMD64State)];

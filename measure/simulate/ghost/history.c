@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Which pages come back.  What is copied at a stop costs the server time, what is not is fetched
- * later, when it may have changed.  So those pages are copied that are likely to be touched soon:
+ * Predicts which pages will be touched again. Pages copied at a stop cost the server time; other pages
+ * are fetched later, when they may have changed. So the stopper copies pages likely to be touched soon:
  *
  *     unknown ── first touch ──> met once ── another stretch touches it ──> recurrent, gap g
  *        ^                          │  hot for KEPT_ONCE stretches             │  hot for 2 g, at
  *        └──── not touched for REMEMBERED stretches ───────────────────────────┘  least KEPT
  *
- * A block of a table that is met once does not come back soon.  Stack, heap and locks do, though some
- * of them only every hundred stretches: entries of the lock table, which a transaction takes where
- * the last one left a free one.  `gap` is the longest lately, halved at each return.  A page that is
- * only read is as good when it is fetched late: it is not kept for longer than KEPT_READ.
+ * A block of a table that is touched once is rarely touched again soon. Stack, heap and locks are,
+ * though some of them only every hundred stretches, such as entries of the lock table: a transaction
+ * takes any entry that an earlier one left free. `gap` is the longest recent gap, halved at each
+ * return. A page that is only read can be fetched late without harm, so it is not kept longer than
+ * KEPT_READ.
  *
  * A scan meets thousands of pages once.  Where so many are hot, those that were read once only are
  * left out: they would crowd out stack and heap.
@@ -46,7 +47,7 @@ static struct entry *place_of(uint64_t page) {
   return &entry[slot];
 }
 
-/* Those that were touched within so many stretches stay. */
+/* Keeps the pages touched within the last `within` stretches. */
 static void sift(uint32_t stretch, uint32_t within) {
   static struct entry kept[MOST_ENTRIES + 1];
   uint32_t count = 0;
@@ -87,7 +88,7 @@ static uint32_t kept_for(const struct entry *of) {
 
 static uint32_t stretch_now;
 
-/* What is overdue the least first. */
+/* Orders pages by how overdue they are, the least overdue first. */
 static int by_promise(const void *a, const void *b) {
   const struct entry *first = *(struct entry *const *)a, *second = *(struct entry *const *)b;
   uint64_t x = (uint64_t)(stretch_now - first->touched + 1) * kept_for(second);

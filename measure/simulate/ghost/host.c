@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the simulator (sim/host.h) and the tool's files ask of the program around them.
+ * The functions of the host program that the simulator (sim/host.h) and the tool's files call.
  */
 #define _GNU_SOURCE
 #include "host.h"
@@ -63,7 +63,7 @@ void hm_host_stretch(int process, uint64_t began) {
 
 int hm_host_process(void) { return followed; }
 
-/* When the server was there, not when its ghost is. */
+/* The time at which the server ran this code, not the time of its emulation. */
 uint64_t hm_wall_nanoseconds(void);
 uint64_t hm_wall_nanoseconds(void) { return wall != 0 ? wall : hm_now(); }
 
@@ -100,7 +100,7 @@ static uint64_t mix(uint64_t value) {
   return value ^ value >> 32;
 }
 
-/* As in tool/mappings.c: what is shared is named by file and page. */
+/* As in tool/mappings.c: shared memory is identified by file and page. */
 struct hm_page_identity hm_host_identify_page(uint64_t virtual_page) {
   uint64_t address = virtual_page << HM_PAGE_BITS;
   const struct hm_mapping *mapping = hm_find_mapping(address);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Decoding of what VEX does not know: instructions with an EVEX prefix, those of mask registers, and
+ * Decodes instructions that VEX does not support: instructions with an EVEX prefix, those of mask registers, and
  * newer ones with a VEX prefix or in the maps 0F38 and 0F3A (Intel SDM 2, chapters 2.3, 2.7 and
  * appendix A).
  *
@@ -35,8 +35,8 @@ static int stores(const struct hm_instruction *in) {
   }
 }
 
-/* Bytes of the memory operand, by which EVEX scales an 8-bit displacement; `vector` bytes where the
- * operand is a whole vector. */
+/* Size in bytes of the memory operand, by which EVEX scales an 8-bit displacement. It is
+ * `vector` where the operand is a whole vector. */
 static uint8_t operand_size(const struct hm_instruction *in, uint32_t vector, int broadcast) {
   uint8_t code = in->opcode, element = in->wide ? 8 : 4;
   if (broadcast) return in->map >= 5 ? 2 : element;
@@ -93,7 +93,7 @@ static uint8_t operand_size(const struct hm_instruction *in, uint32_t vector, in
   return (uint8_t)vector;
 }
 
-/* Gathers and scatters: many addresses. */
+/* True for gathers and scatters, which access many addresses. */
 static int has_vector_index(const struct hm_instruction *in) {
   return in->map == 2 &&
          ((in->opcode >= 0x90 && in->opcode <= 0x93) ||
@@ -102,7 +102,7 @@ static int has_vector_index(const struct hm_instruction *in) {
 
 static int is_known(const struct hm_instruction *in) {
   if (in->map == 0 || in->map == 4 || in->map > 6) return 0;
-  /* Of what has no vector prefix: the maps 0F38 and 0F3A, XSAVEC and RDPID. */
+  /* Without a vector prefix only the maps 0F38 and 0F3A, XSAVEC and RDPID are accepted. */
   if (in->escape != 0x62 && in->escape != 0xc4 && in->escape != 0xc5)
     return in->map != 1 || in->opcode == 0xc7;
   return 1;
@@ -157,7 +157,7 @@ int hm_decode_instruction(const uint8_t *bytes, struct hm_instruction *into) {
   }
   into->opcode = bytes[at++];
   if (!is_known(into)) return 0;
-  if (into->escape != 0x62 && into->map == 1 && into->opcode == 0x77) return 0; /* no ModRM */
+  if (into->escape != 0x62 && into->map == 1 && into->opcode == 0x77) return 0; /* no ModRM byte */
   into->modrm_at = (uint8_t)at;
   uint8_t modrm = bytes[at++], mod = modrm >> 6, rm = modrm & 7;
   into->reg = (uint8_t)((modrm >> 3 & 7) | r << 3);
@@ -173,7 +173,7 @@ int hm_decode_instruction(const uint8_t *bytes, struct hm_instruction *into) {
       into->scale = sib >> 6;
       rm = sib & 7;
       into->base = mod == 0 && rm == 5 ? -1 : (int8_t)(rm | b << 3);
-      if (into->base < 0) mod = 4; /* 32 bits follow, and there is no base */
+      if (into->base < 0) mod = 4; /* 32 bits follow, without a base */
     } else if (mod == 0 && rm == 5) {
       into->of_instruction = 1;
       mod = 4;

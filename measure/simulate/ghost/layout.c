@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Where this program lies.  Pages of the followed process are kept at the addresses they have
- * there, so nothing of this program may be at any of them:
+ * Places this program's memory. Pages of the followed process are kept at their original addresses,
+ * so this program must not use any of these addresses:
  *
  *   0x000055..  programs (PIE)                  the followed process's
  *   0x00007f..  libraries, mmap, stack, vdso    the followed process's
  *   0x58000000  the image, its heap             this program's: linked there, static
  *   0x2aaa..    mmap                            this program's: ADDR_COMPAT_LAYOUT puts it there
- *   0x00007ff.  stack, vdso                     this program's, at random: looked at before following
+ *   0x00007ff.  stack, vdso                     this program's, at random: checked before following
  *
- * Invariant: hm_is_own() is true of every byte of this program's memory, but of the vsyscall page.
+ * Invariant: hm_is_own() is true for every byte of this program's memory, except the vsyscall page.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "ghost.h"
 
 #define IMAGE_START 0x58000000ull
-#define IMAGE_END 0xd8000000ull /* the heap begins within a GiB behind the image */
+#define IMAGE_END 0xd8000000ull /* the heap begins within a GiB after the image */
 #define MAPS_START 0x2a0000000000ull
 #define MAPS_END 0x2c0000000000ull
 #define MOST_RANGES 8
@@ -40,7 +40,7 @@ static void find_high_ranges(void) {
     if ((start >= IMAGE_START && end <= IMAGE_END) || (start >= MAPS_START && end <= MAPS_END))
       continue;
     if (high_ranges == MOST_RANGES) break;
-    if (strstr(line, "[stack]") != NULL) start -= 8 << 20; /* it grows */
+    if (strstr(line, "[stack]") != NULL) start -= 8 << 20; /* the stack grows */
     high[high_ranges].start = start;
     high[high_ranges++].end = end;
   }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The copied pages.  A page lies at the address that it has in the followed process; what is not
- * there faults, and is fetched from the process, which runs on meanwhile.
+ * The copied pages. A page has the same address as in the followed process. An access to a page that
+ * is not present faults, and fetches it from the process, which runs on in the meantime.
  *
  *     absent ── fault, hm_need_page ──> present ── hm_begin_memory: writable, not copied ──> absent
  *                                          │  ^
  *                                          └──┘ hm_begin_memory: copied with the snapshot
  *
- * A page that the process cannot write (code, constants) is fetched once and stays.  Of the others,
- * those touched lately are "hot": the stopper copies them at each stop, so that they are as they
- * were at that moment.  A page fetched late is of a later moment: mostly it was not changed since;
- * where it was, the stretch ends elsewhere than the server did, and is thrown away.
+ * A page that the process cannot write (code, constants) is fetched once and kept. Other pages that
+ * were touched recently are "hot": the stopper copies them at each stop, so that their contents are
+ * those at the stop. A page fetched later may have changed since the stop. Usually it has not. If it
+ * has, the stretch usually ends in another state than the server's, and is dropped.
  *
  * Invariants:
- *  1. table has each page that is mapped for the guest, once; `entry` finds it.
+ *  1. `table` has each page that is mapped for the guest exactly once; `entry` finds it.
  *  2. Present pages are private anonymous memory: no store reaches the followed process.
  */
 #define _GNU_SOURCE
@@ -66,13 +66,13 @@ static void enter(uint32_t index) {
   entry[slot] = index + 1;
 }
 
-/* Takes the page at `index` out; the last one takes its place. */
+/* Removes the page at `index`; the last page moves into its slot. */
 static void drop(uint32_t index) {
   munmap((void *)table[index].address, HM_PAGE);
   uint32_t hole = slot_of(table[index].address);
   while (entry[hole] != index + 1) hole = (hole + 1) & (SLOTS - 1);
   entry[hole] = 0;
-  /* What lies behind it and would not be found any more moves up. */
+  /* Entries behind the hole that a search could no longer find move up. */
   for (uint32_t slot = (hole + 1) & (SLOTS - 1); entry[slot] != 0;
        slot = (slot + 1) & (SLOTS - 1)) {
     uint32_t first = slot_of(table[entry[slot] - 1].address);
@@ -95,8 +95,9 @@ static void drop_all(void) {
 
 /* --- Fetching ------------------------------------------------------------------------ */
 
-/* Pages that the kernel shows every process, and that cannot be copied from another: the clock's.
- * This process has the same at another address.  Copied twice alike, they are whole. */
+/* Copies pages of the kernel's clock. Every process has them, and they cannot be copied from
+ * another process, but this process has the same pages at another address. Two equal copies show
+ * that the copy is consistent. */
 static int copy_clock(const struct hm_mapping *mapping, uint64_t page) {
   static struct {
     char name[24];
@@ -157,7 +158,7 @@ static int fetch(uint64_t page) {
     return 0;
   }
   fetched++;
-  /* The code behind it will follow soon. */
+  /* The code behind this page will soon be needed, too. */
   for (uint32_t i = 1; constant && i < CONSTANT_BATCH; i++) {
     uint64_t next = page + (uint64_t)i * HM_PAGE;
     if (next >= mapping->end || find(next) != NULL || map_page(next, 1, 0) == NULL) break;
@@ -186,7 +187,7 @@ static void faulted(int number, siginfo_t *info, void *context) {
   (void)context;
   int was = errno;
   uint64_t address = (uint64_t)info->si_addr;
-  /* A page that is there and faults is none that can be mended. */
+  /* A fault on a page that is present cannot be repaired. */
   if (number == SIGSEGV && address >> 47 == 0 && find(address) == NULL && hm_need_page(address)) {
     errno = was;
     return;
@@ -194,7 +195,7 @@ static void faulted(int number, siginfo_t *info, void *context) {
   hm_guest_give_up(number == SIGFPE || number == SIGILL || number == SIGTRAP ? HM_GHOST_TRAPPED
                    : hm_is_own(address)                                      ? HM_GHOST_STRAYED
                                                                              : HM_GHOST_UNMAPPED);
-  /* No stretch runs: this program is at fault, and ends of it. */
+  /* No stretch runs: the fault is in this program, which must end by it. */
   signal(number, SIG_DFL);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Instructions that VEX does not know (AVX-512, mask registers, ...): run by this processor on the
- * copied pages, one at a time.  It is the followed process's processor, too, so it knows them.
+ * Runs instructions that VEX does not support (AVX-512, mask registers, ...) on this processor and the
+ * copied pages, one at a time. The followed process uses the same processor, so it supports them.
  *
  *   VEX stops at it ─> decode, copy behind a jump ─> guest's registers into the processor's
  *        ─> the instruction ─> back into the guest's state ─> VEX goes on behind it
@@ -10,12 +10,12 @@
  * the instructions.
  *
  * Invariants:
- *  1. The instruction has no effect on control flow and uses no segment register: decoding sees to
- *     it (instruction.c).
- *  2. A fault in it is mended as in VEX's code (memory.c): handlers run on a stack of their own.
+ *  1. The instruction has no effect on control flow and uses no segment register: the decoder
+ *     ensures this (instruction.c).
+ *  2. A fault in it is handled as in VEX's code (memory.c): handlers run on their own stack.
  *
- * Not kept: what VEX's own AVX instructions do to the upper halves of zmm0 to zmm15 (they zero them).
- * Code that relies on it without writing the register by an AVX-512 instruction first is not known.
+ * Not emulated: VEX's own AVX instructions zero the upper halves of zmm0 to zmm15. We do not know any
+ * code that relies on this without first writing the register by an AVX-512 instruction.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -46,7 +46,7 @@ extern const char hm_native_back_512[], hm_native_back_256[];
 struct piece {
   uint64_t address;
   uint32_t code;   /* offset of its copy */
-  uint8_t scratch; /* the register that stands for the instruction pointer, + 1; 0: none */
+  uint8_t scratch; /* register that replaces the instruction pointer, + 1; 0: none */
   struct hm_instruction instruction;
 };
 static struct piece piece[PIECES];
@@ -66,7 +66,10 @@ void hm_native_forget(void) {
 
 /* --- Copies of instructions --------------------------------------------------------------- */
 
-/* The operand behind the instruction's end becomes one behind a register: as many bytes. */
+/*
+ * Replaces an operand relative to the instruction pointer by one relative to a register, with the
+ * same number of bytes.
+ */
 static void replace_instruction_pointer(uint8_t *bytes, struct piece *made) {
   const struct hm_instruction *in = &made->instruction;
   uint8_t scratch = 0;
@@ -74,7 +77,7 @@ static void replace_instruction_pointer(uint8_t *bytes, struct piece *made) {
   bytes[in->modrm_at] = (uint8_t)((bytes[in->modrm_at] & 0x38) | 0x80 | scratch);
   memset(bytes + in->modrm_at + 1, 0, 4);
   if (in->escape == 0x62 || in->escape == 0xc4)
-    bytes[in->escape_at + 1] |= 0x20; /* B, inverted */
+    bytes[in->escape_at + 1] |= 0x20; /* the inverted B bit */
   else if (in->escape >> 4 == 4)
     bytes[in->escape_at] &= 0xfe;
   made->scratch = (uint8_t)(scratch + 1);
@@ -121,7 +124,7 @@ static struct piece *piece_at(uint64_t address) {
 /* --- The guest's registers ------------------------------------------------------------------ */
 
 static uint64_t *gpr_of(VexGuestAMD64State *state, int number) {
-  /* In the order of the encoding. */
+  /* In the order of their encoding. */
   uint64_t *of[16] = {
       (uint64_t *)&state->guest_RAX, (uint64_t *)&state->guest_RCX, (uint64_t *)&state->guest_RDX,
       (uint64_t *)&state->guest_RBX, (uint64_t *)&state->guest_RSP, (uint64_t *)&state->guest_RBP,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Runs a piece of code with the guest's registers in the processor's own: native.c.
+ * Runs a piece of code with the guest's registers loaded into the processor (see native.c).
  *
  *   hm_native_enter_512(), hm_native_enter_256()   jump to frame.code; it ends with a jump to
  *                                                  frame.back
  *
- * The frame lies in the low 2 GiB (layout.c), so that it is reached without any register.
+ * The frame lies in the low 2 GiB (layout.c), so that its address needs no register.
  */
 #define FRAME hm_native_frame
 #define GPR(n) FRAME + 8 * (n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Why a process may not be followed, and what to do about it.
+ * Explains why a process may not be followed, and what to do about it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "ghost.h"
 
-/* The number behind `name` in /proc/PID/status; -1: not there. */
+/* The number behind `name` in /proc/PID/status; -1: not found. */
 static long status_field(int process, const char *name) {
   char path[40], line[256];
   long value = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The shared segment: the recorder's, or one of this program's own that only counts.
+ * Opens the shared segment: the recorder's, or a private one that only counts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +32,7 @@ struct hm_header *hm_open_segment(const char *path, const char **problem) {
   return header->segment_size == (uint64_t)status.st_size ? header : NULL;
 }
 
-/* A level as the processor describes it, or as processors of 2020 have it. */
+/* Describes a cache level as the processor reports it, or as processors of 2020 have it. */
 static struct hm_cache_config cache(int size_name, int ways_name, uint32_t size, uint32_t ways,
                                     uint32_t latency) {
   long found_size = sysconf(size_name), found_ways = sysconf(ways_name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Printing what came of the stretches.
+ * Prints the results of the stretches.
  */
 #define _GNU_SOURCE
 #include "statistics.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What came of the stretches, and how long the followed processes stood still for them.
+ * The results of the stretches, and the time for which the followed processes were stopped.
  */
 #ifndef HM_GHOST_STATISTICS_H
 #define HM_GHOST_STATISTICS_H
@@ -12,14 +12,14 @@
 
 /* The verdict on a stretch. */
 enum hm_verdict_of_stretch {
-  HM_SAME,            /* it ended at the call, with the registers, of the server */
-  HM_UNCHECKED,       /* it reached the limit before any call */
-  HM_OTHER_CALL,      /* it ended at another call */
-  HM_OTHER_REGISTERS, /* at the same, with other registers */
-  HM_DIED,            /* at an address that is not mapped, or by a trap */
+  HM_SAME,            /* at the same call, with the same registers as the server */
+  HM_UNCHECKED,       /* it reached its limit before any call */
+  HM_OTHER_CALL,      /* at another call */
+  HM_OTHER_REGISTERS, /* at the same call, with other registers */
+  HM_DIED,            /* at an unmapped address, or by a trap */
   HM_UNSUPPORTED,     /* at an instruction that the emulator cannot run */
-  HM_SIGNAL,          /* the server got a signal meanwhile */
-  HM_UNFINISHED,      /* the server reached no call while it was followed */
+  HM_SIGNAL,          /* the server received a signal in the meantime */
+  HM_UNFINISHED,      /* the server made no call while it was followed */
   HM_VERDICTS
 };
 
@@ -30,14 +30,14 @@ extern const char *const hm_verdict_name[HM_VERDICTS];
 struct hm_statistics {
   uint64_t windows, idle_windows, refused_windows, killed;
   uint64_t verdicts[HM_VERDICTS];
-  uint64_t instructions;         /* emulated, of all stretches */
-  uint64_t checked_instructions; /* of those found the same */
+  uint64_t instructions;         /* emulated, in all stretches */
+  uint64_t checked_instructions; /* in stretches found the same */
   uint64_t unchecked_instructions;
   uint64_t emulated_ns;
   uint64_t run_in_stretches, run_in_instructions;
   uint64_t fetched, hot_pages, translations, native;
   uint32_t pauses;
-  uint32_t pause[HM_MOST_PAUSES]; /* of a copy; nanoseconds */
+  uint32_t pause[HM_MOST_PAUSES]; /* of one copy; nanoseconds */
   uint64_t paused_ns, followed_ns;
   int real_time;
   double kept_ns, stood_for_ns;  /* CPU time of the stretches kept, and what they stand for */
@@ -45,10 +45,10 @@ struct hm_statistics {
   struct hm_core_counts counted; /* what the simulator counted of the stretches kept */
 };
 
-/* The value that `part` of the pauses do not exceed, in nanoseconds. */
+/* The pause in nanoseconds that the fraction `part` of the pauses does not exceed. */
 uint32_t hm_pause_quantile(struct hm_statistics *statistics, double part);
 void hm_print_statistics(struct hm_statistics *statistics, FILE *out);
-/* One JSON object; 0 if it could not be written. */
+/* Writes one JSON object. Returns 0 if it could not be written. */
 int hm_store_statistics(struct hm_statistics *statistics, const char *path);
 
 #endif

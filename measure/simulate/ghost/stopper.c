@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The stopper: stops a process at system calls, copies its registers and hot pages, and lets it run
- * on at once.  It writes nothing into the process: no POKE, no register is set.
+ * The stopper stops a process at system calls, copies its registers and hot pages, and immediately
+ * lets it run on. It changes nothing in the process: no memory, no register.
  *
  *   detached ── seize, interrupt ──> stopped ── PTRACE_SYSCALL ──> running ── entry ──> stopped
  *      ^                                                           ^  │                   │
  *      │                                                           │  └─ exit ─> copy ────┤
  *      │                                                           └── PTRACE_SYSCALL ────┘
- *      └──────────── interrupt if it runs, detach: the window is over, or its time is
+ *      └──────────── interrupt if it runs, detach: window over, or time limit
  *
  * Invariants:
  *  1. The process is seized without PTRACE_O_EXITKILL: if the stopper dies, it runs on.
  *  2. Between a stop and the next request to the kernel to let it run, the stopper waits for
  *     nothing; copying is cut short after COPY_LIMIT.
- *  3. A signal that arrives is passed on with the very next request.
+ *  3. A signal that arrives is passed on with the next request.
  *  4. A window ends after its time limit, with or without the emulator.
  */
 #define _GNU_SOURCE
@@ -37,12 +37,12 @@
 #include "family.h"
 
 #define COPY_LIMIT 1500000ull  /* nanoseconds */
-#define IDLE_LIMIT 60000000ull /* without a stop */
+#define IDLE_LIMIT 60000000ull /* without any stop */
 #define WINDOW_LIMIT 2000000000ull
 #define LONG_STRETCH 1500000ull /* of CPU time */
 #define PATIENCE 15000          /* microseconds: waiting is looked up from that often */
 #define MOST_VECTORS 512
-#define WATCHDOG_LIMIT 60000000ull /* it looks every few milliseconds */
+#define WATCHDOG_LIMIT 60000000ull /* the watchdog checks every few milliseconds */
 
 enum stop {
   STOP_ENTRY,
@@ -51,8 +51,8 @@ enum stop {
   STOP_SIGNAL,
   STOP_SUSPENDED,
   STOP_GONE,
-  STOP_LATE,  /* none within the limit */
-  STOP_OTHER, /* a stop of no interest: let it run on */
+  STOP_LATE,  /* no stop within the limit */
+  STOP_OTHER, /* an irrelevant stop: let the process run on */
 };
 
 static struct hm_channel *channel;
@@ -82,7 +82,7 @@ static enum stop classify(int status) {
   return STOP_SIGNAL;
 }
 
-/* Waits for a stop until `limit`.  The timer interrupts the wait, now and then in vain. */
+/* Waits for a stop until `limit`. The timer interrupts the wait, sometimes without a need. */
 static enum stop wait_for_stop(uint64_t limit) {
   for (;;) {
     int status;
@@ -109,7 +109,7 @@ static int run_on(void) {
   return result == 0;
 }
 
-/* Lets go of a process that is stopped. */
+/* Detaches from a stopped process. */
 static void detach(void) {
   int number = pending_signal;
   pending_signal = 0;
@@ -118,7 +118,7 @@ static void detach(void) {
   atomic_store(&channel->traced, 0);
 }
 
-/* Lets go of a process that runs, or waits in the kernel. */
+/* Detaches from a process that runs, or that waits in the kernel. */
 static void detach_running(void) {
   ptrace(PTRACE_INTERRUPT, process, 0, 0);
   for (;;) {
@@ -128,7 +128,7 @@ static void detach_running(void) {
       atomic_store(&channel->traced, 0);
       return;
     }
-    /* Any stop will do; the interrupt that is still to come goes with the attachment. */
+    /* Any stop will do; the pending interrupt disappears with the attachment. */
     detach();
     return;
   }
@@ -136,7 +136,7 @@ static void detach_running(void) {
 
 /* --- Copying -------------------------------------------------------------------- */
 
-/* Reads the hot pages, neighbours in one vector; what is gone is left out. */
+/* Reads the hot pages, adjacent ones in one vector; leaves out pages that no longer exist. */
 static void copy_pages(struct hm_snapshot *slot, uint64_t since) {
   const struct hm_hot_list *hot = &channel->hot[atomic_load(&channel->hot_current) % HM_HOT_LISTS];
   static struct iovec remote[MOST_VECTORS];
@@ -157,7 +157,7 @@ static void copy_pages(struct hm_snapshot *slot, uint64_t since) {
     uint32_t whole = got > 0 ? (uint32_t)got / HM_PAGE : 0;
     memcpy(&slot->page[slot->pages], &hot->page[first], whole * sizeof slot->page[0]);
     slot->pages += whole;
-    if (whole < batch) next = first + whole + 1; /* that one cannot be read */
+    if (whole < batch) next = first + whole + 1; /* that page cannot be read */
   }
 }
 
@@ -220,7 +220,7 @@ static enum hm_window_end is_running_soon(void) {
   }
 }
 
-/* Whether the process stands in its own code: not in a system call. */
+/* True if the process executes its own code, not a system call. */
 static int in_user_code(void) {
   struct user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, process, 0, &registers) != 0) return 0;
@@ -233,7 +233,7 @@ static struct hm_snapshot *free_slot(void) {
   return atomic_load(&slot->state) == HM_SNAPSHOT_FREE ? slot : NULL;
 }
 
-/* Begins a stretch at this stop and lets the process run on; NULL if that cannot be. */
+/* Begins a stretch at this stop and lets the process run on. Returns NULL if that is impossible. */
 static struct hm_snapshot *begin_stretch(int at_call, int first) {
   struct hm_snapshot *slot = free_slot();
   uint64_t since = atomic_load(&channel->stopped_since);
@@ -269,7 +269,7 @@ static enum hm_window_end follow(uint32_t stretches) {
         end_stretch(&slot, HM_END_BY_LIMIT);
         return HM_WINDOW_SUSPENDED;
       case STOP_LATE:
-        /* A process that computes is met where it is; one that waits is left alone. */
+        /* A process that computes is interrupted; one that waits is left alone. */
         if (slot == NULL && !interrupted && taken == 0 && state_of() == 'R') {
           interrupted = 1;
           last = now;
@@ -308,8 +308,7 @@ static enum hm_window_end follow(uint32_t stretches) {
           run_on();
           break;
         }
-        end_stretch(&slot,
-                    HM_END_BY_LIMIT); /* an exit without an entry: fork, exec and their like */
+        end_stretch(&slot, HM_END_BY_LIMIT); /* an exit without an entry: fork, exec or similar */
         if (over) {
           detach();
           return HM_WINDOW_COMPLETE;
@@ -328,7 +327,7 @@ static enum hm_window_end follow(uint32_t stretches) {
   }
 }
 
-/* The memory that is copied into exists before anything is stopped. */
+/* Touches the memory copied into, so that it exists before any process is stopped. */
 static void prefault(uint32_t slots) {
   uint32_t pages = channel->hot[atomic_load(&channel->hot_current) % HM_HOT_LISTS].count;
   if (pages > HM_MOST_HOT) pages = HM_MOST_HOT;
@@ -366,7 +365,7 @@ static void open_window(void) {
 
 _Noreturn void hm_stopper(struct hm_channel *shared) {
   channel = shared;
-  struct sigaction wake = {.sa_handler = ignore}; /* no SA_RESTART: waitpid is to return */
+  struct sigaction wake = {.sa_handler = ignore}; /* no SA_RESTART: waitpid has to return */
   sigaction(SIGALRM, &wake, NULL);
   channel->real_time = (uint32_t)hm_raise_priority(2);
   for (;;) {

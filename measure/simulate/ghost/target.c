@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The followed process from outside: its mappings, and copies of its memory.
+ * Accesses the followed process from outside: reads its mappings, and copies its memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>

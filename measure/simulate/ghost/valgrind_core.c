@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * In the place of Valgrind's core: what the tool's files ask of it, for a process that is followed
- * rather than run.  The functions have Valgrind's types (pub_tool_*.h) and the names that its macro VG_()
- * makes.
+ * Replaces Valgrind's core: the functions that the tool's files call, for a process that is followed
+ * rather than run. They have Valgrind's types (pub_tool_*.h) and the names that its macro VG_()
+ * produces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 Bool hm_measuring = True, hm_is_forked, hm_warming_up;
 void hm_log_translation(Addr address) { (void)address; }
 
-/* A breakpoint in the code ends the stretch. */
+/* A breakpoint inserted into the code by another tool ends the stretch. */
 IRSB *hm_without_foreign_probe(IRSB *block, Addr start) {
   (void)block;
   (void)start;
@@ -52,7 +52,7 @@ IRSB *hm_instrument_block(void *closure, IRSB *block, const VexGuestLayout *layo
 /* --- Accesses on their way to the simulator ------------------------------------------------ */
 
 static void look_at(uint64_t address, uint64_t site) {
-  /* Before the access is made: a store there would be into this program. */
+  /* Check before the access is made: a store would go into this program's memory. */
   if (hm_is_own(address)) hm_guest_give_up(HM_GHOST_STRAYED);
   hm_touch(address, HM_SITE_KIND(site) == HM_STORE || HM_SITE_KIND(site) == HM_MODIFY);
 }
@@ -84,7 +84,7 @@ void hm_ghost_data(uint64_t address, uint64_t site) {
     data(address, site);
 }
 
-/* Whose address the generated code calls. */
+/* The generated code calls its address. */
 void *vgPlain_fnptr_to_fnentry(void *function) {
   if (function == (void *)hm_data) return (void *)data;
   if (function == (void *)hm_data_sampled) return (void *)data_sampled;

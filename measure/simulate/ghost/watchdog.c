@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The watchdog: sees to it that no process stays stopped because the stopper does.
+ * The watchdog makes sure that a stuck stopper leaves no process stopped.
  *
- * Only the tracer can let a traced process go, but the kernel does it for a tracer that dies (it was
- * seized without PTRACE_O_EXITKILL).  So the remedy for a stopper that hangs, was stopped itself, or
- * does not get a processor is to kill it.
+ * Only the tracer can release a traced process. But if the tracer dies, the kernel releases it,
+ * because it was seized without PTRACE_O_EXITKILL. So the watchdog kills a stopper that hangs, was
+ * stopped itself, or does not get a processor.
  *
  *     no window ── traced != 0 ──> watching ── stopped too long ──> kill, reap, fork a new stopper
  *         ^                           │ traced == 0                             │
@@ -15,8 +15,8 @@
  *     emulator's death kills the watchdog.
  *  2. A process that is traced and stopped is freed HM_STOP_LIMIT after the watchdog first sees it,
  *     whether or not the stopper knows that it has stopped.
- *  3. The stopper stops nothing while `watched` is old: a watchdog that was itself stopped guards
- *     nothing.
+ *  3. The stopper stops no process while `watched` is old, because a watchdog that was itself stopped
+ *     cannot help.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@
 int hm_raise_priority(int level) {
   struct sched_param parameter = {.sched_priority = level};
   if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameter) == 0) return 1;
-  setpriority(PRIO_PROCESS, 0, -20); /* without the right to it, nothing changes */
+  setpriority(PRIO_PROCESS, 0, -20); /* without the permission the priority stays unchanged */
   return 0;
 }
 
@@ -58,7 +58,7 @@ static void start_stopper(struct hm_channel *channel) {
   atomic_fetch_add(&channel->stoppers_started, 1);
 }
 
-/* Whether the process is in a stop of ptrace's. */
+/* True if the process is in a ptrace stop. */
 static int is_stopped(int process) {
   char path[32], text[256];
   snprintf(path, sizeof path, "/proc/%d/stat", process);
@@ -72,7 +72,7 @@ static int is_stopped(int process) {
   return name_ends != NULL && name_ends[1] == ' ' && name_ends[2] == 't';
 }
 
-/* The stopper is gone, or is to go: the kernel frees what it traced. */
+/* Replaces a stopper that is dead or must end. The kernel frees the processes that it traced. */
 static void replace_stopper(struct hm_channel *channel, pid_t stopper) {
   kill(stopper, SIGKILL);
   while (waitpid(stopper, NULL, 0) < 0 && errno == EINTR) {
@@ -80,7 +80,7 @@ static void replace_stopper(struct hm_channel *channel, pid_t stopper) {
   atomic_store(&channel->traced, 0);
   atomic_store(&channel->stopped_since, 0);
   atomic_fetch_add(&channel->freed, 1);
-  /* What it was at is over. */
+  /* The stopper's unfinished work is void. */
   for (uint32_t slot = 0; slot < HM_SNAPSHOTS; slot++) {
     if (atomic_load(&channel->snapshot[slot].state) != HM_SNAPSHOT_BEGUN) continue;
     channel->snapshot[slot].end_kind = HM_END_OF_PROCESS;
@@ -138,7 +138,7 @@ int hm_start_watchdog(struct hm_channel *channel) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   prctl(PR_SET_NAME, "ghost-watchdog");
-  setsid(); /* a stop of the terminal's job does not stop the guard */
+  setsid(); /* a job-control stop does not stop the guard */
   hm_raise_priority(3);
   watch(channel);
 }

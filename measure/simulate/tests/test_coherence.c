@@ -153,7 +153,7 @@ static void a_migratory_line_misses_at_the_load_and_is_taken_at_the_store(void *
 static void a_line_thrown_out_before_is_no_coherence_miss(void **state) {
   (void)state;
   load(SHARED);
-  for (uint64_t i = 1; i <= 4; i++) load(SHARED + LINE(16 * i)); /* sets 0 of both */
+  for (uint64_t i = 1; i <= 4; i++) load(SHARED + LINE(16 * i)); /* all in set 0 of both levels */
   other_core();
   store(SHARED);
   other_core();

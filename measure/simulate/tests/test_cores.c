@@ -167,7 +167,7 @@ static void a_forked_child_shares_what_it_does_not_write(void **state) {
 
 static void die_on_the_core(void) { kill(getpid(), SIGKILL); }
 
-/* As when one backend of a server is killed with `kill -9`. */
+/* Simulates one backend of a server that is killed with `kill -9`. */
 static void the_core_of_a_killed_process_is_taken_over(void **state) {
   (void)state;
   struct hm_config config = small_machine();

@@ -231,7 +231,7 @@ static void every_fifth_load_is_sampled_hit_or_miss(void **state) {
   assert_int_equal(host_samples[1].access.address, LINE(9) + 10);
   assert_int_equal(host_samples[1].access.level, HM_LEVEL_L1);
   assert_int_equal(host_samples[1].access.latency, 4);
-  /* A filtered line is named all the same. */
+  /* A filtered line still has its name. */
   uint32_t frame = HM_PTE_FRAME(hm_pages_touch(&hm_sim.pages, 0));
   assert_int_equal(host_samples[1].access.physical_line, frame * 64 + 9);
   stop(header);

@@ -93,7 +93,7 @@ static Bool anything_is_sampled(void) {
 }
 
 static void submit(void) {
-  if (!anything_is_sampled()) return; /* only counted: the ring is not drained */
+  if (!anything_is_sampled()) return; /* counted only: the ring is not drained */
   uint64_t bytes = (uint64_t)record.length * sizeof(uint64_t);
   record.words[0] |= bytes << 48;
   hm_deliver_record(record.words, bytes);
@@ -201,8 +201,8 @@ static uint64_t level_and_snoop(const struct hm_access *access, uint32_t kind) {
   return level | (access->modified_elsewhere ? SNOOP_HITM : SNOOP_NONE);
 }
 
-/* For an event of stores, a read-modify-write is a store: its miss is counted at the load, not a
- * second time at the invalidation. */
+/* A read-modify-write counts as a store for an event of stores. Its miss is counted at the load,
+ * not a second time at the invalidation. */
 static uint32_t kind_for_event(const struct hm_access *access, enum hm_event event) {
   uint32_t kind = HM_SITE_KIND(access->site);
   Bool of_stores = event == HM_STORES || event == HM_INVALIDATION;
@@ -278,7 +278,7 @@ static uint64_t events_of_sample(const struct hm_sample *sample) {
 
 static void put_section(uint32_t kind, uint32_t bytes) { put_pair(kind | bytes << 16, 0); }
 
-/* What the profiled program itself was at: its statement, and other state. */
+/* What the profiled program itself was doing: its statement, and other state. */
 static void put_state(uint64_t thread_pointer, uint64_t address) {
   struct hm_state state;
   hm_read_state(hm_sim.header, thread_pointer, address, &state);
@@ -318,7 +318,7 @@ static void put_block(const struct hm_access *access) {
   put(block.site);
 }
 
-/* RAW: a length and that many bytes, together a multiple of 8. */
+/* RAW: a length, then that many bytes; the total is a multiple of 8. */
 static void put_detail(const struct hm_access *access, enum hm_event event,
                        uint64_t thread_pointer) {
   const struct hm_sharing *other = hm_sharing_of(access, event);
@@ -371,7 +371,7 @@ void hm_host_sample(const struct hm_sample *sample) {
   put(weight(access));
   put(data_source(access, sample->event));
   put_registers(&guest, ip);
-  /* An instruction or a branch accesses no memory: no physical address. */
+  /* An instruction or a branch accesses no memory and has no physical address. */
   put(access->physical_line == 0 ? 0
                                  : (uint64_t)access->physical_line << HM_LINE_BITS |
                                        (access->address & (HM_LINE_SIZE - 1)));

@@ -1,4 +1,4 @@
-//! From the linker's name to the programmer's.
+//! Converts the linker's name to the programmer's.
 
 use cpp_demangle::{DemangleOptions, ParseOptions};
 

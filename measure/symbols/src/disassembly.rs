@@ -29,7 +29,7 @@ pub enum Flow {
     ConditionalJump(ImageAddress),
     /// Back to the caller.
     Return,
-    /// Into the kernel, a trap, a transaction.
+    /// A call of the kernel, a trap, or a transaction.
     Other,
 }
 

@@ -1,5 +1,6 @@
-//! SPLiT's analyzer: reads what libsplit measured in the servers, finds which kinds of requests pollute the caches and which
-//! suffer, decides on which cores each runs, and keeps that only while epochs with and without it prove that it helps.
+//! SPLiT's analyzer: reads libsplit's measurements in the servers, finds which kinds of requests pollute the
+//! caches and which suffer, decides on which cores each runs, and keeps that only while epochs with and
+//! without it prove that it helps.
 //!
 //! ```text
 //!  app-*.segment ──> segment ──> Snapshot ──┐                    ┌──> view: top, report, metrics, JSON
@@ -8,8 +9,8 @@
 //!                                  Machine (hwloc) ──────────────┘       guard: on, off, on ... does it help?
 //! ```
 //!
-//! Out of scope: moving threads (libsplit does that, in the servers), knowledge of a particular server. Policies are pure functions,
-//! so the simulator can run them on machines of 128 cores.
+//! Out of scope: moving threads (libsplit does that, in the servers), knowledge of a particular server.
+//! Policies are pure functions, so the simulator can run them on machines of 128 cores.
 //!
 //! ```
 //! use hardmeter_split::simulate::machine;

@@ -1,7 +1,7 @@
-//! The processors that may be used, and their caches: hwloc's view, restricted to what this process is allowed.
+//! The processors that this process may use, and their caches, from hwloc.
 //!
-//! hwloc by a shim of our own (`machine.c`) and not by a crate: all that is asked of it is one flat table, and the one crate that is kept
-//! (hwlocality) is an alpha with a dozen dependencies.
+//! hwloc is called through a C shim (`machine.c`), not through a crate: only one flat table is needed, and
+//! the one maintained crate (hwlocality) is an alpha version with a dozen dependencies.
 
 use crate::model::{Cpu, CpuId, CpuSet, Machine};
 use std::ffi::CString;
@@ -34,7 +34,7 @@ extern "C" {
 
 const ROOM: usize = 1024;
 
-/// Why there is no machine.
+/// The reason why the machine could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("hwloc cannot list this machine's processors: is /sys mounted?")]
 pub struct MachineError;
@@ -58,7 +58,7 @@ pub fn read() -> Result<Machine, MachineError> {
 /// keeps that binding: when the cpuset grows, the thread would not get the new processors. So a thread that was not
 /// bound before is bound to all processors again, which the kernel reduces to the existing ones.
 fn unbound<T>(look: impl FnOnce() -> T) -> T {
-    // SAFETY: a set of bits, all of them.
+    // SAFETY: a set of bits; all are set.
     let all = unsafe {
         let mut all: libc::cpu_set_t = std::mem::zeroed();
         (0..ROOM).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
@@ -66,7 +66,7 @@ fn unbound<T>(look: impl FnOnce() -> T) -> T {
     };
     let before = affinity();
     bind(&all);
-    // SAFETY: reads both.
+    // SAFETY: reads both sets.
     let nobody_bound_it = unsafe { libc::CPU_EQUAL(&affinity(), &before) };
     if !nobody_bound_it {
         bind(&before);
@@ -79,7 +79,7 @@ fn unbound<T>(look: impl FnOnce() -> T) -> T {
 }
 
 fn bind(set: &libc::cpu_set_t) {
-    // SAFETY: reads the set. Where it fails the thread stays as it is.
+    // SAFETY: reads the set. If it fails, the thread's affinity is unchanged.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
 }
 
@@ -110,8 +110,8 @@ fn by_hwloc(notation: Option<&CString>) -> Result<Machine, MachineError> {
     Ok(Machine { source, cpus, l2_bytes: caches.l2_bytes, l3_bytes: caches.l3_bytes })
 }
 
-/// The processors that this process may run on now: its affinity, within its cpuset, of those that are online.
-/// Cheap: read before every decision, because cpusets and processors change.
+/// The processors that this process may run on now: its affinity, within its cpuset, without those that are
+/// offline. Cheap: read before every decision, because cpusets and processors change.
 pub fn allowed() -> CpuSet {
     let set = affinity();
     // SAFETY: within the set's size.

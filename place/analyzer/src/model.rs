@@ -1,4 +1,4 @@
-//! What the analyzer thinks in: kinds, statistics of a span of time, processors, plans. Plain data.
+//! The analyzer's data model: kinds, statistics of a span of time, processors, plans. Plain data.
 
 use hardmeter_samples::model::Cycles;
 use hardmeter_statement::StatementId;
@@ -25,15 +25,16 @@ number!(
     AppId, "{:x}"
 );
 number!(
-    /// A kind of request, within its application. 0: none; 1: all those for which there was no room.
+    /// A kind of request, within its application. 0: none; 1: all those without a place in the table.
     CodeId, "{:x}"
 );
 number!(
-    /// A logical processor, as the kernel numbers it.
+    /// A logical processor, by the kernel's number.
     CpuId, "{}"
 );
 
-/// A kind of request, among all applications. Written `app.code` in hexadecimal, as it travels between tiers.
+/// A kind of request, among all applications. Written `app.code` in hexadecimal, the form that is passed
+/// between tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct KindRef {
@@ -47,12 +48,12 @@ impl fmt::Display for KindRef {
     }
 }
 
-/// Some logical processors.
+/// A set of logical processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuSet(pub std::collections::BTreeSet<CpuId>);
 
-/// As the kernel writes lists: "0-3,8".
+/// In the kernel's list format: "0-3,8".
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut cpus = self.0.iter().map(|cpu| cpu.0).peekable();
@@ -78,14 +79,14 @@ impl FromIterator<CpuId> for CpuSet {
     }
 }
 
-/// What a kind does to the caches, or what they do to it. Numbers as in libsplit's segment.h.
+/// A kind's effect on the caches, or their effect on it. Numbers as in libsplit's segment.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Not measured well enough.
     #[default]
     Unknown = 0,
-    /// Too short to be worth a move.
+    /// Too short to be worth moving.
     Short = 1,
     /// Replaces much of the L2 cache: the paper's "dirty".
     Polluter = 2,
@@ -108,7 +109,7 @@ impl Class {
     }
 }
 
-/// How a decision is carried out. Numbers as in libsplit's segment.h.
+/// How a decision is applied. Numbers as in libsplit's segment.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Actuation {
@@ -117,11 +118,11 @@ pub enum Actuation {
     None = 0,
     /// Affinity at the start of a section, restored at its end (the paper, section 3.5).
     Paper = 1,
-    /// Affinity at the start if the thread is not there already; restored when the analyzer says so.
+    /// Affinity at the start unless the thread has it already; restored when the analyzer says so.
     Lazy = 2,
-    /// Whoever routes requests obeys; threads are not moved.
+    /// Used by servers that route requests; threads are not moved.
     Soft = 3,
-    /// Threads are not moved; time slice and background hold.
+    /// Threads are not moved; time slice and background apply.
     Time = 4,
 }
 
@@ -135,10 +136,11 @@ pub struct Estimate {
     pub n: u64,
 }
 
-/// Count, mean and squared differences of some values (Welford 1962): adds up, and later minus earlier is what came between.
+/// Count, mean and squared differences of values (Welford 1962): they can be added, and later minus earlier
+/// is the part in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many values.
+    /// The number of values.
     pub count: u64,
     /// Their mean.
     pub mean: f64,
@@ -146,120 +148,120 @@ pub struct Moments {
     pub m2: f64,
 }
 
-/// What came before a section on its processor. The first are the classes, by number.
+/// The kinds of predecessors of a section on its processor: first the classes, by number.
 pub const AFTERS: usize = 6;
-/// Index among [`AFTERS`]: the same kind came before.
+/// Index among [`AFTERS`]: the predecessor was of the same kind.
 pub const AFTER_SAME: usize = 5;
 /// Buckets of durations: four an octave, the first below 2^10 cycles, the last from 3 * 2^32 on (segment.h).
 pub const BUCKETS: usize = 96;
 
-/// Statistics of a kind over some time and some processors. All only grow.
+/// Statistics of a kind over some time and some processors. All values only grow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Sections that ended.
     pub count: u64,
-    /// Of them those whose cycles are known to be their own.
+    /// Those with cycles that are known to be their own.
     pub exact: u64,
-    /// Sections that lost the processor meanwhile.
+    /// Sections that lost the processor before they ended.
     pub preempted: u64,
-    /// Sections that went on on another processor.
+    /// Sections that continued on another processor.
     pub migrated: u64,
-    /// From start to end, waits included; the sum.
+    /// Sum of the times from start to end, including waits.
     pub elapsed: Cycles,
-    /// Their own, of the exact ones; the sum.
+    /// Sum of the exact sections' own cycles.
     pub cycles: Cycles,
-    /// The same, each.
+    /// The same values, one by one.
     pub own: Moments,
-    /// Equation (1) of the paper over them: what the next one is expected to take.
+    /// Equation (1) of the paper over them: the expected value of the next section.
     pub adaptive: f64,
-    /// L2 misses where a PMU counts them.
+    /// L2 misses, if a PMU counts them.
     pub misses: Moments,
-    /// Share of the probe's lines that were gone after it, 0 to 1.
+    /// The share of the probe's lines that were displaced after it, 0 to 1.
     pub displaced: Moments,
-    /// Its own cycles by what came before on the processor.
+    /// Its own cycles by its predecessor on the processor.
     pub after: [Moments; AFTERS],
-    /// Of its cycles, spent in sections within.
+    /// The part of its cycles spent in inner sections.
     pub nested: Cycles,
-    /// How many took so long, from start to end.
+    /// A histogram of the times from start to end.
     pub histogram: Vec<u64>,
 }
 
-/// A kind, as an application's segment has it.
+/// A kind in an application's segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindSnapshot {
-    /// Which.
+    /// Its code.
     pub code: CodeId,
-    /// Its key as text, as the application gave it: never trusted, always escaped when shown.
+    /// Its key as text from the application: never trusted, always escaped when shown.
     pub label: String,
-    /// Words for people: the tables of a statement, say.
+    /// A display text, for example the tables of a statement.
     pub note: String,
-    /// Of SQL: its text's id.
+    /// For SQL: the id of its text.
     #[serde(default, rename = "statement_id", skip_serializing_if = "Option::is_none")]
     pub statement: Option<StatementId>,
-    /// What caused one of its sections, the latest time it was known.
+    /// The latest known cause of one of its sections.
     pub related: Option<KindRef>,
-    /// What the analyzer last said of it.
+    /// The class that the analyzer wrote last.
     pub class: Class,
     /// Statistics since the segment was made, by processor.
     pub records: Vec<(CpuId, Record)>,
 }
 
-/// An application, as its segment shows it at a moment.
+/// The content of an application's segment at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Which.
+    /// The application.
     pub app: AppId,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// Whose requests cause its requests.
+    /// The application whose requests cause its requests.
     pub related: Option<AppId>,
-    /// When, on CLOCK_MONOTONIC.
+    /// The time on CLOCK_MONOTONIC.
     pub taken_ns: u64,
-    /// Of the time stamp counter.
+    /// The rate of the time stamp counter.
     pub cycles_per_second: u64,
-    /// Whether it measures at all.
+    /// True if it measures at all.
     pub collecting: bool,
-    /// What measures: "pmu", "probe", "none".
+    /// The back-end that measures: "pmu", "probe", "none".
     pub backend: String,
-    /// What it does without, in words; empty if nothing.
+    /// The facilities that it lacks, as text; empty if none.
     pub without: Vec<String>,
     /// Its kinds.
     pub kinds: Vec<KindSnapshot>,
-    /// Sections for whose kind there was no room.
+    /// Sections whose kind had no place in the table.
     pub without_room: u64,
-    /// Sections that were not counted since two threads met in one record.
+    /// Sections that were not counted because two threads used one record.
     pub contended: u64,
     /// Sections that never ended, or ended on another thread.
     pub dropped: u64,
-    /// How often an affinity was changed.
+    /// The number of changes of an affinity.
     pub moves: u64,
-    /// Probes, and what they cost, of all processors.
+    /// The number of probes on all processors.
     pub probes: u64,
-    /// The same in cycles.
+    /// Their cost in cycles.
     pub probe_cycles: Cycles,
 }
 
-/// A logical processor's place.
+/// The location of a logical processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Its number.
     pub id: CpuId,
-    /// Physical core: SMT siblings have the same.
+    /// Its physical core: SMT siblings have the same number.
     pub core: u32,
-    /// Which L2 cache it uses.
+    /// Its L2 cache.
     pub l2: u32,
-    /// Which L3 cache it uses.
+    /// Its L3 cache.
     pub l3: u32,
-    /// Which NUMA node it is near.
+    /// Its NUMA node.
     pub node: u32,
 }
 
 /// The processors that may be used, and their caches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Where it is from: "hwloc", "simulated: ...".
+    /// The source of this data: "hwloc", "simulated: ...".
     pub source: String,
-    /// By number.
+    /// Ordered by number.
     pub cpus: Vec<Cpu>,
     /// Bytes of an L2 cache.
     pub l2_bytes: u64,
@@ -267,40 +269,41 @@ pub struct Machine {
     pub l3_bytes: u64,
 }
 
-/// A kind, measured: what policies decide on.
+/// The measurements of a kind on which policies decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindProfile {
-    /// Which.
+    /// The kind.
     pub kind: KindRef,
-    /// For people.
+    /// Its display text.
     pub label: String,
-    /// Of SQL: its text's id, by which it is found in `hardmeter queries` and in ccopt's tables.
+    /// For SQL: the id of its text, which is the same in `hardmeter queries` and in ccopt's tables.
     #[serde(default, rename = "statement_id", skip_serializing_if = "Option::is_none")]
     pub statement: Option<StatementId>,
     /// Sections in the window.
     pub count: u64,
     /// Sections a second.
     pub rate: f64,
-    /// Of the processors' time that all kinds took, 0 to 1.
+    /// Its share of the processors' time that all kinds took, 0 to 1.
     pub share: f64,
     /// Own cycles of a section; `None`: never measured.
     pub cycles: Option<Estimate>,
-    /// L2 misses of a section, where a PMU counts.
+    /// L2 misses of a section, if a PMU counts them.
     pub misses: Option<Estimate>,
     /// Damage: the share of L2 that a section replaces, 0 to 1. `None`: not probed.
     pub displaced: Option<Estimate>,
-    /// The same as the size of a synthetic section that replaces as much, in KB; by the probe's calibration. Beyond its largest
-    /// point it only says "at least".
+    /// The same as the size in KB of a synthetic section that replaces as much, by the probe's calibration.
+    /// Beyond its largest point it is only a lower bound.
     #[serde(default)]
     pub footprint_kb: Option<Estimate>,
-    /// Sensitivity: how much longer after a polluter than after its own kind or a neutral one; 0.1 is 10 %.
+    /// Sensitivity: the extra time after a polluter, relative to after its own kind or a neutral one; 0.1 is
+    /// 10 %.
     pub slowdown: Option<Estimate>,
-    /// What follows.
+    /// The resulting class.
     pub class: Class,
-    /// From what it follows, in words.
+    /// The evidence for it, as text.
     #[serde(default)]
     pub reason: String,
-    /// What caused it.
+    /// Its cause, if known.
     pub related: Option<KindRef>,
 }
 
@@ -309,47 +312,47 @@ pub struct KindProfile {
 pub struct Workload {
     /// The window's length.
     pub seconds: f64,
-    /// Of the time stamp counter; 0: not known.
+    /// The rate of the time stamp counter; 0: not known.
     #[serde(default)]
     pub cycles_per_second: u64,
-    /// For people, and which is whose cause: id, name, related.
+    /// The applications: id, display name, and the application that causes their requests.
     pub apps: Vec<(AppId, String, Option<AppId>)>,
     /// Ordered by kind.
     pub kinds: Vec<KindProfile>,
-    /// What a section of the second kind takes longer if the first came before it on the processor, in cycles.
+    /// The extra cycles of a section of the second kind if the first preceded it on the processor.
     pub transitions: Vec<(KindRef, KindRef, Estimate)>,
 }
 
-/// Where a kind shall run.
+/// Where a kind must run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Which kind.
+    /// The kind.
     pub kind: KindRef,
     /// Its class, as the policy sees it.
     pub class: Class,
-    /// On which processors; empty: anywhere.
+    /// Its processors; empty: anywhere.
     pub cpus: CpuSet,
-    /// How.
+    /// How it is applied.
     pub actuation: Actuation,
-    /// Which of the class queues, for servers that route.
+    /// Its class queue, for servers that route.
     pub queue: u32,
-    /// Time slice of threads that work on it, in microseconds; 0: as they have it.
+    /// Time slice of threads that work on it, in microseconds; 0: unchanged.
     #[serde(default)]
     pub slice_us: u32,
-    /// Whether they give way to all other threads, where they may.
+    /// True if they give way to all other threads, if their rights allow it.
     #[serde(default)]
     pub background: bool,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
 }
 
-/// What a policy wants.
+/// The decisions that a policy wants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The policy's name.
     pub policy: String,
-    /// Kinds that are not named run anywhere.
+    /// Kinds that are not listed run anywhere.
     pub placements: Vec<Placement>,
-    /// What an operator should know: "one core: nothing to place".
+    /// Warnings for an operator: "one core: nothing to place".
     pub remarks: Vec<String>,
 }

@@ -1,7 +1,7 @@
-/* What the analyzer does with the published probe beside finding it.
+/* The analyzer's use of the published probe after its discovery.
  *
- * What the analyzer tells of the published probe: the header of probe.segment as a flat structure, so that probe.h alone knows how it
- * lies there. */
+ * The header of probe.segment is returned as a flat structure, so that only probe.h knows its
+ * layout. */
 #include "probe.h"
 #include "probe_discover.h"
 

@@ -17,7 +17,7 @@ const LENGTH_MAX: u64 = 256 << 20;
 /// A file older than this belongs to an analyzer that has ended.
 pub const STALE_NS: u64 = 5_000_000_000;
 
-/// All of it.
+/// The complete state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// [`VERSION`].
@@ -42,7 +42,7 @@ pub struct State {
     pub guard: Guard,
     /// The number of times that placement was switched on or off.
     pub epoch: u64,
-    /// Whether kinds are placed now.
+    /// True if kinds are placed now.
     pub placement_on: bool,
     /// The state of the occupancy probe.
     pub probe: Probe,
@@ -58,7 +58,7 @@ pub struct Application {
     pub name: String,
     pub related: Option<AppId>,
     pub collecting: bool,
-    /// Whether it allows its threads to be moved.
+    /// True if it allows its threads to be moved.
     pub placing: bool,
     /// "pmu", "probe", "none".
     pub backend: String,
@@ -96,9 +96,9 @@ pub struct Guard {
     pub reason: String,
     /// Seconds until it tries again; for "refused".
     pub retry_seconds: Option<f64>,
-    /// Epochs compared, on and off.
+    /// Compared epochs with placement on.
     pub epochs_on: u32,
-    /// The same.
+    /// Compared epochs with placement off.
     pub epochs_off: u32,
     /// The compared metrics: "CPU time per request", "work done per second", "p99 of ...".
     pub effects: Vec<Effect>,
@@ -129,9 +129,9 @@ pub struct Effect {
     pub measure: String,
     /// On over off, minus one: -0.2 is 20 % less.
     pub change: f64,
-    /// 95 % interval of it.
+    /// The lower bound of its 95 % interval.
     pub low: f64,
-    /// The same.
+    /// The upper bound.
     pub high: f64,
     /// Pairs of epochs compared.
     pub n: u32,
@@ -142,11 +142,11 @@ pub struct Effect {
 pub struct Probe {
     /// "searching", "full sets", "random lines", "impossible", "off".
     pub kind: String,
-    /// Why, where it is not full sets.
+    /// The reason, if it is not full sets.
     pub reason: String,
     /// The generation of the sets; 0: none.
     pub generation: u64,
-    /// Share of the sets that were still full when last looked.
+    /// The share of the sets that were still full at the last check.
     pub verified: Option<f64>,
     /// The background rate: the share of the remaining lines that other work displaces per cycle. It is subtracted
     /// from the displacement of sections.
@@ -235,7 +235,7 @@ pub fn without_in_words(without: &[impl AsRef<str>]) -> String {
     format!(", without {}", names.join(", "))
 }
 
-/// Why there is no state.
+/// The reason why there is no state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// No analyzer works on this folder, or never did.
@@ -296,7 +296,7 @@ impl State {
         Ok(state)
     }
 
-    /// Whether its writer has ended.
+    /// True if its writer has ended.
     pub fn is_stale(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.written_ns) > STALE_NS.max(3 * self.interval_ms * 1_000_000)
     }

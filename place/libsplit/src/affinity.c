@@ -1,14 +1,16 @@
 /*
- * Carries decisions out: narrows the affinity of the thread that begins a section, and gives it back.
+ * Applies decisions: narrows the affinity of the thread that begins a section, and restores it.
  *
  *   wide ── narrow: announce ──> announced ── sched_setaffinity ──> narrowed ── go_back, split_affinity_widen ──> wide
  *                                                                      └ the service thread, another process: release.c ──> wide
  *
  * Invariants:
- *   1. Who narrows says so first (split_thread.narrowed) and looks again afterwards: who gives back takes the word away first and
- *      sets the affinity then. In any order, the wide one is set last.
- *   2. What a thread might use before is in entry->original_mask from before it may use less.
- *   3. The outermost section that is placed decides where the thread runs; a binding (split_thread_narrow) holds between sections.
+ *   1. A thread that narrows announces it first (split_thread.narrowed) and checks the word again
+ *      afterwards; a thread that restores clears the word first and then sets the affinity. In any
+ *      order, the wide affinity is set last.
+ *   2. entry->original_mask has the thread's former CPUs before its affinity is narrowed.
+ *   3. The outermost section that is placed decides where the thread runs; a binding
+ *      (split_thread_narrow) holds between sections.
  */
 #include "affinity.h"
 
@@ -24,12 +26,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* After a refusal the thread is left alone for so long: cpusets do not change every millisecond. */
+/* After a refusal the thread is not moved for this long: cpusets do not change every
+ * millisecond. */
 #define REFUSAL_NS UINT64_C(1000000000)
-/* So old may be what a thread knows of the analyzer's being alive. */
+/* Maximum age of a thread's knowledge that the analyzer is alive. */
 #define FRESH_NS UINT64_C(100000000)
 
-/* The kernel's own call: glibc's wants a type of its own size. */
+/* A direct system call: glibc's function needs a type with its own size. */
 static bool set_affinity(const uint64_t *mask, uint32_t words) {
   return syscall(SYS_sched_setaffinity, 0, words * sizeof *mask, mask) == 0;
 }
@@ -69,8 +72,9 @@ static bool refuse(struct split_self *self) {
   return false;
 }
 
-/* Learns what the thread may use, and whether its host bound it to that. If not, it gets "all" back: the kernel remembers what
- * it is told and, when the cpuset grows, would go on holding the thread to the CPUs that there were. */
+/* Reads which CPUs the thread may use, and whether its host bound it to them. If not, the thread
+ * gets "all CPUs" back: the kernel remembers the mask it was given and would keep the thread on
+ * the old CPUs when the cpuset grows. */
 static bool look_how_wide(struct split_affinity *affinity) {
   uint64_t now[SPLIT_MASK_WORDS], all[SPLIT_MASK_WORDS], most[SPLIT_MASK_WORDS];
   if (!get_affinity(now)) return false;
@@ -83,7 +87,7 @@ static bool look_how_wide(struct split_affinity *affinity) {
   return true;
 }
 
-/* Records the CPUs that the thread may use, in the shared table, before it is narrowed. */
+/* Records the CPUs that the thread may use in the shared table, before it is narrowed. */
 static bool announce(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = split_thread_entry(self);
@@ -99,9 +103,10 @@ static bool announce(struct split_self *self) {
   return true;
 }
 
-/* A thread that a host makes within a section is born with the narrow affinity, and would never get the wide one. So the
- * latest narrow masks of this process are remembered: a thread that has one of them at its first section, and did not get it from us,
- * gets what the library's first thread had. */
+/* A thread that a host creates within a section inherits the narrow affinity and would keep it.
+ * So the latest narrow masks of this process are remembered: a thread that has one of them at
+ * its first section, and did not get it from the library, gets the affinity of the library's
+ * first thread. */
 static struct {
   _Atomic uint32_t used;
   _Atomic uint64_t wide[SPLIT_MASK_WORDS];
@@ -147,7 +152,7 @@ void split_affinity_born(void) {
   set_affinity(mask, SPLIT_MASK_WORDS);
 }
 
-/* The thread may use `wanted` and nothing else, as far as it may use it at all. */
+/* Restricts the thread to the CPUs of `wanted` that it may use. */
 static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WORDS]) {
   struct split_affinity *affinity = &self->affinity;
   uint64_t cut[SPLIT_MASK_WORDS], any = 0;
@@ -167,7 +172,7 @@ static bool narrow(struct split_self *self, const uint64_t wanted[SPLIT_MASK_WOR
   remember(cut);
   atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
   if (narrowed_still(affinity)) return true;
-  /* It was given back between our word and our deed. */
+  /* The affinity was restored between the announcement and the call. */
   if (affinity->free || !set_affinity(affinity->wide, SPLIT_MASK_WORDS)) {
     memset(cut, 0xff, sizeof cut);
     set_affinity(cut, SPLIT_MASK_WORDS);
@@ -187,14 +192,15 @@ void split_affinity_widen(struct split_self *self) {
     atomic_fetch_add_explicit(&self->mapping->header->moves, 1, memory_order_relaxed);
     return;
   }
-  /* Another thread was faster, but may not have done it yet: what we read as our affinity next has to be the wide one. */
+  /* Another thread restores it first, but may not have finished: the affinity that is read next
+   * has to be the wide one. */
   uint64_t original[SPLIT_MASK_WORDS];
   for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
     original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
   set_affinity(original, SPLIT_MASK_WORDS);
 }
 
-/* Back to where the thread is between sections. */
+/* Restores the affinity that the thread has between sections. */
 static void go_back(struct split_self *self) {
   struct split_affinity *affinity = &self->affinity;
   split_self_specialise(self, false);
@@ -209,7 +215,7 @@ void split_place_section(struct split_self *self, struct split_open *open) {
   struct split_affinity *affinity = &self->affinity;
   const struct split_decision *decision = &self->mapping->decisions[open->code];
   uint32_t actuation = atomic_load_explicit(&decision->actuation, memory_order_relaxed);
-  /* The outermost section that is placed decides: what it calls runs where it runs. */
+  /* The outermost section that is placed decides: sections within it run where it runs. */
   if (self->placed && !(open->flags & SPLIT_OPEN_PLACED)) return;
   bool wanted = (actuation == SPLIT_ACT_PAPER || actuation == SPLIT_ACT_LAZY) && fresh_here(self);
   if (!wanted) {
@@ -261,7 +267,7 @@ void split_affinity_child(struct split_self *self) {
   split_slice_child(self);
   struct split_affinity *affinity = &self->affinity;
   struct split_thread *entry = atomic_load_explicit(&affinity->entry, memory_order_relaxed);
-  if (entry && affinity->serial) { /* the entry is our parent's; the narrow affinity is ours too */
+  if (entry && affinity->serial) { /* the parent's entry; the narrow affinity is inherited */
     uint64_t original[SPLIT_MASK_WORDS];
     for (uint32_t i = 0; i < SPLIT_MASK_WORDS; i++)
       original[i] = atomic_load_explicit(&entry->original_mask[i], memory_order_relaxed);
@@ -281,7 +287,7 @@ bool split_thread_narrow(const uint64_t mask[SPLIT_MASK_WORDS]) {
   int before = errno;
   struct split_affinity *affinity = &self->affinity;
   memcpy(affinity->bound_mask, mask, sizeof affinity->bound_mask);
-  /* A section that is placed goes on where it is, and comes back to here. */
+  /* A placed section stays where it is, and returns to this binding at its end. */
   affinity->bound = (self->placed && narrowed_still(affinity)) || narrow(self, mask);
   errno = before;
   return affinity->bound;

@@ -1,12 +1,14 @@
 /*
- * The background: threads of class SCHED_IDLE run where no other thread wants to, and give way at once. No state.
+ * The background: threads of class SCHED_IDLE run only when a processor has no other thread to run,
+ * and are preempted at once. No state.
  *
- * Two things may stand against it:
- *   - Anybody may go there, but to come back takes a RLIMIT_NICE of 20 minus the thread's nice, or CAP_SYS_NICE in the first user
- *     namespace.
- *   - Classes and nice order the threads of one scheduling group. Where the kernel makes a group of each session (autogroup), and each
- *     process of a server begins a session, as PostgreSQL's do, every process is alone in its group. Only sessions in the root cpu
- *     cgroup are grouped so: a service or container with a cpu cgroup of its own is not concerned.
+ * Two conditions can rule it out:
+ *   - Any thread may enter the background, but to leave it needs an RLIMIT_NICE of 20 minus the
+ *     thread's nice, or CAP_SYS_NICE in the first user namespace.
+ *   - Classes and nice order the threads of one scheduling group. If the kernel makes a group for
+ *     each session (autogroup), and each process of a server begins a session, as PostgreSQL's do,
+ *     every process is alone in its group. Only sessions in the root cpu cgroup are grouped this
+ *     way: a service or container with its own cpu cgroup is not affected.
  */
 #include "background.h"
 
@@ -47,7 +49,10 @@ static bool may_return(int32_t nice) {
          in_first_user_namespace();
 }
 
-/* Has this folder of the unified hierarchy, or one above it, shares of the processors? The root has none. */
+/*
+ * True if this folder of the unified hierarchy, or one above it, has processor shares. The root has
+ * none.
+ */
 static bool has_shares(char *path) {
   char file[512];
   for (;;) {
@@ -65,7 +70,9 @@ static bool names_cpu(const char *controllers) {
   return false;
 }
 
-/* Lines are "number:controllers:path"; without controllers it is the unified hierarchy's. */
+/*
+ * Lines are "number:controllers:path"; a line without controllers is that of the unified hierarchy.
+ */
 static bool in_root_cpu_group(void) {
   char text[4096], *unified = NULL, *rest = NULL;
   text_of("/proc/self/cgroup", text, sizeof text);

@@ -26,7 +26,10 @@ bool split_counts(struct split_counts *counts) {
   return true;
 }
 
-/* What a record says now; a reader of the seqlock may look at a word while it is written, and then looks again. */
+/*
+ * Adds a record's present values. A reader of the seqlock may read a word while it is written, and
+ * then reads again.
+ */
 __attribute__((no_sanitize("thread"))) static void add_record(const struct split_record *record,
                                                               struct split_kind_counts *sum) {
   for (int i = 0; i < 8; i++) {
@@ -37,7 +40,7 @@ __attribute__((no_sanitize("thread"))) static void add_record(const struct split
     for (int j = 0; j < SPLIT_AFTERS; j++)
       cycles += *(const volatile uint64_t *)&record->after[j].cycles;
     atomic_thread_fence(memory_order_acquire);
-    /* The last try counts what it saw: others repair a record whose writer died. */
+    /* The last try counts what it read: other threads repair a record whose writer died. */
     if (i == 7 || (!(before & 1) &&
                    atomic_load_explicit(&record->sequence, memory_order_relaxed) == before)) {
       sum->count += count;

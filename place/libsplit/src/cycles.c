@@ -1,6 +1,7 @@
+/* Measures the frequency of the library's clock. No state. */
 #include "cycles.h"
 
-/* Both clocks at one moment: of several readings the one that was disturbed least. */
+/* Both clocks at one moment: the least disturbed of several readings. */
 struct moment {
   uint64_t cycles, ns;
 };
@@ -26,7 +27,7 @@ uint64_t split_cycles_per_second(void) {
   __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
   return frequency;
 #else
-  /* Two readings are wrong by some 30 ns each: 5 ms apart that is 10^-5. */
+  /* The error of two readings is about 30 ns each: 10^-5 at a distance of 5 ms. */
   struct moment first = moment();
   struct timespec wait = {0, 5000000};
   nanosleep(&wait, NULL);

@@ -1,6 +1,6 @@
 /*
- * The library's clock: the processor's time stamp counter, which all CPUs of a machine share and
- * which needs no system call.
+ * The library's clock: the processor's time stamp counter, which is common to all CPUs of a machine
+ * and needs no system call.
  */
 #ifndef SPLIT_CYCLES_H
 #define SPLIT_CYCLES_H

@@ -1,3 +1,4 @@
+/* Decisions for class queues and modules. decided.h describes the functions. */
 #include "decided.h"
 
 #include "fresh.h"
@@ -29,7 +30,7 @@ bool split_decided(split_code_id code, struct split_decided *decided) {
   struct split_mapping *mapping = split_mapping_in_use();
   if (!mapping || code >= mapping->kind_count) return false;
   const struct split_decision *decision = &mapping->decisions[code];
-  /* A few times: a writer is done within nanoseconds, unless it lost its processor or died. */
+  /* A few tries: a writer needs nanoseconds, unless it was preempted or died. */
   for (int i = 0; i < 4; i++) {
     uint32_t before = atomic_load_explicit(&decision->sequence, memory_order_acquire);
     decided->sequence = before;

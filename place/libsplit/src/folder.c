@@ -1,3 +1,4 @@
+/* Creates, checks and locks the segments' files. folder.h has the rules. */
 #include "folder.h"
 
 #include <errno.h>
@@ -11,11 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* So often a file may change hands under us before we give up: 1 ms each. The analyzer and others that start hold locks for less. */
+/* Limit of retries, 1 ms each, while other processes replace the file. The analyzer and starting
+ * processes hold locks for less. */
 #define TRIES 100
 
 bool split_folder_open(const char *path, struct split_folder *folder, char reason[SPLIT_REASON]) {
-  /* The first process makes the folder for all users of the machine, like /tmp. */
+  /* The first process creates the folder for all users of the machine, like /tmp. */
   if (mkdir(path, 01777) == 0 && chmod(path, 01777) != 0) {
     snprintf(reason, SPLIT_REASON, "%s: %s", path, strerror(errno));
     return false;
@@ -34,7 +36,8 @@ bool split_folder_open(const char *path, struct split_folder *folder, char reaso
   bool of_others = status.st_uid != 0 && status.st_uid != geteuid();
   folder->descriptor = descriptor;
   folder->crowded = like_tmp || of_others;
-  /* Who may write into the folder may use the files; who may only look into it may not read statements. */
+  /* Users who may write to the folder may use the files; users who may only read it must not
+   * read statements. */
   mode_t writers = folder->crowded ? 0 : status.st_mode & 0222;
   folder->files = 0600 | writers | writers << 1;
   folder->path = path;
@@ -46,7 +49,7 @@ void split_folder_close(struct split_folder *folder) {
   folder->descriptor = -1;
 }
 
-/* Does the name still mean the file that we have open? */
+/* True if the name still refers to the open file. */
 static bool still_named(const struct split_folder *folder, const char *name, int descriptor) {
   struct stat ours, named;
   return fstat(descriptor, &ours) == 0 &&
@@ -54,14 +57,14 @@ static bool still_named(const struct split_folder *folder, const char *name, int
          ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-/* A new file without its final name, of full size, filled and locked by us. Its pages are reserved now: a full disk is an error
- * here, and no SIGBUS later. */
+/* Creates a file without its final name, of full size, filled and locked. Its pages are reserved
+ * now: a full disk is an error here, not a SIGBUS later. */
 static int make(const struct split_folder *folder, const struct split_file *file, char *temporary,
                 size_t length, char reason[SPLIT_REASON]) {
   static _Atomic unsigned made;
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file->size) {
-    /* To go on would raise SIGXFSZ. */
+    /* Continuing would raise SIGXFSZ. */
     snprintf(reason, SPLIT_REASON, "%s/%s: needs %llu bytes, and the limit of file sizes is lower",
              folder->path, file->name, (unsigned long long)file->size);
     return -1;
@@ -88,7 +91,8 @@ static int make(const struct split_folder *folder, const struct split_file *file
   return -1;
 }
 
-/* Gives a new file its name. `over`: in place of what is there. -1 with an empty reason: another process was first. */
+/* Gives a new file its name. `over`: replaces an existing file. -1 with an empty reason: another
+ * process was first. */
 static int make_named(const struct split_folder *folder, const struct split_file *file, bool over,
                       char reason[SPLIT_REASON]) {
   char temporary[40];
@@ -107,10 +111,11 @@ static int make_named(const struct split_folder *folder, const struct split_file
   return -1;
 }
 
-/* Opens what is there, if it may be trusted. -1 with errno ENOENT and an empty reason: nothing is there. */
+/* Opens an existing file if it can be trusted. -1 with errno ENOENT and an empty reason: there
+ * is none. */
 static int open_trusted(const struct split_folder *folder, const char *name, uint64_t *size,
                         char reason[SPLIT_REASON]) {
-  /* Not blocking: it might be a FIFO. */
+  /* Non-blocking: it might be a FIFO. */
   int descriptor = openat(folder->descriptor, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     int error = errno;
@@ -137,7 +142,7 @@ static int open_trusted(const struct split_folder *folder, const char *name, uin
   return -1;
 }
 
-/* One try. -1 with an empty reason: another process works on it, try again. */
+/* One try. -1 with an empty reason: another process is working on it, try again. */
 static int join_once(const struct split_folder *folder, const struct split_file *file,
                      char reason[SPLIT_REASON]) {
   uint64_t size = 0;
@@ -153,7 +158,7 @@ static int join_once(const struct split_folder *folder, const struct split_file 
       close(descriptor);
       return made;
     }
-    /* To share a lock it is given up for a moment. */
+    /* Converting to a shared lock releases the lock for a moment. */
     if (fits && (!alone || (flock(descriptor, LOCK_SH | LOCK_NB) == 0 &&
                             still_named(folder, file->name, descriptor)))) {
       return descriptor;

@@ -1,6 +1,6 @@
 /*
- * The folder of the segments, and the files in it: made in one step, alive as long as a process holds a lock on them, and trusted only
- * if no other user can truncate them.
+ * The folder of the segments, and its files: created atomically, alive as long as a process holds a
+ * lock on them, and trusted only if no other user can truncate them.
  */
 #ifndef SPLIT_FOLDER_H
 #define SPLIT_FOLDER_H
@@ -15,28 +15,30 @@
 
 struct split_folder {
   int descriptor;
-  bool crowded; /* all users may put files there: only root's and our own are used */
-  mode_t files; /* the mode of our files */
+  bool crowded; /* all users may put files there: only root's and the user's own are used */
+  mode_t files; /* mode of new files */
   const char *path;
 };
 
-/* Makes the folder if possible. false: `reason` has the reason. */
+/* Creates the folder if possible. false: `reason` has the reason. */
 bool split_folder_open(const char *path, struct split_folder *folder, char reason[SPLIT_REASON]);
 void split_folder_close(struct split_folder *folder);
 
 /* The required properties of a file. */
 struct split_file {
   const char *name;
-  uint64_t size; /* of a new one */
-  /* Can what is there be used? `alone`: no other process uses it, and it may be replaced. Writes `reason` if not. */
+  uint64_t size; /* size of a new file */
+  /* Checks whether an existing file can be used. `alone`: no other process uses it, and it may
+   * be replaced. If not, writes `reason`. */
   bool (*fits)(int descriptor, uint64_t size, bool alone, void *context, char reason[SPLIT_REASON]);
-  /* Writes what a new one begins with; all else is zero. false with errno. */
+  /* Writes the beginning of a new file; the rest is zero. false: errno is set. */
   bool (*fill)(int descriptor, void *context);
   void *context;
 };
 
-/* Opens the file, creates it if missing, and replaces it if it does not fit and no process uses it. The descriptor holds a shared
- * lock: our sign of life, and that of our children. -1: `reason` says why. */
+/* Opens the file, creates it if missing, and replaces it if it does not fit and no process uses
+ * it. The descriptor holds a shared lock: the sign of life of this process and its children. -1:
+ * `reason` has the reason. */
 int split_file_join(const struct split_folder *folder, const struct split_file *file,
                     char reason[SPLIT_REASON]);
 

@@ -1,4 +1,4 @@
-/* Whether placement goes on. */
+/* Checks whether placement is active. */
 #include "fresh.h"
 
 #include "cycles.h"
@@ -12,7 +12,10 @@ static bool fresh_within(struct split_mapping *mapping, uint64_t now_ns, uint64_
   }
   uint64_t heartbeat = atomic_load_explicit(&header->heartbeat_ns, relaxed);
   if (now_ns == 0) now_ns = split_clock_ns(CLOCK_MONOTONIC);
-  /* One from the future is none; a little is only a reading that was interrupted. */
+  /*
+   * A heartbeat from the future does not count; a small difference only means that a reading was
+   * interrupted.
+   */
   return (now_ns > heartbeat ? now_ns - heartbeat : heartbeat - now_ns) < limit_ns;
 }
 

@@ -21,6 +21,6 @@ void split_help_ends(void) {
   struct split_self *self = split_self_here;
   if (!mapping || !self || self->mapping != mapping || self->innermost) return;
   int before = errno;
-  split_affinity_forget(self); /* its place too: helpers come and go */
+  split_affinity_forget(self); /* its entry, too: helpers come and go */
   errno = before;
 }

@@ -1,9 +1,5 @@
 /*
- * The library begins and ends; forks. process.h has the drawing.
- *
- * Invariants:
- *   1. One thread at a time begins or ends the library: `beginning.lock`.
- *   2. Locks are taken in this order, and all of them around a fork: beginning, the probes' (sample.c), the threads'.
+ * Start and end of the library, and forks. process.h has the drawing.
  */
 #include "affinity.h"
 #include "hash.h"
@@ -23,14 +19,14 @@
 #include <unistd.h>
 
 static struct {
-  pthread_mutex_t lock; /* of those who begin and end */
+  pthread_mutex_t lock; /* held by threads that start or end the library */
   char directory[200];
-  char reason[SPLIT_REASON]; /* why it is off */
+  char reason[SPLIT_REASON]; /* why the library is off */
   struct split_mapping
-      *left; /* mappings that were left, the latest first: threads may still be within */
+      *left; /* mappings that were left, latest first: threads may still be using them */
 } beginning = {.lock = PTHREAD_MUTEX_INITIALIZER, .reason = "split_init was not called"};
 
-/* The child finds no lock taken by a thread that it does not have. */
+/* No lock in the child may be held by a thread that does not exist there. */
 static void before_fork(void) {
   pthread_mutex_lock(&beginning.lock);
   split_sample_hold();
@@ -63,8 +59,9 @@ void split_configure(const char *directory) {
   pthread_mutex_unlock(&beginning.lock);
 }
 
-/* The kernel, the C library and other threads hold addresses of ours (announcements, destructors, handlers of forks): whatever object
- * we are part of stays in memory. Fails for a main program, which stays anyway. */
+/* The kernel, the C library and other threads hold addresses in this object (announcements,
+ * destructors, fork handlers), so it must stay in memory. Fails for a main program, which stays
+ * anyway. */
 static void stay_in_memory(void) {
   Dl_info us;
   if (dladdr((void *)stay_in_memory, &us) == 0 || !us.dli_fname) return;
@@ -72,7 +69,7 @@ static void stay_in_memory(void) {
   if (handle) dlclose(handle);
 }
 
-/* The same program is the same application, wherever it is started. */
+/* The same program is the same application, wherever it was started from. */
 static uint32_t app_of_program(const char *name) {
   uint32_t app = (uint32_t)(hm_hash_text(name, strlen(name)) >> 40);
   return app ? app : 1;
@@ -86,7 +83,7 @@ static const char *folder(void) {
              : SPLIT_DEFAULT_FOLDER;
 }
 
-/* What measures here, and what does not. */
+/* Chooses what is measured, and records what cannot be. */
 static void choose_backend(struct split_mapping *mapping) {
   uint32_t wanted = split_settings.backend;
   uint32_t without = atomic_load(&mapping->header->without) & SPLIT_WITHOUT_MACHINE;
@@ -98,7 +95,7 @@ static void choose_backend(struct split_mapping *mapping) {
   split_pmu_close(pmu);
   if (!split_process.pmu_works) without |= SPLIT_WITHOUT_PMU;
   if (!split_slice_note_first()) without |= SPLIT_WITHOUT_SLICES;
-  without |= SPLIT_WITHOUT_PROBE_SETS; /* until some are found */
+  without |= SPLIT_WITHOUT_PROBE_SETS; /* until sets are published */
   atomic_store(&mapping->header->without, without);
   atomic_store(&mapping->header->backend,
                split_process.pmu_works ? SPLIT_BACKEND_PMU : SPLIT_BACKEND_NONE);
@@ -185,7 +182,7 @@ const char *split_problem(void) {
   static _Thread_local char text[SPLIT_REASON];
   struct split_mapping *mapping = split_mapping_in_use();
   if (!mapping) {
-    /* No thread is waited for, not even one that begins now. */
+    /* Never waits for a thread, not even one that is starting the library. */
     if (pthread_mutex_trylock(&beginning.lock) != 0) return "split_init is under way";
     snprintf(text, sizeof text, "%s", beginning.reason);
     pthread_mutex_unlock(&beginning.lock);

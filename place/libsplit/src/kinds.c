@@ -1,3 +1,4 @@
+/* New kinds in the shared table, and their display texts. */
 #include "kinds.h"
 
 #include "cycles.h"
@@ -23,7 +24,7 @@ static uint32_t digits_of(uint64_t number, char digits[20]) {
   return n;
 }
 
-/* The place is ours by its hash; now it gets its label, unless another thread was faster. */
+/* The hash claims the place; then the label is written, unless another thread was faster. */
 static void describe(struct split_kind *kind, const struct split_key *key) {
   uint32_t state = SPLIT_KIND_FREE;
   if (!atomic_compare_exchange_strong(&kind->state, &state, SPLIT_KIND_CLAIMED)) return;
@@ -37,7 +38,7 @@ static void describe(struct split_kind *kind, const struct split_key *key) {
   atomic_store_explicit(&kind->state, SPLIT_KIND_READY, memory_order_release);
 }
 
-/* Reads the shared table: returns the kind at this place, or puts the new one there. */
+/* Searches the shared table: returns the kind at this place, or adds the new one there. */
 static uint64_t settle(struct split_mapping *mapping, uint32_t code, const struct split_key *key) {
   struct split_kind *kind = &mapping->kinds[code];
   uint64_t there = 0;
@@ -65,7 +66,7 @@ uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key
 
 void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text,
                      size_t length) {
-  if (code <= SPLIT_CODE_OTHER) return; /* words for one kind, not for all the others */
+  if (code <= SPLIT_CODE_OTHER) return; /* a display text belongs to one kind, not to all others */
   struct split_kind *kind = &mapping->kinds[code];
   uint32_t state = atomic_load_explicit(&kind->note_state, memory_order_relaxed);
   if (state != SPLIT_KIND_FREE ||

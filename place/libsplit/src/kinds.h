@@ -1,5 +1,5 @@
 /*
- * Kinds: from keys to code ids. What every section does is inline; new kinds are handled in kinds.c.
+ * Kinds: from keys to code ids. The path of every section is inline; kinds.c handles new kinds.
  */
 #ifndef SPLIT_KINDS_H
 #define SPLIT_KINDS_H
@@ -10,24 +10,24 @@
 
 #include <stdbool.h>
 
-/* Limit of probed places: in a full table an unknown key costs that much, and no more. */
+/* Limit of probed places: an unknown key in a full table costs this much at most. */
 #define SPLIT_KIND_PLACES 32
 
 struct split_key {
   uint64_t hash, number;
-  const char *text; /* NULL: it is the number */
+  const char *text; /* NULL: the key is the number */
   size_t length;
 };
 
-/* Finds or makes the kind of a key, wherever it is. */
+/* Finds or creates the kind of a key anywhere in the table. */
 uint32_t split_kind_settle(struct split_mapping *mapping, const struct split_key *key);
 
-/* The first two places are taken: "none" and "other". */
+/* The first two places are reserved for "none" and "other". */
 static inline uint32_t split_kind_home(const struct split_mapping *mapping, uint64_t hash) {
   return (uint32_t)((hash >> 32) * mapping->homes >> 32);
 }
 
-/* Of a key of `length` bytes; `bytes` is not NULL. False: too short to be a number. */
+/* Reads a key of `length` bytes; `bytes` is not NULL. False: too short for a number. */
 static inline bool split_key_of(const struct split_mapping *mapping, const void *bytes,
                                 size_t length, struct split_key *key) {
   *key = (struct split_key){0};
@@ -49,7 +49,7 @@ static inline bool split_hash_at_home(const struct split_mapping *mapping, uint6
   return atomic_load_explicit(&mapping->known[*code], memory_order_relaxed) == hash;
 }
 
-/* The same as split_kind_of_key, but without a call: false where that has more to do than one look. */
+/* The same as split_kind_of_key, but without a call: false if one look-up is not enough. */
 static inline bool split_kind_at_home(const struct split_mapping *mapping, const void *bytes,
                                       size_t length, uint32_t *code) {
   struct split_key key;
@@ -67,11 +67,14 @@ static inline uint32_t split_kind_of_key(struct split_mapping *mapping, const vo
   return split_kind_settle(mapping, &key);
 }
 
-/* Words for people, once. */
+/* Stores a kind's display text, once. */
 void split_kind_note(struct split_mapping *mapping, uint32_t code, const char *text, size_t length);
-/* The StatementId, once. */
+/* Stores the StatementId, once. */
 void split_kind_statement(struct split_mapping *mapping, uint32_t code, uint64_t statement);
-/* What caused one of these sections. Written only if it is news: else the line would wander between CPUs with each section. */
+/*
+ * Records what caused one of these sections. Written only if it changes: otherwise the line would
+ * move between CPUs with each section.
+ */
 static inline void split_kind_related(const struct split_mapping *mapping, uint32_t code,
                                       uint32_t app, uint32_t related) {
   struct split_kind *kind = &mapping->kinds[code];

@@ -1,4 +1,4 @@
-/* machine.segment: which section ran last on each CPU, of any application. */
+/* machine.segment: the section that ran last on each CPU, of any application. */
 #include "mapping.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 void split_boot_id(char id[40]) {
   memset(id, 0, 40);
   int descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return; /* no /proc: then every boot looks alike */
+  if (descriptor < 0) return; /* no /proc: all boots look alike */
   ssize_t length = read(descriptor, id, 36);
   close(descriptor);
   if (length != 36) memset(id, 0, 40);

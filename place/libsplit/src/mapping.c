@@ -1,3 +1,4 @@
+/* Creates, checks, maps and leaves segments. mapping.h describes a mapping. */
 #include "mapping.h"
 
 #include "cycles.h"
@@ -32,7 +33,7 @@ static uint32_t possible_cpus(void) {
   return cpus > SPLIT_CPUS_MAX ? SPLIT_CPUS_MAX : (uint32_t)cpus;
 }
 
-/* All that is written into a new file. */
+/* The data for the beginning of a new file. */
 struct beginning {
   struct split_header header;
   char rest_of_header[SPLIT_HEADER_SIZE - sizeof(struct split_header)];
@@ -51,7 +52,7 @@ static bool write_all(int descriptor, const void *bytes, size_t length) {
 }
 
 static void reserve(struct split_kind *kind, const char *label) {
-  kind->key_hash = 1; /* no key has it: 0 and 1 are never looked up */
+  kind->key_hash = 1; /* reserved: 0 and 1 are never looked up */
   kind->state = SPLIT_KIND_READY;
   kind->label_length = (uint32_t)strlen(label);
   memcpy(kind->label, label, kind->label_length);
@@ -104,7 +105,10 @@ static bool fill(int descriptor, void *context) {
   return written;
 }
 
-/* Says whether a header describes a file of this size, made by this version on this machine since it started; why not, else. */
+/*
+ * Checks that a header describes a file of this size, made by this version on this machine since it
+ * booted; returns the reason if not.
+ */
 static const char *trouble_with(const struct split_header *header, uint64_t size, uint32_t app) {
   if (header->magic != SPLIT_SEGMENT_MAGIC) return "is damaged, or no segment";
   if (header->version != SPLIT_SEGMENT_VERSION) return "was made by another version of libsplit";
@@ -155,12 +159,12 @@ static bool fits(int descriptor, uint64_t size, bool alone, void *context,
   return false;
 }
 
-/* `count` things of `each` bytes at `at`. */
+/* Address of `count` elements of `each` bytes at `at`. */
 static void *within(struct split_header *header, uint64_t at) { return (char *)header + at; }
 
 static struct split_mapping *map(int descriptor, const struct split_wish *wish,
                                  char reason[SPLIT_REASON]) {
-  struct split_header header; /* the copy that was checked is the one that is used */
+  struct split_header header; /* the checked copy is the one that is used */
   if (pread(descriptor, &header, sizeof header, 0) != (ssize_t)sizeof header ||
       trouble_with(&header, header.size, wish->app_id)) {
     snprintf(reason, SPLIT_REASON, "%s/app-%x.segment changed under us", wish->directory,
@@ -192,7 +196,7 @@ static struct split_mapping *map(int descriptor, const struct split_wish *wish,
   mapping->trace_count = header.traces;
   mapping->app_id = header.app_id;
   mapping->who = (uint64_t)header.app_id << 32;
-  mapping->related_app_id = wish->related_app_id; /* ours may differ from that of who made it */
+  mapping->related_app_id = wish->related_app_id; /* may differ from that of the file's creator */
   mapping->key_type = header.key_type;
   mapping->cycles_per_ns = (double)header.cycles_per_second / 1e9;
   mapping->known = known;
@@ -200,7 +204,10 @@ static struct split_mapping *map(int descriptor, const struct split_wish *wish,
   return mapping;
 }
 
-/* What ran last on each CPU: of all applications, or, where that file is not for us, of this process and its children only. */
+/*
+ * The last section on each CPU: of all applications, or, if that file cannot be used, of this
+ * process and its children only.
+ */
 static bool open_last(struct split_mapping *mapping, const struct split_folder *folder) {
   char unused[SPLIT_REASON];
   mapping->last = split_machine_open(folder, mapping->cpu_count, &mapping->last_size, unused);
@@ -248,7 +255,10 @@ struct split_mapping *split_mapping_open(const struct split_wish *wish, char rea
   return mapping;
 }
 
-/* By the kernel's own call: for a thread sanitizer, mmap(2) over memory is a write to it, which this is not meant to be. */
+/*
+ * By a direct system call: a thread sanitizer takes mmap(2) over memory for a write to it, which is
+ * not meant here.
+ */
 static void put_memory_at(void *place, uint64_t size) {
   syscall(SYS_mmap, place, size, PROT_READ | PROT_WRITE,
           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -1,4 +1,4 @@
-/* Data that becomes known while a section runs, and the id that it passes to the next tier. */
+/* Data that is added while a section runs, and the id that it passes to the next tier. */
 #include "affinity.h"
 #include "process.h"
 #include "slice.h"
@@ -8,7 +8,7 @@
 
 struct split_open *split_open_of(const split_section *section);
 
-/* Up to six digits of lower-case hexadecimal; the number of digits, 0: none. */
+/* Parses up to six digits of lower-case hexadecimal; returns the number of digits, 0: none. */
 static size_t parse_number(const char *text, size_t length, uint32_t *number) {
   size_t i = 0;
   *number = 0;
@@ -24,7 +24,10 @@ static size_t parse_number(const char *text, size_t length, uint32_t *number) {
   return i;
 }
 
-/* "<app>.<code>" and nothing else: it comes from who knows where, and is believed to be two numbers. */
+/*
+ * Accepts exactly "<app>.<code>": the text comes from an untrusted source, and only its two numbers
+ * are used.
+ */
 static bool parse_origin(const char *text, size_t length, uint32_t *app, uint32_t *code) {
   size_t first = parse_number(text, length, app);
   if (first == 0 || first >= length || text[first] != '.') return false;

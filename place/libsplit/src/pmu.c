@@ -1,3 +1,4 @@
+/* The processor's counters of a thread, by perf_event_open(2) and rdpmc. */
 #include "pmu.h"
 
 #include <linux/perf_event.h>
@@ -18,8 +19,9 @@ struct split_pmu {
   struct split_pmu_event cycles, misses;
 };
 
-/* L2 misses of loads, as the vendor numbers them (perf list: l2_rqsts.miss; l2_cache_req_stat.ls_rd_blk_c; l2d_cache_refill). Where the
- * vendor is another: last-level misses, which every kernel knows. */
+/* L2 misses of loads, by the vendor's event numbers (perf list: l2_rqsts.miss;
+ * l2_cache_req_stat.ls_rd_blk_c; l2d_cache_refill). For other vendors: last-level misses, which
+ * every kernel knows. */
 static void misses_event(uint32_t *type, uint64_t *config) {
   *type = PERF_TYPE_HARDWARE;
   *config = PERF_COUNT_HW_CACHE_MISSES;
@@ -46,9 +48,9 @@ struct split_pmu_event split_pmu_event_open(uint32_t type, uint64_t config) {
   attributes.size = sizeof attributes;
   attributes.type = type;
   attributes.config = config;
-  attributes.exclude_kernel = type != PERF_TYPE_SOFTWARE; /* so that no right is needed */
+  attributes.exclude_kernel = type != PERF_TYPE_SOFTWARE; /* needs no rights */
   attributes.exclude_hv = 1;
-  attributes.pinned = 1; /* all the time or not at all: no scaling by time shares */
+  attributes.pinned = 1; /* always or never on a counter: no scaling by time shares */
   event.descriptor =
       (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
   if (event.descriptor < 0) return event;
@@ -71,7 +73,8 @@ static uint64_t read_counter(uint32_t counter) {
   return (uint64_t)high << 32 | low;
 }
 
-/* The kernel's own protocol (linux/perf_event.h): the page is a seqlock, and its index says which counter it is just now. */
+/* The kernel's protocol (linux/perf_event.h): the page is a seqlock, and its index names the
+ * present counter. */
 static bool read_page(const volatile struct perf_event_mmap_page *page, uint64_t *count) {
   for (int i = 0; i < 8; i++) {
     uint32_t sequence = page->lock;
@@ -99,7 +102,7 @@ static bool read_page(const volatile struct perf_event_mmap_page *page, uint64_t
 
 bool split_pmu_event_read(const struct split_pmu_event *event, uint64_t *count) {
   if (event->page && read_page(event->page, count)) return true;
-  /* A pinned event that did not get a counter reads as the end of a file. */
+  /* Reading a pinned event without a counter returns end of file. */
   return read(event->descriptor, count, sizeof *count) == (ssize_t)sizeof *count;
 }
 
@@ -110,7 +113,8 @@ struct split_pmu *split_pmu_open(void) {
   uint64_t config;
   misses_event(&type, &config);
   pmu->misses = split_pmu_event_open(type, config);
-  /* Reference cycles run as the time stamp counter does; core cycles, which change with the frequency, would be another unit. */
+  /* Reference cycles advance like the time stamp counter; core cycles change with the frequency
+   * and would be another unit. */
   pmu->cycles = split_pmu_event_open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES);
   uint64_t count;
   if (pmu->misses.descriptor >= 0 && split_pmu_event_read(&pmu->misses, &count)) return pmu;

@@ -1,5 +1,6 @@
 /*
- * The processor's counters of a thread, where the kernel lets us: read in user space (rdpmc) if it allows that, else by read(2).
+ * The processor's counters of a thread, if the kernel allows them: read in user space (rdpmc) if
+ * possible, otherwise by read(2).
  */
 #ifndef SPLIT_PMU_H
 #define SPLIT_PMU_H
@@ -9,7 +10,7 @@
 
 struct split_pmu_counts {
   uint64_t cycles, misses;
-  bool has_cycles; /* in units of the time stamp counter, and the thread's own */
+  bool has_cycles; /* in units of the time stamp counter, counted for the thread only */
 };
 
 struct split_pmu;
@@ -17,13 +18,16 @@ struct split_pmu;
 /* Opens the counters of the calling thread. NULL: there are none. */
 struct split_pmu *split_pmu_open(void);
 void split_pmu_close(struct split_pmu *pmu);
-/* In a child: the kernel took the pages away already. */
+/* In a child: the kernel has removed the pages already. */
 void split_pmu_forget(struct split_pmu *pmu);
-/* Cheap enough for every section? Else it is for one in 16. */
+/* True if it is cheap enough for every section; otherwise it is read for one in 16. */
 bool split_pmu_is_cheap(const struct split_pmu *pmu);
 bool split_pmu_read(struct split_pmu *pmu, struct split_pmu_counts *counts);
 
-/* One event of the calling thread, as perf_event_open(2) numbers it. For the above, and for tests of a kind that every kernel has. */
+/*
+ * One event of the calling thread, with the numbers of perf_event_open(2). For the functions above,
+ * and for tests of an event that every kernel has.
+ */
 struct split_pmu_event {
   int descriptor; /* -1: none */
   void *page;     /* NULL: read(2) only */

@@ -1,3 +1,7 @@
+/*
+ * Finds a thread's rseq area, and tests whether the kernel clears announcements. preempt.h has the
+ * mechanism.
+ */
 #include "preempt.h"
 
 #include <time.h>
@@ -5,8 +9,9 @@
 #if SPLIT_HAS_RSEQ
 #include <sys/rseq.h>
 
-/* The kernel looks at an announcement before it takes it back: the sequence must be outside of what runs, and the four bytes before
- * its abort address must be the signature with which glibc registered. Else it kills the process. Nothing of this is ever executed. */
+/* The kernel checks an announcement before it clears it: the sequence must not contain the
+ * running code, and the four bytes before its abort address must be the signature that glibc
+ * registered. Otherwise it kills the process. This code is never executed. */
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 __asm__(
@@ -38,7 +43,7 @@ void split_preempt_open(struct split_preempt *preempt) {
   if (__rseq_size == 0) return;
   struct split_rseq *area =
       (struct split_rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
-  if ((int32_t)area->cpu_id < 0) return; /* registered for others, not for this thread */
+  if ((int32_t)area->cpu_id < 0) return; /* registered for other threads, not for this one */
   preempt->area = area;
 }
 
@@ -46,7 +51,8 @@ bool split_preempt_works(void) {
   struct split_preempt preempt = {0};
   split_preempt_open(&preempt);
   if (!preempt.area) return false;
-  /* The announcement of other code, whose sequence this code cannot be in; restored, so that nothing changes for it. */
+  /* Another library's announcement, whose sequence cannot contain this code; restored
+   * afterwards, so nothing changes for that library. */
   uint64_t before = preempt.area->announced;
   split_preempt_arm(&preempt);
   struct timespec wait = {0, 50000};

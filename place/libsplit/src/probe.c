@@ -1,3 +1,7 @@
+/*
+ * The servers' side of the occupancy probe: opens the published sets, primes and counts lines.
+ * probe.h has the method.
+ */
 #include "probe_private.h"
 
 #include <errno.h>
@@ -14,11 +18,12 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* So often lines are loaded to settle in their set: the policy of replacement is not LRU. Right after 3 passes, a tenth of the shots
- * finds more than 12 % of the lines gone, after 8 it is 3 %; the further passes hit, and cost 40 ns each. (Intel. On AMD, where chains are
+/* Number of passes that load the lines, so that they settle in their set: the replacement policy
+ * is not LRU. After 3 passes, a tenth of the shots finds more than 12 % of the lines gone, after
+ * 8 it is 3 %; the further passes hit, and cost 40 ns each. (Intel. On AMD, where chains are
  * timed, lines that are loaded in turn fill a set at once.) */
 enum { PASSES = 8, PASSES_OF_CHAINS = 2 };
-enum { CYCLES_BELIEVED = 100000 /* that a load can be said to take */ };
+enum { CYCLES_BELIEVED = 100000 /* plausible limit of a load */ };
 
 void split_probe_boot_id(char boot_id[40]) {
   memset(boot_id, 0, 40);
@@ -36,7 +41,7 @@ static const char *points_problem(const struct split_probe_header *header) {
     const struct split_probe_point *point = &header->point[i];
     const float low = point->displaced_p10, middle = point->displaced_median,
                 high = point->displaced_p90;
-    /* Written so that a NaN fails. */
+    /* Written so that NaN fails. */
     if (!(low >= 0 && low <= middle && middle <= high && high <= 1) || point->kilobytes <= before)
       return "probe.segment: its calibration makes no sense; let the analyzer publish anew";
     before = point->kilobytes;
@@ -88,7 +93,7 @@ void split_probe_view(struct split_probe *probe, const struct split_probe_header
                                    (uint32_t)header->line[colour][way] * SPLIT_LINE;
 }
 
-/* A file that others could change or cut under us would be a way to crash us. */
+/* A file that other users could change or truncate could crash this process. */
 static const char *file_problem(int folder, int file, struct stat *status) {
   struct stat folder_status;
   if (fstat(file, status) != 0 || fstat(folder, &folder_status) != 0)
@@ -136,7 +141,8 @@ static const char *map(int folder, struct split_probe **mapped) {
   return NULL;
 }
 
-/* No page fault while a section is measured. Only the pages in use: the others are holes, and would become memory. */
+/* Avoids page faults while a section is measured. Only for the pages in use: the others are
+ * holes, and would become memory. */
 static void populate(const struct split_probe *probe) {
   for (uint32_t colour = 0; colour < probe->header.colours; colour++)
     for (uint32_t way = 0; way <= probe->header.ways; way++) {
@@ -181,7 +187,8 @@ const struct split_probe_header *split_probe_published(const struct split_probe 
   return &probe->header;
 }
 
-/* A set of a turn: a colour, and which of its lines. Turns go through all colours and, line by line, through their pages. */
+/* A set of a turn: a colour, and one of its lines. Turns go through all colours and, line by
+ * line, through their pages. */
 struct set {
   uint32_t line;
   const uint32_t *offset;
@@ -189,7 +196,8 @@ struct set {
 static inline struct set set_of(const struct split_probe *probe, uint32_t turn, uint32_t set) {
   const uint32_t number = turn * probe->header.sets + set, colours = probe->header.colours;
   const uint32_t colour = number % colours;
-  /* 37 is odd: all 64 lines come before the first comes again. 11: lines of a turn's sets differ, so that L1 has room for none. */
+  /* 37 is odd: all 64 lines come before the first comes again. 11: lines of a turn's sets
+   * differ, so that L1 has no room for them. */
   const uint32_t line = (number / colours * 37 + colour * 11) % SPLIT_PROBE_LINES;
   return (struct set){.line = line, .offset = probe->offset[colour]};
 }
@@ -223,8 +231,9 @@ static uint32_t count_loads(const struct split_probe *probe, uint32_t turn, uint
   return gone;
 }
 
-/* A chain of each set, of the lines that were loaded last. Were all of its lines asked for, those that are gone would push out some that
- * are not yet: replacement is a tree of pseudo LRU, and of 8 lines 1.1 are gone where the section replaced 0.5. */
+/* Times a chain for each set, of the lines that were loaded last. If all of its lines were
+ * loaded, those that are gone would displace some of the others first: replacement is tree
+ * pseudo-LRU, and of 8 lines 1.1 would be gone where the section replaced 0.5. */
 static uint32_t count_chains(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
   const struct split_probe_timing timing = probe->header.timing;
   struct split_probe_chains chains = {0};
@@ -239,9 +248,10 @@ static uint32_t count_chains(const struct split_probe *probe, uint32_t turn, uin
   return split_probe_chains_gone(&chains, &timing);
 }
 
-/* Backwards: the lines loaded last come first, so that a line that was gone pushes out the fewest that are still to be asked for. */
+/* Backwards: the lines loaded last come first, so that a line that was gone displaces the fewest
+ * of those still to be checked. */
 uint32_t split_probe_count(const struct split_probe *probe, uint32_t turn, uint32_t *lines) {
-  /* Code that has not run for a while is slow itself: see split_probe_timed_load_alone. */
+  /* Code that has not run for a while is slow: see split_probe_timed_load_alone. */
   if (probe->header.timing.most != 0) {
     (void)split_probe_timed_nothing();
     return count_chains(probe, turn, lines);
@@ -276,8 +286,9 @@ double split_probe_kilobytes(const struct split_probe *probe, double displaced) 
   return kilobytes;
 }
 
-/* Nearer to the large ones: what else runs only ever adds to what is gone, so that small sections have the longer tail. Medians: single
- * quantiles tell more of what else ran during calibration. */
+/* Nearer to the large ones: other load only adds to the lines that are gone, so small sections
+ * have the longer tail. Medians, since single quantiles depend more on other load during
+ * calibration. */
 static double between(const struct split_probe_point *small,
                       const struct split_probe_point *large) {
   const double low = small->displaced_median, high = large->displaced_median;

@@ -1,6 +1,6 @@
 /*
- * Whether times of single loads can be had here at all: asked before any of it is tried, since the wrong instruction is the end of
- * the process.
+ * Checks whether single loads can be timed here at all, before any of it is tried: an illegal
+ * instruction would end the process.
  */
 #include "probe_private.h"
 
@@ -16,7 +16,7 @@ const char *split_probe_clock_problem(void) {
   const int before = errno;
   int mode = PR_TSC_ENABLE;
   const char *problem = NULL;
-  /* A sandbox may have taken away CPUID or the time stamp counter: then they raise SIGSEGV. */
+  /* A sandbox may have disabled CPUID or the time stamp counter: they then raise SIGSEGV. */
   if (syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) == 0)
     problem = "this process may not use CPUID; the probe is off";
   else if (prctl(PR_GET_TSC, &mode, 0, 0, 0) == 0 && mode != PR_TSC_ENABLE)
@@ -31,8 +31,8 @@ const char *split_probe_clock_problem(void) {
   return NULL;
 }
 
-/* Fences on both sides: nothing before is counted, nothing runs ahead. A function of its own, not inline: all lines are timed by the
- * same instructions at the same place. */
+/* Fences on both sides: nothing earlier is counted, nothing later starts. A separate function,
+ * not inline: the same instructions at the same address time all lines. */
 uint32_t split_probe_timed_load(const unsigned char *line) {
   uint32_t started, ended, high, value;
   __asm__ volatile(
@@ -48,7 +48,8 @@ uint32_t split_probe_timed_load(const unsigned char *line) {
   return ended - started;
 }
 
-/* What a load brought, without any of its bits, is the index of the next one: it has to wait, for any content of the lines. */
+/* The loaded value, with all its bits masked out, is the index of the next one: each load waits
+ * for the previous one, whatever the lines contain. */
 uint32_t split_probe_timed_chain(const unsigned char *const line[SPLIT_PROBE_CHAIN]) {
   uint32_t started, ended, high;
   uint64_t value;

@@ -1,14 +1,16 @@
 /*
- * What is a hit where the clock goes in steps? On AMD EPYC (family 25, model 17) the time stamp counter goes on every 10 ns, by 26. A
- * load from L2 takes some 10 cycles, one from L3 37, each beside 60 of the measurement: 52 or 78 as it happens, or 78 or 104. Only those
- * from memory stand out, and asking for these is asking what left L3, in which a machine full of strangers has its say. Chains of four
- * loads take 80 or 190 and begin anywhere within a step, so that the mean of many is right however long the steps are.
+ * Times of hits if the clock advances in steps. On AMD EPYC (family 25, model 17) the time stamp
+ * counter advances every 10 ns, by 26. A load from L2 takes some 10 cycles, one from L3 37, in
+ * addition to 60 of the measurement: 52 or 78 by chance, or 78 or 104. Only loads from memory stand
+ * out, but these show what was displaced from L3, which depends on all guests of the machine.
+ * Chains of four loads take 80 or 190 and begin anywhere within a step, so the mean of many is
+ * right for any length of the steps.
  */
 #include "probe_discover.h"
 
 #include <stdlib.h>
 
-/* Times cut off at `most`: their mean, and how much they spread. */
+/* Mean and variance of times, cut off at `most`. */
 struct moments {
   double mean, variance;
 };
@@ -23,8 +25,8 @@ static struct moments moments_of(const uint32_t *often, uint32_t count, uint32_t
   return (struct moments){.mean = mean, .variance = squares / count - mean * mean};
 }
 
-/* What most chains of misses take that L3 answers: the fullest span of a step, not beyond three times a chain of hits, where those with a
- * load from memory begin (16 steps more). */
+/* The time of most chains of misses that L3 serves: the step with most entries, up to three
+ * times a chain of hits, where chains with a load from memory begin (16 steps more). */
 static uint32_t usual_miss(const struct split_spectrum *spectrum) {
   const uint32_t step = spectrum->step,
                  hit = split_discover_median(spectrum->few, spectrum->few_count);
@@ -39,7 +41,8 @@ static uint32_t usual_miss(const struct split_spectrum *spectrum) {
   return cycles;
 }
 
-/* Cut off a step beyond that: a chain with a load from memory is to count no more than one whose loads L3 answered. */
+/* Cut off one step above that: a chain with a load from memory must not count more than one
+ * served by L3. */
 struct split_probe_timing split_discover_means(const struct split_spectrum *spectrum) {
   if (spectrum->few_count == 0 || spectrum->many_count == 0) return (struct split_probe_timing){0};
   const uint32_t most = usual_miss(spectrum) + spectrum->step;
@@ -47,14 +50,14 @@ struct split_probe_timing split_discover_means(const struct split_spectrum *spec
                        many = moments_of(spectrum->many, spectrum->many_count, most);
   const double hit = few.mean - spectrum->few_itself, miss = many.mean - spectrum->many_itself,
                apart = miss - hit;
-  /* Else the pages nearly fit into the cache, or something came between. */
+  /* Otherwise the pages nearly fit into the cache, or the measurement was disturbed. */
   if (hit < 0 || apart <= 0 || apart * apart < 4 * (few.variance + many.variance))
     return (struct split_probe_timing){0};
   return (struct split_probe_timing){
       .limit = most, .most = most, .hit = (float)hit, .miss = (float)miss};
 }
 
-/* Lines by their numbers through all pages. */
+/* Maps line numbers to lines across all pages. */
 static void chain_of(const struct split_pool *pool, const uint32_t *numbers,
                      const unsigned char *line[SPLIT_PROBE_CHAIN]) {
   for (uint32_t i = 0; i < SPLIT_PROBE_CHAIN; i++)
@@ -66,7 +69,7 @@ struct half {
   uint32_t *often, *count;
   double *itself;
 };
-/* Adds chains of these lines, in random order, of the last of some passes. */
+/* Adds times of chains of these lines, in random order, from the last of several passes. */
 static void time_chains(struct split_pool *pool, uint32_t *order, uint32_t lines, uint32_t passes,
                         const struct half *half) {
   for (uint32_t i = lines; i > 1; i--) {
@@ -82,15 +85,15 @@ static void time_chains(struct split_pool *pool, uint32_t *order, uint32_t lines
       const uint32_t cycles = split_probe_timed_chain(line), itself = split_probe_timed_nothing();
       if (pass + 1 < passes) continue;
       split_discover_add_times(half->often, half->count, &cycles, 1);
-      sum += itself < cycles ? itself : cycles; /* an interrupt is not what it takes */
+      sum += itself < cycles ? itself : cycles; /* longer times include an interrupt */
     }
   *half->itself = sum / *half->count;
 }
 
 enum { HITS = 128 };
 
-/* Lines at the same place of pages: too many for a set of L1, and too many pages for the first TLB, as those of a probe are when a section
- * has been at work. */
+/* Chooses lines at the same place of pages: too many for a set of L1, and too many pages for the
+ * first TLB, like the lines of a probe after a section. */
 static void choose_hits(struct split_pool *pool, uint32_t order[HITS]) {
   pool->line = (uint32_t)(split_random_next(&pool->random) % SPLIT_PROBE_LINES);
   for (uint32_t i = 0; i < HITS; i++)
@@ -98,7 +101,8 @@ static void choose_hits(struct split_pool *pool, uint32_t order[HITS]) {
         (uint32_t)(split_random_next(&pool->random) % pool->count) * SPLIT_PROBE_LINES + pool->line;
 }
 
-/* Few: such as must hit. Many: all lines of the pages, as long as these are not so many that the second TLB misses. */
+/* Few: lines that must hit. Many: all lines of the pages, if these are few enough that the
+ * second TLB misses. */
 struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
                                                         struct split_spectrum *room) {
   enum { TRIES = 24, PASSES = 4 };
@@ -121,7 +125,8 @@ struct split_probe_timing split_discover_blurred_timing(struct split_pool *pool,
   return split_discover_means(room);
 }
 
-/* Is less than a tenth of what must hit missing? Means of so many loads differ by a third of that of themselves. */
+/* True if less than a tenth of the loads that must hit miss. Means of this number of loads
+ * differ by a third of that by chance. */
 bool split_discover_blurred_quiet(struct split_pool *pool) {
   uint32_t order[HITS];
   struct split_probe_chains chains = {0};

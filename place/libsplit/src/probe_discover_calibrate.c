@@ -1,6 +1,7 @@
 /*
- * What does a displaced share mean here, today? Synthetic sections of known size, each on fresh data, between prime and count.
- * Thresholds follow from these points and nothing else; what is measured later has no part in them.
+ * Calibration: the meaning of a displaced share on this machine in its present state. Synthetic
+ * sections of known size, each on fresh data, run between prime and count. Thresholds follow from
+ * these points only; later measurements do not change them.
  */
 #include "probe_discover.h"
 
@@ -13,18 +14,21 @@ static const uint32_t sizes[] = {16, 64, 128, 256, 512, 1024, 2048, 4096}; /* ki
 enum {
   SIZES = sizeof(sizes) / sizeof(sizes[0]),
   SHOTS = 120,
-  ENOUGH = SHOTS / 8, /* to be better than none; points say how many there were */
-  TRIES = 20 * SHOTS  /* a shot across a context switch is none */
+  ENOUGH = SHOTS / 8, /* better than no point; the points include their number */
+  TRIES = 20 * SHOTS  /* shots across a context switch are discarded */
 };
 _Static_assert((int)SIZES <= SPLIT_PROBE_POINTS, "points have room");
-/* What the displaced share was found for: shapes with all kinds of prefetching. A chase misses the same lines, but takes long. */
+/*
+ * The displaced share was tested with these shapes, with all kinds of prefetching. A pointer chase
+ * misses the same lines, but takes long.
+ */
 static const enum section_shape shapes[] = {SECTION_STREAM, SECTION_STREAM_WRITE, SECTION_GATHER};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 struct shots {
   uint32_t count, calm_count;
   float displaced[SHOTS];
-  float calm[SHOTS]; /* of them: those with calm before and after */
+  float calm[SHOTS]; /* number of shots that were calm before and after */
   uint32_t cost[SHOTS];
 };
 
@@ -93,7 +97,10 @@ static void shoot(const struct split_probe *probe, struct section_arena *arena,
   if (before && *calm) shots->calm[shots->calm_count++] = share;
 }
 
-/* Of the calm shots, if there are enough: what others do on this core at the moment is not the section's doing. */
+/*
+ * From the calm shots, if there are enough: displacement by other threads on this core must not be
+ * attributed to the section.
+ */
 static struct split_probe_point point_of(struct shots *shots, uint32_t kilobytes) {
   const bool calm = shots->calm_count >= ENOUGH;
   const uint32_t n = calm ? shots->calm_count : shots->count;
@@ -122,7 +129,7 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
   *undisturbed = false; /* each size has a point of calm shots */
   for (uint32_t try = 0; try < TRIES; try++) {
     if (split_discover_now_ns() >= (*undisturbed ? patience_ns : deadline_ns)) break;
-    split_random_shuffle(random, order, SIZES); /* no size always follows the same */
+    split_random_shuffle(random, order, SIZES); /* no size always follows the same one */
     bool done = true;
     *undisturbed = true;
     for (uint32_t i = 0; i < SIZES; i++) {
@@ -134,10 +141,10 @@ bool split_discover_calibrate(const struct split_probe *probe, struct split_prob
   }
   header->points = 0;
   for (uint32_t i = 0; i < SIZES; i++) {
-    if (shots[i].count < ENOUGH) continue; /* too disturbed: no point is better than a bad one */
+    if (shots[i].count < ENOUGH) continue; /* too disturbed: no point is better than a wrong one */
     header->point[header->points++] = point_of(&shots[i], sizes[i]);
   }
-  /* Where half of the lines are gone: what a probe costs on the whole. */
+  /* At the size where half of the lines are gone: the average cost of a probe. */
   struct shots *middle = &shots[SIZES / 2];
   if (middle->count > 0) {
     qsort(middle->cost, middle->count, sizeof(middle->cost[0]), by_cost);

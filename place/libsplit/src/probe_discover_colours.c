@@ -1,11 +1,14 @@
 /*
- * Which pages share the sets of L2? Group reduction (Vila, Koepf, Morales: Theory and practice of finding eviction sets, 2019): of
- * pages that push a target out, leave away groups as long as the rest still does. What is left says which other pages are of the
- * target's colour; of these, a smallest group that does not fit into its set has exactly one page more than there are ways.
+ * Finds pages that share sets of L2, by group reduction (Vila, Koepf, Morales: Theory and practice
+ * of finding eviction sets, 2019): from pages that evict a target, remove groups as long as the
+ * rest still evicts it. The rest then shows which other pages have the target's colour; among
+ * these, a smallest group that does not fit into its set has exactly one page more than there are
+ * ways.
  *
- * All tests are repeated: other work on the processor only ever adds misses, and the replacement policy is not LRU.
+ * All tests are repeated: other work on the processor can only add misses, and the replacement
+ * policy is not LRU.
  *
- * Where single loads cannot be distinguished, all of it is done with whole pages: probe_discover_pages.c.
+ * If single loads cannot be timed, all tests use whole pages: probe_discover_pages.c.
  */
 #include "probe_discover.h"
 
@@ -13,16 +16,16 @@
 #include <string.h>
 #include <time.h>
 
-/* A group that overflows is sought among so many. */
+/* Most pages among which an overflowing group is searched. */
 enum { MEMBERS_MOST = 2 * SPLIT_PROBE_WAYS_MAX };
 
-/* Of the pages of a pool, those that are of no known colour yet. */
+/* The pages of a pool that have no known colour yet. */
 struct search {
   struct split_pool *pool;
   uint16_t *free;
   uint32_t free_count;
-  uint16_t *set;     /* of pages that push a target out */
-  uint16_t *members; /* of the target's colour */
+  uint16_t *set;     /* pages that evict a target */
+  uint16_t *members; /* pages of the target's colour */
 };
 
 static bool late(const struct split_pool *pool) {
@@ -33,9 +36,10 @@ static inline const unsigned char *line_of(const struct split_pool *pool, uint16
   return pool->pages + (uint64_t)page * SPLIT_PROBE_PAGE + pool->line * SPLIT_LINE;
 }
 
-/* Does loading `set` push `target` out, again and again? The first passes do not count: what earlier tests left behind in the cache
- * makes a set that is too small look large enough. A miss or two may be anybody's; a set that overflows by one line makes each of its
- * lines miss in about every third pass. */
+/* True if loading `set` evicts `target` repeatedly. The first passes do not count: lines left in
+ * the cache by earlier tests make a set that is too small look large enough. One or two misses
+ * may be caused by other load; a set that overflows by one line makes each of its lines miss in
+ * about every third pass. */
 static bool evicts(const struct split_pool *pool, const uint16_t *set, uint32_t count,
                    uint16_t target) {
   enum { WARM = 2, PASSES = 12, ENOUGH = 3 };
@@ -50,7 +54,7 @@ static bool evicts(const struct split_pool *pool, const uint16_t *set, uint32_t 
   return gone == ENOUGH;
 }
 
-/* In at least `enough` of so many tries. */
+/* In at least `enough` of this number of tries. */
 static bool evicts_often(const struct split_pool *pool, const uint16_t *set, uint32_t count,
                          uint16_t target, uint32_t enough, uint32_t tries) {
   uint32_t yes = 0;
@@ -68,13 +72,14 @@ static void move_to_end(uint16_t *set, uint32_t count, uint32_t from, uint32_t l
   }
 }
 
-/* What is left of pages that push a target out: a few too many do no harm, and the last ones are the hardest to tell. */
+/* Size at which the reduction of evicting pages ends: a few pages too many do no harm, and the
+ * last ones are the hardest to test. */
 static uint32_t small_enough(const struct split_pool *pool) {
   return pool->ways * 3 < MEMBERS_MOST ? pool->ways * 3 : MEMBERS_MOST - 4;
 }
 
-/* Makes `set` small while it pushes `target` out; returns its size. What is left away stays in `set`, behind: so that it can be taken
- * back when a test was wrong. */
+/* Reduces `set` while it evicts `target`; returns its size. Removed pages stay at the end of
+ * `set`, so that they can be added again after a wrong test. */
 static uint32_t reduce(struct split_pool *pool, uint16_t *set, uint32_t count, uint16_t target) {
   enum { STEPS = 1024, BACK = 20 };
   uint32_t before[STEPS], steps = 0, back = 0, groups = pool->ways + 1;
@@ -88,7 +93,7 @@ static uint32_t reduce(struct split_pool *pool, uint16_t *set, uint32_t count, u
       const uint32_t from = (first + i) % parts * length;
       const uint32_t size = from + length > count ? count - from : length;
       move_to_end(set, count, from, size);
-      /* Twice: of so many tests, some would be taken in by what else runs here. */
+      /* Tested twice: among many tests, other load would spoil some. */
       smaller = evicts_often(pool, set, count - size, target, 2, 2);
       if (!smaller) continue;
       before[steps++] = count;
@@ -112,7 +117,7 @@ static uint32_t misses(const struct split_pool *pool, const uint32_t *offsets, u
   return split_discover_misses(pool->pages, offsets, count, line, pool->timing.limit);
 }
 
-/* Twice: pages dropped for a wrong answer do not come back. The first of them is of the colour. */
+/* Tested twice: pages removed by a wrong answer do not come back. The first page has the colour. */
 static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32_t count) {
   if (pool->step != 0) return evicts_often(pool, set + 1, count - 1, set[0], 2, 2);
   uint32_t offsets[MEMBERS_MOST];
@@ -121,11 +126,12 @@ static bool overflows(const struct split_pool *pool, const uint16_t *set, uint32
          split_discover_overflows(misses(pool, offsets, count, pool->line));
 }
 
-/* A smallest group of `members` that does not fit: all of one colour, one more than there are ways. */
+/* Finds a smallest group of `members` that does not fit: all of one colour, one more than there
+ * are ways. */
 static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32_t count,
                               struct split_colour *colour) {
   uint16_t set[MEMBERS_MOST];
-  const uint32_t fixed = pool->step != 0; /* whole pages are asked what they do to the first */
+  const uint32_t fixed = pool->step != 0; /* whole pages are tested against the first */
   split_random_shuffle(&pool->random, members + fixed, count - fixed);
   uint32_t size = 0;
   bool over = false;
@@ -135,7 +141,7 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
     over = size > 2 && overflows(pool, set, size);
   }
   if (!over) return false;
-  /* A page without which it still overflows is of another colour, or one too many. */
+  /* A page without which the group still overflows has another colour, or is not needed. */
   for (bool dropped = true; dropped && !late(pool);) {
     dropped = false;
     for (uint32_t i = size; i-- > fixed && size > 2;) {
@@ -155,7 +161,7 @@ static bool smallest_overflow(struct split_pool *pool, uint16_t *members, uint32
   return true;
 }
 
-/* At other lines of the pages too, one page less fits and all together do not. */
+/* True if one page less also fits at other lines of the pages, and all together do not. */
 static bool holds_at_other_lines(struct split_pool *pool, const struct split_colour *colour) {
   uint32_t offsets[SPLIT_PROBE_WAYS_MAX + 1];
   for (uint32_t way = 0; way <= colour->ways; way++)
@@ -176,14 +182,14 @@ static bool holds_at_other_lines(struct split_pool *pool, const struct split_col
   return true;
 }
 
-/* Takes the pages of a colour out of those that are free. */
+/* Removes the pages of a colour from the free ones. */
 static void take_out(struct search *search, const struct split_colour *colour) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < search->free_count; i++) {
     const uint16_t page = search->free[i];
     bool of_it = false;
     for (uint32_t way = 0; way <= colour->ways; way++) of_it |= colour->page[way] == page;
-    if (late(search->pool)) return; /* nothing is looked for any more */
+    if (late(search->pool)) return; /* the search has ended */
     if (!of_it && !evicts_often(search->pool, colour->page, colour->ways + 1, page, 1, 4))
       search->free[kept++] = page;
   }
@@ -198,11 +204,11 @@ static bool find_colour(struct search *search, struct split_colour *colour) {
   memcpy(search->set, search->free + 1, count * sizeof(search->set[0]));
   if (!evicts(pool, search->set, count, target)) return false;
   count = reduce(pool, search->set, count, target);
-  if (count >= MEMBERS_MOST) return false; /* got stuck: disturbed */
+  if (count >= MEMBERS_MOST) return false; /* no progress: disturbed */
   uint32_t members = 0;
   search->members[members++] = target;
   for (uint32_t i = 0; i < count; i++) search->members[members++] = search->set[i];
-  /* The rest of `set` still is in it, behind: what was left away. */
+  /* The rest of `set`, the removed pages, follows. */
   for (uint32_t i = count; i < search->free_count - 1 && !late(pool); i++)
     if (evicts_often(pool, search->set, count, search->set[i], 1, 3))
       search->members[members++] = search->set[i];
@@ -221,7 +227,7 @@ static bool known(const struct split_pool *pool, const struct split_colour *foun
   return false;
 }
 
-/* Keeps those colours that agree with most on how many ways there are; returns how many. */
+/* Keeps the colours with the most frequent number of ways; returns their number. */
 static uint32_t agreeing(struct split_colour *found, uint32_t count) {
   uint32_t votes[SPLIT_PROBE_WAYS_MAX + 1] = {0}, ways = 0;
   for (uint32_t i = 0; i < count; i++)
@@ -232,13 +238,14 @@ static uint32_t agreeing(struct split_colour *found, uint32_t count) {
   return kept;
 }
 
-/* What others do goes on for some ten milliseconds; if it does not end, we work in spite of it. */
+/* Other load usually lasts for some ten milliseconds; if it does not end, the search continues
+ * anyway. */
 static void await_quiet(struct split_pool *pool) {
   for (int try = 0; try < 25 && !split_discover_quiet(pool) && !late(pool); try++)
     (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* What the others do may have been at its worst when hits and misses were timed. */
+/* Other load may have been at its worst when hits and misses were timed. */
 static void time_anew(struct split_pool *pool) {
   if (pool->step == 0) return;
   const struct split_probe_timing timing = split_discover_timing(pool);
@@ -247,7 +254,7 @@ static void time_anew(struct split_pool *pool) {
 
 uint32_t split_discover_colours(struct split_pool *pool, uint32_t wanted,
                                 struct split_colour *found) {
-  enum { RETIME = 20 /* failures */ };
+  enum { RETIME = 20 /* number of failures */ };
   struct search search = {.pool = pool};
   uint16_t *pages = malloc(3 * (size_t)pool->count * sizeof(*pages));
   if (pool->step != 0) pool->elsewhere = split_discover_elsewhere();

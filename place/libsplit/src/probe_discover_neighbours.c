@@ -1,13 +1,15 @@
 /*
- * Who else displaces what lies in a processor's L2? Strangers, where the other thread of its core is another machine's; and our own other
- * processors, where a host puts two of them on one core, whatever its guest's kernel was told: both change from one second to the next
- * (ARCHITECTURE.md). Found out by lines that are left alone while the other processors rest, and while they stream.
+ * Detects who else displaces lines of a processor's L2: other guests, if they have the second
+ * thread of its core; and other processors of this machine, if the host runs two of them on one
+ * core, against the topology that it reports. Both can change from one second to the next
+ * (ARCHITECTURE.md). The test leaves lines alone while the other processors rest, and while they
+ * stream.
  *
- *   processor    look | look | look | ...      each 200 us
+ *   processor    wait | wait | wait | ...      each 200 us
  *   the others   rest   stream  rest
  *
- * Streams are through 4 MB, twice the largest L2 of today. Where L3 is inclusive and hardly larger, they might take lines of ours with them
- * though no L2 is shared: such processors (before 2017) were not to be had.
+ * Streams read 4 MB, twice the largest L2 at present. If L3 is inclusive and hardly larger, they
+ * might displace lines although no L2 is shared: such processors (before 2017) could not be tested.
  */
 #include "probe_discover.h"
 
@@ -19,22 +21,25 @@
 
 enum { CPUS_MAX = 64, STREAM = 4 << 20, PIECE = 64 << 10 };
 enum { LOOK_NS = 200000, WAKE_NS = 100000 };
-/* A look beside one that streamed less says nothing: it was late, or its processor had other things to do. */
+/*
+ * Measurements during which a processor streamed fewer pieces are discarded: it was late, or was
+ * doing other work.
+ */
 enum { PIECES_FEWEST = 4 };
 enum doing { RESTING, STREAMING, ENDING };
 
 struct others {
-  char *memory; /* is only read */
+  char *memory; /* only read */
   pthread_mutex_t lock;
   pthread_cond_t changed;
   _Atomic int doing;
-  _Atomic uint64_t until_ns; /* of a stream: who looks may be kept from ending it */
+  _Atomic uint64_t until_ns; /* end of a stream: the measuring thread may be kept from ending it */
   uint32_t count;
   struct other {
     struct others *all;
     uint32_t cpu;
     bool stays;
-    _Atomic uint32_t pieces; /* streamed so far */
+    _Atomic uint32_t pieces; /* pieces streamed so far */
   } other[CPUS_MAX];
 };
 struct looker {
@@ -45,7 +50,7 @@ struct looker {
   struct split_looks *found;
 };
 
-/* ---- the others ---- */
+/* ---- the other processors ---- */
 
 static void have_them(struct others *others, enum doing doing) {
   pthread_mutex_lock(&others->lock);
@@ -76,7 +81,7 @@ static void *rest_and_stream(void *of) {
   return NULL;
 }
 
-/* ---- who looks ---- */
+/* ---- the measuring processor ---- */
 
 static bool look_at_rest(struct looker *looker, uint32_t turn, double *gone) {
   *gone = split_discover_gone_meanwhile(looker->probe, turn, LOOK_NS, NULL);

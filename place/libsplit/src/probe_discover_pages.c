@@ -1,15 +1,18 @@
 /*
- * Sets where the clock is too blunt for single loads and the index of L2 is a hash (AMD; EPYC of family 25, model 17 is what this was
- * measured on): lines at the same place of two pages are in one set by chance only. What their index is made of:
+ * Finds sets if the clock is too coarse for single loads and the index of L2 is a hash (AMD;
+ * measured on EPYC of family 25, model 17): lines at the same place of two pages share a set only
+ * by chance. Their index is:
  *
- *   set of line l of page p  =  colour(p) : l ^ fold(p)          fold changes some bits of l; the others are of the page alone
+ *   set of line l of page p  =  colour(p) : l ^ fold(p)          fold changes some bits of l; the others depend on the page only
  *
- * so that pages still have colours, and the 64 lines of a page share their sets with the 64 lines of another page of its colour, in
- * another order. Pages are looked for by all of their lines at once, since sums need many loads. Which line of one is in the set of
- * which line of the other is found afterwards, by trying all folds.
+ * So pages still have colours, and the 64 lines of a page share their sets with the 64 lines of
+ * another page of its colour, in another order. The search uses all lines of a page at once, since
+ * sums need many loads. Which lines of two pages share a set is found afterwards, by trying all
+ * folds.
  *
- * Such a question is a shot, again and again: lines of a target are loaded, then others, three times over, then the target's are timed.
- * Whole pages of a whole cache are 30,000 loads; finding 16 colours takes 2 to 5 seconds.
+ * A test consists of repeated shots: lines of a target are loaded, then others, three times over,
+ * then the target's lines are timed. Whole pages for a whole cache are 30,000 loads; finding 16
+ * colours takes 2 to 5 seconds.
  */
 #include "probe_discover.h"
 
@@ -18,14 +21,16 @@
 #include <sys/mman.h>
 
 enum {
-  TARGETS = SPLIT_PROBE_CHAIN, /* lines of a page that are timed: of 16, prefetchers bring half */
+  TARGETS = SPLIT_PROBE_CHAIN, /* lines of a page that are timed: prefetchers bring half of 16 */
   REPEATS = 12,
-  /* Over the others: after one pass over as many lines as there are ways, more than half of the targets are still there. */
+  /* Passes over the others: after one pass over as many lines as there are ways, more than half
+   * of the targets are still there. */
   PASSES = 3,
   ELSEWHERE = 128 /* pages: more than the first TLB has entries for */
 };
 
-/* All lines of a page come once as `i` goes through 64, neither upwards nor in even steps: prefetchers would learn that. */
+/* All lines of a page come once as `i` goes through 64, neither in ascending order nor in even
+ * steps, which prefetchers would learn. */
 static inline uint32_t scrambled(uint32_t i, uint32_t salt) {
   uint32_t line = (i * 37 + salt) % SPLIT_PROBE_LINES;
   line ^= line >> 3;
@@ -33,7 +38,7 @@ static inline uint32_t scrambled(uint32_t i, uint32_t salt) {
   return line ^ line >> 2;
 }
 
-/* As offsets of the probe are: see split_probe_line. */
+/* The same form as the probe's offsets: see split_probe_line. */
 static inline uint32_t offset_of(uint16_t page, uint32_t fold) {
   return (uint32_t)page * SPLIT_PROBE_PAGE + fold * SPLIT_LINE;
 }
@@ -48,8 +53,8 @@ const unsigned char *split_discover_elsewhere(void) {
   unsigned char *pages =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return NULL;
-  (void)madvise(pages, size, MADV_NOHUGEPAGE); /* a huge page needs one entry */
-  memset(pages, 0, size); /* each its own: untouched ones are all the same page of zeros */
+  (void)madvise(pages, size, MADV_NOHUGEPAGE); /* a huge page needs one TLB entry */
+  memset(pages, 0, size); /* gives each page memory: untouched ones share a page of zeros */
   return pages;
 }
 
@@ -58,7 +63,7 @@ void split_discover_free_elsewhere(const unsigned char *elsewhere) {
     (void)munmap((void *)(uintptr_t)elsewhere, (size_t)ELSEWHERE * SPLIT_PROBE_PAGE);
 }
 
-/* Twice what the cache holds, as far as is known, would do: each colour has twice as many pages as ways then. */
+/* Twice the cache's assumed size is enough: each colour then has twice as many pages as ways. */
 uint32_t split_discover_pages_enough(const struct split_pool *pool) {
   enum { ENOUGH = 2048 };
   return pool->step == 0 || pool->count < ENOUGH ? pool->count : ENOUGH;
@@ -67,7 +72,7 @@ uint32_t split_discover_pages_enough(const struct split_pool *pool) {
 struct targets {
   const unsigned char *line[TARGETS];
 };
-/* Of pages of a colour, with their folds: lines of the same sets, by the same salt. */
+/* For pages of a colour, with their folds: lines of the same sets, chosen by the same salt. */
 static inline struct targets lines_at(const unsigned char *pages, uint32_t offset, uint32_t salt) {
   struct targets lines;
   for (uint32_t i = 0; i < TARGETS; i++)
@@ -77,8 +82,8 @@ static inline struct targets lines_at(const unsigned char *pages, uint32_t offse
 static void load_lines(const struct targets *lines) {
   for (uint32_t i = 0; i < TARGETS; i++) split_probe_load(lines->line[i]);
 }
-/* Fenced: loads that are under way together arrive in any order, and a target that comes from memory would be younger in its set than the
- * first of the others. */
+/* Fenced: loads in flight together arrive in any order, and a target that comes from memory
+ * would be younger in its set than the first of the others. */
 static void load_targets(const struct targets *targets) {
   load_lines(targets);
   split_probe_fence();
@@ -86,11 +91,12 @@ static void load_targets(const struct targets *targets) {
 static void time_targets(const struct targets *targets, const unsigned char *elsewhere,
                          const struct split_probe_timing *timing,
                          struct split_probe_chains *chains) {
-  /* A page that the first TLB has forgotten makes a load longer by a quarter of what a miss does: let all be forgotten. */
+  /* A page missing in the first TLB makes a load longer by a quarter of a miss: all pages are
+   * displaced from it. */
   for (uint32_t page = 0; page < ELSEWHERE; page++)
     split_probe_load(elsewhere + page * SPLIT_PROBE_PAGE + page % SPLIT_PROBE_LINES * SPLIT_LINE);
   split_probe_fence();
-  (void)split_probe_timed_nothing(); /* code that has not run for a while is slow itself */
+  (void)split_probe_timed_nothing(); /* code that has not run for a while is slow */
   split_probe_chains_time(chains, timing, targets->line);
 }
 static float share_of(const struct split_probe_chains *chains,
@@ -101,7 +107,7 @@ static float share_of(const struct split_probe_chains *chains,
 bool split_discover_pages_evict(const struct split_pool *pool, const uint16_t *set, uint32_t count,
                                 uint16_t target) {
   struct split_probe_chains chains = {0};
-  /* Of many pages, there are either far too few of the colour or far too many. */
+  /* With many pages, there are either far too few of the colour or far too many. */
   const uint32_t passes = count > 8 * pool->ways ? 1 : PASSES;
   for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
     const struct targets targets = lines_at(pool->pages, offset_of(target, 0), repeat * 11);
@@ -113,8 +119,9 @@ bool split_discover_pages_evict(const struct split_pool *pool, const uint16_t *s
   return share_of(&chains, &pool->timing) > 0.4F;
 }
 
-/* Which share of the lines l of page `to` go when lines l ^ fold of page `from` are loaded, beside all of `others`, which alone leave room
- * for one more? No other lines of `from`: prefetchers would load the rest. */
+/* The share of the lines l of page `to` that are displaced when lines l ^ fold of page `from`
+ * are loaded, in addition to all of `others`, which alone leave room for one more. No other
+ * lines of `from` are loaded: prefetchers would load the rest. */
 static float gone_by_fold(const struct split_pool *pool, const uint16_t *others, uint32_t count,
                           uint16_t from, uint16_t to, uint32_t fold, uint32_t repeats) {
   struct split_probe_chains chains = {0};
@@ -141,8 +148,8 @@ static int most_first(const void *left, const void *right) {
   return (a < b) - (a > b);
 }
 
-/* All folds, then the best of them again, with more loads each: what others do here only ever adds, and not to the same again and
- * again. False: disturbed, or another index than the one drawn above. */
+/* Tries all folds, then the best of them again with more loads: other load can only add misses,
+ * and not always for the same fold. False: disturbed, or another index than the one drawn above. */
 static bool find_fold(const struct split_pool *pool, const uint16_t *others, uint32_t count,
                       uint16_t from, uint16_t to, uint8_t *fold) {
   static const struct {
@@ -177,7 +184,8 @@ bool split_discover_pages_lines(const struct split_pool *pool, struct split_colo
   return true;
 }
 
-/* Which share of the first page's lines goes when those of `ways` other pages that share their sets are loaded. */
+/* The share of the first page's lines that are displaced when those of `ways` other pages that
+ * share their sets are loaded. */
 static float gone_by_ways(const unsigned char *pages, const uint32_t *offsets, uint32_t ways,
                           uint32_t salt, const unsigned char *elsewhere,
                           const struct split_probe_timing *timing) {

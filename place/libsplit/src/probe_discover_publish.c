@@ -1,6 +1,7 @@
 /*
- * The file. Sets are looked for among its own pages, since a page keeps its place in the cache only as long as it is the same page:
- * the file exists first, without a name; what turned out useless is punched out, and what is left is given its name.
+ * The file. Sets are searched among its own pages, since a page keeps its place in the cache only
+ * as long as it is the same page: the file is created first, without a name; useless pages are
+ * punched out, and the rest gets its name.
  */
 #include "probe_discover.h"
 
@@ -15,19 +16,22 @@
 #include <unistd.h>
 
 enum {
-  /* Of a probe; 256 lines with 16 ways, some 28 us (by chains 7). A section's pages fall into colours by chance (a cache of 2 MB has 32): what 1 MB
-   * displaces has a standard deviation of 0.12 over 4 colours, 0.05 over 8, 0.02 over 16. */
+  /* Sets of a probe; 256 lines with 16 ways, about 28 us (with chains 7). A section's pages have
+   * random colours (a cache of 2 MB has 32): the displacement of 1 MB has a standard deviation
+   * of 0.12 over 4 colours, 0.05 over 8, 0.02 over 16. */
   SETS = 16,
-  COLOURS = SPLIT_PROBE_COLOURS_MAX, /* as many as sets: else two of a probe share pages */
+  COLOURS = SPLIT_PROBE_COLOURS_MAX, /* as many as sets: otherwise two sets share pages */
   SECONDS =
-      20, /* one or two on a quiet machine, by chains three to six; at a load of 20 on two processors, 10 often had no calm shots to calibrate by */
-  MOST_PAGES = 16384 /* 64 MB: if no load is slow among these, timing says nothing here */
+      /* one or two on a quiet machine, three to six with chains; at a load of 20 on two processors,
+       * 10 s often brought no calm shots for the calibration */
+  20,
+  MOST_PAGES = 16384 /* 64 MB: if no load is slow among these, timing is impossible here */
 };
 
 struct publication {
   int folder;
   int file;
-  char name[40]; /* beside; "": the file has none yet */
+  char name[40]; /* temporary name; "": the file has none yet */
   unsigned char *mapped;
   size_t size;
   struct split_pool pool;
@@ -41,14 +45,14 @@ bool split_discover_stay_on(uint32_t cpu) {
   return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
 }
 
-/* Moved to another core, we would look for sets in two caches at once. */
+/* On another core, the search would mix two caches. */
 static bool pin(cpu_set_t *before) {
   if (sched_getaffinity(0, sizeof(*before), before) != 0) return false;
   const int cpu = sched_getcpu();
   return cpu >= 0 && cpu < CPU_SETSIZE && split_discover_stay_on((uint32_t)cpu);
 }
 
-/* Higher than any before of this boot, even if the file was lost: later times are higher. */
+/* Higher than any generation of this boot, even if the file was lost: times only increase. */
 static uint64_t next_generation(const struct publication *publication) {
   uint64_t generation = split_discover_now_ns() & ~UINT64_C(1);
   const int file =
@@ -73,7 +77,8 @@ static void discard(struct publication *publication) {
   publication->name[0] = 0;
 }
 
-/* A file without a name vanishes with us, even if we are killed. Where there is no such thing: one with a name of our own. */
+/* A file without a name vanishes with the process, even if it is killed. Where this is not
+ * supported: a file with a temporary name. */
 static int new_file(struct publication *publication) {
   int file = openat(publication->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0) return file;
@@ -86,13 +91,13 @@ static int new_file(struct publication *publication) {
   return file;
 }
 
-/* A file of `pages` pages behind its header, mapped, each page there. */
+/* Creates a file with `pages` pages after its header and maps it, with memory for each page. */
 static bool lay_out(struct publication *publication, uint32_t pages) {
   discard(publication);
   publication->size = SPLIT_PROBE_HEADER_SIZE + (size_t)pages * SPLIT_PROBE_PAGE;
   publication->file = new_file(publication);
   if (publication->file < 0) return false;
-  /* Room is reserved: no reader will be killed (SIGBUS) since a disk is full. */
+  /* Space is reserved: no reader is killed (SIGBUS) because a disk is full. */
   int failed = posix_fallocate(publication->file, 0, (off_t)publication->size);
   void *mapped = failed != 0
                      ? MAP_FAILED
@@ -102,7 +107,7 @@ static bool lay_out(struct publication *publication, uint32_t pages) {
     return false;
   }
   publication->mapped = mapped;
-  (void)mlock(mapped, publication->size); /* refused: they stay where they are nearly as surely */
+  (void)mlock(mapped, publication->size); /* if refused, they are still unlikely to move */
   const unsigned char *first = publication->mapped + SPLIT_PROBE_HEADER_SIZE;
   for (uint32_t page = 0; page < pages; page++)
     split_probe_load(first + (size_t)page * SPLIT_PROBE_PAGE);
@@ -111,7 +116,8 @@ static bool lay_out(struct publication *publication, uint32_t pages) {
   return true;
 }
 
-/* More and more pages, until they do not fit into the cache: what CPUID says of its size is not believed. */
+/* Uses more and more pages, until they do not fit into the cache: the size from CPUID is not
+ * trusted. */
 static const char *find_time_of_hits(struct publication *publication, uint32_t kilobytes) {
   for (uint32_t pages = kilobytes / 2; pages <= MOST_PAGES; pages *= 2) {
     if (!lay_out(publication, pages))
@@ -151,7 +157,7 @@ static void full_sets(struct split_probe_header *header, const struct split_colo
   }
 }
 
-/* As if 16 random pages were a colour: as many lines, each alone in its set. */
+/* Treats 16 random pages as a colour: as many lines, each alone in its set. */
 static void random_lines(struct publication *publication) {
   struct split_probe_header *header = &publication->header;
   header->ways = 16;
@@ -163,8 +169,8 @@ static void random_lines(struct publication *publication) {
           (uint16_t)(split_random_next(&publication->pool.random) % publication->pool.count);
 }
 
-/* Each colour once: a second set of it adds little information, and takes as long. Where chains are timed, only four lines of each set are
- * asked for: there it is two. */
+/* Each colour once: a second set of it adds little information and takes as long. With chains,
+ * only four lines of each set are timed: then each colour twice. */
 static uint32_t sets_of(const struct split_probe_header *header) {
   const uint32_t once = header->colours < SETS / 2 ? SETS / 2 : header->colours;
   return header->timing.most == 0 ? once : 2 * once;
@@ -209,7 +215,7 @@ static bool give_name(struct publication *publication) {
   return true;
 }
 
-/* *reason: why not, or what is blunter. */
+/* *reason: the error or limitation. */
 static enum split_probe_outcome publish(struct publication *publication,
                                         const struct split_probe_options *options,
                                         const char **reason) {
@@ -229,7 +235,8 @@ static enum split_probe_outcome publish(struct publication *publication,
   const uint32_t wanted =
       options->colours == 0 || options->colours > COLOURS ? COLOURS : options->colours;
   const uint32_t count = split_discover_colours(pool, wanted, colours);
-  /* Measured while others worked on this core, the limit is too high: what was quieter is nearer to the truth. */
+  /* If other threads worked on this core when it was measured, the limit is too high: the
+   * quieter value is closer to the truth. */
   if (pool->step == 0) {
     const struct split_probe_timing later = split_discover_timing(pool);
     if (later.limit != 0 && later.limit < pool->timing.limit) pool->timing = later;
@@ -237,7 +244,7 @@ static enum split_probe_outcome publish(struct publication *publication,
   fill_in(publication, &geometry, colours, count);
   punch_out_unused(publication);
 
-  /* A start should not wait for the last calm moment. */
+  /* The start should not be delayed for better calibration points. */
   const uint64_t patience = split_discover_now_ns() + UINT64_C(2500000000);
   struct split_probe view;
   split_probe_view(&view, &publication->header, pool->pages);
@@ -296,7 +303,8 @@ enum split_probe_outcome split_probe_publish(const char *directory,
   return outcome;
 }
 
-/* `ways` lines fit, one more does not, and so again: what disturbs would have to come and go just as often. (Chains are many loads.) */
+/* `ways` lines fit, one more does not, and this repeatedly: a disturbance would have to come and
+ * go at the same times. (Chains are many loads.) */
 static bool is_full(const struct split_probe *probe, uint32_t colour, uint32_t try,
                     const unsigned char *elsewhere) {
   const struct split_probe_header *header = &probe->header;
@@ -322,14 +330,14 @@ double split_probe_verify(const struct split_probe *probe) {
   const unsigned char *elsewhere = chains ? split_discover_elsewhere() : NULL;
   if (chains && elsewhere == NULL) {
     errno = before;
-    return 1; /* nothing is known against them */
+    return 1; /* no reason to doubt them */
   }
   cpu_set_t allowed;
   const bool pinned = pin(&allowed);
   bool full[SPLIT_PROBE_COLOURS_MAX] = {false};
   uint32_t count = 0;
   for (uint32_t try = 0; try < TRIES && count < probe->header.colours; try++) {
-    /* What disturbs often goes on for some milliseconds. */
+    /* A disturbance often lasts for some milliseconds. */
     if (try > 0) (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     for (uint32_t colour = 0; colour < probe->header.colours; colour++)
       if (!full[colour] && is_full(probe, colour, try, elsewhere)) {

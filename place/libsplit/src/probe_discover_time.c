@@ -1,5 +1,5 @@
 /*
- * What is a hit? Times of single loads, and what they are compared with.
+ * Times of hits: times of single loads, and the limits derived from them.
  */
 #include "probe_discover.h"
 
@@ -67,8 +67,8 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Times of the line `pool->line` of `count` pages in the last of a few passes, sorted. In random order: prefetchers know how to
- * follow even steps from page to page. */
+/* Times the line `pool->line` of `count` pages in the last of a few passes, sorted. In random
+ * order: prefetchers follow even steps from page to page. */
 static void time_pages(const struct split_pool *pool, const uint16_t *order, uint32_t count,
                        uint32_t *times) {
   const unsigned char *first = pool->pages + pool->line * SPLIT_LINE;
@@ -78,7 +78,8 @@ static void time_pages(const struct split_pool *pool, const uint16_t *order, uin
   qsort(times, count, sizeof(times[0]), by_size);
 }
 
-/* Lines of so many pages at the same place: too many for a set of L1, and by far too few for the sets of L2 that they share. */
+/* Number of lines at the same place of pages: too many for a set of L1, and by far too few for
+ * the L2 sets that they share. */
 enum { HITS = 64 };
 
 void split_discover_add_times(uint32_t *often, uint32_t *count, const uint32_t *times,
@@ -113,8 +114,8 @@ uint32_t split_discover_median(const uint32_t *often, uint32_t count) {
   return cycles;
 }
 
-/* Cycles from one time that is seen often to the next: there are counters that go on by more than one. A span narrower than a step is
- * empty for no reason. */
+/* Cycles from one frequent time to the next: some counters advance by more than one. A range
+ * narrower than a step is always empty. */
 static uint32_t step_of(const struct split_spectrum *spectrum) {
   const uint32_t all = spectrum->few_count + spectrum->many_count;
   uint32_t step = SPLIT_CYCLES_MOST, before = 0;
@@ -130,8 +131,8 @@ static uint32_t step_of(const struct split_spectrum *spectrum) {
 
 static uint32_t greatest(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* The last of several spans, since hits get slower by a third while the core's other thread works (up to 114 where this was measured),
- * and the quickest misses (from 120) do not. */
+/* The last of several ranges, since hits get slower by a third while the core's other thread
+ * works (up to 114 on the measured processor), and the quickest misses (from 120) do not. */
 uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   const uint32_t hit = split_discover_median(spectrum->few, spectrum->few_count),
                  miss = split_discover_median(spectrum->many, spectrum->many_count),
@@ -152,7 +153,8 @@ uint32_t split_discover_valley(const struct split_spectrum *spectrum) {
   return valley;
 }
 
-/* Which share of these times is at `first`, or a whole number of steps later? And at how many such places is more than a few of them? */
+/* The share of these times that is at `first`, or a whole number of steps later, and the number
+ * of such places with more than a few of them. */
 static double at_steps(const uint32_t *times, uint32_t count, uint32_t first, double step,
                        uint32_t *places) {
   enum { PLACES = 8 };
@@ -170,11 +172,12 @@ static double at_steps(const uint32_t *times, uint32_t count, uint32_t first, do
   return (double)at / count;
 }
 
-/* AMD's time stamp counter goes on by 10 ns, 20 to 45 cycles: then hits take two or three different times, and none between. A counter
- * that goes on by ones has hits at all times of a span, or at a single one. */
+/* AMD's time stamp counter advances every 10 ns, by 20 to 45 cycles: hits then take two or three
+ * different times, and none between. A counter that advances by ones has hits at all times of a
+ * range, or at a single one. */
 uint32_t split_discover_clock_step(const uint32_t *sorted, uint32_t count) {
   const uint32_t first = sorted[count / 50], middle = sorted[count / 2];
-  double longest = 0, shortest = 0; /* of those that are as good: a cycle more or less is */
+  double longest = 0, shortest = 0; /* of equally good steps: a cycle more or less also fits */
   for (double step = 64; step >= 8 && step * 8 > middle; step -= 0.25) {
     uint32_t places;
     const bool fits = at_steps(sorted, count, first, step, &places) > 0.97 && places >= 2;

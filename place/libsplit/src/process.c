@@ -1,4 +1,4 @@
-/* The one instance of what a process keeps, and each thread's way to its own. process.h has the invariants. */
+/* The state of the process, and each thread's pointer to its own. process.h has the invariants. */
 #include "process.h"
 
 struct split_process split_process;

@@ -1,18 +1,21 @@
 /*
  * Class queues with soft stealing: split_queue.h has the rules.
  *
- *   queue_lines.h    requests that wait, in a line for each group of kinds
- *   queue_plan.h     groups, domains (processors), homes of workers, from what the analyzer decided
- *   queue_costs.h    what a theft costs, and so how long a worker waits before it steals
- *   queue_choice.c   who takes what, and who is woken for it
+ *   queue_lines.h    waiting requests, in a line for each group of kinds
+ *   queue_plan.h     groups, domains (processors), homes of workers, from the analyzer's decisions
+ *   queue_costs.h    the cost of a theft, and so how long a worker waits before it steals
+ *   queue_choice.c   which worker takes which request, and which one is woken for it
  *   here             the calls: the lock, waiting, workers' affinity
  *
  * Invariants:
- *   - All but affinities is under the lock. No system call is made under it but waiting, and waking all after a new plan.
- *   - A worker that sleeps is in `asleep`. A thread that puts a request claims a sleeper, if one could take it; a claimed sleeper looks for
- *     itself; an awoken worker looks before it sleeps again. So no request is forgotten: either a sleeper looks, or all who could take
- *     it are awake, and look before they sleep.
- *   - A worker that sleeps while a request waits that it might steal has a time (`due`) at which it looks again.
+ *   - Everything except affinities is guarded by the lock. The only system calls under it are
+ *     waiting, and waking all after a new plan.
+ *   - A sleeping worker is in `asleep`. A thread that puts a request claims a sleeper that could
+ *     take it; a claimed sleeper checks the queue itself; an awoken worker checks it before it
+ *     sleeps again. So no request is forgotten: either a sleeper checks, or all workers that could
+ *     take it are awake, and check before they sleep.
+ *   - A worker that sleeps while there is a request that it might steal has a time (`due`) at which
+ *     it checks again.
  *   - While nothing is placed, all groups are home to all workers: one queue, by age.
  */
 #include "queue_inside.h"
@@ -23,22 +26,23 @@
 #include <string.h>
 #include <time.h>
 
-/* A bound worker that sleeps looks so often whether it still should be bound: within 2 s of an analyzer's end, of which the first
- * 1.5 s are until it counts as ended. */
+/* Interval at which a bound sleeping worker checks whether it should still be bound: within 2 s
+ * of an analyzer's end, of which 1.5 s pass until it counts as ended. */
 #define RECHECK_NS UINT64_C(400000000)
-/* So often is asked whether a group came into use, or fell out of it. */
+/* Interval at which the groups in use are checked. */
 #define LAY_OUT_NS UINT64_C(1000000000)
-/* Of requests that follow their own group, one in this many has its CPU time measured (two calls of 170 ns). */
+/* Of requests that run on their own group's processor, one in this many has its CPU time
+ * measured (two calls of 170 ns). */
 enum { WARM_SAMPLING = 8 };
 
-/* Of the calling thread, which works for one queue at a time. */
+/* State of the calling thread, which works for one queue at a time. */
 static _Thread_local struct {
   uint64_t queue;   /* its serial number; 0: none */
-  uint32_t version; /* of the homes that it is bound by */
+  uint32_t version; /* of the homes that it is bound to */
   bool bound;
   bool refused;
   uint32_t passed_over;
-  /* The request that it works on, if its CPU time is taken. */
+  /* The request in progress, if its CPU time is measured. */
   struct {
     bool on;
     uint8_t before, group;
@@ -115,7 +119,7 @@ static void wake_all(split_queue *queue) {
   }
 }
 
-/* Placing or not; groups that came, changed or fell out of use. */
+/* Updates whether requests are placed, and the groups in use. */
 static void refresh(split_queue *queue, uint64_t now) {
   const bool placing = split_placing(now);
   if (placing == queue->placing && !queue->plan_changed &&
@@ -137,7 +141,7 @@ static void refresh(split_queue *queue, uint64_t now) {
   wake_all(queue);
 }
 
-/* A thread that is new to the queue: where may it run? */
+/* Registers a thread that is new to the queue, with the CPUs that it may use. */
 static void arrive(split_queue *queue) {
   cpu_set_t cpus;
   const bool known = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
@@ -153,7 +157,8 @@ static void arrive(split_queue *queue) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-/* The kernel would not have us on the processors of a domain: its groups have no home until something else is decided. */
+/* The kernel refused the processors of a domain: its groups have no home until there is another
+ * decision. */
 static void give_up(split_queue *queue, unsigned domain) {
   for (uint64_t left = queue->plan.domain[domain].groups; left != 0; left &= left - 1) {
     queue->plan.groups[__builtin_ctzll(left)].refused = true;
@@ -161,7 +166,8 @@ static void give_up(split_queue *queue, unsigned domain) {
   }
 }
 
-/* Brings this thread's affinity to what the plan says of the worker. true: the lock was let go meanwhile. */
+/* Sets this thread's affinity according to the worker's plan. Returns true if the lock was
+ * released in between. */
 static bool follow_plan(split_queue *queue, unsigned number) {
   if (!split_queue_placed(queue)) {
     if (!here.bound) return false;
@@ -171,7 +177,8 @@ static bool follow_plan(split_queue *queue, unsigned number) {
     pthread_mutex_lock(&queue->lock);
     return true;
   }
-  /* The library's own thread may have widened it, in a moment of silence of the analyzer that nobody here noticed. */
+  /* The library's service thread may have widened it, during a silence of the analyzer that was
+   * not noticed here. */
   const bool current = here.version == queue->version;
   if (current && (here.refused || split_thread_is_narrowed())) return false;
   const struct queue_cpus cpus = queue->plan.domain[queue->domain_of[number]].cpus;
@@ -187,7 +194,7 @@ static bool follow_plan(split_queue *queue, unsigned number) {
 
 /* ---- taking ---- */
 
-/* Whether the worker's processors go on with work of their home (`busy`) or not. */
+/* Records whether the worker's processors continue with work of their home (`busy`) or not. */
 static void note_busy(split_queue *queue, unsigned number, bool busy, uint64_t now) {
   if (!split_queue_placed(queue)) return;
   struct queue_scene *scene = &queue->scene[queue->domain_of[number]];
@@ -216,7 +223,7 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
     const struct queue_kind *kind = &queue->plan.kinds[taken.code % QUEUE_KINDS];
     if (taken.code != SPLIT_CODE_NONE && kind->code == taken.code && kind->group == group) {
       const bool changes = before != group && before != QUEUE_NO_GROUP;
-      /* Beside a request of another group, its time is not comparable, nor is the other's. */
+      /* While a request of another group runs there, neither time is comparable. */
       const bool alone = scene->running == 0 || !changes;
       if (!alone) scene->clashes++;
       here.timed.clashes = scene->clashes;
@@ -236,7 +243,7 @@ static void *begin(split_queue *queue, unsigned number, unsigned group) {
   return taken.request;
 }
 
-/* The worker is back from the request that it took before. */
+/* The worker has finished the request that it took before. */
 static void end(split_queue *queue, unsigned number, uint64_t now, uint64_t cpu_ns) {
   struct queue_worker *worker = &queue->worker[number];
   if (worker->running == 0) return;
@@ -259,7 +266,7 @@ static void sleep_until(split_queue *queue, struct queue_sleeper *sleeper, uint6
   sleeper->claimed = false;
   if (listed) {
     queue->asleep[queue->sleepers++] = sleeper;
-  } else { /* more threads than were announced: these are not woken */
+  } else { /* more threads than announced: these are not woken */
     const uint64_t soon = clock_ns(CLOCK_MONOTONIC) + 1000000;
     if (until > soon) until = soon;
   }
@@ -278,7 +285,7 @@ static void sleep_until(split_queue *queue, struct queue_sleeper *sleeper, uint6
           (queue->sleepers - at) * sizeof(*queue->asleep));
 }
 
-/* The thread goes on to other things. */
+/* The thread stops working for the queue. */
 static void leave(void) {
   if (here.bound) split_thread_widen();
   here.bound = false;
@@ -327,7 +334,7 @@ void *split_queue_take(split_queue *queue, unsigned number) {
 
 /* ---- putting ---- */
 
-/* What the analyzer thinks of the kind now; its group. */
+/* Looks up the analyzer's present decision for the kind; returns its group. */
 static unsigned group_of(split_queue *queue, split_code_id code, uint64_t now) {
   if (code == SPLIT_CODE_NONE) return QUEUE_ROAMING;
   struct queue_kind *kind = split_queue_plan_kind(&queue->plan, code);
@@ -370,7 +377,7 @@ void split_queue_shut(split_queue *queue) {
 }
 
 void split_queue_counts(const split_queue *queue, struct split_queue_counts *counts) {
-  /* The queue itself was made by split_queue_open and is not constant. */
+  /* The queue itself was allocated by split_queue_open and is not constant. */
   pthread_mutex_t *lock = (pthread_mutex_t *)&queue->lock;
   pthread_mutex_lock(lock);
   *counts = queue->counts;

@@ -1,4 +1,5 @@
-/* Who takes what, and who is woken for it: no lock, no clock, no thread here, so that tests can ask for any situation. */
+/* Decides which worker takes which request, and which one is woken for it. No lock, no clock, no
+ * thread here, so that tests can set up any situation. */
 #include "queue_inside.h"
 
 uint8_t split_queue_ran_before(const split_queue *queue, unsigned number) {
@@ -13,7 +14,7 @@ bool split_queue_is_home(const split_queue *queue, unsigned number, unsigned gro
   return ((own | ~queue->plan.routed) >> group & 1) != 0;
 }
 
-/* When a worker may take the first of a group that is not at home with it. */
+/* The time at which a worker may take the first request of a group that is not at home with it. */
 static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned group,
                           uint64_t asked_ns) {
   const uint64_t put = split_queue_lines_first(&queue->lines, group)->put_ns;
@@ -30,8 +31,8 @@ static uint64_t theft_due(const split_queue *queue, unsigned number, unsigned gr
   return (put > scene->idle_since_ns ? put : scene->idle_since_ns) + patience;
 }
 
-/* A thief need not go home for work that is younger than what it would go on stealing: so it goes back and forth less, and nobody
- * waits longer than in one queue. */
+/* A thief need not go home for work that is younger than the next request to steal: it changes
+ * less often, and no request waits longer than in one queue. */
 static unsigned goes_on(const split_queue *queue, unsigned number, unsigned at_home) {
   const uint8_t stolen = split_queue_ran_before(queue, number);
   if (stolen == at_home || stolen == QUEUE_NO_GROUP || !(queue->lines.filled >> stolen & 1))
@@ -43,8 +44,8 @@ static unsigned goes_on(const split_queue *queue, unsigned number, unsigned at_h
   return cost > QUEUE_SHORTEST_SLEEP_NS ? stolen : at_home;
 }
 
-/* Whether the worker's processor is at work on something stolen, which a request of `group` would push out of the cache, and the other
- * way round, for nothing: both would share the processor's time. */
+/* True if the worker's processor runs a stolen request, and a request of `group` would displace
+ * its data: both would share the processor's time, with no gain. */
 static bool clashes(const split_queue *queue, unsigned number, unsigned group) {
   const unsigned domain = queue->domain_of[number];
   const uint8_t runs = split_queue_ran_before(queue, number);
@@ -54,7 +55,8 @@ static bool clashes(const split_queue *queue, unsigned number, unsigned group) {
   return split_queue_costs_of_theft(&queue->costs, runs, group) > QUEUE_SHORTEST_SLEEP_NS;
 }
 
-/* When a worker, who wants work since `asked_ns`, may take the first of a group. 0: at any time. */
+/* The earliest time at which a worker that wants work since `asked_ns` may take the first
+ * request of a group. 0: at any time. */
 static uint64_t may_take(const split_queue *queue, unsigned number, unsigned group,
                          uint64_t asked_ns) {
   if (queue->shut) return 0;
@@ -94,7 +96,8 @@ static struct queue_sleeper *last_unclaimed(split_queue *queue, unsigned domain)
   return NULL;
 }
 
-/* Whoever may take it first; if that is not now, then to set its alarm, unless somebody looks by then anyway. */
+/* The worker that may take it first. If that is later, it must set its alarm, unless another
+ * worker checks by then anyway. */
 static struct queue_sleeper *first_of_all(split_queue *queue, unsigned group) {
   struct queue_sleeper *first = NULL;
   uint64_t earliest = QUEUE_NEVER, looks = QUEUE_NEVER;

@@ -1,6 +1,10 @@
+/* Costs of switching between groups, learned from requests. queue_costs.h has the model. */
 #include "queue_costs.h"
 
-/* The first values count alike, later ones by 1/16: what is learned follows a change within some tens of requests. */
+/*
+ * The first values have equal weight, later ones 1/16: the estimate follows a change within some
+ * tens of requests.
+ */
 enum { WINDOW = 16 };
 
 double split_queue_mean(double mean, uint32_t count, double value) {
@@ -17,9 +21,12 @@ void split_queue_costs_learn(struct queue_costs *costs, struct queue_kind *kind,
     if (group->warm_count < WINDOW) group->warm_count++;
     return;
   }
-  if (kind->warm_count < 4) return; /* beyond what? */
+  if (kind->warm_count < 4) return; /* no base for comparison yet */
   struct queue_change *change = &costs->change[before][kind->group];
-  /* Kept below zero too, so that noise does not add up; one strange value (an interrupt, a page fault) shall not decide. */
+  /*
+   * Negative values are kept, so that noise does not add up; a single outlier (an interrupt, a page
+   * fault) must not decide.
+   */
   double limit = (double)QUEUE_LONGEST_PATIENCE_NS, extra = took - kind->warm_ns;
   extra = extra > limit ? limit : extra < -limit ? -limit : extra;
   change->extra_ns = (float)split_queue_mean((double)change->extra_ns, change->count, extra);

@@ -1,3 +1,4 @@
+/* Lines of waiting requests, in memory that is allocated once. queue_lines.h describes them. */
 #include "queue_lines.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Groups, domains and homes of workers. queue_plan.h has the rules. */
 #include "queue_plan.h"
 
 #include <string.h>
@@ -40,7 +41,10 @@ bool split_queue_plan_learn(struct queue_plan *plan, struct queue_kind *kind,
                             const struct split_decided *decided) {
   struct queue_cpus cpus;
   memcpy(&cpus, decided->cpu_mask, sizeof(cpus));
-  /* The numbers come from shared memory: one that is too large means "anywhere", as does everything that is not for routing. */
+  /*
+   * The numbers come from shared memory: one that is too large means "anywhere", like every
+   * decision that is not for routing.
+   */
   bool routed = decided->actuation == SPLIT_ACT_SOFT && decided->queue < QUEUE_GROUPS - 1 &&
                 !nothing_in(&cpus);
   uint8_t group = routed ? (uint8_t)(decided->queue + 1) : QUEUE_ROAMING;
@@ -83,7 +87,7 @@ static void add_domain(struct queue_plan *plan, const struct queue_cpus *cpus, u
   if (group != QUEUE_ROAMING) plan->domain[at].groups |= UINT64_C(1) << group;
 }
 
-/* Fewer workers than domains: a worker has several. */
+/* With fewer workers than domains, a worker has several domains. */
 static void merge_domains(struct queue_plan *plan, unsigned workers) {
   for (unsigned at = workers; at < plan->domains; at++) {
     struct queue_domain *into = &plan->domain[at % workers];
@@ -93,7 +97,7 @@ static void merge_domains(struct queue_plan *plan, unsigned workers) {
   if (plan->domains > workers) plan->domains = workers;
 }
 
-/* Each domain one worker, then each further one to where there are fewest for a processor. */
+/* One worker for each domain, then each further one to the domain with the fewest per processor. */
 static void share_workers(struct queue_plan *plan, unsigned workers, uint8_t *domain_of) {
   for (unsigned worker = 0; worker < workers; worker++) {
     unsigned poorest = 0;

@@ -1,3 +1,4 @@
+/* Frees records whose owner died. record.h has the statistics. */
 #include "record.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@ bool split_record_mend(struct split_record *record) {
   bool dead = kill((pid_t)owner, 0) != 0 && errno == ESRCH;
   errno = before;
   if (!dead) return false;
-  /* To even first: the record is ours from the moment on when it has no owner, and another may write it then. */
+  /* Made even first: once the record has no owner, another thread may write it. */
   uint32_t sequence = atomic_load_explicit(&record->sequence, memory_order_relaxed);
   if (sequence & 1) atomic_compare_exchange_strong(&record->sequence, &sequence, sequence + 1);
   return atomic_compare_exchange_strong(&record->owner, &owner, 0);

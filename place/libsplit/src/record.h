@@ -1,5 +1,6 @@
 /*
- * Statistics of a kind on a CPU: what one section more makes of them. In a header, since every section passes here.
+ * Statistics of a kind on a CPU, and adding a section to them. In a header, because every section
+ * passes here.
  */
 #ifndef SPLIT_RECORD_H
 #define SPLIT_RECORD_H
@@ -11,16 +12,17 @@
 
 /* A section that ended. */
 struct split_sample {
-  uint64_t elapsed; /* cycles, waits included */
-  uint64_t cycles;  /* its own; means something if `exact` */
-  uint64_t nested;  /* of them, in sections within */
+  uint64_t elapsed; /* cycles, including waits */
+  uint64_t cycles;  /* its own; valid if `exact` */
+  uint64_t nested;  /* those spent in inner sections */
   uint64_t misses;
   double displaced; /* 0 to 1 */
   uint32_t after;   /* index of split_record.after */
   bool exact, preempted, migrated, missed, probed;
 };
 
-/* Counts and cycles are far below 2^63, and signed ones become doubles in one instruction, unsigned ones in many. */
+/* Counts and cycles are far below 2^63, and signed integers are converted to doubles by one
+ * instruction, unsigned ones by several. */
 
 /* The two numbers of equation (1). */
 struct split_average {
@@ -28,15 +30,16 @@ struct split_average {
   uint32_t threshold; /* theta */
 };
 
-/* Equation (1) of the paper, section 2.2.4: the mean of the first theta, then an exponential moving average: w times the past and 1 - w
- * times the value. `n`: how many made up `average` so far. */
+/* Equation (1) of the paper, section 2.2.4: the mean of the first theta values, then an
+ * exponential moving average: w times the past and 1 - w times the value. `n`: number of values
+ * in `average` so far. */
 static inline double split_average_next(double average, uint64_t n, double value,
                                         const struct split_average *how) {
   return n < how->threshold ? (average * (double)(int64_t)n + value) / (double)(int64_t)(n + 1)
                             : value + how->weight * (average - value);
 }
 
-/* Octave and quarter are the exponent and the first two digits of the number as a double. */
+/* Octave and quarter are the exponent and the first two fraction bits of the number as a double. */
 static inline uint32_t split_bucket_of(double cycles) {
   const int64_t first = SPLIT_BUCKETS_PER_OCTAVE * (1023 + SPLIT_FIRST_OCTAVE) - 1;
   uint64_t bits;
@@ -46,12 +49,12 @@ static inline uint32_t split_bucket_of(double cycles) {
   return bucket < SPLIT_BUCKETS ? (uint32_t)bucket : SPLIT_BUCKETS - 1;
 }
 
-/* More than 2^63 are negative here, and look like very many. */
+/* More than 2^63 would be negative here: counted as very large. */
 static inline uint32_t split_bucket(uint64_t cycles) {
   return split_bucket_of((double)(int64_t)cycles);
 }
 
-/* Welford 1962; `count` is that with the new value. What is left of the difference: before * (n - 1) / n. */
+/* Welford 1962; `count` includes the new value. The remaining difference: before * (n - 1) / n. */
 static inline void split_moments_add(uint64_t count, double *mean, double *m2, double value) {
   double before = value - *mean;
   double step = before / (double)(int64_t)count;
@@ -96,16 +99,18 @@ static inline void split_record_add(struct split_record *record, const struct sp
   }
 }
 
-/* A record is written by threads of one CPU, of which one may have been preempted within: tried once, never waited for. */
+/* Threads of one CPU write a record, and one may have been preempted while writing: locking is
+ * tried once, without waiting. */
 static inline bool split_record_lock(struct split_record *record, uint32_t tid) {
-  /* As it is if nobody owns it. Odd: its last owner died within, and was mended without that; what it wrote is what there is. */
+  /* The present value, if there is no owner. Odd: its last owner died while writing, and it was
+   * freed without repair; its content is used as it is. */
   uint64_t there = atomic_load_explicit(&record->sequence, memory_order_relaxed);
   while (!atomic_compare_exchange_strong_explicit(&record->lock, &there,
                                                   (uint64_t)tid << 32 | there | 1,
                                                   memory_order_acquire, memory_order_relaxed)) {
-    if (there >> 32 != 0) return false; /* else another owner came and went meanwhile */
+    if (there >> 32 != 0) return false; /* otherwise another owner came and went in between */
   }
-  atomic_thread_fence(memory_order_release); /* readers see it odd before they see a change */
+  atomic_thread_fence(memory_order_release); /* readers see the odd value before a change */
   return true;
 }
 
@@ -121,7 +126,7 @@ static inline uint64_t split_record_cycles(const struct split_record *record) {
   return cycles;
 }
 
-/* Frees a record whose owner died within. Returns whether there was one. */
+/* Frees a record whose owner died while writing. Returns true if there was one. */
 bool split_record_mend(struct split_record *record);
 
 #endif

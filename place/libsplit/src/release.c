@@ -1,16 +1,19 @@
 /*
- * Affinity and time slice are given back: the table of threads, and the service thread that looks after it.
+ * Restores affinity and time slice: the table of threads, and the service thread that checks it.
  *
  *   entry   free ── split_entry_claim ──> a thread's ── affinity.c: narrowed = serial ──> narrowed
  *             ^                              ^  │ the thread ends, or is gone: reclaim      │ split_entry_release: 0, then the wide mask
  *             │                              └──┼───────────────────────────────────────────┘
  *             └─────────────────────────────────┘
  *
- * The same states hold for a thread's slice: slice.c sets `sliced`, split_entry_release_slice takes it away.
+ * The same states hold for a thread's slice: slice.c sets `sliced`, split_entry_release_slice
+ * clears it.
  *
  * Invariants:
- *   1. `narrowed` (and `sliced`) goes from a serial to 0 by who will set the wide affinity (the old slice), by one exchange.
- *   2. An entry is of the thread whose start time it has; another thread of that number is not touched.
+ *   1. The thread that will restore the wide affinity (the old slice) changes `narrowed` (`sliced`)
+ *      from a serial to 0, by one exchange.
+ *   2. An entry belongs to the thread with its start time; another thread with that number is not
+ *      changed.
  */
 #include "release.h"
 
@@ -30,8 +33,9 @@
 #define SERVICE_NS 250000000
 #define SERVICE_STACK (64 * 1024)
 
-/* When a thread started, in clock ticks since boot: tells it from a later one with the same number. 0: there is no such thread. No
- * stdio, no allocation: this runs in signal handlers too. */
+/* Start time of a thread in clock ticks since boot: distinguishes it from a later one with the
+ * same number. 0: there is no such thread. No stdio, no allocation: this runs in signal
+ * handlers, too. */
 static uint64_t started_ticks(uint32_t tid) {
   char path[32] = "/proc/", text[512];
   char digits[12];
@@ -45,7 +49,7 @@ static uint64_t started_ticks(uint32_t tid) {
   ssize_t length = read(descriptor, text, sizeof text - 1);
   close(descriptor);
   if (length <= 0) return 0;
-  /* The second field, the name, ends with the last bracket; what is wanted is the 22nd. */
+  /* The second field, the name, ends with the last bracket; the start time is the 22nd field. */
   ssize_t i = length - 1;
   while (i > 0 && text[i] != ')') i--;
   int field = 2;
@@ -63,8 +67,8 @@ bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
          started == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
 }
 
-/* The entry of a thread that is gone becomes free. One that was just taken has no start time yet: its thread is there, and it is not
- * narrowed. */
+/* Frees the entry of a thread that is gone. An entry that was just taken has no start time yet:
+ * its thread exists, and it is not narrowed. */
 static void reclaim(struct split_thread *entry, uint32_t tid) {
   const bool changed = atomic_load(&entry->narrowed) || atomic_load(&entry->sliced);
   if (changed ? split_entry_lives(entry, tid) : started_ticks(tid) != 0) return;
@@ -78,7 +82,7 @@ struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t t
     for (uint32_t i = 0; i < mapping->thread_count; i++) {
       struct split_thread *entry = &mapping->threads[(tid + i) % mapping->thread_count];
       uint32_t there = atomic_load_explicit(&entry->tid, memory_order_relaxed);
-      /* Ours by number, but of a thread that had it before: nobody else can be it. */
+      /* Has this thread's number, but belongs to an earlier thread, which must be gone. */
       if (there == tid ||
           (there == 0 && atomic_compare_exchange_strong(&entry->tid, &there, tid))) {
         atomic_store(&entry->narrowed, 0);
@@ -119,7 +123,7 @@ bool split_entry_release(struct split_thread *entry) {
   if (!atomic_compare_exchange_strong(&entry->narrowed, &narrowed, 0)) return false;
   if (syscall(SYS_sched_setaffinity, tid, sizeof mask, mask) == 0) return true;
   if (errno != EINVAL) return false;
-  /* None of its CPUs is left to it (a cpuset changed): then all that are. */
+  /* None of its CPUs is still allowed (a cpuset changed): use all that are. */
   memset(mask, 0xff, sizeof mask);
   return syscall(SYS_sched_setaffinity, tid, sizeof mask, mask) == 0;
 }
@@ -189,7 +193,7 @@ static void *serve(void *argument) {
   return NULL;
 }
 
-/* Runs on a thread whose affinity is still wide: the new one inherits it. */
+/* Must run on a thread whose affinity is still wide: the new thread inherits it. */
 bool split_service_start(struct split_mapping *mapping) {
   if (split_process.own_service ||
       atomic_load_explicit(&split_process.served, memory_order_relaxed) == mapping) {
@@ -200,7 +204,7 @@ bool split_service_start(struct split_mapping *mapping) {
   pthread_attr_t attributes;
   pthread_t thread;
   sigfillset(&all);
-  /* Signals are the host's: none shall arrive on a thread that it does not know. */
+  /* Signals belong to the host: none must arrive on a thread that it does not know. */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

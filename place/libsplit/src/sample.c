@@ -1,13 +1,14 @@
 /*
- * What only some sections need: lines loaded before and counted after (the probe), the processor's counters, the CPU clock, and, where
- * there is no rseq, the thread's context switches.
+ * Measurements that only some sections need: lines loaded before and counted after (the probe), the
+ * processor's counters, the CPU clock, and, without rseq, the thread's context switches.
  *
  *   probe   none ── split_sample_probes: a generation was published ──> in use ── a newer one ──> an older view ── VIEWS later ──> closed
  *
  * Invariants:
- *   1. A generation is tried once for a mapping, by one thread (probes.lock); the others go on with what is in use.
+ *   1. A generation is tried once for a mapping, by one thread (probes.lock); the others continue
+ *      with the one in use.
  *   2. A view stays mapped while a section may use it: the last VIEWS are kept.
- *   3. One section of a thread at a time has lines loaded (self->probed).
+ *   3. At most one section of a thread at a time has primed lines (self->probed).
  */
 #include "sample.h"
 
@@ -20,19 +21,28 @@
 
 /* Work that needs a system call is done for one section in this many. */
 #define SYSCALL_EVERY 16
-/* Budget that was not used is kept for so long: a burst of new kinds is learned at once, and the mean stays what it is. */
+/*
+ * Unused budget is kept for this long: a burst of new kinds is measured at once, and the mean stays
+ * below the limit.
+ */
 #define BUDGET_SECONDS 0.25
-/* Tokens come in whole ones: sections that follow each other within 50 ns would bring half a one each, and so none at all. */
+/*
+ * Tokens are whole numbers: sections within 50 ns of each other would bring half a token each, and
+ * so none at all.
+ */
 #define REFILL_LEAST 64
-/* A probe that was interrupted seems to have cost milliseconds: so many times its usual cost is charged at most. */
+/*
+ * A probe that was interrupted seems to have cost milliseconds: at most this multiple of its usual
+ * cost is charged.
+ */
 #define CHARGE_AT_MOST 4
-/* Older views of the published lines that are kept, since a thread might be using one. */
+/* Number of older views of the published lines that are kept, since a thread might be using one. */
 #define VIEWS 8
 
 static struct {
   pthread_mutex_t lock;
   _Atomic(struct split_probe *) in_use;
-  _Atomic uint64_t generation;             /* that was last tried ... */
+  _Atomic uint64_t generation;             /* generation that was last tried ... */
   _Atomic(struct split_mapping *) mapping; /* ... for this segment's folder */
   struct split_probe *view[VIEWS];
   unsigned next;
@@ -72,7 +82,10 @@ void split_sample_probes(struct split_mapping *mapping) {
   pthread_mutex_unlock(&probes.lock);
 }
 
-/* May a probe of this cost be made on this CPU now? Tokens are cycles; they come with time, and a CPU may owe. */
+/*
+ * True if a probe of this cost may be made on this CPU now. Tokens are cycles; they accrue with
+ * time, and a CPU may be in debt.
+ */
 static bool afford(struct split_mapping *mapping, uint32_t cpu, uint64_t now, uint32_t cost) {
   struct split_cpu *line = &mapping->cpus[cpu];
   double share =
@@ -91,7 +104,10 @@ static bool afford(struct split_mapping *mapping, uint32_t cpu, uint64_t now, ui
   return atomic_load_explicit(&line->probe_tokens, memory_order_relaxed) >= (int64_t)cost;
 }
 
-/* What the library did for its own sake is no section's time: those that are open are told. */
+/*
+ * Time that the library used for itself belongs to no section: it is added to all open ones for
+ * subtraction.
+ */
 static void charge(struct split_self *self, uint32_t cpu, uint32_t usual, uint64_t cycles) {
   for (struct split_open *open = self->innermost; open; open = open->outer) open->started += cycles;
   if (cpu >= self->mapping->cpu_count) return;
@@ -102,7 +118,7 @@ static void charge(struct split_self *self, uint32_t cpu, uint32_t usual, uint64
   atomic_fetch_add_explicit(&line->probe_cycles, cycles, memory_order_relaxed);
 }
 
-/* xorshift: kinds that alternate shall not make the same one be probed always. */
+/* xorshift: if kinds alternate, the same one must not always be probed. */
 static uint64_t next_random(struct split_self *self) {
   uint64_t x = self->random | 1;
   x ^= x << 13;
@@ -156,7 +172,10 @@ void split_sample_begin(struct split_self *self, struct split_open *open) {
       open->pmu_cycles = counts.has_cycles ? counts.cycles : UINT64_MAX;
     }
   }
-  /* Without rseq nobody could say whether the lines were gone by ourselves, but in the sections that count switches. */
+  /*
+   * Without rseq it is unknown whether the thread itself displaced the lines, except in sections
+   * that count switches.
+   */
   uint32_t wants = atomic_load_explicit(&decision->wants_probes, memory_order_relaxed);
   if (wants && self->probed == 0 && (self->preempt.area || open->flags & SPLIT_OPEN_USAGE))
     begin_probe(self, open, wants);
@@ -164,7 +183,10 @@ void split_sample_begin(struct split_self *self, struct split_open *open) {
 
 static void end_probe(struct split_self *self, struct split_open *open,
                       struct split_sample *sample) {
-  /* Lines that are published no more, or that others' sections may have pushed out: not counted. */
+  /*
+   * Lines that are no longer published, or that sections of other threads may have displaced, are
+   * not counted.
+   */
   if (sample->preempted || sample->migrated || open->probe != atomic_load(&probes.in_use)) return;
   if (self->preempt.area && self->preempt.seen.unknown != open->seen.unknown) return;
   uint64_t before = split_cycles();

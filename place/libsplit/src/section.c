@@ -1,4 +1,5 @@
-/* Sections: begin and end. What every section does is here; what only some need is in sample.c and affinity.c. */
+/* Sections: begin and end. The steps of every section are here; steps that only some need are in
+ * sample.c and affinity.c. */
 #include "affinity.h"
 #include "decided.h"
 #include "process.h"
@@ -12,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-struct split_handle { /* what lies in split_section.private_ */
+struct split_handle { /* the content of split_section.private_ */
   uint64_t magic;
   struct split_self *self;
   uint64_t serial;
@@ -25,7 +26,7 @@ static void count_one(_Atomic uint64_t *counter) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Forgets an open section that is out of the order already; nothing is counted. */
+/* Discards an open section that is already removed from the order; nothing is counted. */
 static inline void close_open(struct split_self *self, struct split_open *open, uint32_t flags) {
   if (flags & SPLIT_OPEN_HANDLE)
     atomic_store_explicit(&open->serial, 0, memory_order_relaxed);
@@ -35,7 +36,7 @@ static inline void close_open(struct split_self *self, struct split_open *open, 
   self->unused = open;
 }
 
-/* Takes an open section out of the order. */
+/* Removes an open section from the order. */
 static void remove_open(struct split_self *self, struct split_open *open) {
   struct split_open **at = &self->innermost;
   while (*at != open) at = &(*at)->outer;
@@ -46,7 +47,7 @@ static void remove_open(struct split_self *self, struct split_open *open) {
 }
 
 static void drop_open(struct split_self *self, struct split_open *open) {
-  split_preempt_look(&self->preempt); /* those that stay open must hear of it */
+  split_preempt_look(&self->preempt); /* the sections that stay open must see it */
   if (open->flags & SPLIT_OPEN_PLACED) split_unplace_section(self, open);
   if (open->flags & SPLIT_OPEN_YIELDS) split_slice_section_ends(self, open);
   remove_open(self, open);
@@ -56,7 +57,7 @@ static bool abandoned(const struct split_open *open) {
   return (atomic_load_explicit(&open->serial, memory_order_relaxed) & SPLIT_ABANDONED) != 0;
 }
 
-/* Sections that other threads ended; they were counted there. */
+/* Drops sections that other threads ended; they were counted there. */
 static void drop_abandoned(struct split_self *self) {
   for (struct split_open *open = self->innermost, *outer; open; open = outer) {
     outer = open->outer;
@@ -64,7 +65,7 @@ static void drop_abandoned(struct split_self *self) {
   }
 }
 
-/* All places are taken: the oldest handle was forgotten by its host. */
+/* All places are in use: the host forgot the oldest handle. */
 static void drop_oldest_handle(struct split_self *self) {
   struct split_open *oldest = NULL;
   for (struct split_open *open = self->innermost; open; open = open->outer)
@@ -74,7 +75,7 @@ static void drop_oldest_handle(struct split_self *self) {
   drop_open(self, oldest);
 }
 
-/* May the next section be opened without making room for it? */
+/* True if the next section can be opened without freeing a place. */
 static inline bool has_room(const struct split_self *self) {
   return !self->innermost || (self->unused && !abandoned(self->innermost));
 }
@@ -85,7 +86,7 @@ static void make_room(struct split_self *self) {
   if (!self->unused) drop_oldest_handle(self);
 }
 
-/* An open section that has not begun yet. There is room. */
+/* An open section that has not begun yet. There must be room. */
 static inline struct split_open *take_open(struct split_self *self, uint32_t code, uint32_t related,
                                            uint32_t flags) {
   struct split_open *open = self->unused, *outer = self->innermost;
@@ -104,7 +105,8 @@ static inline struct split_open *take_open(struct split_self *self, uint32_t cod
   return open;
 }
 
-/* The thread is on another CPU than at its last section: begin_on there, from now on. */
+/* The thread is on another CPU than at its last section: switches to that CPU's data and begins
+ * there. */
 __attribute__((noinline)) static uint32_t begin_elsewhere(struct split_self *self,
                                                           struct split_open *open, uint32_t cpu) {
   const struct split_mapping *mapping = self->mapping;
@@ -126,7 +128,7 @@ __attribute__((noinline)) static uint32_t begin_elsewhere(struct split_self *sel
   return open->code;
 }
 
-/* When it returns, it is the host's time. */
+/* Return as late as possible: time after this is charged to the request. */
 static inline uint32_t begin_on(struct split_self *self, struct split_open *open, uint32_t code,
                                 uint32_t cpu) {
   open->seen = self->preempt.seen;
@@ -147,13 +149,13 @@ __attribute__((noinline)) static uint32_t begin_special(struct split_self *self,
   errno = before;
   if (!self->preempt.area) open->flags |= SPLIT_OPEN_BLIND;
   if (open->outer)
-    split_preempt_look(&self->preempt); /* placing may have interrupted those that are open */
+    split_preempt_look(&self->preempt); /* placing may have interrupted the open sections */
   else
     split_preempt_arm(&self->preempt);
   return begin_on(self, open, open->code, split_preempt_cpu(&self->preempt));
 }
 
-/* `mapping`: `self`'s. */
+/* `mapping` is that of `self`. */
 static inline uint32_t begin(const struct split_mapping *mapping, struct split_self *self,
                              struct split_open *open, uint32_t code) {
   const uint32_t wishes =
@@ -161,20 +163,21 @@ static inline uint32_t begin(const struct split_mapping *mapping, struct split_s
   open->who = split_who(mapping, code, wishes & 0xff);
   if (__builtin_expect((wishes & SPLIT_WISHES_SPECIAL) != 0 || self->special, 0))
     return begin_special(self, open);
-  /* Below an open section the announcement stands: take_open looked. */
+  /* Within an open section the announcement is set: take_open checked it. */
   const uint32_t cpu =
       open->outer ? self->preempt.area->cpu_id : split_preempt_announce(self->preempt.area);
   return begin_on(self, open, code, cpu);
 }
 
-/* Of `who`, after `previous`, both as split_last has them. Classes of others' are not believed. */
+/* The index for `who` after `previous`, both in the form of split_last. Classes reported by
+ * other applications are not trusted. */
 static inline uint32_t after_of(uint64_t previous, uint64_t who) {
   const uint64_t class_ = previous >> 56;
   if ((previous ^ who) << 8 == 0) return SPLIT_AFTER_SAME;
   return class_ < SPLIT_CLASSES ? (uint32_t)class_ : SPLIT_AFTER_ANY;
 }
 
-/* The record of a kind on a CPU, locked; NULL: another thread of the CPU is within, living. */
+/* The record of a kind on a CPU, locked; NULL: another live thread of the CPU is writing it. */
 static struct split_record *lock_record(struct split_self *self, uint32_t cpu, uint32_t code) {
   struct split_record *record = split_record_of(self->mapping, cpu, code);
   if (split_record_lock(record, self->tid)) return record;
@@ -191,8 +194,8 @@ static inline void write_record(const struct split_mapping *mapping, struct spli
   split_record_unlock(record);
 }
 
-/* How many sections ended on the CPU before this one. A thread that is preempted between load and store loses some: it is no
- * statistic, only a measure of how busy we are. */
+/* Number of sections that ended on the CPU before this one. A thread that is preempted between
+ * load and store loses some: this is not a statistic, only a measure of load. */
 static inline uint64_t sections_on(const struct split_cpu *line) {
   return atomic_load_explicit(&line->sections, memory_order_relaxed);
 }
@@ -209,7 +212,7 @@ __attribute__((noinline)) static void note_cause(const struct split_mapping *map
                      open->related_code);
 }
 
-/* It is the latest on its CPU. */
+/* Records the section as the latest on its CPU. */
 static inline void note_last(struct split_last *last, struct split_cpu *line,
                              const struct split_open *open) {
   atomic_store_explicit(&last->who, open->who, memory_order_relaxed);
@@ -221,7 +224,7 @@ static inline uint64_t elapsed_of(const struct split_open *open, uint64_t now) {
   return (int64_t)elapsed < 0 ? 0 : elapsed;
 }
 
-/* Any section at all: disturbed, placed, measured by more than its time, traced. */
+/* Slow path: the section was preempted, migrated, placed, sampled or traced. */
 __attribute__((noinline)) static void end_special(struct split_self *self, struct split_open *open,
                                                   uint64_t now) {
   const int before = errno;
@@ -258,8 +261,8 @@ __attribute__((noinline)) static void end_special(struct split_self *self, struc
   errno = before;
 }
 
-/* The section is over since `now`. Most sections are the innermost, plain and undisturbed: for them, what there is to do is here,
- * without a call, and nothing is changed before that is sure. */
+/* The section ended at `now`. Most sections are the innermost, plain and undisturbed: their end
+ * is handled here without a call, and nothing is changed before that is certain. */
 __attribute__((always_inline)) static inline void end_section(struct split_self *self,
                                                               struct split_open *open, uint64_t now,
                                                               uint32_t handle) {
@@ -298,12 +301,12 @@ __attribute__((always_inline)) static inline void end_section(struct split_self 
   if (__builtin_expect(open->related_code != 0, 0)) note_cause(mapping, open);
 }
 
-/* Is everything ready for a section, as it is for all but the first of a thread? */
+/* True if everything is ready for a section, as for all but a thread's first. */
 static inline bool ready(const struct split_mapping *mapping, const struct split_self *self) {
   return mapping && self && self->mapping == mapping && split_collects(mapping) && has_room(self);
 }
 
-/* The kind, which may be new, or have no room. */
+/* The kind, which may be new, or have no space in the table. */
 static uint32_t settled(struct split_mapping *mapping, const void *key, size_t length) {
   const uint32_t code = split_kind_of_key(mapping, key, length);
   if (code == SPLIT_CODE_OTHER) count_one(&mapping->header->without_room);
@@ -321,7 +324,7 @@ __attribute__((noinline)) static split_code_id start_unusual(split_code_id relat
     return SPLIT_CODE_NONE;
   }
   if (!split_collects(mapping)) {
-    if (self->depth) self->depth += SPLIT_UNOPENED; /* else split_end finds nothing open anyway */
+    if (self->depth) self->depth += SPLIT_UNOPENED; /* otherwise split_end finds no open section */
     return SPLIT_CODE_NONE;
   }
   make_room(self);
@@ -329,7 +332,7 @@ __attribute__((noinline)) static split_code_id start_unusual(split_code_id relat
   return begin(mapping, self, take_open(self, code, related, 0), code);
 }
 
-/* What most sections need, and no call: registers need not be saved for it. */
+/* The path of most sections, without a call: no registers need to be saved. */
 __attribute__((always_inline)) static inline split_code_id start(struct split_mapping *mapping,
                                                                  split_code_id related,
                                                                  const void *key, size_t length,
@@ -380,7 +383,7 @@ split_code_id split_start(split_code_id related, const void *key) {
   return start(mapping, related, key, sizeof number, split_hash_number(number));
 }
 
-/* Handles may lie over the latest that was started. */
+/* Handles may be above the latest section that was started. */
 __attribute__((noinline)) static void end_below(struct split_self *self, uint64_t now) {
   for (struct split_open *open = self->innermost; open; open = open->outer) {
     if (open->flags & SPLIT_OPEN_HANDLE) continue;
@@ -406,7 +409,7 @@ void split_end(void) {
   end_section(self, open, now, 0);
 }
 
-/* The section is `self`'s, about to begin. */
+/* Begins a section of `self`. */
 static inline split_code_id begin_handle(struct split_handle *handle,
                                          const struct split_mapping *mapping,
                                          struct split_self *self, uint32_t code, uint32_t related) {
@@ -429,7 +432,7 @@ __attribute__((noinline)) static split_code_id begin_unusual(struct split_handle
   return begin_handle(handle, mapping, self, settled(mapping, key, length), related);
 }
 
-/* `hash`: the key's, or NULL if that is to be found out. Which of them, each caller says as a constant. */
+/* `hash`: the key's hash, or NULL if it must be computed. Each caller passes this as a constant. */
 __attribute__((always_inline)) static inline split_code_id begin_of_key(split_section *section,
                                                                         split_code_id related,
                                                                         const uint64_t *hash,
@@ -459,7 +462,7 @@ split_code_id split_begin_hashed(split_section *section, uint64_t hash, const vo
   return begin_of_key(section, 0, &hash, key, length);
 }
 
-/* The handle's open section, if it is this thread's and still open; else NULL. */
+/* The handle's open section, if it is this thread's and still open; otherwise NULL. */
 static inline struct split_open *open_of(const struct split_handle *handle) {
   struct split_self *self = split_self_here;
   if (handle->magic != HANDLE_MAGIC || handle->self != self || !self ||
@@ -467,17 +470,19 @@ static inline struct split_open *open_of(const struct split_handle *handle) {
     return NULL;
   }
   struct split_open *open = &self->open[handle->slot];
-  /* A section that is closed has none of its own, and none is used twice. */
+  /* A closed section has no serial, and serials are never reused. */
   return atomic_load_explicit(&open->serial, memory_order_relaxed) == handle->serial ? open : NULL;
 }
 
-/* A section that began on another thread: that one takes it away when it next comes by; its affinity and slice are given back now. */
+/* Ends a section that began on another thread: that thread removes it at its next call; its
+ * affinity and slice are restored now. */
 static void abandon(const struct split_handle *handle) {
   struct split_self *owner = handle->self;
   if (handle->magic != HANDLE_MAGIC || owner == split_self_here || handle->slot >= SPLIT_OPEN)
     return;
   uint64_t serial = handle->serial;
-  /* States of threads are never freed, and serials never used again: another section cannot be hit. */
+  /* States of threads are never freed, and serials never reused: this cannot hit another
+   * section. */
   if (!atomic_compare_exchange_strong(&owner->open[handle->slot].serial, &serial,
                                       serial | SPLIT_ABANDONED)) {
     return;

@@ -2,9 +2,10 @@
  * Settings of the library.
  *
  * Invariants:
- *   1. What is set before the library begins is kept in `early` and split_settings, and stands in the segment afterwards
- *      (split_settings_apply).
- *   2. After that, those that lie in the segment are read and written there; the others can no longer be set.
+ *   1. Values set before the library starts are kept in `early` and split_settings, and are stored
+ *      in the segment afterwards (split_settings_apply).
+ *   2. After that, settings in the segment are read and written there; the others can no longer be
+ *      set.
  */
 #include "settings.h"
 
@@ -15,7 +16,7 @@
 
 struct split_settings split_settings = {.kinds = 1024};
 
-/* Settings that lie in the segment: which word, and what it may be. */
+/* Settings in the segment: their word, and the valid values. */
 static const struct word {
   enum split_setting setting;
   int64_t least, most;
@@ -87,7 +88,7 @@ int split_set(enum split_setting setting, const void *value) {
   memcpy(&number, value, sizeof number);
   for (size_t i = 0; i < WORDS; i++)
     if (words[i].setting == setting) return set_word(mapping, i, number);
-  if (mapping) return -1; /* what is left can be set before only */
+  if (mapping) return -1; /* the remaining settings can only be set before */
   if (setting == SPLIT_HASH_SIZE && number >= 16 && number <= SPLIT_KINDS_MAX) {
     split_settings.kinds = (uint32_t)number;
     split_settings.kinds_asked = true;

@@ -14,7 +14,7 @@ struct split_settings {
 };
 extern struct split_settings split_settings __attribute__((visibility("hidden")));
 
-/* Those that were set before now stand in the segment. */
+/* Stores earlier settings in the segment. */
 void split_settings_apply(struct split_mapping *mapping);
 
 #endif

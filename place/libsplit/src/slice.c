@@ -1,22 +1,27 @@
 /*
- * Time slices: a thread that begins a section gets the slice of its kind (sched_setattr, Linux 6.12 on), and long kinds run in the
- * background (SCHED_IDLE) where background.c finds that they may.
+ * Time slices: a thread that begins a section gets the slice of its kind (sched_setattr, Linux 6.12
+ * on), and long kinds run in the background (SCHED_IDLE) if background.c allows it.
  *
  *   own ── change: announce ──> announced ── sched_setattr ──> changed ── a kind without a slice begins: give_back ──> own
  *                                                   │  ^          │ the service thread, another process: release.c ──> own
  *                                                   └──┘ a kind with another slice begins, one in the background ends: one call
  *
- * A slice stays after its section: the kernel looks at it when the thread wakes up for its next request, which is before that
- * section begins. It says how soon a thread that wakes up may run (its deadline is one slice away), and how long it may go on
- * when others wait; the share of the processor that a thread gets does not depend on it. The background ends with its section: the
- * thread is then as one of a short kind, since its next request may be one.
+ * A slice stays after its section: the kernel uses it when the thread wakes up for its next
+ * request, which is before that section begins. It determines how soon a thread that wakes up may
+ * run (its deadline is one slice away), and how long it may continue while others wait; the
+ * thread's share of the processor does not depend on it. The background ends with its section: the
+ * thread is then treated as one of a short kind, since its next request may be one.
  *
  * Invariants:
- *   1. Who changes says so first (split_thread.sliced) and looks again afterwards; who gives back takes the word away first. In any
- *      order, the thread's own slice is set last.
- *   2. What the thread had before is in entry->original_slice_ns and original_policy from before it is changed.
- *   3. sched_setattr sets policy and nice too: those are written as they were read, at most REFRESH_NS ago.
- *   4. The outermost section decides. Sections whose key comes late leave the slice as it is until then.
+ *   1. A thread that changes a slice announces it first (split_thread.sliced) and checks the word
+ *      again afterwards; a thread that restores clears the word first. In any order, the thread's
+ *      own slice is set last.
+ *   2. entry->original_slice_ns and original_policy have the thread's former values before they are
+ *      changed.
+ *   3. sched_setattr sets policy and nice, too: they are written with the values read at most
+ *      REFRESH_NS ago.
+ *   4. The outermost section decides. Sections whose key is set later leave the slice unchanged
+ *      until then.
  */
 #include "slice.h"
 
@@ -29,17 +34,18 @@
 #include <sched.h>
 #include <string.h>
 
-/* After a refusal the thread is left alone for so long. */
+/* After a refusal the thread is not changed for this long. */
 #define REFUSAL_NS UINT64_C(1000000000)
-/* So old may be what a thread knows of the analyzer's being alive, and of its own nice. */
+/* How long a thread may use its last check of the analyzer's life and of its own nice value. */
 #define REFRESH_NS UINT64_C(100000000)
 
-/* A thread that a host makes within a section is born with that slice. So the slices given in this process are remembered: who
- * has one of them at its first section, and did not get it from here, gets the first thread's. */
+/* A thread that a host creates within a section inherits that slice. So the slices set in this
+ * process are remembered: a thread that has one of them at its first section, and did not get it
+ * here, gets the first thread's slice. */
 static struct {
   _Atomic uint64_t first_ns;
   _Atomic uint32_t first_policy;
-  _Atomic bool any, yielded; /* a slice was given; a thread was sent into the background */
+  _Atomic bool any, yielded; /* a slice was set; a thread was moved to the background */
   _Atomic uint32_t given[8]; /* microseconds; 0: free */
 } births;
 #define GIVEN (sizeof births.given / sizeof *births.given)
@@ -101,8 +107,8 @@ static bool still(const struct split_self *self) {
          atomic_load_explicit(&entry->sliced, memory_order_acquire) == self->slice.serial;
 }
 
-/* What else sched_setattr sets, and whether the slice in force is the one that this library gave: an administrator's renice, or
- * a release that came late, is seen here. */
+/* Reads the other values that sched_setattr sets, and whether the slice in force is the one set
+ * by this library: an administrator's renice, or a late release, is detected here. */
 static bool refresh(struct split_self *self) {
   struct split_slice *slice = &self->slice;
   struct split_attributes now;
@@ -119,7 +125,7 @@ static bool refresh(struct split_self *self) {
   return true;
 }
 
-/* split_fresh_for_slices with the clock read ten times a second only. */
+/* split_fresh_for_slices with the clock read only ten times a second. */
 static bool fresh_here(struct split_self *self) {
   struct split_slice *slice = &self->slice;
   const struct split_header *header = self->mapping->header;
@@ -152,7 +158,8 @@ static void learn_background(struct split_self *self, const struct split_attribu
   atomic_fetch_or_explicit(&self->mapping->header->without, lacks, memory_order_relaxed);
 }
 
-/* Which slice the thread had: a value of its own, or the kernel's default, which may change and is written as 0. */
+/* Reads the thread's own slice: a value of its own, or the kernel's default, which may change
+ * and is written as 0. */
 static bool learn(struct split_self *self) {
   struct split_slice *slice = &self->slice;
   struct split_attributes before, after;
@@ -192,7 +199,7 @@ static void give_back(struct split_self *self) {
   split_self_specialise(self, self->lazy);
   uint32_t sliced = atomic_load(&entry->sliced);
   if (sliced) atomic_compare_exchange_strong(&entry->sliced, &sliced, 0);
-  /* Also if another thread was faster: it may not have done it yet. */
+  /* Also if another thread was faster: it may not have finished yet. */
   if (slice->learnt ? apply(self, slice->original_ns, false)
                     : split_slice_restore(0, slice->original_ns, slice->policy))
     atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
@@ -201,7 +208,7 @@ static void give_back(struct split_self *self) {
 static bool change(struct split_self *self, uint32_t us, bool background) {
   struct split_slice *slice = &self->slice;
   if (split_cycles() < slice->refused_until) return false;
-  if (slice->serial && !slice->learnt) give_back(self); /* it is another one's by now: real-time */
+  if (slice->serial && !slice->learnt) give_back(self); /* no longer the library's: real-time */
   if (!still(self) && !announce(self)) return false;
   background = background && slice->may_yield;
   if (!apply(self, (uint64_t)us * 1000, background)) {
@@ -210,7 +217,7 @@ static bool change(struct split_self *self, uint32_t us, bool background) {
     return false;
   }
   slice->background = background;
-  if (!background) slice->us = us; /* the kernel leaves the slice of one that goes there as it is */
+  if (!background) slice->us = us; /* the kernel keeps its slice in the background */
   if (background)
     atomic_store_explicit(&births.yielded, true, memory_order_relaxed);
   else
@@ -218,11 +225,11 @@ static bool change(struct split_self *self, uint32_t us, bool background) {
   split_self_specialise(self, self->lazy);
   atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);
   if (still(self)) return true;
-  give_back(self); /* it was given back between the announcement and the call */
+  give_back(self); /* it was restored between the announcement and the call */
   return false;
 }
 
-/* What the table says of a kind, within what the kernel allows. */
+/* The decision's slice for a kind, within the kernel's limits. */
 static uint32_t slice_of(const struct split_mapping *mapping, uint32_t code) {
   uint32_t us = atomic_load_explicit(&mapping->decisions[code].slice_us, memory_order_relaxed);
   if (us == 0) return 0;
@@ -230,12 +237,13 @@ static uint32_t slice_of(const struct split_mapping *mapping, uint32_t code) {
   return us < SPLIT_SLICE_MAX_US ? us : SPLIT_SLICE_MAX_US;
 }
 
-/* Does it run in the background? */
+/* True if the kind runs in the background. */
 static bool yields(const struct split_mapping *mapping, uint32_t code) {
   return atomic_load_explicit(&mapping->decisions[code].background, memory_order_relaxed) != 0;
 }
 
-/* The analyzer learns from the table how long threads of which kind waited for a processor, with slices and without. */
+/* The analyzer reads in the table how long threads of each kind waited for a processor, with and
+ * without slices. */
 static void note_code(struct split_self *self, uint32_t code) {
   struct split_thread *entry = split_thread_entry(self);
   self->slice.code = code;
@@ -272,12 +280,12 @@ void split_slice_section_ends(struct split_self *self, struct split_open *open) 
 }
 
 void split_slice_forget(struct split_self *self) {
-  /* What was given back at the library's end may be its host's by now. */
+  /* A slice that was restored at the library's end may since have been set by its host. */
   if (still(self)) give_back(self);
   memset(&self->slice, 0, sizeof self->slice);
 }
 
-/* The entry is the parent's; the slice is the child's too. */
+/* The entry is the parent's; the child has the slice, too. */
 void split_slice_child(struct split_self *self) {
   if (self->slice.serial) split_slice_restore(0, self->slice.original_ns, self->slice.policy);
   memset(&self->slice, 0, sizeof self->slice);

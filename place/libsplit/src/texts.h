@@ -1,6 +1,6 @@
 /*
- * Texts that a host keeps and passes again and again, literals mostly: known by where they lie, and compared with a copy instead of
- * measured and hashed. Each thread has a few.
+ * Texts that a host keeps and passes repeatedly, mostly literals: recognized by their address, and
+ * compared with a copy instead of measured and hashed. Each thread has a few.
  */
 #ifndef SPLIT_TEXTS_H
 #define SPLIT_TEXTS_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-/* Whole blocks are read, which may contain bytes of other objects. */
+/* Whole blocks are read, which may include bytes of other objects. */
 #if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <emmintrin.h>
 #define SPLIT_TEXT_BLOCK 16u
@@ -18,13 +18,13 @@
 #define SPLIT_TEXT_BLOCKS 4
 
 struct split_text {
-  const char *text; /* compared from now on; NULL: none is */
+  const char *text; /* text that is compared from now on; NULL: none */
   uint32_t code, blocks;
-  uint64_t hash;                       /* of the text that was last seen ... */
+  uint64_t hash;                       /* hash of the text that was last seen ... */
   const char *seen;                    /* ... here */
-  uint16_t ignored[SPLIT_TEXT_BLOCKS]; /* bytes of each block that are not the text's */
+  uint16_t ignored[SPLIT_TEXT_BLOCKS]; /* mask of the bytes in each block that are not the text's */
 #ifdef SPLIT_TEXT_BLOCK
-  __m128i copy[SPLIT_TEXT_BLOCKS]; /* the zero at the end included */
+  __m128i copy[SPLIT_TEXT_BLOCKS]; /* includes the zero at the end */
 #endif
 };
 
@@ -37,8 +37,8 @@ static inline const __m128i *split_text_block(const char *text) {
   return (const __m128i *)(const void *)(text - (uintptr_t)text % SPLIT_TEXT_BLOCK);
 }
 
-/* Whether there stands what stood there: then its code. No block is touched that has no byte of the text: those before were as they
- * are remembered, without an end. */
+/* Checks whether the address has the same text as before, and returns its code. Blocks without a
+ * byte of the text are not read: those before equal the copy, which has no end in them. */
 static inline bool split_text_known(const struct split_text *texts, const char *text,
                                     uint32_t *code) {
   const struct split_text *known = &texts[split_text_place(text)];
@@ -52,7 +52,8 @@ static inline bool split_text_known(const struct split_text *texts, const char *
   return true;
 }
 
-/* It was measured and hashed. One that is met twice in a row at its place is remembered, unless it is long. */
+/* Called after a text was measured and hashed. One that is seen twice in a row at its address is
+ * remembered, unless it is long. */
 static inline void split_text_meet(struct split_text *texts, const char *text, size_t length,
                                    uint64_t hash, uint32_t code) {
   struct split_text *known = &texts[split_text_place(text)];

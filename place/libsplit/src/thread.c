@@ -1,4 +1,7 @@
-/* Threads: their state is made at their first section and handed on when they end. process.h has the invariants. */
+/*
+ * Threads: their state is created at their first section and handed on when they end. process.h has
+ * the invariants.
+ */
 #include "thread.h"
 
 #include "affinity.h"
@@ -10,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* All states that there ever were. They are used again but never freed: a handle may still name one. */
+/* All states ever created. They are reused but never freed: a handle may still refer to one. */
 static struct {
   pthread_mutex_t lock;
   struct split_self *all;
   pthread_key_t key;
 } threads = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Whatever was open is forgotten. */
+/* Drops all open sections. */
 static void forget_sections(struct split_self *self) {
   self->innermost = self->unused = NULL;
   for (uint32_t i = SPLIT_OPEN; i-- > 0;) {
@@ -77,13 +80,13 @@ struct split_self *split_self_for(struct split_mapping *mapping) {
     pthread_setspecific(threads.key, self);
   }
   if (self->mapping != mapping) {
-    if (self->mapping) { /* the library was ended and begun again */
+    if (self->mapping) { /* the library was ended and started again */
       forget_sections(self);
       split_affinity_forget(self);
     }
     self->mapping = mapping;
     self->fresh_until = 0;
-    memset(self->texts, 0, sizeof self->texts); /* codes are other ones */
+    memset(self->texts, 0, sizeof self->texts); /* codes have changed */
     if (split_process.rseq_works)
       split_preempt_open(&self->preempt);
     else
@@ -116,9 +119,9 @@ void split_threads_child(void) {
       self->tid = (uint32_t)gettid();
       split_affinity_child(self);
       forget_sections(self);
-      self->mapping = NULL; /* to be made ready again, counters and all */
+      self->mapping = NULL; /* must be made ready again, including counters */
     } else {
-      self->preempt.area = NULL; /* another thread's, which is not here */
+      self->preempt.area = NULL; /* belongs to a thread that does not exist here */
       forget_sections(self);
       memset(&self->affinity, 0, sizeof self->affinity);
       memset(&self->slice, 0, sizeof self->slice);

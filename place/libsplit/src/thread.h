@@ -4,7 +4,7 @@
 
 #include "process.h"
 
-/* This thread's state, made or made ready for the mapping; NULL: no memory. */
+/* This thread's state, created or made ready for the mapping; NULL: no memory. */
 struct split_self *split_self_for(struct split_mapping *mapping);
 
 static inline struct split_self *split_self_ready(struct split_mapping *mapping) {
@@ -16,7 +16,10 @@ static inline struct split_self *split_self_ready(struct split_mapping *mapping)
 bool split_threads_open(void); /* once */
 /* Calls `visit` for each living thread's state. */
 void split_threads_each(void (*visit)(struct split_self *));
-/* Around a fork: the child finds the list of states unlocked, and has one thread, no open section, and an affinity of its own. */
+/*
+ * Called around a fork: in the child the list of states is unlocked, and its single thread has no
+ * open section and its own affinity.
+ */
 void split_threads_hold(void);
 void split_threads_let_go(void);
 void split_threads_child(void);

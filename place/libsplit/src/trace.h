@@ -5,7 +5,7 @@
 #include "process.h"
 #include "record.h"
 
-/* One section more in the ring of the CPU on which it ended. */
+/* Adds a section to the ring of the CPU on which it ended. */
 void split_trace_write(struct split_mapping *mapping, uint32_t cpu, const struct split_open *open,
                        const struct split_sample *sample, uint64_t now, bool nested);
 

@@ -1,3 +1,4 @@
+/* Decisions for tests of the class queues. fake_decided.h describes the functions. */
 #include "fake_decided.h"
 
 #include <pthread.h>

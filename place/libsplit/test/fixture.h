@@ -1,5 +1,6 @@
 /*
- * What the tests of libsplit share: a folder of their own, the library begun in it, and an analyzer's part played by hand.
+ * Shared by libsplit's tests: a temporary folder, the library started in it, and functions that
+ * replace the analyzer.
  */
 #ifndef SPLIT_TEST_FIXTURE_H
 #define SPLIT_TEST_FIXTURE_H
@@ -26,7 +27,10 @@
 #define TEST_APP 0xa1
 
 #ifdef __SANITIZE_THREAD__
-/* Children of these tests make threads too, and have none of those that their parent has not waited for yet. */
+/*
+ * Children of these tests create threads, too, and must not inherit those that their parent has not
+ * waited for.
+ */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0:report_thread_leaks=0"; }
 #endif
@@ -66,7 +70,7 @@ static inline int begin_with_numbers(void **state) {
   return split_init_named("test", TEST_APP, 0xb2, SPLIT_KEY_NUMBER) == TEST_APP ? 0 : -1;
 }
 
-/* Statistics of a kind over all CPUs: what can be added up. */
+/* Statistics of a kind over all CPUs, as far as they can be added. */
 struct total {
   uint64_t count, exact, preempted, migrated, nested, cycles, elapsed, probed, missed;
 };
@@ -96,7 +100,7 @@ static inline uint32_t open_sections(void) {
 
 static inline struct split_header *header(void) { return split_mapping_in_use()->header; }
 
-/* The analyzer is alive and wants placement. */
+/* Sets what an active analyzer with placement sets. */
 static inline void heartbeat(void) {
   atomic_store(&header()->placement_on, 1);
   atomic_store(&header()->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC));
@@ -130,7 +134,10 @@ static inline void pause_ms(long ms) {
 
 static inline uint32_t kind_of(const char *key) { return split_kind_of(key, strlen(key)); }
 
-/* Entries of the table of threads whose word at this offset (of `narrowed`, `sliced`) is set. */
+/*
+ * Number of entries in the table of threads whose word at this offset (of `narrowed`, `sliced`) is
+ * set.
+ */
 static inline uint32_t threads_changed(size_t offset) {
   const struct split_mapping *mapping = split_mapping_in_use();
   uint32_t changed = 0;
@@ -145,7 +152,10 @@ static inline uint32_t sliced_threads(void) {
   return threads_changed(offsetof(struct split_thread, sliced));
 }
 
-/* Waits until the thread has this value: for a state, not for a time, as long as a busy machine may need. */
+/*
+ * Waits until the thread has this value: for a state, without a fixed time, as long as a busy
+ * machine may need.
+ */
 static inline bool becomes(uint64_t (*value_of)(pid_t), pid_t tid, uint64_t value) {
   for (int i = 0; i < 2000; i++) {
     if (value_of(tid) == value) return true;

@@ -1,4 +1,7 @@
-/* A folder, and the sets of this machine published in it: once for a program, since finding them takes a second or two. */
+/*
+ * A folder with this machine's published sets: found once per program, since that takes a second or
+ * two.
+ */
 #ifndef PROBE_FIXTURE_H
 #define PROBE_FIXTURE_H
 
@@ -14,7 +17,7 @@ struct published {
   const char *reason;
 };
 
-/* In memory if there is such a folder: as /run is on most machines. */
+/* In memory if there is such a folder: like /run on most machines. */
 static inline int make_folder(struct published *published) {
   snprintf(published->folder, sizeof(published->folder), "%s/split-probe-XXXXXX",
            access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");

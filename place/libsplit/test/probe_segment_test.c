@@ -1,4 +1,7 @@
-/* probe.segment as another user, an older version or a full disk may leave it: refused, with a reason. Needs no cache. */
+/*
+ * probe.segment as another user, an older version or a full disk may leave it: refused with a
+ * reason. Needs no cache.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +34,7 @@ static int end(void **state) {
   return 0;
 }
 
-/* A sound header: 2 colours of 16 ways, pages in order. */
+/* A valid header: 2 colours of 16 ways, pages in order. */
 static struct split_probe_header sound(void) {
   struct split_probe_header header = {
       .magic = SPLIT_PROBE_MAGIC,
@@ -95,7 +98,10 @@ static void a_sound_file_is_taken(void **state) {
   split_probe_prime(probe, UINT32_MAX); /* any turn */
   assert_true(split_probe_count(probe, UINT32_MAX, &lines) <= lines);
   assert_int_equal(lines, 64);
-  /* By hand: 0.3 + 0.6 * 0.45; 0.525 is halfway between the medians, as 640 KB is between the sizes. */
+  /*
+   * Computed by hand: 0.3 + 0.6 * 0.45; 0.525 is halfway between the medians, as 640 KB is between
+   * the sizes.
+   */
   assert_true(fabs(split_probe_threshold(probe, 256, 1024) - 0.57) < 1e-6);
   assert_true(split_probe_threshold(probe, 256, 2048) < 0);
   assert_true(fabs(split_probe_kilobytes(probe, 0.525) - 640) < 0.1);
@@ -107,7 +113,10 @@ static void a_sound_file_is_taken(void **state) {
 static const struct split_probe_timing by_chains = {
     .limit = 222, .most = 222, .hit = 50, .miss = 140};
 
-/* Pages hold zeros, unless a process wrote there: the loaded value must not decide the next address. */
+/*
+ * Pages contain zeros, unless a process wrote to them: the loaded value must not determine the next
+ * address.
+ */
 static void chains_go_nowhere_else_whatever_the_pages_hold(void **state) {
   (void)state;
   need_clock();

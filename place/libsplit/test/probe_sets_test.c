@@ -1,6 +1,7 @@
 /*
- * The sets that are found on this machine, used as servers use them. Times are compared with each other, never with a clock; where
- * the machine has no sets to be found, or too much else runs, that is said and skipped.
+ * The sets found on this machine, used as servers use them. Times are compared with each other,
+ * never with a clock; if the machine has no sets to find, or too much other load, this is printed
+ * and the test skipped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +68,7 @@ static double displaced(const struct split_probe *probe, uint32_t kilobytes, uin
   return (double)gone / lines;
 }
 
-/* Median over calm shots; -1: too much else ran. */
+/* Median over calm shots; -1: too much other load. */
 static double median_displaced(const struct split_probe *probe, uint32_t kilobytes) {
   double shares[SHOTS];
   uint32_t count = 0;
@@ -86,7 +87,7 @@ static double median_displaced(const struct split_probe *probe, uint32_t kilobyt
   return shares[count / 2];
 }
 
-/* Whatever else runs: it takes lines away now and then, and never brings them back. */
+/* Independent of other load: it can displace lines, but never bring them back. */
 static void primed_lines_stay_and_large_sections_displace_them(void **state) {
   (void)state;
   struct split_probe *probe = open_or_skip(true);
@@ -107,8 +108,9 @@ static void primed_lines_stay_and_large_sections_displace_them(void **state) {
 struct medians {
   double small, middle, large;
 };
-/* On virtual machines there are moments of seconds in which 512 KB displace all of an L2 of 2 MB, as if other guests had the rest of
- * it (4 of 35 runs on an idle Xeon guest): nothing can be compared then. */
+/* Virtual machines have phases of seconds in which 512 KB displace all of an L2 of 2 MB, as if
+ * other guests used the rest of it (4 of 35 runs on an idle Xeon guest): then nothing can be
+ * compared. */
 static bool saturated(const struct medians *medians) { return medians->middle >= 0.99; }
 static struct medians medians_of(const struct split_probe *probe) {
   struct medians medians;
@@ -139,7 +141,7 @@ static void larger_sections_displace_more(void **state) {
   assert_true(medians.middle < medians.large);
 }
 
-/* On every CPU in turn: sets are of addresses, not of a core. */
+/* On every CPU in turn: sets depend on addresses, not on a core. */
 static int judge_as_child(void) {
   struct split_probe *probe = split_probe_open(machine.folder, NULL);
   if (probe == NULL) return 1;
@@ -156,7 +158,7 @@ static int judge_as_child(void) {
     const double limit = split_probe_threshold(probe, 16, 4096);
     if (!(medians.small < limit && limit < medians.large)) return 3;
     if (!(medians.small < medians.middle && medians.middle < medians.large)) return 4;
-    if (cpu >= 3) break; /* large machines: a few will do */
+    if (cpu >= 3) break; /* large machines: a few are enough */
   }
   split_probe_close(probe);
   return 0;
@@ -178,7 +180,8 @@ static void another_process_judges_the_same_on_each_cpu(void **state) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* What verify says must depend on the pages: with one way of each colour exchanged for a page of another, no set is full. */
+/* The result of verify must depend on the pages: with one way of each colour replaced by a page
+ * of another, no set is full. */
 static void verify_tells_full_sets_from_others(void **state) {
   (void)state;
   struct split_probe *probe = open_or_skip(true);
@@ -204,7 +207,8 @@ static void verify_tells_full_sets_from_others(void **state) {
   if (comparable) assert_true(mixed < 0.5);
 }
 
-/* 16 at most, each colour once; 8 at least, though colours come twice then. Twice as many where a chain of each is asked for. */
+/* At most 16, each colour once; at least 8, even if colours then come twice. Twice as many if a
+ * chain of each is timed. */
 static uint32_t sets_for(const struct split_probe_header *header) {
   const uint32_t once = header->colours < 8 ? 8 : header->colours;
   return header->timing.most == 0 ? once : 2 * once;
@@ -245,11 +249,11 @@ static void a_new_publication_is_a_new_generation(void **state) {
   struct split_probe *after = split_probe_open(machine.folder, &reason);
   assert_non_null(after);
   assert_true(split_probe_generation(after) > split_probe_generation(before));
-  if (outcome == SPLIT_PROBE_FULL_SETS) { /* one colour was asked for */
+  if (outcome == SPLIT_PROBE_FULL_SETS) { /* one colour was requested */
     assert_int_equal(split_probe_published(after)->colours, 1);
     assert_int_equal(split_probe_published(after)->sets, sets_for(split_probe_published(after)));
   }
-  /* A process that still has the old file continues. */
+  /* A process with the old file continues. */
   uint32_t lines = 0;
   split_probe_prime(before, 1);
   assert_true(split_probe_count(before, 1, &lines) <= lines);
@@ -278,7 +282,8 @@ static void a_folder_that_cannot_be_written_is_said(void **state) {
   assert_true(strlen(reason) > 0);
 }
 
-/* Looks are taken in turns, those across a context switch are left out; where a thread may not run nothing is seen. */
+/* Measurements are taken in turns, those across a context switch are dropped; where a thread may
+ * not run nothing is measured. */
 static void neighbours_are_looked_at_in_turns(void **state) {
   (void)state;
   struct split_probe *probe = open_or_skip(true);
@@ -302,7 +307,7 @@ static void neighbours_are_looked_at_in_turns(void **state) {
   const uint32_t nowhere = CPU_SETSIZE - 1;
   assert_false(split_discover_look(probe, nowhere, NULL, 0, 8, &found));
   assert_int_equal(found.resting, 0);
-  /* No thread streamed, so nothing was measured beside it. */
+  /* No thread streamed, so there was nothing to measure. */
   assert_false(split_discover_look(probe, cpu[0], &nowhere, 1, 8, &found));
   assert_int_equal(found.streaming, 0);
   assert_false(split_discover_look(probe, cpu[0], NULL, 0, SPLIT_LOOKS_MAX + 1, &found));

@@ -1,5 +1,6 @@
 /*
- * Where hits end and misses begin, in spectra as processors gave them: shares of a thousand loads by cycles.
+ * The limit between hits and misses, in spectra measured on processors: shares of a thousand loads
+ * by cycles.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +16,9 @@ static void add(uint32_t *often, uint32_t *count, uint32_t cycles, uint32_t time
   *count += times;
 }
 
-/* A counter that goes on by 26. Hits take up to 104, misses from 130: 117 is between. Any span of a few cycles between two steps is empty,
- * too: between 130 and 156 a limit would call a sixth of the misses hits. */
+/* A counter that advances by 26. Hits take up to 104, misses from 130: 117 is between. Any range
+ * of a few cycles between two steps is empty, too: a limit between 130 and 156 would count a
+ * sixth of the misses as hits. */
 static void a_clock_that_goes_in_steps(void **state) {
   (void)state;
   static struct split_spectrum spectrum;
@@ -29,7 +31,8 @@ static void a_clock_that_goes_in_steps(void **state) {
   assert_in_range(limit, 104, 129);
 }
 
-/* Intel Xeon: hits around 80, some up to 114 while the core's other thread works; misses from 120. */
+/* Intel Xeon: hits around 80, some up to 114 while the core's other thread works; misses from
+ * 120. */
 static void a_clock_that_counts_each_cycle(void **state) {
   (void)state;
   static struct split_spectrum spectrum;
@@ -42,8 +45,9 @@ static void a_clock_that_counts_each_cycle(void **state) {
   assert_in_range(split_discover_valley(&spectrum), 113, 119);
 }
 
-/* The same EPYC by chains of four, in a moment when L3 was crowded: hits 104 to 130, misses of which L3 answers all four loads 182 to 234,
- * and as many with a load from memory. The measurement itself takes 72. Both means are what is left of it; beyond 222 nothing counts. */
+/* The same EPYC with chains of four, while L3 was crowded: hits 104 to 130, misses served
+ * completely by L3 182 to 234, and as many with a load from memory. The measurement itself takes
+ * 72, which both means exclude; values above 222 are cut off. */
 static void chains_are_told_by_their_means(void **state) {
   (void)state;
   static struct split_spectrum spectrum;
@@ -76,7 +80,8 @@ static void chains_that_all_hit_say_nothing(void **state) {
   assert_int_equal(split_discover_means(&spectrum).limit, 0);
 }
 
-/* 10 chains of hits and 10 of misses: half of the 80 loads, whatever the measurement itself took. */
+/* 10 chains of hits and 10 of misses: half of the 80 loads, whatever the measurement itself
+ * took. */
 static void loads_that_are_gone_are_counted_by_sums(void **state) {
   (void)state;
   const struct split_probe_timing timing = {.limit = 222, .most = 222, .hit = 50, .miss = 140};
@@ -93,7 +98,7 @@ static void loads_that_are_gone_are_counted_by_sums(void **state) {
   assert_int_equal(split_probe_chains_gone(&nothing, &timing), 0);
 }
 
-/* Times of a hundred hits at these cycles, so many of each, from the shortest to the longest. */
+/* Times of a hundred hits: pairs of cycles and count, from the shortest to the longest. */
 static uint32_t step_of(const uint32_t (*hits)[2], size_t count) {
   uint32_t times[100], n = 0;
   for (size_t i = 0; i < count; i++)
@@ -104,11 +109,12 @@ static uint32_t step_of(const uint32_t (*hits)[2], size_t count) {
 
 static void clocks_are_told_by_what_hits_take(void **state) {
   (void)state;
-  /* EPYC, 2.6 GHz, in two moments; one of 2.45 GHz would have steps of 24 and 25. */
+  /* EPYC, 2.6 GHz, at two times; one of 2.45 GHz would have steps of 24 and 25. */
   assert_in_range(step_of((const uint32_t[][2]){{52, 40}, {78, 60}}, 2), 25, 27);
   assert_in_range(step_of((const uint32_t[][2]){{52, 6}, {78, 87}, {104, 6}, {300, 1}}, 4), 25, 27);
   assert_in_range(step_of((const uint32_t[][2]){{49, 40}, {73, 20}, {74, 35}, {98, 5}}, 4), 24, 26);
-  /* Xeon: by ones, or by twos; a quiet one, where nearly all hits take as long; one whose core's other thread works now and then. */
+  /* Xeon: by ones, or by twos; a quiet one, where nearly all hits take the same time; one whose
+   * core's other thread is sometimes busy. */
   assert_int_equal(
       step_of((const uint32_t[][2]){{72, 20}, {74, 20}, {76, 20}, {78, 20}, {80, 20}}, 5), 0);
   assert_int_equal(step_of((const uint32_t[][2]){{60, 40}, {61, 40}, {62, 19}, {90, 1}}, 4), 0);

@@ -1,4 +1,4 @@
-/* A module of a server, with a libsplit of its own: for test_module.c. */
+/* A server's module with its own libsplit: for test_module.c. */
 #include "split.h"
 
 SPLIT_API unsigned use(const char *folder) {

@@ -1,8 +1,9 @@
 /*
- * What a section costs: CPU time of split_start and split_end around nothing, in batches; with a key of text also under policy
- * `time`, where the slice stays (slice_same) and where each section changes it (slice_changed). For bench/place/section.py.
+ * The cost of a section: CPU time of split_start and split_end around nothing, in batches; with a
+ * text key also under policy `time`, if the slice stays (slice_same) and if each section changes it
+ * (slice_changed). For bench/place/section.py.
  *
- *   section_cost FOLDER BATCHES text|number     prints one line a way of calling: its name, then the nanoseconds of each batch
+ *   section_cost FOLDER BATCHES text|number     prints one line for each variant: its name, then the nanoseconds of each batch
  */
 #include "decided.h"
 #include "process.h"
@@ -36,7 +37,7 @@ static void handles(const void *key, size_t length) {
   }
 }
 
-/* The analyzer's part, played by hand: it lives, and these kinds have slices. */
+/* Replaces the analyzer: sets a heartbeat, and slices for these kinds. */
 static void decide_slices(void) {
   struct split_mapping *mapping = split_mapping_in_use();
   static const struct {
@@ -56,7 +57,7 @@ static void beat(void) {
   atomic_store(&split_mapping_in_use()->header->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC));
 }
 
-/* Each section as the one before it, or of the other kind. */
+/* Each section has the kind of the one before it, or the other kind. */
 static void sliced_pairs(bool changing) {
   static const char *const keys[] = {"short", "long"};
   for (int i = 0; i < PAIRS; i++) {
@@ -66,7 +67,7 @@ static void sliced_pairs(bool changing) {
   }
 }
 
-/* The floor: what two looks at the time cost here. */
+/* The lower bound: the cost of two readings of the clock. */
 static uint64_t looks(void) {
   uint64_t sum = 0;
 #if defined(__x86_64__)
@@ -105,7 +106,7 @@ int main(int count, char **words) {
     for (int j = 0; j < 3; j++) spent[j][i] = (at[j + 1] - at[j]) / PAIRS;
   }
   if (!numbers) {
-    /* After all others: the table of kinds is another one from now on. */
+    /* After all others: the table of kinds changes from now on. */
     decide_slices();
     for (int i = 0; i < batches; i++) {
       double at[3];

@@ -1,4 +1,7 @@
-/* What the tests of time slices and of the background share: attributes as the kernel has them, and kinds "short" and "long". */
+/*
+ * Shared by the tests of time slices and of the background: the kernel's attributes, and kinds
+ * "short" and "long".
+ */
 #ifndef SPLIT_TEST_SLICE_FIXTURE_H
 #define SPLIT_TEST_SLICE_FIXTURE_H
 
@@ -20,7 +23,7 @@ static inline struct attributes attributes_of(pid_t tid) {
   return attributes;
 }
 
-/* Nanoseconds. */
+/* The slice in nanoseconds. */
 static inline uint64_t slice_of(pid_t tid) { return attributes_of(tid).runtime; }
 
 static inline bool set_slice(uint64_t ns) {

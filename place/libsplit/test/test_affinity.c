@@ -1,11 +1,13 @@
-/* Placement on real processors: who is moved when, and that everybody gets back what was taken. */
+/*
+ * Placement on real processors: which thread is moved when, and that each gets its affinity back.
+ */
 #include "fixture.h"
 #include "release.h"
 
 #include <errno.h>
 #include <signal.h>
 
-/* Lowest and highest CPU that this test may use; the same if there is one only. */
+/* Lowest and highest CPU that this test may use; the same if there is only one. */
 static uint64_t first_cpu, last_cpu, all_cpus;
 
 static int begin_placed(void **state) {
@@ -163,11 +165,13 @@ static void nobody_is_placed_unless_all_agree(void **state) {
   split_end();
 }
 
-/* The CPUs of a decision are none that the thread may use (its cpuset changed): no placement, one count, and no more tries for a second. */
+/*
+ * The decision's CPUs are not allowed for the thread (its cpuset changed): no placement, one count,
+ * and no more tries for a second.
+ */
 static void cpus_that_may_not_be_used(void **state) {
   (void)state;
-  decide(kind_of("k"), SPLIT_ACT_PAPER,
-         UINT64_C(1) << 63); /* there is none such, or it is not ours */
+  decide(kind_of("k"), SPLIT_ACT_PAPER, UINT64_C(1) << 63); /* no such CPU, or not allowed */
   if (all_cpus >> 63) skip();
   for (int i = 0; i < 100; i++) {
     split_start(0, "k");
@@ -179,7 +183,10 @@ static void cpus_that_may_not_be_used(void **state) {
   assert_int_equal(narrowed_threads(), 0);
 }
 
-/* What is allowed shrinks under way: the decision is cut to it, and no more is given back than there was. */
+/*
+ * The allowed CPUs shrink while placed: the decision is cut to them, and not more is restored than
+ * there was.
+ */
 static void less_is_allowed_than_decided(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
@@ -240,7 +247,7 @@ static void a_silent_analyzer_holds_nobody(void **state) {
   decide(kind_of("k"), SPLIT_ACT_LAZY, first_cpu);
   put_to_sleep(&sleeper, "k");
   assert_int_equal(allowed_of(sleeper.tid), first_cpu);
-  /* It falls silent now: nothing is said any more. */
+  /* The heartbeat is not repeated from here on. */
   assert_true(becomes(allowed_of, sleeper.tid, all_cpus));
   assert_int_equal(narrowed_threads(), 0);
   wake(&sleeper);
@@ -296,7 +303,7 @@ static void a_child_is_free(void **state) {
   pid_t child = fork();
   if (child == 0) {
     bool wide = allowed() == all_cpus;
-    split_end(); /* its parent's: nothing */
+    split_end(); /* the parent's: no effect */
     split_start(0, "k");
     bool narrow = allowed() == first_cpu;
     split_end();
@@ -319,7 +326,7 @@ static void *look_and_begin(void *seen) {
   return NULL;
 }
 
-/* A host makes a thread within a section, as MariaDB's thread pool does. */
+/* A host creates a thread within a section, as MariaDB's thread pool does. */
 static void a_thread_born_in_a_section_is_free(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
@@ -351,7 +358,7 @@ static void places_of_the_dead_are_free_again(void **state) {
   assert_int_equal(allowed(), all_cpus);
 }
 
-/* A number that is another thread's by now: its affinity is not ours to set. */
+/* A thread id that was reused: the other thread's affinity must not be changed. */
 static void another_thread_with_the_same_number(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
@@ -414,7 +421,10 @@ static void ended_elsewhere_its_thread_is_free(void **state) {
   assert_int_equal(allowed(), all_cpus);
 }
 
-/* A thread takes and gives while the service of another process (or ours) releases all the time: it is never left narrow. */
+/*
+ * A thread narrows and restores while the service of another process (or its own) releases all the
+ * time: it is never left narrow.
+ */
 static void *release_always(void *stop) {
   while (!atomic_load((_Atomic bool *)stop)) split_release_all(split_mapping_in_use());
   return NULL;

@@ -1,6 +1,7 @@
 /*
- * The background on this kernel: a thread works on a long kind in SCHED_IDLE, and has its class back at the section's end, however
- * that ends. Skipped, with a word, where a thread could not return (RLIMIT_NICE below 20 and no CAP_SYS_NICE).
+ * The background on this kernel: a thread works on a long kind in SCHED_IDLE, and gets its class
+ * back at the section's end, however that ends. Skipped with a message if a thread could not return
+ * (RLIMIT_NICE below 20 and no CAP_SYS_NICE).
  */
 #include "background.h"
 #include "release.h"
@@ -31,7 +32,7 @@ static uint32_t lacks(void) {
 
 static void is_in_the_background(void) { assert_int_equal(policy_of(0), SCHED_IDLE); }
 
-/* Until its next request is known, it is as one that works on a short kind. */
+/* Until its next request is known, the thread is treated as one of a short kind. */
 static void is_as_short(void) {
   assert_int_equal(policy_of(0), SCHED_OTHER);
   assert_int_equal(slice_of(0), MS / 10);
@@ -162,7 +163,10 @@ static void who_helps_is_in_the_background_too(void **state) {
   is_as_it_was();
 }
 
-/* Another process, as the analyzer's, killed while this thread is in a section, so often; HM_KILLS=200 for the whole test. */
+/*
+ * Another process, in the analyzer's place, is killed while this thread is in a section, this many
+ * times; HM_KILLS=200 for the whole test.
+ */
 static void the_analyzer_is_killed(void **state) {
   (void)state;
   NEEDS_BACKGROUND();
@@ -192,7 +196,10 @@ static void the_analyzer_is_killed(void **state) {
   }
 }
 
-/* In a child: a thread that gave its rights up has its slice, and stays in front; the application says why. */
+/*
+ * In a child: a thread that dropped its rights gets its slice, and stays in the foreground; the
+ * application records why.
+ */
 static void who_could_not_return_stays_in_front(void **state) {
   (void)state;
   NEEDS_BACKGROUND();
@@ -213,7 +220,7 @@ static void who_could_not_return_stays_in_front(void **state) {
   }
   waitpid(child, &status, 0);
   assert_int_equal(status, 0);
-  split_start(0, "long"); /* this thread has the right, and says so */
+  split_start(0, "long"); /* this thread has the right, and records it */
   is_in_the_background();
   split_end();
   assert_int_equal(atomic_load(&header()->without) & SPLIT_WITHOUT_BACKGROUND_RIGHTS, 0);

@@ -1,10 +1,13 @@
-/* A cpuset that changes under way, by a cgroup of this test's own (version 1 or 2): who is placed, and what threads may use after. */
+/*
+ * A cpuset that changes while threads are placed, by a cgroup of this test (version 1 or 2): who is
+ * placed, and which CPUs threads may use afterwards.
+ */
 #include "decided.h"
 #include "fixture.h"
 
 #include <mntent.h>
 
-/* Two CPUs that this process may use, and all that it may. */
+/* Two CPUs that this process may use, and all of them. */
 static uint64_t first_cpu, last_cpu, all_cpus;
 static char cgroup[300], parent[200]; /* folders */
 static bool second_version, delegated;
@@ -28,7 +31,9 @@ static bool get(const char *folder, const char *name, char *text, int room) {
   return read;
 }
 
-/* Where this process is in the hierarchy that has the cpuset controller: the folder, and which version of cgroups it is of. */
+/*
+ * The cgroup of this process in the hierarchy with the cpuset controller: its folder and version.
+ */
 static bool find_parent(void) {
   char mount[128] = "", line[256], path[128] = "";
   FILE *mounts = setmntent("/proc/self/mounts", "r");
@@ -66,7 +71,7 @@ static bool allow(uint64_t cpus) {
   return put(cgroup, "cpuset.cpus", list);
 }
 
-/* This process into a cgroup of its own; NULL, or what stands in the way. */
+/* Moves this process into a new cgroup; NULL, or the reason why not. */
 static const char *enter(void) {
   char memory[64] = "0", process[16];
   if (!find_parent()) return "no cgroup with the cpuset controller is mounted";
@@ -90,7 +95,7 @@ static int leave(void **state) {
   snprintf(process, sizeof process, "%d", getpid());
   if (*cgroup) put(parent, "cgroup.procs", process);
   if (delegated) put(parent, "cgroup.subtree_control", "-cpuset");
-  /* A moment passes until the kernel is done with those that were within. */
+  /* The kernel needs a moment to remove the processes that were in it. */
   for (int i = 0; *cgroup && rmdir(cgroup) != 0 && errno == EBUSY && i < 400; i++) pause_ms(5);
   *cgroup = '\0';
   return 0;
@@ -125,7 +130,10 @@ static void section(const char *key) {
   split_end();
 }
 
-/* The CPU that a thread was moved to is taken away: it runs where it may, is moved there no more, and gets all back. */
+/*
+ * The CPU that a thread was moved to is removed: the thread runs where it may, is not moved there
+ * again, and gets all CPUs back.
+ */
 static void the_cpu_of_a_placed_thread_is_taken_away(void **state) {
   (void)state;
   NEEDS_A_CPUSET();
@@ -143,7 +151,10 @@ static void the_cpu_of_a_placed_thread_is_taken_away(void **state) {
   assert_int_equal(allowed(), all_cpus);
 }
 
-/* Affinity is given back as of a narrow cpuset; when that becomes wide, so does the thread: it never asked for less. */
+/*
+ * Affinity is restored within a narrow cpuset; when the cpuset becomes wide, so does the thread,
+ * which never asked for less.
+ */
 static void what_is_given_back_in_a_narrow_cpuset_does_not_stay_narrow(void **state) {
   (void)state;
   NEEDS_A_CPUSET();
@@ -158,7 +169,7 @@ static void what_is_given_back_in_a_narrow_cpuset_does_not_stay_narrow(void **st
   assert_int_equal(allowed(), all_cpus);
 }
 
-/* A thread that its host bound gets that back, whatever the cpuset does. */
+/* A thread that its host bound gets that binding back, whatever happens to the cpuset. */
 static void what_the_host_bound_stays_bound(void **state) {
   (void)state;
   NEEDS_A_CPUSET();

@@ -1,4 +1,4 @@
-/* Kinds: keys of every sort, far too many of them, and far too long ones. */
+/* Kinds: keys of every type, far too many of them, and far too long ones. */
 #include "fixture.h"
 
 #include <sys/mman.h>
@@ -9,7 +9,8 @@ static uint32_t section_of(const char *key) {
   return code;
 }
 
-/* A thousand places, ten thousand keys: what has no room is counted as one, and nothing is lost. */
+/* A thousand places, ten thousand keys: those without a place are counted as one, and nothing is
+ * lost. */
 static void ten_thousand_keys(void **state) {
   (void)state;
   char key[32];
@@ -61,7 +62,7 @@ static void a_key_of_a_megabyte(void **state) {
 
 static void keys_of_every_length(void **state) {
   (void)state;
-  /* Of a's: they differ by their length only; and each byte distinguishes keys. */
+  /* Keys of a's: they differ only in length; each byte distinguishes keys. */
   static char key[101];
   uint64_t hashes[2 * 100 + 1];
   size_t n = 0;
@@ -81,7 +82,8 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* A million keys that differ little: no two have the same hash (chance 3 in 10^8), and places are evenly used. */
+/* A million similar keys: no two have the same hash (chance 3 in 10^8), and places are evenly
+ * used. */
 static void hashes_are_spread(void **state) {
   (void)state;
   enum { KEYS = 1000000, PLACES = 1000 };
@@ -93,7 +95,7 @@ static void hashes_are_spread(void **state) {
     hashes[i] = hm_hash_text(key, (size_t)length);
     used[(hashes[i] >> 32) * PLACES >> 32]++;
   }
-  /* 1000 a place on average, and a standard deviation of 32: six of them. */
+  /* 1000 for each place on average, and a standard deviation of 32: six of them. */
   for (int i = 0; i < PLACES; i++) assert_in_range(used[i], 810, 1190);
   qsort(hashes, KEYS, sizeof *hashes, by_size);
   for (int i = 1; i < KEYS; i++) assert_true(hashes[i] != hashes[i - 1]);
@@ -107,8 +109,9 @@ static uint32_t section_by_handle(const char *key) {
   return code;
 }
 
-/* Texts that are met again where they stand are compared, not hashed: whatever changes there, the kind is that of the text. Of every
- * length up to three blocks and at every place in one, the last of them before a page that may not be touched. */
+/* Texts that are seen again at their address are compared, not hashed: after any change there,
+ * the kind is that of the text. All lengths up to three blocks and all offsets in one, the last
+ * of them before an inaccessible page. */
 static void texts_that_change_where_they_stand(void **state) {
   (void)state;
   const long page = sysconf(_SC_PAGESIZE);
@@ -124,7 +127,7 @@ static void texts_that_change_where_they_stand(void **state) {
       memcpy(copy, key, length + 1);
       const uint32_t code = section_by_handle(copy);
       for (int i = 0; i < 4; i++) assert_int_equal(section_of(key), code);
-      key[-1] = '!'; /* what is around it means nothing */
+      key[-1] = '!'; /* bytes around it are ignored */
       if (end) key[length + 1] = '!';
       assert_int_equal(section_of(key), code);
       for (size_t at = 0; at < length; at += 7) {
@@ -133,7 +136,7 @@ static void texts_that_change_where_they_stand(void **state) {
         assert_int_not_equal(section_of(key), code);
         key[at] = copy[at] = 'a';
         assert_int_equal(section_of(key), code);
-        key[at] = copy[at] = '\0'; /* shorter: what follows is not the key's any more */
+        key[at] = copy[at] = '\0'; /* shorter: the following bytes no longer belong to the key */
         assert_int_equal(section_of(key), section_by_handle(copy));
         key[at] = copy[at] = 'a';
         for (int i = 0; i < 3; i++) assert_int_equal(section_of(key), code);

@@ -1,4 +1,7 @@
-/* The library within a module that a server loads late, unloads and loads again, as Apache does while it reads its configuration. */
+/*
+ * The library within a module that a server loads late, unloads and loads again, as Apache does
+ * while it reads its configuration.
+ */
 #include "fixture.h"
 
 #include <dlfcn.h>
@@ -8,7 +11,7 @@ struct user {
   _Atomic int stage;
 };
 
-/* Ends, and with it runs a destructor of the module's, when that was unloaded. */
+/* The thread ends, and runs a destructor of the module after that was unloaded. */
 static void *use_and_end_later(void *argument) {
   struct user *user = argument;
   user->use(fixture_folder);
@@ -36,7 +39,7 @@ static void unloaded_and_loaded_again(void **state) {
     dlclose(module);
     atomic_store(&user.stage, 2);
     pthread_join(thread, NULL);
-    pid_t child = fork(); /* handlers of the module's run */
+    pid_t child = fork(); /* fork handlers of the module run */
     if (child == 0) _exit(0);
     int status;
     waitpid(child, &status, 0);

@@ -1,4 +1,5 @@
-/* Interruptions are seen, with rseq and without it; and the processor's counters, as far as every kernel has them. */
+/* Interruptions are detected, with rseq and without it; and the processor's counters, as far as
+ * every kernel has them. */
 #include "fixture.h"
 #include "pmu.h"
 
@@ -15,8 +16,9 @@ static long switches(void) {
   return usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
-/* Until the kernel has switched this thread out. One sleep may not be enough: when the hypervisor holds the processor between
- * starting the timer and schedule(), the timer has expired by then, and nanosleep(2) returns without a switch. */
+/* Sleeps until the kernel has switched this thread out. One sleep may not be enough: if the
+ * hypervisor holds the processor between starting the timer and schedule(), the timer has
+ * expired by then, and nanosleep(2) returns without a switch. */
 static void sleep_until_switched(void) {
   const long before = switches();
   do pause_ms(1);
@@ -41,7 +43,8 @@ static void sleeping_in_a_section_is_seen(void **state) {
 static void the_kernel_agrees(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();
-  /* Sections during which getrusage(2) counts a switch must be seen as interrupted; false alarms (interrupts, faults) are few. */
+  /* Sections during which getrusage(2) counts a switch must be detected as interrupted; false
+   * alarms (interrupts, faults) are rare. */
   uint32_t code = 0, switched = 0;
   for (int i = 0; i < 20000; i++) {
     struct rusage before, after;
@@ -69,7 +72,7 @@ static void nothing_stays_announced(void **state) {
   assert_true(split_self_here->preempt.area->announced == 0);
 }
 
-/* What was interrupted stays so, whatever becomes of the sections within. */
+/* An interrupted section stays so, independent of the sections within it. */
 static void an_outer_section_hears_of_it_when_an_inner_one_is_cancelled(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();
@@ -95,8 +98,8 @@ static void count_signal(int number) {
   signals_handled++;
 }
 
-/* A signal takes the announcement back wherever it arrives. Half of the time of inner sections is spent where they begin and end:
- * an interruption there concerns the outer one, too. */
+/* A signal clears the announcement wherever it arrives. Inner sections spend half of their time
+ * in begin and end: an interruption there also counts for the outer one. */
 static void an_outer_section_sees_interruptions_while_inner_ones_begin_and_end(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();
@@ -124,7 +127,8 @@ static void an_outer_section_sees_interruptions_while_inner_ones_begin_and_end(v
   assert_true(total.exact <= count - interrupted);
 }
 
-/* Another user of rseq announced its own sequence meanwhile: the result is unknown, and the cycles are not used. */
+/* Another user of rseq announced its own sequence in between: the result is unknown, and the
+ * cycles are not used. */
 static void another_user_of_rseq(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();
@@ -155,12 +159,12 @@ static void the_cpu_clock_is_exact_even_so(void **state) {
   struct total total = total_of(code);
   assert_int_equal(total.count, 6);
   assert_true(total.exact >= 5);
-  /* Five times 5 ms passed, and next to none of it was its own. */
+  /* Five times 5 ms passed, and almost none of it was its own time. */
   assert_true((double)total.elapsed > 25e6 * mapping->cycles_per_ns);
   assert_true(total.cycles < total.elapsed / 4);
 }
 
-/* A section whose key comes late begins by code 0: what is decided of that code holds for it. */
+/* A section whose key is set later begins with code 0: the decision for that code applies to it. */
 static void late_keys_are_measured_as_code_0_wants(void **state) {
   (void)state;
   struct split_mapping *mapping = split_mapping_in_use();
@@ -207,7 +211,7 @@ static void without_a_pmu_it_says_so(void **state) {
   split_pmu_close(pmu);
 }
 
-/* The same program with glibc's registration switched off. */
+/* The same program with glibc's rseq registration disabled. */
 static void without_rseq(void **state) {
   (void)state;
   char command[512];

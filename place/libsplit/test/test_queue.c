@@ -80,7 +80,7 @@ static void what_cannot_be_opened_or_put_is_refused(void **state) {
   assert_null(split_queue_open(1, 1u << 20));
   split_queue *queue = split_queue_open(1, 1);
   assert_false(put(queue, 2, 0));                          /* NULL is what takers get at the end */
-  assert_true(split_queue_put(queue, NULL, 0, (void *)5)); /* no kind */
+  assert_true(split_queue_put(queue, NULL, 0, (void *)5)); /* no key */
   assert_int_equal(take(queue, 7), 5);                     /* there is no worker 7: worker 0 */
   split_queue_close(queue);
   split_queue_close(NULL);
@@ -96,12 +96,12 @@ static void each_group_has_its_home(void **state) {
   assert_true(put(queue, 3, 30));
   assert_true(put(queue, 2, 20));
   assert_true(put(queue, 3, 31));
-  assert_true(put(queue, 4, 40)); /* no decision: anywhere, in its turn */
+  assert_true(put(queue, 4, 40)); /* no decision: anywhere, in order of arrival */
   assert_true(put(queue, 2, 21));
   assert_int_equal(take(queue, 0), 20); /* not the oldest, but at home */
   assert_int_equal(take(queue, 0), 40);
   assert_int_equal(take(queue, 0), 21);
-  /* This one thread is both workers, which gives them the same affinity in turn. */
+  /* This single thread is both workers, and gets the affinity of each in turn. */
   assert_int_equal(take(queue, 1), 30);
   assert_int_equal(take(queue, 1), 31);
   assert_int_equal(counts_of(queue).taken_at_home, 5);
@@ -121,7 +121,7 @@ static void whoever_has_nothing_at_home_steals(void **state) {
   assert_true(put(queue, 3, 30));
   assert_true(put(queue, 3, 31));
   assert_int_equal(take(queue, 0), 20);
-  assert_int_equal(take(queue, 0), 30); /* waits first: the other worker might be on its way */
+  assert_int_equal(take(queue, 0), 30); /* waits first: the other worker might take it */
   assert_int_equal(take(queue, 0), 31);
   assert_int_equal(counts_of(queue).stolen, 2);
   assert_int_equal(counts_of(queue).placed, 3);
@@ -152,7 +152,7 @@ static void *put_many(void *of) {
   uint8_t code = (uint8_t)(2 + crowd->next_putter++);
   for (uintptr_t i = 1; i <= EACH; i++) {
     while (!put(crowd->queue, code, i)) sched_yield();
-    if (i % 5000 == 0) fake_place(i / 5000 % 2 == 1); /* homes come and go meanwhile */
+    if (i % 5000 == 0) fake_place(i / 5000 % 2 == 1); /* homes change in between */
     if (i % 3000 == 0) fake_decide(code, (uint32_t)(i / 3000 + code) % 3, 1 + i / 3000 % 2);
   }
   return NULL;
@@ -174,7 +174,10 @@ static void nothing_is_lost_among_many(void **state) {
   split_queue_close(crowd.queue);
 }
 
-/* One token goes round: each turn ends with a sleeping worker that has to be woken. A lost wake-up ends the test by its alarm. */
+/*
+ * A token is passed around: each turn ends with a sleeping worker that has to be woken. A lost
+ * wake-up ends the test by its alarm.
+ */
 struct round {
   split_queue *queue;
   unsigned worker;
@@ -239,7 +242,7 @@ static void *take_and_count(void *of) {
   return NULL;
 }
 
-/* Whether a thread comes to be allowed exactly these CPUs (bits) within some time. */
+/* True if a thread is restricted to exactly these CPUs (bits) within some time. */
 static bool comes_to(pid_t tid, uint64_t mask) {
   for (int i = 0; i < 1000; i++) {
     cpu_set_t cpus;
@@ -277,22 +280,22 @@ static void workers_are_bound_and_released(void **state) {
   assert_true(put(queue, 2, 1));
   assert_true(put(queue, 3, 1));
   for (int i = 0; i < 2; i++) assert_true(comes_to(bound[i].tid, all));
-  /* Placement begins: with the next request all are woken and bound. */
+  /* Placement starts: with the next request all are woken and bound. */
   fake_place(true);
   assert_true(put(queue, 2, 1));
   assert_true(comes_to(bound[0].tid, 1));
   assert_true(comes_to(bound[1].tid, all & ~UINT64_C(1)));
-  /* The homes change places. */
+  /* The homes are exchanged. */
   fake_decide(2, 0, all & ~UINT64_C(1));
   fake_decide(3, 1, 1);
   assert_true(put(queue, 2, 1));
   assert_true(put(queue, 3, 1));
   assert_true(comes_to(bound[0].tid, all & ~UINT64_C(1)));
   assert_true(comes_to(bound[1].tid, 1));
-  /* The analyzer falls silent, and nothing comes: sleepers look by themselves. */
+  /* The analyzer falls silent, and no request comes: sleepers notice it themselves. */
   fake_place(false);
   for (int i = 0; i < 2; i++) assert_true(comes_to(bound[i].tid, all));
-  /* On again, and the end: who leaves is free. */
+  /* On again, and then the end: a worker that leaves is not bound. */
   fake_place(true);
   assert_true(put(queue, 2, 1));
   assert_true(comes_to(bound[1].tid, 1));
@@ -320,7 +323,7 @@ static void without_the_processors_there_are_no_homes(void **state) {
   split_queue_close(queue);
 }
 
-/* A worker that waits inside its request does not keep others from the requests of its home. */
+/* A worker that waits within its request does not keep others from the requests of its home. */
 static void *hold(void *of) {
   struct bound *bound = of;
   if (take(bound->queue, bound->worker) != 0) bound->taken = 1;
@@ -344,7 +347,7 @@ static void a_blocked_home_is_helped(void **state) {
     pthread_create(&threads[i], NULL, hold, &held[i]);
     wait_for(&held[i].taken, 1);
   }
-  /* Both homes are at work. A third worker, of the first home, gets the second's request too. */
+  /* Both homes are busy. A third worker, of the first home, gets the second's request, too. */
   assert_true(put(queue, 3, 1));
   pthread_create(&third, NULL, take_and_count, &helper);
   wait_for(&helper.taken, 1);

@@ -1,4 +1,5 @@
-/* Who takes what, and when: situations on two processors, with times and costs that can be counted by hand. */
+/* Which worker takes which request, and when: situations on two processors, with times and costs
+ * that can be computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 enum { CLEAN = 1, DIRTY = 2 }; /* groups: of queues 0 and 1 */
 #define MILLISECOND UINT64_C(1000000)
 
-/* Workers 0 and 2 are at home on CPU 0, with the clean; 1 and 3 on CPU 1, with the dirty. */
+/* Workers 0 and 2 are at home on CPU 0, with the clean kinds; 1 and 3 on CPU 1, with the dirty
+ * ones. */
 static int set_up(void **state) {
   split_queue *queue = split_queue_open(16, 4);
   queue->allowed.bits[0] = 3;
@@ -41,7 +43,8 @@ static void cost(split_queue *queue, unsigned before, unsigned group, float ns) 
   queue->costs.change[before][group] = (struct queue_change){.extra_ns = ns, .count = 16};
 }
 
-/* What worker `number`, idle since `asked`, does now; and if nothing, when it looks again. */
+/* The choice of worker `number`, idle since `asked`; and if it takes nothing, when it checks
+ * again. */
 static unsigned choice(split_queue *queue, unsigned number, uint64_t asked, uint64_t now,
                        uint64_t *due) {
   return split_queue_choose(queue, number, asked, now, due);
@@ -62,8 +65,8 @@ static void home_comes_before_age(void **state) {
 static void a_theft_waits_as_long_as_it_costs(void **state) {
   split_queue *queue = *state;
   uint64_t due;
-  /* CPU 0 ran clean requests, and idles since 1 ms; CPU 1 is at work. A dirty request there: nothing for it, 0.3 ms for the clean
-   * one that follows. */
+  /* CPU 0 ran clean requests, and is idle since 1 ms; CPU 1 is busy. A dirty request on CPU 0
+   * has no extra cost, the clean one after it has 0.3 ms. */
   queue->scene[0] =
       (struct queue_scene){.before = CLEAN, .busy_ns = 1, .idle_since_ns = MILLISECOND};
   queue->scene[1] = (struct queue_scene){.before = DIRTY, .running = 2};
@@ -72,7 +75,7 @@ static void a_theft_waits_as_long_as_it_costs(void **state) {
   assert_int_equal(choice(queue, 0, MILLISECOND, MILLISECOND, &due), QUEUE_NO_GROUP);
   assert_int_equal(due, MILLISECOND + 300000);
   assert_int_equal(choice(queue, 0, MILLISECOND, MILLISECOND + 300000, &due), DIRTY);
-  /* A processor that runs what it steals already does not wait. */
+  /* A processor that already runs stolen requests does not wait. */
   queue->scene[0].before = DIRTY;
   assert_int_equal(choice(queue, 0, MILLISECOND, MILLISECOND, &due), DIRTY);
 }
@@ -113,7 +116,7 @@ static void who_is_on_the_way_home_is_waited_for(void **state) {
 static void a_busy_processor_is_no_place_for_thefts(void **state) {
   split_queue *queue = *state;
   uint64_t due;
-  queue->scene[0].running = 1; /* worker 2 is at work there */
+  queue->scene[0].running = 1; /* worker 2 is busy there */
   queue->scene[1].running = 2;
   put(queue, DIRTY, MILLISECOND);
   assert_int_equal(choice(queue, 0, 2 * MILLISECOND, 3 * MILLISECOND, &due), QUEUE_NO_GROUP);
@@ -121,7 +124,8 @@ static void a_busy_processor_is_no_place_for_thefts(void **state) {
   assert_int_equal(choice(queue, 0, 2 * MILLISECOND, 4 * MILLISECOND, &due), DIRTY);
 }
 
-/* 0.3 ms of cost, 1 ms of work at home at a time: 0.2 ms before a theft of 0.5 ms of work, 0.1 ms before one of 2 ms. */
+/* A cost of 0.3 ms, 1 ms of work at home at a time: wait 0.2 ms before a theft of 0.5 ms of
+ * work, 0.1 ms before one of 2 ms. */
 static void the_less_work_at_home_the_sooner_it_is_left(void **state) {
   split_queue *queue = *state;
   uint64_t due;
@@ -141,7 +145,8 @@ static void the_less_work_at_home_the_sooner_it_is_left(void **state) {
   assert_int_equal(due, MILLISECOND + 300000);
 }
 
-/* CPU 0 steals dirty requests; work comes home. It goes home once that is the oldest, or where going back and forth costs nothing. */
+/* CPU 0 steals dirty requests; then there is work at home. It goes home when that is the oldest,
+ * or if changing costs nothing. */
 static void a_thief_goes_home_in_order_of_age(void **state) {
   split_queue *queue = *state;
   uint64_t due;
@@ -161,7 +166,8 @@ static void a_thief_goes_home_in_order_of_age(void **state) {
   assert_int_equal(choice(queue, 0, 10, 10, &due), CLEAN);
 }
 
-/* Worker 2 runs something stolen on CPU 0: worker 0 does not push it out of the cache, unless it is as if blocked. */
+/* Worker 2 runs a stolen request on CPU 0: worker 0 does not displace its data, unless worker 2
+ * seems blocked. */
 static void nobody_runs_beside_what_is_stolen(void **state) {
   split_queue *queue = *state;
   struct queue_sleeper sleeper = {.worker = 0, .asked_ns = 0, .due = QUEUE_NEVER};
@@ -215,20 +221,21 @@ static void a_thief_is_woken_to_set_its_alarm_once(void **state) {
   cost(queue, DIRTY, CLEAN, 300000);
   put(queue, DIRTY, MILLISECOND);
   assert_ptr_equal(split_queue_claim(queue, DIRTY), &thief);
-  /* It sleeps again, until the theft pays. The next request needs no other alarm. */
+  /* It sleeps again, until the theft is worthwhile. The next request needs no other alarm. */
   thief.claimed = false;
   thief.due = MILLISECOND + 300000;
   put(queue, DIRTY, MILLISECOND + 1);
   assert_null(split_queue_claim(queue, DIRTY));
 }
 
-/* 16 requests of 100 us after their own kind, then one of 250 us after the other: it cost 150 us. */
+/* 16 requests of 100 us after their own kind, then one of 250 us after the other kind: a cost of
+ * 150 us. */
 static void costs_are_what_requests_take_longer(void **state) {
   split_queue *queue = *state;
   struct queue_kind *kind = split_queue_plan_kind(&queue->plan, 2);
   struct queue_group *group = &queue->plan.groups[CLEAN];
   memset(&queue->costs, 0, sizeof(queue->costs));
-  split_queue_costs_learn(&queue->costs, kind, group, DIRTY, 250000); /* longer than what? */
+  split_queue_costs_learn(&queue->costs, kind, group, DIRTY, 250000); /* no base for comparison */
   assert_int_equal(split_queue_costs_of_theft(&queue->costs, DIRTY, CLEAN), 2 * QUEUE_UNSEEN_NS);
   queue->costs.change[CLEAN][DIRTY].count = 1; /* nothing */
   for (int i = 0; i < 16; i++) split_queue_costs_learn(&queue->costs, kind, group, CLEAN, 100000);

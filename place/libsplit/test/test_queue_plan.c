@@ -94,7 +94,7 @@ static void what_is_not_for_routing_roams(void **state) {
   struct fixture *f = *state;
   assert_false(decide_as(f, 2, SPLIT_ACT_LAZY, 0, 1));
   assert_false(decide_as(f, 3, SPLIT_ACT_PAPER, 1, 2));
-  assert_false(decide(f, 4, 2, 0));                /* no processors: anywhere */
+  assert_false(decide(f, 4, 2, 0));                /* no processors: runs anywhere */
   assert_false(decide(f, 5, QUEUE_GROUPS - 1, 1)); /* no such queue */
   assert_false(decide(f, 6, UINT32_MAX, 1));
   for (uint32_t code = 2; code <= 6; code++)
@@ -105,9 +105,9 @@ static void what_is_not_for_routing_roams(void **state) {
 
 static void all_processors_or_none_of_ours_are_no_home(void **state) {
   struct fixture *f = *state;
-  decide(f, 2, 0, 3);      /* all that we have */
-  decide(f, 3, 1, 15);     /* more */
-  decide(f, 4, 2, 1 << 9); /* others */
+  decide(f, 2, 0, 3);      /* all CPUs of the process */
+  decide(f, 3, 1, 15);     /* more than it has */
+  decide(f, 4, 2, 1 << 9); /* CPUs that it does not have */
   assert_int_equal(split_queue_plan_used(&f->plan, &f->allowed, 0), 0);
   lay_out(f, 4);
   assert_int_equal(f->plan.domains, 0);
@@ -149,7 +149,7 @@ static void few_workers_have_several_domains(void **state) {
   assert_int_equal(f->plan.domain[0].cpus.bits[0], 1 | 4);
   assert_int_equal(f->plan.domain[0].groups, GROUP(0) | GROUP(2));
   assert_int_equal(f->plan.groups[3].domain, 0);
-  lay_out(f, 1); /* one has all: nothing is to be placed */
+  lay_out(f, 1); /* one group has all CPUs: nothing to place */
   assert_int_equal(f->plan.domains, 0);
 }
 

@@ -1,4 +1,4 @@
-/* Statistics of a record, against numbers computed by hand. */
+/* Statistics of a record, compared with numbers computed by hand. */
 #include "fixture.h"
 #include "record.h"
 
@@ -41,7 +41,7 @@ static void buckets(void **state) {
   assert_int_equal(split_bucket(1792), 4); /* 1024 * 1.75 */
   assert_int_equal(split_bucket(2047), 4);
   assert_int_equal(split_bucket(2048), 5);
-  assert_int_equal(split_bucket(UINT64_C(3) << 32), 95); /* where the last begins */
+  assert_int_equal(split_bucket(UINT64_C(3) << 32), 95); /* beginning of the last bucket */
   assert_int_equal(split_bucket((UINT64_C(3) << 32) - 1), 94);
   assert_int_equal(split_bucket(UINT64_MAX), 95);
 }

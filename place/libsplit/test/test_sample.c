@@ -1,4 +1,7 @@
-/* Sampling: how often, at what cost, and what is made of it. The probe is one that the test makes up, so that its answers are known. */
+/*
+ * Sampling: how often, at what cost, and its results. The test defines the probe, so that its
+ * answers are known.
+ */
 #include "fixture.h"
 #include "sample.h"
 #include "probe.h"
@@ -94,7 +97,7 @@ static void a_share_of_lines(void **state) {
     assert_true(record->displaced_m2 == 0);
     short_ones += record->histogram[0];
   }
-  /* The 2000 cycles of the probe do not count as the section's time. */
+  /* The probe's 2000 cycles do not count as the section's time. */
   assert_in_range(short_ones, 50, 100);
   assert_in_range(probed, 50, 100); /* a few are interrupted */
   assert_int_equal(fake.primed, 100);
@@ -115,7 +118,7 @@ static void the_budget_is_kept(void **state) {
   uint64_t probes = 0;
   for (uint32_t cpu = 0; cpu < mapping->cpu_count; cpu++) {
     double here = (double)atomic_load(&mapping->cpus[cpu].probe_cycles);
-    /* What was saved up for a quarter of a second, and one that was begun with the last token. */
+    /* The budget saved during a quarter of a second, and one probe begun with the last token. */
     assert_true(here <= 0.005 * (took + 0.25e9 * mapping->cycles_per_ns) + 10000);
     spent += here;
     probes += atomic_load(&mapping->cpus[cpu].probes);
@@ -137,7 +140,7 @@ static void one_of_64_wants(void **state) {
   set_budget(1000000);
   fake.cost = 10;
   kind("a", 7);
-  for (int i = 0; i < 3200; i++) { /* kinds that alternate: each gets its share */
+  for (int i = 0; i < 3200; i++) { /* alternating kinds: each gets its share */
     sections("a", 1);
     sections("b", 1);
   }
@@ -172,7 +175,7 @@ static void what_probes_within_cost_is_not_the_outers(void **state) {
     split_end();
     split_end();
   }
-  /* Each took 2,000,000 cycles longer. Some lose the processor meanwhile; not all. */
+  /* Each took 2,000,000 cycles more. Some are preempted in that time, but not all. */
   uint32_t shorter = 0;
   for (uint32_t cpu = 0; cpu < split_mapping_in_use()->cpu_count; cpu++) {
     const struct split_record *record = split_record_of(split_mapping_in_use(), cpu, outer);
@@ -196,7 +199,7 @@ static void no_sets_no_probes(void **state) {
   assert_int_equal(fake.primed, 10);
 }
 
-/* Lines of another generation tell nothing. */
+/* Lines of another generation are not counted. */
 static void sets_that_change_within_a_section(void **state) {
   (void)state;
   set_budget(1000000);

@@ -1,4 +1,4 @@
-/* Sections: what is counted, of which kind, and what is within what. */
+/* Sections: what is counted, for which kind, and nesting. */
 #include "fixture.h"
 
 static void spin(uint64_t cycles) {
@@ -38,7 +38,7 @@ static void an_end_without_a_start_is_nothing(void **state) {
 
 static void nested_time_is_kept(void **state) {
   (void)state;
-  /* Tried again after an interruption. */
+  /* Repeated after an interruption. */
   for (int i = 0; i < 1000; i++) {
     char outer_key[16], inner_key[16];
     snprintf(outer_key, sizeof outer_key, "outer %d", i);
@@ -168,7 +168,7 @@ static void a_late_key(void **state) {
   split_section section;
   char origin[SPLIT_ORIGIN_LENGTH];
   assert_int_equal(split_begin(&section, 0, NULL, 0), SPLIT_CODE_NONE);
-  assert_int_equal(split_origin(origin), 0); /* who it is, is not known yet */
+  assert_int_equal(split_origin(origin), 0); /* the application's id is not known yet */
   split_note_section(&section, SPLIT_NOTE_KEY, "late!", 4);
   assert_true(split_origin(origin) > 0);
   split_finish(&section);
@@ -227,7 +227,7 @@ static void origins(void **state) {
   split_end();
   assert_int_equal(atomic_load(&header()->bad_origins), sizeof bad / sizeof *bad);
   assert_int_equal(kind->related_code, 0x1f);
-  split_start(0x33, "page"); /* as the paper says it: by the call */
+  split_start(0x33, "page"); /* as in the paper: by the call */
   split_end();
   assert_int_equal(kind->related_app, 0xb2);
   assert_int_equal(kind->related_code, 0x33);
@@ -338,7 +338,7 @@ static void traces(void **state) {
     }
   }
   assert_int_equal(written, 2001);
-  assert_true(of_a <= 1); /* the ring went round, unless two CPUs shared the work */
+  assert_true(of_a <= 1); /* the ring wrapped around, unless two CPUs shared the work */
 }
 
 #define IN(test) cmocka_unit_test_setup_teardown(test, begin_with_text, remove_folder)

@@ -1,4 +1,4 @@
-/* The files: who makes them, who may replace them, what is not believed. */
+/* The files: who creates them, who may replace them, and which content is refused. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -86,14 +86,14 @@ static void processes_share_it(void **state) {
   waitpid(child, NULL, 0);
 }
 
-/* Statistics outlive a restart, if nothing about the segment changed. */
+/* Statistics survive a restart if the segment's layout did not change. */
 static void a_restart_goes_on(void **state) {
   (void)state;
   assert_int_equal(begin(), TEST_APP);
   one_section();
   split_close();
   assert_string_equal(split_problem(), "split_close was called");
-  one_section(); /* off: nothing */
+  one_section(); /* off: no effect */
   assert_int_equal(begin(), TEST_APP);
   one_section();
   assert_int_equal(total_of(code_of("k")).count, 2);
@@ -106,7 +106,7 @@ static void of_another_version_and_in_use(void **state) {
   overwrite("app-a1.segment", offsetof(struct split_header, version), 99, 4);
   assert_int_equal(begin(), 0);
   assert_non_null(strstr(split_problem(), "another version"));
-  assert_int_equal(split_start(0, "k"), SPLIT_CODE_NONE); /* and nothing else happens */
+  assert_int_equal(split_start(0, "k"), SPLIT_CODE_NONE); /* and no other call has an effect */
   split_end();
   close(tell);
   waitpid(child, NULL, 0);
@@ -182,10 +182,10 @@ static void a_pipe_is_no_segment(void **state) {
   assert_non_null(strstr(split_problem(), "no plain file"));
 }
 
-/* In a folder like /tmp, another user's file could be taken from under us. */
+/* In a folder like /tmp, another user could truncate his file while it is mapped. */
 static void files_of_others_in_a_crowded_folder(void **state) {
   (void)state;
-  if (geteuid() != 0) skip(); /* only root can make one */
+  if (geteuid() != 0) skip(); /* only root can create one */
   assert_int_equal(chmod(fixture_folder, 01777), 0);
   assert_int_equal(begin(), TEST_APP);
   struct stat status;
@@ -195,9 +195,9 @@ static void files_of_others_in_a_crowded_folder(void **state) {
   assert_int_equal(chown(path_of("app-a1.segment"), 12345, 12345), 0);
   assert_int_equal(begin(), 0);
   assert_non_null(strstr(split_problem(), "belongs to another user (12345)"));
-  assert_int_equal(chmod(fixture_folder, 0777), 0); /* who writes here is trusted */
+  assert_int_equal(chmod(fixture_folder, 0777), 0); /* users who may write here are trusted */
   assert_int_equal(begin(), TEST_APP);
-  /* The other applications' line is as little trusted: then only our own sections are known. */
+  /* machine.segment is not trusted either: then only the process's own sections are known. */
   split_close();
   assert_int_equal(chmod(fixture_folder, 01777), 0);
   assert_int_equal(chown(path_of("app-a1.segment"), 0, 0), 0);
@@ -217,7 +217,7 @@ static void a_folder_for_those_who_may_write_to_it(void **state) {
   assert_int_equal(status.st_mode & 0777, 0660);
 }
 
-/* A full disk is an error, and no SIGBUS later; the name is never given to half a file. */
+/* A full disk is an error, not a SIGBUS later; an incomplete file never gets the name. */
 static void without_room_it_stays_off(void **state) {
   (void)state;
   pid_t child = fork();
@@ -241,7 +241,7 @@ static void without_room_it_stays_off(void **state) {
   assert_non_null(strstr(split_problem(), "SPLIT_DIRECTORY"));
 }
 
-/* The same on a real file system that is too small, in a mount namespace of its own. */
+/* The same on a real file system that is too small, in a separate mount namespace. */
 static void on_a_full_file_system_it_stays_off(void **state) {
   (void)state;
   pid_t child = fork();
@@ -288,7 +288,10 @@ static void bad_arguments(void **state) {
   assert_string_equal(header()->name, program_invocation_short_name);
 }
 
-/* Killed in a section, and even within a record: the others go on, and the record is mended by who next needs it. */
+/*
+ * Killed in a section, and even while writing a record: the other processes continue, and the next
+ * one that needs the record repairs it.
+ */
 static void killed_inside(void **state) {
   (void)state;
   assert_int_equal(begin(), TEST_APP);
@@ -322,7 +325,7 @@ static void killed_inside(void **state) {
   assert_true(whole > 0);
 }
 
-/* While it runs, bytes of the segment are damaged: none is used as an index or a size. */
+/* Bytes of the segment are damaged while it is used: none is used as an index or a size. */
 static void damaged_while_it_runs(void **state) {
   (void)state;
   assert_int_equal(begin(), TEST_APP);

@@ -1,6 +1,7 @@
 /*
- * Time slices on this kernel: which slice a thread has within sections and after them, by sched_getattr, and that each thread gets its
- * own back. Skipped, with a word, where the kernel has none (before 6.12).
+ * Time slices on this kernel: a thread's slice within sections and after them, by sched_getattr,
+ * and that each thread gets its own back. Skipped with a message if the kernel has none (before
+ * 6.12).
  */
 #include "slice_fixture.h"
 #include "release.h"
@@ -17,9 +18,8 @@ static void the_table_says_which_slice(void **state) {
   (void)state;
   NEEDS_SLICES();
   section("short", MS / 10);
-  assert_int_equal(
-      slice_of(0),
-      MS / 10); /* the kernel looks at it when the thread wakes up for its next request */
+  assert_int_equal(slice_of(0),
+                   MS / 10); /* the kernel uses it when the thread wakes up for its next request */
   section("long", 100 * MS);
   section("any", own);
   assert_int_equal(slice_of(0), own);
@@ -55,7 +55,7 @@ static void a_late_key_slices_then(void **state) {
   split_section late;
   section("long", 100 * MS);
   split_begin(&late, 0, NULL, 0);
-  assert_int_equal(slice_of(0), 100 * MS); /* not known yet: as it was */
+  assert_int_equal(slice_of(0), 100 * MS); /* kind not known yet: unchanged */
   split_note_section(&late, SPLIT_NOTE_KEY, "short", 5);
   assert_int_equal(slice_of(0), MS / 10);
   split_finish(&late);
@@ -71,7 +71,7 @@ static void what_a_hostile_table_says_is_brought_into_range(void **state) {
   section("much", 100 * MS);
   split_mapping_in_use()->threads[3].tid = UINT32_MAX; /* no thread */
   split_mapping_in_use()->threads[3].sliced = 7;
-  split_mapping_in_use()->threads[4].tid = 1; /* not ours: its start time is another one */
+  split_mapping_in_use()->threads[4].tid = 1; /* not this library's: another start time */
   split_mapping_in_use()->threads[4].sliced = 7;
   const uint64_t of_first = slice_of(1);
   split_release_all(split_mapping_in_use());
@@ -116,8 +116,8 @@ static void a_silent_analyzer_leaves_no_slice(void **state) {
   (void)state;
   NEEDS_SLICES();
   section("long", 100 * MS);
-  assert_true(becomes(slice_of, 0,
-                      own)); /* the heartbeat is not repeated: the service thread gives it back */
+  assert_true(
+      becomes(slice_of, 0, own)); /* without further heartbeats, the service thread restores it */
   section("long", own);
 }
 
@@ -180,7 +180,7 @@ static void closing_leaves_no_slice(void **state) {
   assert_int_equal(slice_of(0), own);
 }
 
-/* A parallel worker: the kind's slice without a section, and nothing counted. */
+/* A parallel worker: gets the kind's slice without a section, and nothing is counted. */
 static void who_helps_gets_the_slice(void **state) {
   (void)state;
   NEEDS_SLICES();
@@ -193,7 +193,10 @@ static void who_helps_gets_the_slice(void **state) {
   assert_int_equal(total_of(kind_of("long")).count, 0);
 }
 
-/* Another process, as the analyzer's: killed, its heartbeat stops. The server's process waits in between sections. */
+/*
+ * Another process in the analyzer's place is killed, and its heartbeat stops. The server's process
+ * waits between sections.
+ */
 static void the_analyzer_is_killed(void **state) {
   (void)state;
   NEEDS_SLICES();
@@ -214,7 +217,7 @@ static void the_analyzer_is_killed(void **state) {
   assert_int_equal(sliced_threads(), 0);
 }
 
-/* Slices are given back all the time by another thread: in the end the thread has its own. */
+/* Another thread restores slices all the time: in the end the thread has its own. */
 static void *release_always(void *stop) {
   while (!atomic_load((_Atomic bool *)stop)) split_release_all(split_mapping_in_use());
   return NULL;

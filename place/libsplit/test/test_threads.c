@@ -1,4 +1,4 @@
-/* Many threads and processes at once: what they did is what is counted. */
+/* Many threads and processes at once: all their sections are counted. */
 #include "fixture.h"
 
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ static void *work(void *unused) {
   return NULL;
 }
 
-/* All on one CPU and in one record: each section is counted, or known to be contended. */
+/* All on one CPU and in one record: each section is counted, or counted as contended. */
 static void one_record(void **state) {
   (void)state;
   cpu_set_t before, one;
@@ -30,7 +30,10 @@ static void one_record(void **state) {
   struct total total = total_of(code);
   uint64_t contended = atomic_load(&header()->contended);
   assert_int_equal(total.count + contended, THREADS * SECTIONS);
-  /* Threads that do nothing else are often preempted within a record, and keep it for their whole time off. */
+  /*
+   * Threads without other work are often preempted while writing a record, and keep it until they
+   * run again.
+   */
   assert_true(total.count > 0);
   uint64_t in_buckets = 0;
   for (uint32_t cpu = 0; cpu < split_mapping_in_use()->cpu_count; cpu++) {
@@ -73,7 +76,7 @@ static void sections_that_never_end_are_dropped(void **state) {
   assert_int_equal(total_of(code).count + atomic_load(&header()->contended), SECTIONS);
 }
 
-/* As servers fork: the parent begins, the children work. */
+/* Like a forking server: the parent starts the library, the children work. */
 static void children_count_into_the_same_segment(void **state) {
   (void)state;
   split_section inherited;
@@ -83,7 +86,7 @@ static void children_count_into_the_same_segment(void **state) {
     children[i] = fork();
     if (children[i] == 0) {
       split_end();
-      split_finish(&inherited); /* the parent's */
+      split_finish(&inherited); /* the parent's section */
       work(NULL);
       _exit(split_self_here->tid == (uint32_t)gettid() ? 0 : 1);
     }
@@ -102,8 +105,8 @@ static void children_count_into_the_same_segment(void **state) {
   assert_int_equal(atomic_load(&header()->dropped), 0);
 }
 
-/* Whoever is within a record while split_close() replaces the segment by empty memory writes into that memory, where the record's
- * lock is free again: a second thread may write beside it. Nobody reads this memory. Locks are still checked by the sanitizer. */
+/* A thread that writes a record while split_close() replaces the segment by empty memory writes into that memory. The record's lock
+ * is free there, so a second thread may write at the same time. No thread reads this memory. The sanitizer still checks locks. */
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
@@ -128,7 +131,7 @@ static void *close_and_begin(void *unused) {
   return NULL;
 }
 
-/* The library ends and begins again while threads are in sections: no thread crashes. */
+/* The library ends and starts again while threads are in sections: no thread crashes. */
 static void closing_under_load(void **state) {
   (void)state;
   pthread_t threads[THREADS], closer;

@@ -84,9 +84,9 @@ pub trait Watcher {
 pub struct Driven {
     /// Times and faults of what counted.
     pub record: Record,
-    /// From the first request that counted to the last answer.
+    /// Time from the first counted request to the last answer.
     pub lasted: Duration,
-    /// CPU time of the generator meanwhile.
+    /// CPU time of the generator during that time.
     pub own_cpu: Duration,
     /// Answers received during the measurement, to any request: the divisor of CPU times.
     pub answers: u64,
@@ -142,7 +142,7 @@ struct Driver<'a> {
     /// Clients that try again at a time.
     later: VecDeque<(Instant, usize)>,
     under_way: usize,
-    /// From when requests count.
+    /// Time from which requests count.
     counts_from: Option<Instant>,
     driven: Driven,
 }

@@ -106,7 +106,7 @@ pub struct Record {
     pub faults: BTreeMap<Fault, u64>,
     /// All times.
     pub times: Times,
-    /// From when requests were sent instead of due: what a closed loop would report. For comparison.
+    /// Times from sending instead of from due, as a closed loop would report them. For comparison.
     pub from_sending: Times,
 }
 

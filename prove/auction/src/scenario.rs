@@ -40,7 +40,7 @@ pub struct Totals {
 /// The paper's response times of a scenario (tables 7 and 8), in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaperTimes {
-    /// Without SPLiT.
+    /// Figures without SPLiT.
     pub plain: f64,
     /// Collecting and predicting.
     pub collecting: f64,

@@ -10,7 +10,7 @@ use memchr::memmem;
 
 /// Sources of requests: visitors, each with one request at a time.
 pub trait Visits {
-    /// Appends the next request of a visitor. `None`: he has none any more, or (of a mix) never.
+    /// Appends the next request of a visitor. `None`: the visitor has no more requests, or this mix never has any.
     fn next(&mut self, visitor: usize, request: &mut Vec<u8>) -> Option<Interaction>;
     /// Processes a page of status 200.
     fn shown(&mut self, visitor: usize, interaction: Interaction, body: &[u8]);
@@ -259,7 +259,7 @@ fn write(visitor: &mut Visitor, interaction: Interaction, joined: (u64, u32), to
             get(&format!("item.php?item={}", visitor.item.unwrap_or(0)), to);
         }
         User => {
-            // From an item its seller, from elsewhere one of those who are named.
+            // From an item the next user is its seller, from other pages one of those who are named.
             let named = visitor.stream.one_of(&visitor.users).copied();
             let user =
                 if visitor.at == Some(Item) { visitor.seller.or(named) } else { named.or(visitor.seller) };

@@ -1,4 +1,4 @@
-//! A small site on real servers: every page compared with the database, waits counted, a server that is missing.
+//! Tests a small site on real servers: compares every page with the database, counts waits, and stops a server.
 
 use hardmeter_auction::{
     run as visit, Arrivals, AuctionError, Mix, Order, Population, Site, SiteSetup, Split, Table, Visited,

@@ -45,7 +45,7 @@ pub struct Machine {
 /// One table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellReport {
-    /// Under which conditions.
+    /// The conditions of the run.
     #[serde(flatten)]
     pub cell: Cell,
     /// The contestants.
@@ -71,7 +71,7 @@ pub struct Entry {
 /// A run, and its round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RoundRun {
-    /// From 0.
+    /// Number of the round, from 0.
     pub round: usize,
     /// The program's output.
     #[serde(flatten)]

@@ -65,7 +65,7 @@ static void commit(void) {
   if (pmemobj_tx_end() != 0) oo1_die("libpmemobj cannot commit: %s", pmemobj_errormsg());
 }
 
-/* Without this it calls msync on tmpfs, too, where that does nothing. */
+/* Without this setting it also calls msync on tmpfs, where msync has no effect. */
 static char *pool_path(const char *folder) {
   struct statfs status;
   if (statfs(folder, &status) == 0 && status.f_type == TMPFS_MAGIC)

@@ -161,7 +161,7 @@ impl Answer {
 /// The cost of one execution of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// From sending it to having its whole answer.
+    /// Time from sending it to the end of its answer.
     pub wall: Duration,
     /// CPU time of the backend; `None` if the server's processes are not visible from here.
     pub cpu: Option<Duration>,

@@ -31,7 +31,7 @@ impl Backends for Stub {
     }
 }
 
-/// The longest wait without events: the caller may receive a request to stop meanwhile.
+/// The longest wait without events: the caller may receive a request to stop in that time.
 const IDLE: Micros = Micros(10_000);
 
 struct Answering {

@@ -13,12 +13,12 @@ impl Micros {
     /// None at all.
     pub const ZERO: Micros = Micros(0);
 
-    /// From whole seconds.
+    /// Converts whole seconds.
     pub const fn seconds(seconds: u64) -> Micros {
         Micros(seconds * 1_000_000)
     }
 
-    /// From seconds with a fraction.
+    /// Converts seconds with a fraction.
     pub fn of_seconds(seconds: f64) -> Micros {
         Micros((seconds * 1e6).max(0.0).round() as u64)
     }

@@ -228,7 +228,7 @@ fn copy_table(
     let copied = copy_rows(session, &what, table, scale, progress);
     match copied {
         Ok(rows) => {
-            // The mark of the whole is on orders, and is changed when all is done.
+            // The mark of the complete database is on the table orders, and is changed last.
             let unmark = if table == Table::Orders {
                 String::new()
             } else {

@@ -53,7 +53,7 @@ pub(super) struct Analyze {
 
 impl Analyze {
     pub(super) fn run(&self) -> Result<Outcome, CommandError> {
-        // Before other threads start, whose rights are separate.
+        // Drop privileges before other threads start, because each thread has its own.
         daemon::drop_rights().map_err(|error| {
             CommandError::new(format!("rights that are not needed cannot be given up: {error}"), "")
         })?;

@@ -112,7 +112,7 @@ impl Operation {
                 Operation::Other { sve, conditional: if sve { bit(2) } else { bit(0) } }
             }
             1 => {
-                // Bits 7 to 5 zero and bit 1 set: the extended kinds, which tell AT, EXCL and AR.
+                // Bits 7 to 5 zero and bit 1 set: the extended kinds, which include AT, EXCL and AR.
                 let extended = detail & 0xe2 == 0x02;
                 let registers = match detail & 0xfe {
                     _ if detail & 0x0a == 0x08 => RegisterFile::Sve,

@@ -35,9 +35,9 @@ pub struct StallCounts {
     pub with_address: u64,
     /// After a load whose address register was overwritten.
     pub overwritten: u64,
-    /// Behind a load relative to `%fs` or `%gs`.
+    /// Samples after a load relative to `%fs` or `%gs`.
     pub segment: u64,
-    /// Behind a load of several addresses.
+    /// Samples after a load of several addresses.
     pub several: u64,
     /// After an instruction that is not a load.
     pub no_load: u64,

@@ -83,8 +83,8 @@ pub enum StateRule {
         /// Offset in the session of the connection's number, eight bytes: sessions are used again.
         connection: ByteCount,
     },
-    /// What a page says of itself: words of four bytes of the page that holds the sampled data address, one after the
-    /// other. Silent where the address lies outside the region, which begins with a page.
+    /// Words of four bytes, one after another, from the page that holds the sampled data address. None if the
+    /// address lies outside the region, which begins with a page.
     Page {
         /// By which number the result is known.
         id: StateId,

@@ -161,7 +161,7 @@ impl CaptureHeader {
             feature::CMDLINE => self.command_line = cursor.header_strings()?,
             feature::CACHE => self.caches = decode_caches(cursor)?,
             feature::NUMA_TOPOLOGY => self.memory_nodes = decode_nodes(cursor)?,
-            // Behind the one before, for its number is larger.
+            // After the previous one, because its number is larger.
             feature::MEM_TOPOLOGY => self.memory_block = Some(decode_blocks(cursor, &mut self.memory_nodes)?),
             feature::SAMPLE_TIME => {
                 // `perf record -z` does not read its own samples and writes two zeros.

@@ -69,7 +69,7 @@ pub struct LineReport {
     pub verdict: LineVerdict,
     /// The objects on the line, by number of samples, largest first.
     pub objects: Vec<String>,
-    /// The class and the name of the commonest.
+    /// The class and the name of the most frequent object.
     pub owner: Option<(String, String)>,
     /// Its accesses.
     pub accesses: Vec<AccessReport>,

@@ -1,4 +1,4 @@
-//! Whether runs may be compared, and what must be said if they are.
+//! Which runs may be compared, and which notes they need.
 
 use super::per::Per;
 use super::run::CompareRun;
@@ -10,7 +10,7 @@ pub enum Incomparable {
     /// A side has no run.
     #[error("side {0} has no capture")]
     NoRun(char),
-    /// Samples of one source count something else than those of another one.
+    /// Samples of one source count something different from those of another one.
     #[error(
         "{a} is {source_of_a}, {b} is {source_of_b}: their events have the same names and are counted in other ways\n  \
          remedy: record both sides with the same --source"
@@ -30,24 +30,24 @@ pub enum Incomparable {
         "no event with samples is in all captures: A has {a}; B has {b}\n  remedy: record both sides with the same -e"
     )]
     Events {
-        /// Of side A.
+        /// The events of side A.
         a: String,
-        /// Of side B.
+        /// The events of side B.
         b: String,
     },
-    /// The unit of work asked for is not known of a capture.
+    /// The requested unit of work is not known for a capture.
     #[error("{file} does not know its {unit}\n  remedy: {remedy}")]
     Work {
         /// The capture.
         file: String,
         /// "transactions".
         unit: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
 }
 
-/// What each source is called.
+/// The display name of each source.
 fn source(run: &CompareRun) -> &'static str {
     use hardmeter_samples::model::EventSource;
     match run.source {
@@ -64,13 +64,14 @@ fn events(run: &CompareRun) -> BTreeSet<&str> {
     run.events.iter().filter(|event| event.sum.samples > 0).map(|event| event.name.as_str()).collect()
 }
 
-/// The names of the events of a side: those that all its runs recorded, and one at least has samples of.
+/// The names of a side's events: those that all its runs recorded, and that at least one of them has samples
+/// of.
 fn events_of_side(runs: &[CompareRun]) -> BTreeSet<&str> {
     let recorded = |name: &&str| runs.iter().all(|run| run.events.iter().any(|event| event.name == **name));
     runs.iter().flat_map(events).filter(recorded).collect()
 }
 
-/// The events that are compared, and what must be said of the others.
+/// The events that are compared, and notes about the others.
 pub(super) fn events_compared(
     a: &[CompareRun],
     b: &[CompareRun],
@@ -100,7 +101,7 @@ pub(super) fn events_compared(
     Ok((common, notes))
 }
 
-/// Refuses what cannot be compared; says what the figures contain besides the difference that is sought.
+/// Refuses runs that cannot be compared, and notes what the figures contain besides the wanted difference.
 pub(super) fn check(a: &[CompareRun], b: &[CompareRun]) -> Result<Vec<String>, Incomparable> {
     for (side, runs) in [('A', a), ('B', b)] {
         if runs.is_empty() {
@@ -135,7 +136,7 @@ pub(super) fn check(a: &[CompareRun], b: &[CompareRun]) -> Result<Vec<String>, I
     Ok(notes)
 }
 
-/// Refuses a unit of work that a run does not know.
+/// Refuses a unit of work that a run does not record.
 pub(super) fn check_work(per: Per, a: &[CompareRun], b: &[CompareRun]) -> Result<(), Incomparable> {
     let Some(run) = a.iter().chain(b).find(|run| !per.known(run)) else { return Ok(()) };
     let remedy = match per {

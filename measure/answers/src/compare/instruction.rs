@@ -1,4 +1,4 @@
-//! Instructions and functions by what stays the same when code is moved or compiled anew.
+//! Normalises instructions and functions, so that they stay the same when code is moved or recompiled.
 
 use crate::code::Place;
 use crate::instructions::Instructions;
@@ -9,10 +9,11 @@ use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Larger routines are not decoded as a whole.
+/// Larger routines are not decoded completely.
 const LARGEST_ROUTINE: u64 = 1 << 20;
 
-/// An instruction without what moving code changes: targets of jumps, distances to data, places in the stack frame.
+/// An instruction without the parts that change when code moves: targets of jumps, distances to data, places
+/// in the stack frame.
 ///
 /// ```text
 ///   mov 0x8(%rdi),%rax               mov 0x8(%rdi),%rax        offsets within structures stay
@@ -50,13 +51,13 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `LWLockRelease` of the comment `<LWLockRelease>`; none where the name is an address itself.
+/// `LWLockRelease` from the comment `<LWLockRelease>`; `None` if the name is itself an address.
 fn callee(instruction: &Instruction) -> Option<&str> {
     let name = instruction.comment.as_deref()?.strip_prefix('<')?.strip_suffix('>')?;
     (!name.contains("+0x")).then_some(name)
 }
 
-/// `table+0x8` of the comment `# 0x404060 <table+0x8>`.
+/// `table+0x8` from the comment `# 0x404060 <table+0x8>`.
 fn variable(instruction: &Instruction) -> Option<&str> {
     instruction.comment.as_deref()?.split_once('<')?.1.strip_suffix('>')
 }
@@ -70,7 +71,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// The normalised instruction at a place, where its code is at hand.
+    /// The normalised instruction at a place, if its code is available.
     pub(super) fn text(&mut self, names: &mut SymbolNames, place: Place) -> Option<Arc<str>> {
         if let Some(known) = self.texts.get(&place) {
             return known.clone();
@@ -85,7 +86,7 @@ impl Code {
         Some(normalised(&instruction).into())
     }
 
-    /// What a function without a name is recognised by in another build: its normalised instructions.
+    /// The identity of a function without a name in another build: its normalised instructions.
     pub(super) fn nameless(&mut self, names: &mut SymbolNames, place: Place) -> Option<Arc<str>> {
         let resolved = names.resolved(place)?;
         if names.symbolizer().routine(resolved.routine).kind != RoutineKind::StaticFunction {

@@ -11,15 +11,15 @@ use std::str::FromStr;
 pub enum Per {
     /// A transaction of the server.
     Transaction,
-    /// A transaction that wrote: all that captures of older versions know.
+    /// A transaction that wrote: captures of older versions record only these.
     WritingTransaction,
     /// A thousand instructions.
     Instruction,
-    /// A second of the recording; of simulated time in simulated captures.
+    /// A second of the recording; for simulated captures, of simulated time.
     Second,
-    /// A run: right if both sides did the same work.
+    /// A run: valid if both sides did the same work.
     Run,
-    /// A thousand events of the same name: rates are shares then, and the total cannot differ.
+    /// A thousand events of the same name: then rates are shares, and the total cannot differ.
     Share,
 }
 
@@ -29,21 +29,21 @@ pub enum Per {
 pub struct UnknownPer(String);
 
 impl Per {
-    /// The units in the order in which they are tried, where the user chose none.
+    /// The units in the order in which they are tried if the user chose none.
     const TRIED: [Per; 4] = [Per::Transaction, Per::WritingTransaction, Per::Instruction, Per::Second];
 
-    /// The first unit that all runs know; in the last resort, shares.
+    /// The first unit that all runs record; as the last resort, shares.
     pub fn choose<'r>(runs: impl Iterator<Item = &'r CompareRun> + Clone) -> Per {
         let known = |per: &Per| runs.clone().all(|run| per.known(run));
         Per::TRIED.into_iter().find(known).unwrap_or(Per::Share)
     }
 
-    /// Whether a run knows how much of it was worked.
+    /// True if a run records how much of this work it did.
     pub fn known(self, run: &CompareRun) -> bool {
         matches!(self, Per::Run | Per::Share) || run.work.get(&self).is_some_and(|work| *work > 0.0)
     }
 
-    /// How much of it a run worked while `event` was counted.
+    /// How much of this work a run did while `event` was counted.
     pub(crate) fn work(self, run: &CompareRun, event: usize) -> f64 {
         match self {
             Per::Run => 1.0,

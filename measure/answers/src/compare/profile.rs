@@ -1,4 +1,5 @@
-//! A walk over one capture: its samples by place, object and statement, named so that another capture's are the same.
+//! Walks over one capture: its samples by place, object and statement, with names that are the same in
+//! another capture.
 
 use super::instruction::Code;
 use super::per::Per;
@@ -19,7 +20,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-// The packed key: event and what is absent | image | offset | class and name of the object | statement
+// The packed key: event and missing parts | image | offset | class and name of the object | statement
 const WORDS: usize = 5;
 const NO_PLACE: u64 = 1 << 61;
 const NO_OBJECT: u64 = 1 << 62;
@@ -98,7 +99,7 @@ impl Inquiry for CompareInquiry {
     }
 }
 
-/// The processor, without the host's name and kernel: those do not change what is counted.
+/// The processor, without the host's name and kernel, which do not affect the counts.
 fn measured_machine(heading: &Heading) -> Option<String> {
     let machine = heading.machine.as_deref()?;
     Some(machine.split(", ").next().unwrap_or(machine).to_string())
@@ -115,7 +116,7 @@ fn work(heading: &Heading, workload: &Workload) -> BTreeMap<Per, f64> {
     known.into_iter().filter_map(|(per, work)| Some((per, work.filter(|work| *work > 0.0)?))).collect()
 }
 
-/// The names of places, each made once.
+/// The names of places, each computed once.
 #[derive(Default)]
 struct Names {
     code: Code,
@@ -186,8 +187,8 @@ impl Names {
     }
 }
 
-/// The source line, counted from the function's first one where both are of one file. Of inlined code, it is the line
-/// that calls it, and the name of what is called.
+/// The source line, counted from the function's first line if both are in one file. For inlined code it is
+/// the line of the call, and the name of the inlined function.
 fn line(map: &mut SymbolNames, place: Place) -> Option<Label> {
     let resolved = map.resolved(place)?;
     let image = resolved.image?;

@@ -1,4 +1,4 @@
-//! One run: what its capture counted, in names that mean the same in another capture.
+//! One run: the counts of its capture, under names that mean the same in another capture.
 
 use super::per::Per;
 use crate::column::{find, UnknownColumn};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// By what rows are aligned.
+/// The properties by which rows are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompareColumn {
@@ -36,7 +36,7 @@ impl CompareColumn {
         (CompareColumn::Statement, "statement"),
     ];
 
-    /// What names a place in code that works on some data.
+    /// The columns that name a place in code that works on some data.
     pub const PLACE: [CompareColumn; 4] =
         [CompareColumn::Function, CompareColumn::Instruction, CompareColumn::Line, CompareColumn::Object];
 
@@ -57,9 +57,9 @@ impl FromStr for CompareColumn {
 /// A name in two forms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
-    /// Equal in both captures if the thing is the same.
+    /// Equal in both captures if both mean the same thing.
     pub identity: Arc<str>,
-    /// As it is shown: the line's number in this capture, say.
+    /// The displayed form, such as the line's number in this capture.
     pub shown: Arc<str>,
 }
 
@@ -71,12 +71,12 @@ impl Label {
     }
 }
 
-/// What the samples of a row add up to.
+/// The sums over the samples of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunSum {
     /// Samples.
     pub samples: u64,
-    /// Events that they stand for: the sum of their periods.
+    /// Events that the samples stand for: the sum of their periods.
     pub events: f64,
     /// The sum of the squares of their periods.
     pub squares: f64,
@@ -91,7 +91,7 @@ impl RunSum {
         RunSum { samples: 1, events: period, squares: period * period, cycles: period * latency as f64 }
     }
 
-    /// Adds another one up.
+    /// Adds another sum.
     pub fn add(&mut self, other: RunSum) {
         self.samples += other.samples;
         self.events += other.events;
@@ -107,37 +107,37 @@ pub struct RunEvent {
     pub name: String,
     /// What it counts.
     pub kind: EventKind,
-    /// All its samples that passed the filter.
+    /// The sum of all its samples that passed the filter.
     pub sum: RunSum,
 }
 
-/// Samples that are alike.
+/// Samples with the same names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
     /// The event's place in [`CompareRun::events`].
     pub event: usize,
-    /// The names, in the order of [`CompareColumn::ALL`]; `None` where the samples do not tell.
+    /// The names, in the order of [`CompareColumn::ALL`]; `None` if unknown for these samples.
     pub names: [Option<Label>; 5],
-    /// The file name of the image with the instruction; empty where there is none.
+    /// The file name of the image with the instruction; empty if there is none.
     pub image: Arc<str>,
     /// The sum.
     pub sum: RunSum,
 }
 
-/// What a run was measured with, counted, and worked.
+/// How a run was measured, its counts, and its work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareRun {
     /// The capture's file.
     pub file: String,
     /// Where its samples came from.
     pub source: EventSource,
-    /// The machine that was measured: of a simulated capture the simulated one with its caches.
+    /// The measured machine; for a simulated capture the simulated machine with its caches.
     pub machine: Option<String>,
-    /// One cache line in so many was simulated; 1 where all were.
+    /// One of this many cache lines was simulated; 1: all of them.
     pub one_line_in: u32,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// What it worked, by unit: "transactions", "instructions".
+    /// The work it did, by unit: "transactions", "instructions".
     pub work: BTreeMap<Per, f64>,
     /// Build ids by the file name of their image.
     pub builds: BTreeMap<Arc<str>, String>,
@@ -147,8 +147,8 @@ pub struct CompareRun {
     pub rows: Vec<RunRow>,
     /// Records lost.
     pub lost: u64,
-    /// What a reader must know besides.
+    /// Further notes for the reader.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the capture.
+    /// Parts of the capture that could not be read.
     pub unread: Vec<String>,
 }

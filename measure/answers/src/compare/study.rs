@@ -1,4 +1,5 @@
-//! The comparison itself: rows of all runs aligned, rates for each unit of work, intervals, and what differs.
+//! The comparison itself: aligns the rows of all runs, and computes rates per unit of work, intervals, and
+//! differences.
 
 use super::comparable::{check, check_work, events_compared, Incomparable};
 use super::per::Per;
@@ -11,9 +12,10 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The expected share of false ones among the rows that are called different.
+/// The expected share of false ones among the rows reported as different.
 pub const DISCOVERY: f64 = 0.05;
-/// Rows of fewer samples on both sides together are not judged: chance alone makes 5 to 0 once in sixteen times.
+/// Rows with fewer samples on both sides together are not judged: chance alone gives 5 to 0 once in sixteen
+/// times.
 pub const JUDGED: u64 = 6;
 
 /// The runs of one side.
@@ -21,48 +23,49 @@ pub const JUDGED: u64 = 6;
 pub struct Side {
     /// Their captures.
     pub files: Vec<String>,
-    /// What they worked together, in the comparison's unit.
+    /// Their total work, in the comparison's unit.
     pub work: f64,
     /// Their samples.
     pub samples: u64,
 }
 
-/// A row of a table: the samples that are alike, on both sides.
+/// A row of a table: the samples with the same names, on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// The name in each column of the table; `None` where the samples do not tell.
+    /// The name in each column of the table; `None` if unknown for these samples.
     pub names: Vec<Option<Arc<str>>>,
     /// Samples of A and of B.
     pub samples: [u64; 2],
-    /// Events for each unit of work, of A and of B.
+    /// Events per unit of work, of A and of B.
     pub rates: [f64; 2],
-    /// Cycles that these events waited, for each unit of work.
+    /// Cycles that these events waited, per unit of work.
     pub cycles: [f64; 2],
-    /// What became of the rate.
+    /// The change of the rate.
     pub change: Option<Change>,
-    /// The probability of the change if nothing changed, adjusted for the number of rows; `None` where it is not judged.
+    /// The probability of the change if the rate is the same, adjusted for the number of rows; `None` if the
+    /// row is not judged.
     pub adjusted_p: Option<f64>,
-    /// Whether the row is called different.
+    /// True if the row is reported as different.
     pub different: bool,
 }
 
 impl ComparedRow {
-    /// The rate of B less that of A.
+    /// The rate of B minus that of A.
     pub fn difference(&self) -> f64 {
         self.rates[1] - self.rates[0]
     }
 }
 
-/// The samples of an event by some columns.
+/// The samples of an event, by some columns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedTable {
     /// The columns.
     pub columns: Vec<CompareColumn>,
     /// The rows: those that differ first, by the size of their difference.
     pub rows: Vec<ComparedRow>,
-    /// How many of them were judged.
+    /// Number of rows that were judged.
     pub judged: usize,
-    /// How many of them are called different.
+    /// Number of rows reported as different.
     pub different: usize,
 }
 
@@ -73,13 +76,13 @@ pub struct ComparedEvent {
     pub name: String,
     /// What it counts.
     pub kind: EventKind,
-    /// Whether it is time: "events" are nanoseconds then.
+    /// True if it is time: then "events" are nanoseconds.
     pub time: bool,
     /// All its samples, as a row without names.
     pub total: ComparedRow,
-    /// By function, whatever was asked for.
+    /// The table by function, which is always made.
     pub functions: ComparedTable,
-    /// The tables that were asked for.
+    /// The requested tables.
     pub tables: Vec<ComparedTable>,
 }
 
@@ -94,20 +97,20 @@ pub struct Comparison {
     pub source: EventSource,
     /// The filter in words, if samples were filtered.
     pub filter: Option<String>,
-    /// What rates are for.
+    /// The unit of work of the rates.
     pub per: Per,
-    /// Whether both sides have several runs: the intervals then contain what differs between runs. Otherwise two runs are
-    /// described, and only the error of sampling is judged.
+    /// True if both sides have several runs: the intervals then include differences between runs. Otherwise
+    /// two runs are described, and only the sampling error is judged.
     pub between_runs: bool,
-    /// Whether all images that both sides ran are known to be the same builds.
+    /// True if all images that both sides ran are known to be the same builds.
     pub same_builds: bool,
-    /// The events, those first whose difference costs most.
+    /// The events; those whose difference costs most come first.
     pub events: Vec<ComparedEvent>,
-    /// What the reader must know of the comparison.
+    /// Notes that the reader needs to interpret the comparison.
     pub notes: Vec<String>,
-    /// What the captures have to say of themselves.
+    /// Remarks about the captures.
     pub remarks: Vec<Remark>,
-    /// What could not be read of the captures.
+    /// Parts of the captures that could not be read.
     pub unread: Vec<String>,
 }
 
@@ -115,7 +118,7 @@ impl Comparison {
     /// Compares the runs of A with those of B, by each list of columns.
     ///
     /// # Errors
-    /// If they cannot be compared, or do not know the unit of work asked for.
+    /// If they cannot be compared, or do not record the requested unit of work.
     pub fn of(
         a: &[CompareRun],
         b: &[CompareRun],
@@ -159,7 +162,7 @@ impl Comparison {
 }
 
 impl ComparedEvent {
-    /// What its difference costs: cycles where latencies are known, after all events that have none.
+    /// The cost of its difference: cycles if latencies are known; events without latencies come last.
     fn weight(&self) -> f64 {
         let [a, b] = self.total.cycles;
         if a > 0.0 || b > 0.0 {
@@ -170,7 +173,7 @@ impl ComparedEvent {
     }
 }
 
-/// Whether two runs share no image of which they ran other builds.
+/// True if no image that two runs share is known to have different builds.
 fn same_builds(a: &CompareRun, b: &CompareRun) -> bool {
     a.builds.iter().all(|(image, build)| b.builds.get(image).is_none_or(|other| other == build))
 }
@@ -187,16 +190,16 @@ fn side(runs: &[CompareRun], per: Per) -> Side {
     }
 }
 
-/// One event of all runs: how much each worked, and how many events a sample of it stands for.
+/// One event in all runs: how much work each did, and how many events one of its samples stands for.
 struct Scale {
     work: Vec<f64>,
     weight: Vec<f64>,
-    /// How many of the runs are of side A.
+    /// Number of runs that belong to side A.
     of_a: usize,
 }
 
 impl Scale {
-    /// A row without its change, and what that is computed from: each side's runs.
+    /// A row without its change, and the data that the change is computed from: the runs of each side.
     fn row(&self, names: Vec<Option<Arc<str>>>, sums: &[RunSum]) -> Uncompared {
         let counted = |run: usize| {
             let sum = sums[run];
@@ -266,7 +269,7 @@ fn compared_event(
     }
 }
 
-/// A row, and the runs of both sides that its change is computed from.
+/// A row, and the runs of both sides from which its change is computed.
 type Uncompared = (ComparedRow, (Vec<Counted>, Vec<Counted>));
 
 /// Tests the rows together, and sorts them.
@@ -296,9 +299,9 @@ fn judged(columns: &[CompareColumn], rows: Vec<Uncompared>) -> ComparedTable {
 
 type Identity = Vec<Option<Arc<str>>>;
 
-/// Samples that are alike, in all runs.
+/// Samples with the same names, in all runs.
 struct Group<'r> {
-    /// A row of the last run that has it, whose names are shown.
+    /// A row of the last run that has one; its names are shown.
     row: &'r RunRow,
     sums: Vec<RunSum>,
 }
@@ -340,8 +343,8 @@ impl<'r> Grouped<'r> {
         self.groups.iter().map(shown).collect()
     }
 
-    /// In another build of an image, lines within a function move as well: what is on one side only is aligned without
-    /// its line, if that leaves no choice.
+    /// In another build of an image, lines within a function may move. A row that is on one side only is
+    /// aligned without its line, if there is only one candidate.
     fn align_moved_lines(&mut self, of_a: usize, columns: &[CompareColumn]) {
         let without: Vec<CompareColumn> =
             columns.iter().copied().filter(|column| *column != CompareColumn::Line).collect();
@@ -373,7 +376,7 @@ impl<'r> Grouped<'r> {
         });
     }
 
-    /// Whether the sides may have run other builds of an image: all but those that are known to be the same.
+    /// True unless the sides are known to have run the same build of an image.
     fn rebuilt(&self, image: &Arc<str>, of_a: usize) -> bool {
         let (a, b) = self.runs.split_at(of_a);
         let same = |a: &&CompareRun, b: &&CompareRun| {

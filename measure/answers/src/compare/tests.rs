@@ -1,4 +1,4 @@
-//! Comparisons of runs made by hand, and a thousand of runs that are the same.
+//! Comparisons of hand-made runs, and a thousand comparisons of equal runs.
 
 use super::*;
 use crate::why::EventKind;
@@ -62,7 +62,7 @@ fn rates_are_for_each_transaction() {
     assert_eq!((first.names[0].as_deref(), first.rates), (Some("search"), [400.0, 1200.0]));
     let change = first.change.expect("of two runs");
     assert!((change.value - 2.0).abs() < 1e-9 && change.interval.contains(2.0), "{change:?}");
-    // 600 in 100 against 300 in 50: the same.
+    // 600 in 100 compared with 300 in 50: the same.
     assert_eq!(event.functions.rows[1].rates, [600.0, 600.0]);
     assert!(!event.functions.rows[1].different);
 }
@@ -90,7 +90,7 @@ fn what_cannot_be_compared_is_refused_and_what_differs_is_said() {
     let notes = comparison.notes.join("\n");
     assert!(notes.contains("the machines differ") && notes.contains("small in a, large in b"), "{notes}");
     assert!(notes.contains("3 records were lost"), "{notes}");
-    // Without a unit that both know, rates are shares.
+    // Without a unit that both record, rates are shares.
     let unknown = CompareRun { work: BTreeMap::new(), ..good() };
     assert_eq!(compared(&[good()], &[unknown]).per, Per::Share);
 }
@@ -125,7 +125,7 @@ fn moved_code_is_no_difference() {
     let comparison = compared(&[built(old.clone(), "1")], &[built(new.clone(), "2")]);
     assert_eq!(lines(&comparison), [("heap.c:145".into(), [50, 50]), ("heap.c:152".into(), [70, 70])]);
     assert_eq!(comparison.events[0].tables[0].different, 0);
-    // The same build has no moved lines: a place that is on one side only is a difference.
+    // The same build has no moved lines: a place on one side only is a difference.
     let same = compared(&[built(old, "1")], &[built(new, "1")]);
     assert_eq!(same.events[0].tables[0].rows.len(), 3);
     assert_eq!(same.events[0].tables[0].different, 2);
@@ -146,7 +146,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Half of `n` samples, each drawn by a coin of its own.
+    /// Half of `n` samples, each drawn with its own coin.
     fn half(&mut self, n: u64) -> u64 {
         (0..n / 64).map(|_| u64::from(self.next().count_ones())).sum::<u64>()
             + u64::from((self.next() & ((1 << (n % 64)) - 1)).count_ones())
@@ -177,7 +177,7 @@ fn split(random: &mut Random) -> [Vec<RunRow>; 2] {
     sides
 }
 
-/// Each sample of one profile goes to A or to B by a coin: whatever differs, differs by chance.
+/// A coin assigns each sample of one profile to A or to B: all differences are due to chance.
 #[test]
 fn a_thousand_halves_of_one_run_do_not_differ() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -193,12 +193,13 @@ fn a_thousand_halves_of_one_run_do_not_differ() {
     }
     assert!(rows > 10_000, "{rows}");
     assert!(called * 20 <= rows, "{called} of {rows} rows");
-    // With nothing to be found, every call is false: the method allows 5 % of the comparisons one.
+    // There is no difference, so every report is false: the method allows one in 5 % of the comparisons.
     assert!(wrong <= 70, "{wrong} of 1,000 comparisons call a row different");
 }
 
-/// Runs that differ by a tenth more or less, function by function, each third function by a fifth: a comparison by counts
-/// alone would call most of the hot functions different. Two, three and four runs on each side.
+/// Each function's rate varies between runs by a tenth, that of each third function by a fifth. A comparison
+/// by counts alone would report most of the hot functions as different. Two, three and four runs on each
+/// side.
 #[test]
 fn runs_that_scatter_do_not_differ_between_sides() {
     for side in 2..=4 {
@@ -233,14 +234,14 @@ fn scattered_runs(side: usize) {
     assert!(by_counts > 100, "the scatter is larger than that of counts: {by_counts}");
 }
 
-/// 80 samples of 100 events in 100 transactions are one miss of 80 a transaction; one more is 1.25 %.
+/// 80 samples of 100 events in 100 transactions are 80 misses per transaction; one more is 1.25 %.
 #[test]
 fn one_more_miss_a_transaction_in_one_function_is_found() {
     let mut random = Random(7);
     let mut found = 0;
     for _ in 0..100 {
         let [a, mut b] = split(&mut random);
-        // 8,000 transactions, one more miss in each: 80 samples more, in a function with 20 or so.
+        // 8,000 transactions with one more miss in each: 80 more samples, in a function with about 20.
         let planted =
             b.iter_mut().find(|row| row.names[0].as_ref().unwrap().shown.as_ref() == "function_12").unwrap();
         planted.sum.samples += 80;

@@ -1,36 +1,36 @@
-//! What lies at a data address, by symbols and mappings alone: the interface that answers need of
+//! Names data addresses by symbols and mappings alone: the interface through which answers use
 //! `measure/symbols`.
 
 use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a data address lies in, by the capture's mappings and the symbol tables.
+/// The thing at a data address, by the capture's mappings and the symbol tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataArea {
     /// A variable with a symbol.
     Variable {
         /// Its name.
         name: Arc<str>,
-        /// The program or library it is of.
+        /// The program or library to which it belongs.
         image: Arc<str>,
         /// Distance from its start, in bytes.
         offset: u64,
-        /// Its size in bytes; 0 where not known.
+        /// Its size in bytes; 0 if unknown.
         size: u64,
         /// The field of its type, if debug information has it.
         field: Option<Arc<str>>,
     },
-    /// A section of a program, where no symbol covers the address.
+    /// A section of a program, if no symbol covers the address.
     Section {
         /// For example `.bss`.
         name: Arc<str>,
-        /// The program or library it is of.
+        /// The program or library to which it belongs.
         image: Arc<str>,
     },
     /// A stack, by the name of its mapping.
     Stack,
-    /// The heap that grows behind the program.
+    /// The heap after the program's data.
     Heap,
     /// Memory shared between processes, without a file.
     SharedMemory {
@@ -49,7 +49,7 @@ pub enum DataArea {
         /// The variable, if the kernel's symbols have it.
         name: Option<Arc<str>>,
     },
-    /// No mapping is known there.
+    /// No known mapping.
     Unknown,
 }
 

@@ -1,11 +1,11 @@
-//! Objects that the user defines by a formula over the address, as Sun's dataspace profiling had them:
+//! Objects that the user defines by a formula over the address, as in Sun's dataspace profiling:
 //!
 //! ```text
 //! slot=(addr - 0x7f0000000000) / 1024 % 16        which of 16 slots of 1 KB
 //! bank=phys >> 13 & 7                             which DRAM bank
 //! ```
 //!
-//! Whole numbers only, as in C: `+ - * / %`, `<< >>`, `& ^ |`, `~ -`, parentheses; decimal and `0x`
+//! Integers only, with C's operators: `+ - * / %`, `<< >>`, `& ^ |`, `~ -`, parentheses; decimal and `0x`
 //! hexadecimal. Arithmetic is of 128 bits, so that no difference of two addresses wraps. A formula has no
 //! value if the sample lacks a variable, or after a division by zero.
 
@@ -51,7 +51,7 @@ enum Operator {
     Remainder,
 }
 
-/// Binary operators by what is written, with how tightly they bind (C's order).
+/// Binary operators: how each is written, and its precedence (C's order).
 const OPERATORS: [(&str, Operator, u8); 10] = [
     ("|", Operator::Or, 1),
     ("^", Operator::Xor, 2),
@@ -82,7 +82,7 @@ pub struct Formula {
     steps: Vec<Step>,
 }
 
-/// The reason why a text is no formula.
+/// The reason why a text is not a formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{reason} in \"{text}\"; write NAME=EXPRESSION of addr, phys, line, page, set, pid, cpu, whole numbers, \
@@ -98,12 +98,12 @@ const LONGEST: usize = 1000;
 const DEEPEST: usize = 100;
 
 impl Formula {
-    /// Its name.
+    /// The name of the formula.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its value for a sample, for a power-of-two line size in bytes.
+    /// The value of the formula for a sample, for a line size in bytes that is a power of two.
     pub fn evaluate(&self, sample: &Sample<'_>, line_size: u32) -> Option<i128> {
         self.evaluate_with(|variable| {
             let address = || sample.address.map(|address| address.0);
@@ -198,7 +198,7 @@ impl<'t> Parser<'t> {
         self.rest
     }
 
-    /// Consumes a text if it comes next.
+    /// Consumes a text if it comes next, and then returns true.
     fn take(&mut self, text: &str) -> bool {
         match self.peek().strip_prefix(text) {
             Some(rest) => {

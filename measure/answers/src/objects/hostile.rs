@@ -8,7 +8,7 @@ use hardmeter_samples::object_notes::{
     CodeMark, CodeMarkKind, ObjectFact, ObjectNotes, PageKind, ProcessRole, StateKey, TextId,
 };
 
-/// Equal in every run (Knuth's multiplier).
+/// The same numbers in every run (Knuth's multiplier).
 struct Dice(u64);
 
 impl Dice {
@@ -71,7 +71,7 @@ impl Dice {
     }
 }
 
-/// Whether a fact applies to an address: in its range, and in that process or shared.
+/// True if a fact applies to an address: in its range, and in that process or shared.
 fn holds(fact: &ObjectFact, pid: Pid, address: u64) -> bool {
     let begins = fact.start.0 <= address && fact.pid.is_none_or(|of| of == pid);
     begins && address < fact.start.0.saturating_add(fact.length.0)

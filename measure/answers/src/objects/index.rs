@@ -29,19 +29,19 @@ impl Fact {
     }
 }
 
-/// The evidence that a fact held.
+/// The evidence that a fact was true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToldBy {
     /// The server's state, read with the sample.
     State,
-    /// The looks before and after.
+    /// The observations before and after.
     Time,
 }
 
 /// How a fact relates to the time of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// The server's state, read with the sample, is another.
+    /// The server's state, read with the sample, contradicts it.
     Refuted,
     /// It held at that time.
     Holds(ToldBy),
@@ -85,7 +85,7 @@ pub struct ObjectIndex {
 }
 
 impl ObjectIndex {
-    /// An index over a side file on objects; without one, symbols and mappings answer.
+    /// An index over a side file on objects. Without one, symbols and mappings answer.
     pub fn new(notes: Option<&ObjectNotes>) -> Self {
         let mut index = ObjectIndex {
             texts: Texts::new(),
@@ -139,7 +139,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Whether a server's memory was observed during the recording.
+    /// True if a server's memory was observed during the recording.
     pub fn has_notes(&self) -> bool {
         self.has_notes
     }
@@ -159,7 +159,7 @@ impl ObjectIndex {
         self.texts.find(text)
     }
 
-    /// Whether a process belongs to the server; without a side file, every process may.
+    /// True if a process belongs to the server; without a side file, true for every process.
     pub fn is_of_server(&self, pid: Pid) -> bool {
         self.processes.contains(pid)
     }
@@ -169,12 +169,12 @@ impl ObjectIndex {
         self.processes.role(pid).map(|id| self.texts.text(id))
     }
 
-    /// The number of what a process was to the server.
+    /// The number of the text of a process's role in the server.
     pub fn role_id(&self, pid: Pid) -> Option<TextId> {
         self.processes.role(pid)
     }
 
-    /// The number of a text, a new one if it has none.
+    /// The number of a text; a new text gets a new number.
     pub(crate) fn number(&mut self, text: &str) -> TextId {
         self.texts.number(text)
     }
@@ -186,7 +186,7 @@ impl ObjectIndex {
         texts.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether an object's name is more than a kind of memory such as "shared memory" or "heap".
+    /// True if an object's name is more than a kind of memory such as "shared memory" or "heap".
     pub fn is_specific(&self, path: ObjectPath) -> bool {
         !UNSPECIFIC.contains(&&**self.text(path.class))
     }
@@ -198,7 +198,7 @@ impl ObjectIndex {
         let address = sample.address?;
         let raw = sample.raw.unwrap_or_default();
         let detail = SimulatedDetail::decode(raw);
-        // A simulated sample's own time is simulated; facts use the wall clock.
+        // A simulated sample's own time is simulated, but facts use the wall clock.
         let time = detail.map(|detail| detail.wall_time).or(sample.time);
         let fact = sample.pid.and_then(|pid| {
             let state = |wanted| SimulatedDetail::states(raw).find(|(id, _)| *id == wanted).map(|(_, b)| b);
@@ -230,7 +230,7 @@ impl ObjectIndex {
             area => area,
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
-        // Notes on an address know the stacks: by them this one is none.
+        // The notes contain the stacks: an address that they name otherwise is not on a stack.
         let on_stack = nameless && fact.is_none() && near_stack(sample, address);
         let area = if on_stack { DataArea::Stack } else { area };
         let by_mapping = match area {
@@ -282,12 +282,13 @@ impl ObjectIndex {
     ///
     /// ```text
     ///   time      5 ... 9            100 .. 150 .. 200
-    ///   [chunk A ........]                              sample at 150: B. The block was freed, and is
-    /// another's
+    ///   [chunk A ........]
     ///   [              chunk B        ................]
-    ///   [..............  buffer pool  ................] would not decide against A: it held A, and holds it
-    /// still
+    ///   [..............  buffer pool  ................]
     /// ```
+    ///
+    /// A sample at 150 is named B: A's block was freed, and another chunk has its memory. The buffer pool
+    /// alone would not refute A, because it held A's memory then and still does.
     fn find<'s>(
         &mut self,
         pid: Pid,
@@ -415,8 +416,8 @@ fn standing<'s>(
     }
 }
 
-/// Whether a fact observed at another time names an address better than a longer range that held: true if the
-/// two were once observed together, since the longer one is then only less exact.
+/// True if a fact observed at another time names an address better than a longer range that held. This is so
+/// if the two were once observed together, because then the longer one is only less exact.
 fn names_better(near: &Fact, holding: &Fact) -> bool {
     let together = near.seen.0 <= holding.seen.1 && holding.seen.0 <= near.seen.1;
     near.length < holding.length && together
@@ -428,7 +429,7 @@ fn operand<M: DataMap>(sample: &Sample<'_>, map: &mut M) -> Option<OperandField>
     map.operand(sample.pid, sample.ip.filter(|_| user && sample.exact_ip)?)
 }
 
-/// Whether an address lies near the stack pointer of the sample's thread.
+/// True if an address lies near the stack pointer of the sample's thread.
 fn near_stack(sample: &Sample<'_>, address: VirtualAddress) -> bool {
     let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
     let pointer = registers.and_then(|registers| registers.get(Register::Rsp));

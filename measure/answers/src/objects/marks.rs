@@ -34,7 +34,7 @@ impl CodeMarks {
         marks
     }
 
-    /// Whether no code is marked.
+    /// True if no code is marked.
     pub fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }

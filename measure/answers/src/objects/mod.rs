@@ -60,7 +60,7 @@ pub struct Object {
     pub origin: VirtualAddress,
     /// The source of the name.
     pub source: ObjectSource,
-    /// Whether the object was certainly there at the time of the sample: by the server's state in the sample,
-    /// or observed before and after. False for an address without a name.
+    /// True if the object was certainly there at the time of the sample: by the server's state in the sample,
+    /// or by observations before and after. False for an address without a name.
     pub stable: bool,
 }

@@ -4,8 +4,8 @@ use hardmeter_samples::model::{Pid, Record};
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The server's processes: those in the side file, and the children they fork while recording. A child that
-/// executes another program (`archive_command`) is removed.
+/// The server's processes: those in the side file, and the children that they fork while recording. A child
+/// that executes another program (`archive_command`) is removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerProcesses {
     named: FxHashSet<Pid>,
@@ -30,7 +30,7 @@ impl ServerProcesses {
                 if self.contains(fork.parent_pid) {
                     self.children.insert(fork.pid);
                 } else {
-                    // The number of a process that ended may be given out again.
+                    // The number of an ended process may be used again.
                     self.children.remove(&fork.pid);
                 }
             }
@@ -41,7 +41,7 @@ impl ServerProcesses {
         }
     }
 
-    /// Whether a process is of the server. Where the notes name none, every process may be.
+    /// True if a process belongs to the server. If the notes name no process, true for every process.
     pub(super) fn contains(&self, pid: Pid) -> bool {
         self.named.is_empty() || self.named.contains(&pid) || self.children.contains(&pid)
     }

@@ -15,7 +15,7 @@ pub(super) type Range = (u64, u64, u32);
 /// Half-open ranges of addresses, numbered by the caller.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RangeTree {
-    /// By start.
+    /// Ranges ordered by start.
     ranges: Vec<Range>,
     /// The furthest end of each node of the binary tree over `ranges`: the root at 1, children of n at 2n and 2n+1.
     furthest: Vec<u64>,
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!((found(&one, 5), found(&one, 4)), (vec![7], vec![]));
     }
 
-    /// Against the definition, on ranges of all sizes.
+    /// Compares with the definition, on ranges of all sizes.
     #[test]
     fn finds_what_a_scan_finds() {
         let mut state = 1u64;

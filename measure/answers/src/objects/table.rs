@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Which of an object's names samples are grouped by.
+/// The names by which samples are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectLevel {
@@ -22,7 +22,7 @@ pub enum ObjectLevel {
     Class,
     /// The object's name; requires its class.
     Name,
-    /// The instance, where several objects have the name; requires its name.
+    /// The instance, if several objects have the name; requires its name.
     Instance,
     /// The part; requires its name. Parts are summed over all instances unless [`ObjectLevel::Instance`] is
     /// requested.
@@ -91,7 +91,7 @@ pub struct ObjectRow {
     pub defined: Vec<Option<i64>>,
     /// Its samples, of all with an address.
     pub share: Share,
-    /// Share of them whose object was certainly there.
+    /// The part of them whose object was certainly there.
     pub stable: Share,
     /// Events that the samples stand for (sum of periods).
     pub events: Period,
@@ -102,15 +102,15 @@ pub struct ObjectRow {
 /// Details about one of the objects with most samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectFinding {
-    /// The class.
+    /// The class of the object.
     pub class: Arc<str>,
-    /// Which one.
+    /// The object's name.
     pub name: Arc<str>,
     /// Its samples, of all with an address.
     pub share: Share,
     /// Its share of the exposed latency of all samples with an address, in percent; `None` if unknown.
     pub stall: Option<f64>,
-    /// The part with most of them.
+    /// The part with most of the samples.
     pub part: Option<(Arc<str>, Share)>,
     /// The most frequent cause, with its share, if it was simulated.
     pub cause: Option<(MissCause, Share)>,
@@ -127,9 +127,9 @@ pub struct ObjectTable {
     pub levels: Vec<ObjectLevel>,
     /// How many of its samples could be named.
     pub coverage: ObjectCoverage,
-    /// The latencies of all with an address.
+    /// The latencies of all samples with an address.
     pub latency: LatencySummary,
-    /// What the rows are ordered by, largest first.
+    /// The figure by which the rows are ordered, largest first.
     pub ranking: Ranking,
     /// The rows, in that order.
     pub rows: Vec<ObjectRow>,
@@ -137,11 +137,11 @@ pub struct ObjectTable {
     pub more_rows: u64,
     /// Samples in rows beyond the limit.
     pub more_samples: u64,
-    /// The objects with most samples, class and name, whatever the columns.
+    /// The objects with most samples, by class and name, whatever the columns.
     pub findings: Vec<ObjectFinding>,
 }
 
-/// Samples of one object, and how many of them were surely on it.
+/// Samples of one object, and the number of them that were certainly on it.
 #[derive(Clone, Copy, Debug, Default)]
 struct ObjectTally {
     all: Tally,
@@ -268,7 +268,7 @@ impl ObjectCount {
             let key = self.keys.key(row);
             let mut group: Vec<u64> = levels.iter().map(|level| key[NAMES + *level as usize]).collect();
             group.extend(&key[FORMULAS..]);
-            group.push(0); // a key needs at least one word
+            group.push(0); // a key has at least one word
             let number = groups.number(&group);
             if number == tallies.len() {
                 tallies.push(ObjectTally::default());
@@ -282,7 +282,7 @@ impl ObjectCount {
         };
         let mut order: Vec<(usize, Vec<Arc<str>>)> =
             (0..groups.len()).map(|group| (group, texts(group))).collect();
-        // Ties by name, so that the order is the same in every run.
+        // Ties are ordered by name, so that the order is the same in every run.
         order.sort_by(|(a, names), (b, others)| {
             let (x, y) = (&tallies[*a], &tallies[*b]);
             ranking
@@ -327,8 +327,8 @@ impl ObjectCount {
         (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
     }
 
-    /// The three largest objects with at least 5 % each. Memory that was not looked at in time comes last, whatever its
-    /// size: a reader can do nothing about it.
+    /// The three largest objects with at least 5 % each. Memory that was not observed in time comes last,
+    /// whatever its size, because a reader cannot act on it.
     fn findings(
         &self,
         event: EventIndex,
@@ -394,8 +394,8 @@ mod tests {
     use hardmeter_samples::model::{Cycles, Pid, Timestamp, VirtualAddress};
     use hardmeter_samples::object_notes::{ObjectFact, ObjectNotes};
 
-    /// Table t: 0x1000..0x1100 is part p of block 1, 0x1100..0x1200 part q of block 1, 0x1200..0x1300 part p of
-    /// block 2. 0x2000..0x3000 is "heap". Seen 0..10.
+    /// Table t: 0x1000..0x1100 is part p of block 1, 0x1100..0x1200 part q of block 1, 0x1200..0x1300 part p
+    /// of block 2. 0x2000..0x3000 is "heap". Observed at times 0..10.
     fn index(table: &str) -> ObjectIndex {
         let mut notes = ObjectNotes::new("a server");
         notes.texts.extend(["table", table, "1", "2", "p", "q", "heap"].map(String::from));
@@ -425,8 +425,8 @@ mod tests {
     fn counted_in(mut index: ObjectIndex, formulas: &[&str]) -> (ObjectCount, ObjectIndex) {
         let formulas = formulas.iter().map(|text| text.parse().expect("a formula")).collect();
         let mut count = ObjectCount::new(formulas, 64);
-        // Three on part p (two blocks), one on q, two on the heap, the last one after the last observation;
-        // one without an address.
+        // Three samples on part p (two blocks), one on q, two on the heap (the second one after the last
+        // observation), and one without an address.
         let samples = [(0x1000, 1), (0x1008, 1), (0x1200, 1), (0x1100, 1), (0x2000, 1), (0x2040, 20), (0, 1)];
         for (address, time) in samples {
             let mut sample = sample(0, 10, 0x400);

@@ -126,7 +126,7 @@ fn damaged_notes_name_nothing_wrong() {
     assert_eq!(told(&mut index, SERVER, 0x3000, 15, None), "table t block 8?");
 }
 
-/// One variable at 0x5000, stack and heap by name, all else anonymous.
+/// One variable at 0x5000; stack and heap by name; all other memory is anonymous.
 struct Map;
 
 impl DataMap for Map {

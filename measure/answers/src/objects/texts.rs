@@ -1,4 +1,4 @@
-//! Texts by number, each once.
+//! Texts with numbers; equal texts have the same number.
 
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
@@ -12,14 +12,14 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// The empty text alone.
+    /// A table with only the empty text.
     pub(super) fn new() -> Self {
         let mut texts = Texts { texts: Vec::new(), numbers: FxHashMap::default() };
         texts.number("");
         texts
     }
 
-    /// The number of a text.
+    /// The number of a text, which is added if it is new.
     pub(super) fn number(&mut self, text: &str) -> TextId {
         if let Some(id) = self.numbers.get(text) {
             return *id;
@@ -31,7 +31,7 @@ impl Texts {
         id
     }
 
-    /// The number of a text that is known already.
+    /// The number of a text, if it is already in the table.
     pub(super) fn find(&self, text: &str) -> Option<TextId> {
         self.numbers.get(text).copied()
     }

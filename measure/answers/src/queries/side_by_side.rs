@@ -35,7 +35,7 @@ impl EventSum {
 pub struct SideBySideRow {
     /// Its value in each of the columns; `None` if unknown.
     pub values: Vec<Option<Arc<str>>>,
-    /// The number of its statement, where that is a column.
+    /// The number of its statement, if that is a column.
     pub statement: Option<StatementId>,
     /// The server's own number of that statement.
     pub servers_number: Option<i64>,
@@ -54,7 +54,7 @@ pub struct SideBySide {
     pub rows: Vec<SideBySideRow>,
     /// Number of rows beyond the limit.
     pub more_rows: u64,
-    /// Their sums.
+    /// The sums of those rows.
     pub more: Vec<EventSum>,
     /// The sums of all rows.
     pub totals: Vec<EventSum>,
@@ -126,7 +126,7 @@ fn part(sum: EventSum, total: EventSum) -> Share {
     Share { count: sum.samples, total: total.samples }
 }
 
-/// The value that groups adjacent rows: the first of several columns.
+/// The value by which adjacent rows are grouped: the first of several columns.
 fn head(row: &SideBySideRow) -> Option<Arc<str>> {
     if row.values.len() > 1 {
         row.values[0].clone()
@@ -179,7 +179,7 @@ mod tests {
                 (values.join("/"), row.sums.iter().map(|sum| sum.samples).collect())
             })
             .collect();
-        // The short one is all of the second event, the long one 70 % of the first.
+        // The short statement has all samples of the second event, the long one 70 % of the first.
         assert_eq!(
             named,
             [

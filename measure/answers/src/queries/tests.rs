@@ -144,7 +144,7 @@ fn backends_with_a_statement_by_hand() {
     assert_eq!(table.rows[0].statement, Some(StatementId(7)));
     assert_eq!(table.rows[0].object, Some(("heap".into(), Share { count: 2, total: 3 })));
     assert_eq!(coverage.starting_share().count, 0);
-    // Another thread of the process has executed nothing, whatever the first one did.
+    // Another thread of the process has executed no statement, whatever the first one did.
     let (mut count, mut pass) = super::tests::count(&GIVEN[..1]);
     let mut background = sample(0, 10, BASE + 0x10);
     background.tid = Some(Tid(77));

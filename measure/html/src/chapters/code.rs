@@ -9,7 +9,7 @@ use maud::{html, Markup};
 
 /// Neighbours of a hot instruction that are shown, on each side.
 const NEIGHBOURS: usize = 4;
-/// Hot instructions of a routine.
+/// Largest number of hot instructions of a routine.
 const HOT: usize = 12;
 
 impl HtmlReport {
@@ -75,13 +75,13 @@ fn instruction(instruction: &AnnotatedInstruction, listing: &AnnotateAnswer, hea
 /// A piece of a listing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Piece {
-    /// An instruction, by position.
+    /// An instruction, by its position.
     Instruction(usize),
-    /// This many that are not shown.
+    /// A number of instructions that are left out.
     Gap(usize),
 }
 
-/// The hottest instructions with their neighbours, in order, and how many lie between.
+/// The hottest instructions with their neighbours, in order, and the number of lines between them.
 fn shown(heats: &[f64]) -> Vec<Piece> {
     let mut hottest: Vec<usize> = (0..heats.len()).filter(|at| heats[*at] > 0.0).collect();
     hottest.sort_by(|a, b| heats[*b].total_cmp(&heats[*a]).then(a.cmp(b)));

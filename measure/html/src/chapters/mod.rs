@@ -1,4 +1,4 @@
-//! The sections of the report, in the order in which a reader goes down: findings, objects, code, statements, the
+//! The sections of the report, from the overview to details: findings, objects, code, statements, the
 //! hardware's view, the page, the instruction, and how far to trust it. A chapter without data is left out.
 
 mod code;
@@ -17,7 +17,7 @@ use hardmeter_samples::model::EventSource;
 use hardmeter_views::printable;
 use maud::{html, Markup};
 
-/// Rows of the tables that stand in for a drawing where scripts do not run.
+/// Rows of the tables that replace drawings without scripts.
 const ROWS_WITHOUT_SCRIPT: usize = 25;
 
 impl HtmlReport {
@@ -32,7 +32,7 @@ impl HtmlReport {
             .html()
     }
 
-    /// The server without its process, or the file.
+    /// The server without its process number, or the file's name.
     fn subject(&self) -> String {
         if let Some(server) = &self.server {
             return printable(server.split(" (").next().unwrap_or_default());
@@ -119,7 +119,7 @@ impl HtmlReport {
     fn flame(&self) -> Option<Section> {
         let with_objects = !self.cube.cube.objects.is_empty();
         let with_statements = !self.cube.statements.is_empty();
-        // Without call chains a flame graph of code alone has two levels: what stands above says more.
+        // Without call chains, a flame graph of code has only two levels: the chapters above show more.
         let chains = self.heading().events.iter().any(|event| event.totals.with_callchain > 0);
         let first = if chains {
             ""
@@ -182,7 +182,8 @@ impl HtmlReport {
         (self.cube.cube.time.steps > 1).then(|| Section::new("timeline", "When", body))
     }
 
-    /// What a drawing shows, as a table for readers without scripts: the first measure by the names of rows.
+    /// The content of a drawing as a table for readers without scripts: the first measure by the names of
+    /// rows.
     fn table_of(
         &self,
         titles: &[&str],

@@ -1,4 +1,4 @@
-//! Pages of tables and indexes seen through: all samples on a relation's pages, folded onto one page.
+//! All samples on the pages of tables and indexes, folded onto one page for each relation.
 
 use super::sharing::heat;
 use crate::ask::HtmlReport;
@@ -12,7 +12,7 @@ use maud::{html, Markup};
 const COLUMNS: usize = 8;
 /// An event with fewer samples on a relation is not drawn: its drawing would be noise.
 const FEW: u64 = 30;
-/// Parts listed.
+/// Number of parts that are listed.
 const PARTS: usize = 10;
 
 impl HtmlReport {

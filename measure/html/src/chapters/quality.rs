@@ -1,4 +1,5 @@
-//! How far to trust the report: how the capture was recorded, what the samples are worth, what was merged or left out.
+//! How far to trust the report: how the capture was recorded, the quality of samples, what was merged or left
+//! out.
 
 use crate::ask::HtmlReport;
 use hardmeter_answers::{Coarsening, QualityAnswer};

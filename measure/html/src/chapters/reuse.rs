@@ -85,7 +85,8 @@ impl HtmlReport {
     }
 }
 
-/// Size and miss ratio at each power of two of lines that a distance ends at: exact there, by counting.
+/// Size and miss ratio at each power of two of lines where a bucket of distances ends: exact there, by
+/// counting.
 fn points(curve: &MissRatioCurve) -> Vec<(u64, f64)> {
     let ratio = |missing: u64| missing as f64 / curve.uses.max(1) as f64;
     let reused: u64 = curve.distances.iter().map(|row| row.uses).fold(0, u64::saturating_add);
@@ -135,7 +136,7 @@ mod tests {
     use hardmeter_answers::why::ReuseDistance;
     use hardmeter_samples::model::ByteCount;
 
-    /// 100 first uses, 300 up to 4 lines ago, 600 up to 8: 1,000 uses.
+    /// 1,000 uses: 100 are first uses, 300 come after up to 4 lines, 600 after up to 8.
     #[test]
     fn the_curve_falls_by_the_uses_that_fit() {
         let distances = vec![

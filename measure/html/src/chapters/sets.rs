@@ -1,4 +1,4 @@
-//! Sets of a cache: how many samples fall into each, and which sets stand out.
+//! Sets of a cache: the number of samples in each, and conspicuous sets.
 
 use crate::ask::HtmlReport;
 use hardmeter_answers::why::{EventAnswer, SetMap};
@@ -8,9 +8,9 @@ use hardmeter_views::printable;
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 
-/// Cells of a drawing; neighbouring sets share one beyond.
+/// Limit of cells in a drawing; beyond it, neighbouring sets share one.
 const CELLS: usize = 2048;
-/// Standing sets listed, and lines of each.
+/// Number of conspicuous sets that are listed, and of lines of each.
 const LISTED: usize = 6;
 
 impl HtmlReport {
@@ -20,7 +20,7 @@ impl HtmlReport {
         maps.filter(|(_, map)| map.samples > 0)
     }
 
-    /// The maps as the script draws them.
+    /// The data of the maps for the script.
     pub(crate) fn sets_data(&self) -> Vec<Json> {
         let map = |(event, map): (&EventAnswer, &SetMap)| {
             let together = map.counts.len().div_ceil(CELLS).max(1);

@@ -1,4 +1,4 @@
-//! Lines that cores fight for: who waits for whom, and which bytes of each line they use.
+//! Contended lines: which routine waits for which, and which bytes of each line they use.
 
 use crate::ask::HtmlReport;
 use hardmeter_answers::{AccessReport, CodeName, LineReport, Share, SharingAnswer};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Routines on each side of the matrix.
 const MATRIX: usize = 10;
-/// Accesses listed of a line.
+/// Number of accesses that are listed for a line.
 const ACCESSES: usize = 8;
 /// Bytes of a line that are drawn.
 const BYTES: usize = 64;
@@ -106,7 +106,7 @@ fn seen(line: &LineReport) -> String {
     line.address.map_or_else(String::new, |(pid, address)| format!("({address} in process {pid})"))
 }
 
-/// A cell for each byte: how many samples touch it, outlined where it is stored to.
+/// A cell for each byte: the number of samples that touch it, with an outline if it is stored to.
 fn bytes(line: &LineReport) -> Vec<HeatCell> {
     let mut counts = [0u64; BYTES];
     let mut stored = [false; BYTES];

@@ -21,7 +21,7 @@ pub struct DifferencePage<'c> {
 }
 
 impl<'c> DifferencePage<'c> {
-    /// The page of a comparison whose captures hold these samples.
+    /// The page of a comparison between captures with these samples.
     pub fn of(comparison: &'c CompareReport, a: &[CubeAnswer], b: &[CubeAnswer]) -> DifferencePage<'c> {
         let works = [&comparison.a, &comparison.b].map(|side| side.work);
         let mut names: Vec<String> = Vec::new();
@@ -46,7 +46,7 @@ impl<'c> DifferencePage<'c> {
         DifferencePage { comparison, data, chains }
     }
 
-    /// The file's text.
+    /// The text of the file.
     pub fn html(&self) -> String {
         let title = "What differs, and where";
         let sha256 = script::sha256_of(script::DIFFERENCE);

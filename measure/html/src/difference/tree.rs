@@ -4,12 +4,12 @@ use hardmeter_answers::{CubeAnswer, CubeRows};
 use serde_json::{json, Value};
 use std::collections::HashMap;
 
-/// Paths with less than this part of the larger side are counted for their callers.
+/// Paths with less than this part of the larger side are added to their callers.
 const LEAST: f64 = 0.001;
-/// Deeper frames are counted for their callers.
+/// Deeper frames are added to their callers.
 const DEEPEST: usize = 100;
 
-/// A routine on a call path, with what it and all it called had on both sides.
+/// A routine on a call path, with the sums of itself and all it called on both sides.
 struct Node {
     name: String,
     caller: Option<usize>,
@@ -56,7 +56,7 @@ impl Tree {
         });
         let larger = |rates: [f64; 2]| rates[0].max(rates[1]);
         let least = larger(self.0[0].rates) * LEAST;
-        // A caller has at least what its callees have: where it is left out, they are.
+        // A caller has at least the sum of its callees: if it is left out, they are, too.
         let mut place: Vec<Option<usize>> = Vec::with_capacity(self.0.len());
         let (mut name, mut caller, mut a, mut b) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, node) in self.0.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Tree {
     }
 }
 
-/// The routines of a path, outermost first, each with its namesakes below it as one.
+/// The routines of a path, outermost first; a routine directly below one of the same name is merged with it.
 fn frames(rows: &CubeRows, path: Option<u32>, same_builds: bool) -> Vec<String> {
     let mut frames: Vec<String> = Vec::new();
     let mut next = path;
@@ -96,7 +96,7 @@ fn frames(rows: &CubeRows, path: Option<u32>, same_builds: bool) -> Vec<String> 
     frames
 }
 
-/// The distance from the image's start is another one in another build: functions without a name are one there.
+/// The distance from the image's start differs between builds: there, functions without a name are merged.
 fn name(routine: &str, same_builds: bool) -> String {
     match routine.split_once(" (+0x").filter(|_| routine.starts_with('[') && !same_builds) {
         Some((name, _)) => format!("{name}]"),
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(name("f(+0x1)", false), "f(+0x1)");
     }
 
-    /// main calls search 30 to 60 times and rare once.
+    /// main calls search 30 to 60 times, and rare once.
     #[test]
     fn rare_paths_are_left_out_and_stay_in_their_callers() {
         let node = |name: &str, caller, rates| Node { name: name.into(), caller, rates };

@@ -1,4 +1,4 @@
-//! Finding a MariaDB server, telling its version, and where its threads keep their sessions.
+//! Finds a MariaDB server, its version, and the places where its threads store their sessions.
 
 use super::code;
 use super::pool::Pool;
@@ -10,26 +10,26 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// What a MariaDB server exports to its plugins, of all versions.
+/// Symbols that a MariaDB server exports to its plugins in all versions.
 const LANDMARKS: [&str; 4] = ["thd_query_string", "thd_get_thread_id", "_current_thd", "server_version"];
-/// Bytes of an accessor's code, at most.
+/// Largest number of bytes of an accessor's code.
 const ACCESSOR: usize = 32;
 
-/// Where a session and its statement are found.
+/// Places of a session and its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sessions {
-    /// Distance from the thread pointer of the pointer to the session.
+    /// Distance of the pointer to the session from the thread pointer.
     pub session: i64,
     /// Offset in a session of the address and length of the text of its statement.
     pub text: u64,
     /// Offset in a session of the number of its connection.
     pub connection: u64,
-    /// Offset in a session of the pointer to its memory root, where known.
+    /// Offset in a session of the pointer to its memory root, if known.
     pub memory_root: Option<u64>,
 }
 
 impl Sessions {
-    /// From the accessors of the program.
+    /// Reads the places from the program's accessors.
     fn read(memory: &ProcessMemory, program: &Program) -> Option<Sessions> {
         let code_of = |name: &str| -> Option<[u8; ACCESSOR]> { memory.bytes(program.address(name)?).ok() };
         Some(Sessions {
@@ -40,7 +40,7 @@ impl Sessions {
         })
     }
 
-    /// What the source of samples is to read.
+    /// The rule for the source of samples.
     pub fn rule(&self) -> StateRule {
         StateRule::ThreadStatement {
             session: self.session,
@@ -63,13 +63,14 @@ pub(super) struct Server {
     pub data: PathBuf,
     /// Its buffer pool.
     pub pool: Pool,
-    /// Where its sessions are; `None` where the accessors have an unknown form.
+    /// The places of its sessions; `None` if the accessors have an unknown form.
     pub sessions: Option<Sessions>,
 }
 
-/// Bytes of a page, by the flags in the first page of the system tablespace.
+/// Bytes of a page, from the flags in the first page of the system tablespace.
 fn page_size(flags: u32) -> Option<u64> {
-    /// The flag of tablespaces whose pages end with their checksum (since 10.4): the size is in other bits there.
+    /// The flag of tablespaces whose pages end with their checksum (since 10.4): the size is in other bits
+    /// there.
     const FULL_CRC32: u32 = 1 << 4;
     let shift = match flags & FULL_CRC32 {
         0 => flags >> 6 & 0xf,
@@ -83,7 +84,7 @@ fn page_size(flags: u32) -> Option<u64> {
 }
 
 impl Server {
-    /// The server that a process is.
+    /// Finds the server of a process.
     pub fn attach(pid: Pid) -> Result<Server, AttachError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(AttachError::Machine);
@@ -105,22 +106,22 @@ impl Server {
         Ok(Server { memory, program, version, data, pool, sessions })
     }
 
-    /// Bytes of a page: as the system tablespace says, else the usual.
+    /// Bytes of a page: from the system tablespace, otherwise the default.
     fn page_size(data: &std::path::Path) -> Result<u64, AttachError> {
-        /// Of the flags in the first page.
+        /// Offset of the flags in the first page.
         const FLAGS: u64 = 54;
         const USUAL: u64 = 16 << 10;
         let path = data.join("ibdata1");
         let mut flags = [0; 4];
         match File::open(&path).and_then(|file| file.read_exact_at(&mut flags, FLAGS)) {
             Ok(()) => Ok(page_size(u32::from_be_bytes(flags)).unwrap_or(USUAL)),
-            // It may lie elsewhere (innodb_data_home_dir), or not be there yet.
+            // It may be elsewhere (innodb_data_home_dir), or not exist yet.
             Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => Ok(USUAL),
             Err(source) => Err(AttachError::Version { path, source }),
         }
     }
 
-    /// What is mapped now.
+    /// The present mappings.
     pub fn mappings(&self) -> Mappings {
         self.memory.mappings().unwrap_or_default()
     }

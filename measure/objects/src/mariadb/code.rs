@@ -1,5 +1,6 @@
-//! What small functions of a server say about its structures: where a field lies is in the one instruction that
-//! fetches it. Only whole functions of known forms are read; any other form gives nothing.
+//! Reads the layout of a server's structures from its small functions: the offset of a field is in the single
+//! instruction that loads it. Only complete functions of known forms are read; any other form gives no
+//! result.
 //!
 //! ```text
 //!   thd_query_string:   lea 0x68(%rdi),%rax; ret                                 offset 0x68
@@ -8,7 +9,7 @@
 //!                       mov %fs:0xffffffffffffff98,%rax; ret                     the same
 //! ```
 
-/// Code, one instruction after the other.
+/// Code, read one instruction after the other.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -19,7 +20,7 @@ impl Reader<'_> {
         rest.is_some()
     }
 
-    /// Takes a displacement of one byte or four, as the `mod` bits of the byte before it say.
+    /// Takes a displacement of one byte or four, according to the `mod` bits of the preceding byte.
     fn displacement(&mut self, register_form: u8) -> Option<i64> {
         let (byte, rest) = self.0.split_first()?;
         if *byte == register_form | 0x40 {
@@ -35,7 +36,7 @@ impl Reader<'_> {
         None
     }
 
-    /// What compilers put first: a landing pad, a frame pointer.
+    /// Skips what compilers put first: a landing pad, a frame pointer.
     fn prologue(&mut self) {
         self.take(&[0xf3, 0x0f, 0x1e, 0xfa]); // endbr64
         if self.take(&[0x55]) {
@@ -43,14 +44,15 @@ impl Reader<'_> {
         }
     }
 
-    /// The end of the function, the frame pointer restored wherever the compiler did it.
+    /// True at the end of the function; the compiler may restore the frame pointer at several places.
     fn ends(&mut self) -> bool {
         self.take(&[0x5d]);
         self.take(&[0xc3])
     }
 }
 
-/// The offset of the field whose address or contents a function returns: `&argument->field` or `argument->field`.
+/// The offset of the field whose address or value a function returns: `&argument->field` or
+/// `argument->field`.
 pub(super) fn field_of_argument(code: &[u8]) -> Option<u64> {
     let mut reader = Reader(code);
     reader.prologue();
@@ -62,7 +64,7 @@ pub(super) fn field_of_argument(code: &[u8]) -> Option<u64> {
     (reader.ends() && offset >= 0).then_some(offset as u64)
 }
 
-/// The distance from the thread pointer of the variable of the thread that a function returns.
+/// The distance from the thread pointer of the thread-local variable that a function returns.
 pub(super) fn thread_variable(code: &[u8]) -> Option<i64> {
     let mut reader = Reader(code);
     reader.prologue();
@@ -84,7 +86,8 @@ pub(super) fn thread_variable(code: &[u8]) -> Option<i64> {
     reader.ends().then_some(distance)
 }
 
-/// The offset of the memory root whose address lies in a session: `thd_alloc` fetches it and jumps to the allocator.
+/// The offset of the memory root whose address is in a session: `thd_alloc` loads it and jumps to the
+/// allocator.
 pub(super) fn field_handed_on(code: &[u8]) -> Option<u64> {
     let mut reader = Reader(code);
     reader.take(&[0xf3, 0x0f, 0x1e, 0xfa]);
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn accessors_say_where_their_field_lies() {
-        // lea 0x68(%rdi),%rax; ret, and behind endbr64.
+        // lea 0x68(%rdi),%rax; ret, and the same after endbr64.
         assert_eq!(field_of_argument(&[0x48, 0x8d, 0x47, 0x68, 0xc3]), Some(0x68));
         assert_eq!(field_of_argument(&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d, 0x47, 0x68, 0xc3]), Some(0x68));
         // mov 0x3f18(%rdi),%rax; ret

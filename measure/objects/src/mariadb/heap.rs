@@ -1,13 +1,14 @@
-//! Blocks of malloc in the memory of a server: where each begins and ends, and what its first words say of it.
+//! Blocks of malloc in the memory of a server: their extents, and their classes by their first words.
 //!
 //! ```text
 //!   heap of a thread (64 MB, aligned):  | heap | arena | chunk | chunk | ... | top |
 //!   heap of the program (brk):          | chunk | chunk | ... | top |
 //!   chunk:                              | size of the one before | size, flags | bytes of the program ... |
 //! ```
-//! glibc keeps no list of blocks in use, but the sizes lead from each to the next: a walk that ends where the heap
-//! ends was one of chunks. What lies in a block is recognised by its contents: a pointer to a virtual table, which names
-//! its class (`names`); the header of the server's own allocator; the header of an InnoDB memory heap.
+//! glibc keeps no list of blocks in use, but the size of each leads to the next: a walk that ends exactly at
+//! the heap's end has followed chunks. The object in a block is recognised by its contents: a pointer to a
+//! virtual table, which names its class (`names`); the header of the server's own allocator; the header of an
+//! InnoDB memory heap.
 
 use super::attach::Server;
 use super::names::ClassNames;
@@ -19,13 +20,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// What heaps of threads are aligned to, and at most as large as.
+/// Alignment and largest size of the heaps of threads.
 const HEAP: u64 = 64 << 20;
-/// Bytes of a chunk before those of the program.
+/// Bytes of a chunk's header.
 const HEADER: u64 = 16;
-/// Heaps are not walked beyond this.
+/// Limit of the walked part of a heap.
 const LARGEST: u64 = 512 << 20;
-/// Heaps are not walked again sooner, and not before twenty times as long has passed as it took.
+/// Heaps are walked again at the earliest after this time, and after twenty times the duration of a walk.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_PER_COST: u32 = 20;
 /// A heap that could not be walked is walked again after this time, up to this size.
@@ -36,17 +37,17 @@ const STEPS: usize = 64;
 /// Bytes of a block that are looked at.
 const LOOKED_AT: usize = 128;
 
-/// The chunks of heaps, as they were at the last look.
+/// The chunks of heaps at the last check.
 #[derive(Debug, Default)]
 pub(super) struct Heaps {
-    /// By the first address of the heap: where its chunks begin. Nothing: it is no heap.
+    /// The beginnings of chunks, by the first address of the heap. Empty: not a heap.
     walked: HashMap<u64, Vec<u64>>,
     /// By the first address of a mapping: the chunks that were mapped there on their own.
     mapped: HashMap<u64, Vec<Range<u64>>>,
     /// When a walk lost its way.
     lost: HashMap<u64, Instant>,
     since: Option<Instant>,
-    /// What walking has cost since then.
+    /// The cost of walks since then.
     cost: Duration,
 }
 
@@ -75,11 +76,11 @@ fn walk(bytes: &[u8], from: usize) -> Option<Vec<usize>> {
     })
 }
 
-/// The places where the first chunk of a heap may begin.
+/// The range in which the first chunk of a heap may begin.
 fn first_chunks(bytes: &[u8], start: u64) -> Range<usize> {
-    /// Bytes of an arena, and of what stands before it, at most and at least.
+    /// Limits of the size of an arena with the data before it.
     const ARENA: Range<usize> = 0x800..0xa00;
-    /// Bytes of what stands before the chunks of a further heap, or of the program's.
+    /// Limits of the size of the data before the chunks of another heap, or of the program's.
     const HEAD: Range<usize> = 0..0x80;
     match u64_at(bytes, 0) {
         Some(arena) if start.is_multiple_of(HEAP) && (start..start + 0x80).contains(&arena) => ARENA,
@@ -88,7 +89,7 @@ fn first_chunks(bytes: &[u8], start: u64) -> Range<usize> {
 }
 
 impl Heaps {
-    /// What was walked may hold no longer; it is walked again after a while.
+    /// Earlier walks may be outdated; they are repeated after a while.
     pub fn begin_look(&mut self) {
         if self.since.is_none_or(|since| since.elapsed() >= PAUSE.max(self.cost * PAUSE_PER_COST)) {
             self.since = Some(Instant::now());
@@ -98,7 +99,7 @@ impl Heaps {
         }
     }
 
-    /// The heap that an address of a mapping lies in.
+    /// The heap that contains an address of a mapping.
     fn heap_of(mapping: &Mapping, address: VirtualAddress) -> Range<u64> {
         let aligned = address.0 / HEAP * HEAP;
         let start = aligned.max(mapping.start.0);
@@ -111,7 +112,7 @@ impl Heaps {
         }
     }
 
-    /// The chunk that an address lies in.
+    /// The chunk that contains an address.
     fn chunk(
         &mut self,
         memory: &ProcessMemory,
@@ -172,7 +173,7 @@ impl Heaps {
         chunks.get(after.checked_sub(1)?).filter(|chunk| chunk.contains(&address.0)).cloned()
     }
 
-    /// What lies at an address of a mapping that was allocated.
+    /// What is at an address of an allocated mapping.
     pub fn at(
         &mut self,
         server: &Server,
@@ -202,13 +203,13 @@ impl Heaps {
     }
 }
 
-/// What the beginning of a block says of it: class and name.
+/// Class and name of a block, by its beginning.
 fn kind_of(
     bytes: &[u8],
     length: u64,
     mut class_of: impl FnMut(u64) -> Option<String>,
 ) -> Option<(&'static str, String)> {
-    /// Bytes of the header that the server's own allocator puts first.
+    /// Bytes of the header of the server's own allocator.
     const OWN: usize = 24;
     let word = |at: usize| u64_at(bytes, at);
     // A chunk is as large as needed for what was asked for and a word, in steps of 16; one step more where the rest was
@@ -220,7 +221,7 @@ fn kind_of(
     if let Some(name) = word(0).and_then(&mut class_of) {
         return Some(("object", name));
     }
-    // An InnoDB memory heap: its length, how much of it is used, and where its first object begins.
+    // An InnoDB memory heap: its length, its used bytes, and the offset of its first object.
     if let (Some(size), Some(free), Some(first)) = (word(40), word(64), word(72)) {
         if fits(size) && (1..256).contains(&first) && first <= free && free <= size {
             return Some(("InnoDB memory", "mem_heap".into()));
@@ -280,7 +281,7 @@ fn mapped_chunks(memory: &ProcessMemory, mapping: &Mapping) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
 
-    /// A heap of chunks of these sizes.
+    /// A heap of chunks with these sizes.
     fn heap(head: usize, sizes: &[u64]) -> Vec<u8> {
         let mut bytes = vec![0; head + sizes.iter().sum::<u64>() as usize];
         let mut at = head;
@@ -341,7 +342,7 @@ mod tests {
         unsafe { libc::munmap(at, length) };
     }
 
-    /// A block with these words at these places.
+    /// A block with these words at these offsets.
     fn block(words: &[(usize, u64)]) -> [u8; 128] {
         let mut bytes = [0; 128];
         words.iter().for_each(|(at, word)| bytes[*at..at + 8].copy_from_slice(&word.to_le_bytes()));
@@ -354,7 +355,7 @@ mod tests {
         let kind = |words: &[(usize, u64)], length| kind_of(&block(words), length, class);
         let object = Some(("object", "ha_innobase".to_string()));
         assert_eq!(kind(&[(0, 0x77)], 208), object);
-        // 100 bytes behind a header of 24, in a chunk of 144: 100 + 24 + 8, rounded up.
+        // 100 bytes after a header of 24, in a chunk of 144: 100 + 24 + 8, rounded up.
         assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 144), object);
         assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 160), object, "16 bytes that were too few for a chunk");
         assert_eq!(kind(&[(8, 100 | 1), (24, 0x77)], 176), None, "another size");

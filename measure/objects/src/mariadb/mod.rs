@@ -1,5 +1,5 @@
-//! MariaDB, looked into from outside, on x86-64. No table of offsets: what is needed is recognised in the running
-//! server and verified there, so that one piece of code serves several versions (10.11 was tried).
+//! MariaDB, read from outside, on x86-64. It uses no table of offsets: the needed structures are recognised
+//! in the running server and verified there, so the same code works for several versions (tested with 10.11).
 //!
 //! ```text
 //!   observer ──> attach       which server, which version; where a session keeps its statement: accessors (code)
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A page is named by the header in its frame; a fact about it holds only for samples that carry the same header
-//!    ([`PAGE_STATE`]), or at times when the frame's descriptor agreed.
-//! 2. What is not recognised is "private memory of unknown kind", never a guess.
+//! 1. A page is named by the header in its frame; a fact about it holds only for samples that carry the same
+//!    header ([`PAGE_STATE`]), or at times when the frame's descriptor agreed.
+//! 2. Unrecognised memory is "private memory of unknown kind"; there are no guesses.
 
 mod attach;
 mod code;
@@ -33,6 +33,6 @@ pub(crate) use page::name_parts;
 
 use hardmeter_samples::model::StateId;
 
-/// What a sample carries of the page that it touched: its number in its tablespace, and the tablespace, both as the
-/// page has them.
+/// The state that a sample carries of the page that it touched: its number in its tablespace, and the
+/// tablespace, both from the page.
 pub(crate) const PAGE_STATE: StateId = StateId(1);

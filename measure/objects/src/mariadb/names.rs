@@ -1,4 +1,4 @@
-//! The class of a C++ object, by its pointer to a virtual table:
+//! Finds the class of a C++ object by its pointer to a virtual table:
 //!
 //! ```text
 //!   object: | table ──┐ ...        table: | distance | type ──┐ | function | function ...
@@ -12,16 +12,17 @@ use crate::program::Program;
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 
-/// Names of classes by the addresses of virtual tables; `None`: it is no virtual table.
+/// Names of classes by the addresses of virtual tables; `None`: not a virtual table.
 #[derive(Debug, Default)]
 pub(super) struct ClassNames {
     known: HashMap<VirtualAddress, Option<String>>,
 }
 
-/// Addresses that are remembered, at most.
+/// Limit of remembered addresses.
 const MOST: usize = 100_000;
 
-/// `11ha_innobase` or `N3foo3barE`: names with their lengths, one inside the other. Templates and others have none here.
+/// `11ha_innobase` or `N3foo3barE`: nested names with their lengths. Templates and other forms have no name
+/// here.
 fn plain(mangled: &str) -> Option<String> {
     let nested = mangled.strip_prefix('N').and_then(|rest| rest.strip_suffix('E'));
     let mut rest = nested.unwrap_or(mangled);

@@ -1,4 +1,4 @@
-//! A MariaDB server while it is recorded: the part of this crate's interface that is MariaDB's.
+//! A MariaDB server while it is recorded: the implementation of this crate's interface for MariaDB.
 
 use super::attach::Server;
 use super::dictionary::Dictionary;
@@ -23,9 +23,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Limit of facts, as PostgreSQL's.
+/// Limit of facts, the same as for PostgreSQL.
 const MOST_FACTS: usize = 500_000;
-/// Facts that are looked at again at one look.
+/// Limit of facts that one check confirms.
 const MOST_AGAIN: usize = 20_000;
 /// Threads and mappings are not read again sooner, nor before ten times as long has passed as it took.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ const PAUSE_PER_COST: u32 = 10;
 /// The mappings alone are not read again sooner.
 const MAPPINGS_PAUSE: Duration = Duration::from_millis(2);
 
-/// A server that is being looked into.
+/// A server that is being read.
 pub(crate) struct MariaDb {
     server: Server,
     dictionary: Dictionary,
@@ -52,11 +52,11 @@ pub(crate) struct MariaDb {
     unknown: HashSet<VirtualAddress>,
     facts: Facts,
     attached: Timestamp,
-    /// Facts that may end, with the address that each was found for.
+    /// Facts that may end, with the address for which each was found.
     watched: Vec<(FactId, VirtualAddress)>,
-    /// What images of libraries take.
+    /// Sizes of images of libraries.
     sizes: HashMap<PathBuf, Option<u64>>,
-    /// Relations whose pages were seen, and of what kind they are.
+    /// Relations whose pages were seen, with their class.
     relations: BTreeMap<String, &'static str>,
     unmapped: u64,
 }
@@ -94,8 +94,8 @@ impl MariaDb {
         self.server.memory.pid()
     }
 
-    /// What a page that says this of itself is; `None` if the server has no such page. Reads the dictionary again
-    /// where that may help.
+    /// The object of a page with this identity; `None` if the server has no such page. Reads the dictionary
+    /// again if that may help.
     fn page(&mut self, identity: &Identity, frame: VirtualAddress) -> Option<Found> {
         let (id, kind) = identity.page()?;
         let known = |dictionary: &Dictionary| match kind {
@@ -117,7 +117,7 @@ impl MariaDb {
         Some(found)
     }
 
-    /// What lies in a frame now, and what its page says of itself.
+    /// The present content of a frame, and the identity of its page.
     fn in_frame(
         &mut self,
         frame: VirtualAddress,
@@ -164,7 +164,7 @@ impl MariaDb {
             (Some((found, identity)), Some(carried)) if identity == carried => {
                 self.facts.begin(pid, &found, Some(key(&carried)), (time, now));
             }
-            // The page has gone since; what the sample carries is what there was.
+            // The page has been replaced since; the sample carries the former one.
             (_, Some(carried)) => {
                 let found = self.page(&carried, frame);
                 let found = found.unwrap_or_else(|| no_page(frame, self.server.pool.page));
@@ -178,7 +178,7 @@ impl MariaDb {
         }
     }
 
-    /// What lies at an address outside the frames, and how long that is so.
+    /// What is at an address outside the frames, and how long that is valid.
     fn elsewhere(&mut self, address: VirtualAddress) -> Option<(Found, Holds)> {
         if let Some(Slot::Descriptor(_, descriptor)) = self.server.pool.slot(address) {
             let size = self.server.pool.descriptor_size();
@@ -246,7 +246,7 @@ impl MariaDb {
         }
     }
 
-    /// Reads mappings and threads again, unless that was done just now.
+    /// Reads mappings and threads again, unless they were read just before.
     fn refresh(&mut self) {
         if self.read.elapsed() >= self.pause {
             self.look();
@@ -308,18 +308,18 @@ impl MariaDb {
     }
 }
 
-/// How long what was found at an address is there.
+/// How long a finding is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     /// As long as the server runs.
     Always,
-    /// As long as the memory is mapped; it was so at the sample.
+    /// As long as the memory is mapped, as it was at the sample.
     WhileMapped,
-    /// As long as the contents are the same: they may have changed since the sample.
+    /// As long as the contents are unchanged: they may have changed since the sample.
     WithContents,
 }
 
-/// Where in the tree of an index a page is.
+/// The position of a page in the tree of an index.
 fn place_in_tree(level: u16) -> &'static str {
     if level == 0 {
         "leaf"
@@ -328,7 +328,7 @@ fn place_in_tree(level: u16) -> &'static str {
     }
 }
 
-/// A page by the names of the dictionary; `None` if it has no such page.
+/// A page with its names in the dictionary; `None` if the dictionary has no such page.
 fn found_page(
     dictionary: &Dictionary,
     id: PageId,
@@ -351,7 +351,7 @@ fn found_page(
             None if dictionary.is_temporary(id.space) => {
                 part(page("table").named("temporary tables"), place_in_tree(level))
             }
-            // A tablespace that is known, without the dictionary.
+            // A known tablespace, without the dictionary.
             None if dictionary.is_empty() => part(page("table").named(space?), place_in_tree(level)),
             None => return None,
         },
@@ -366,7 +366,7 @@ fn found_page(
     })
 }
 
-/// A frame that holds no page that the dictionary knows: free, being read, or lent to InnoDB's own structures.
+/// A frame without a page of the dictionary: free, being read, or used by InnoDB's internal structures.
 fn no_page(frame: VirtualAddress, size: u64) -> Found {
     Found::new("buffer", frame, size).named("no page")
 }
@@ -430,7 +430,7 @@ impl ServerObjects for MariaDb {
         let mut room = MOST_AGAIN;
         for (id, address) in watched {
             if room == 0 {
-                // Not looked into this time: neither confirmed nor ended.
+                // Not checked this time: neither confirmed nor ended.
                 self.watched.push((id, address));
                 continue;
             }
@@ -471,5 +471,5 @@ impl ServerObjects for MariaDb {
     }
 }
 
-// The head is what a page says of itself: no word of it lies beyond.
+// The head contains all words of the identity.
 const _: () = assert!(Identity::WORDS[5] as usize + 4 <= HEAD);

@@ -1,27 +1,27 @@
-//! A page of InnoDB: what it says of itself, and which of its parts an offset lies in.
+//! A page of InnoDB: its identity, and the part that contains an offset.
 //!
 //! ```text
 //!   0          38              94                                   size - 8 - 2 * slots   size - 8
 //!   | header   | index header  | records, and room for more ...      | directory            | trailer |
 //! ```
-//! Numbers are big-endian. What is not an index has a header and contents.
+//! Numbers are big-endian. Pages that are not an index's have a header and contents.
 
 use hardmeter_samples::model::StateRule;
 use std::ops::Range;
 
 /// Bytes of the header of every page.
 pub(super) const HEADER: usize = 38;
-/// Where the number of the page in its tablespace lies, that of the tablespace, and the type of the page.
+/// Offsets of the page's number in its tablespace, of the tablespace's number, and of the page's type.
 const NUMBER_AT: usize = 4;
 const SPACE_AT: usize = 34;
 const TYPE_AT: usize = 24;
-/// Of an index: the level, and the number of the index.
+/// Offsets in an index page of the level, and of the index's number.
 const LEVEL_AT: usize = HEADER + 26;
 const INDEX_AT: usize = HEADER + 28;
-/// Bytes from the beginning that say all but the parts.
+/// Bytes from the beginning that contain everything except the parts.
 pub(super) const HEAD: usize = 94;
 
-/// Number of a page that none has: the end of a list.
+/// A page number that no page has: the end of a list.
 pub(super) const NO_PAGE: u32 = u32::MAX;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -42,39 +42,39 @@ pub(super) struct PageId {
 }
 
 impl PageId {
-    /// As a page has it.
+    /// From a page.
     pub fn of(page: &[u8]) -> Option<PageId> {
         Some(PageId { space: u32_at(page, SPACE_AT)?, number: u32_at(page, NUMBER_AT)? })
     }
 
-    /// As the descriptor of its frame has it.
+    /// In the form of the frame's descriptor.
     pub fn descriptor(&self) -> u64 {
         u64::from(self.space) << 32 | u64::from(self.number)
     }
 }
 
-/// What a page is, by its type.
+/// The kind of a page, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of an index; level 0 holds its entries.
+    /// Of an index; level 0 has its entries.
     Index { index: u64, level: u16 },
-    /// Of a column too long for its row.
+    /// Part of a column that is too long for its row.
     Blob,
-    /// What undoes changes, and old versions of rows.
+    /// Undo data of changes, and old versions of rows.
     Undo,
-    /// Of the tablespace's own management.
+    /// Of the tablespace's management.
     Space(&'static str),
     /// Of the system.
     System(&'static str),
-    /// A type that is not known.
+    /// Of an unknown type.
     Other,
 }
 
 impl Kind {
-    /// By the head of a page.
+    /// From the head of a page.
     pub fn of(page: &[u8]) -> Option<Kind> {
         Some(match u16_at(page, TYPE_AT)? {
-            // With the root of a table that got columns instantly, and spatial indexes.
+            // Includes the root of a table that got columns instantly, and spatial indexes.
             17855 | 17854 | 18 => Kind::Index {
                 index: crate::bytes::array_at(page, INDEX_AT).map(u64::from_be_bytes)?,
                 level: u16_at(page, LEVEL_AT)?,
@@ -92,13 +92,14 @@ impl Kind {
     }
 }
 
-/// What a page says of itself, as a sample carries it: words that do not change while the page is the same.
+/// The identity of a page, in the form that a sample carries: words that do not change while the page is the
+/// same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity(Vec<u8>);
 
 impl Identity {
-    /// Where these words lie: number, tablespace, type, level, and the number of the index, whose last two words share
-    /// two bytes.
+    /// The offsets of these words: number, tablespace, type, level, and the number of the index, whose last
+    /// two words share two bytes.
     pub const WORDS: [u16; StateRule::PAGE_WORDS] = [
         NUMBER_AT as u16,
         SPACE_AT as u16,
@@ -108,19 +109,19 @@ impl Identity {
         INDEX_AT as u16 + 4,
     ];
 
-    /// Of a page, or its head.
+    /// From a page, or its head.
     pub fn of(page: &[u8]) -> Option<Identity> {
         let words: Option<Vec<&[u8]>> =
             Self::WORDS.iter().map(|at| page.get(usize::from(*at)..usize::from(*at) + 4)).collect();
         Some(Identity(words?.concat()))
     }
 
-    /// As a sample carries it.
+    /// From the bytes that a sample carries.
     pub fn carried(bytes: &[u8]) -> Option<Identity> {
         (bytes.len() == 4 * Self::WORDS.len()).then(|| Identity(bytes.to_vec()))
     }
 
-    /// As a sample carries it.
+    /// The bytes that a sample carries.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -135,8 +136,8 @@ impl Identity {
     }
 }
 
-/// The part of an index page of `size` bytes that an offset lies in. Where records end and free room begins changes
-/// with each insertion, so that they are one part.
+/// The part of an index page of `size` bytes that contains an offset. The border between records and free
+/// space changes with each insertion, so both are one part.
 pub(super) fn part_of_index(page: &[u8], size: usize, offset: usize) -> Option<(&'static str, Range<usize>)> {
     let slots = usize::from(u16_at(page, HEADER)?);
     let directory = size.checked_sub(8 + 2 * slots).filter(|directory| slots >= 2 && *directory > HEAD)?;

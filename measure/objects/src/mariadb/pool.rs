@@ -1,51 +1,51 @@
-//! The buffer pool: where its frames lie, and the descriptor of each. It is recognised by its descriptors, which
-//! point to frames that follow each other:
+//! The buffer pool: its frames, and the descriptor of each. It is recognised by its descriptors, which point
+//! to adjacent frames:
 //!
 //! ```text
 //!   chunk:  | descriptor 0 | descriptor 1 | ... | descriptor n-1 |  | frame 0 | frame 1 | ... | frame n-1 |
 //!             | id | ... | frame ─────────────────────────────────────^
 //! ```
-//! Since 10.11.12 and 11.4.6 a chunk is 8 MB at a multiple of that; before, it began where its memory was mapped.
-//! Neither the size of a descriptor nor the place of its fields is assumed: a size and a place fit if eight
-//! descriptors one after the other point to frames one page apart. Where a descriptor has the page's id is found by
-//! comparing it with what the pages themselves say.
+//! Since 10.11.12 and 11.4.6 a chunk is 8 MB at a multiple of that; before, it began where its memory was
+//! mapped. Neither the size of a descriptor nor the offsets of its fields are assumed: a size and an offset
+//! are accepted if eight adjacent descriptors point to frames one page apart. The offset of the page's id in
+//! a descriptor is found by comparison with the ids in the pages.
 
 use super::page::{PageId, HEADER};
 use crate::bytes::u64_at;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};
 use hardmeter_samples::model::{ByteCount, VirtualAddress};
 
-/// Descriptors that must agree.
+/// Number of descriptors that must agree.
 const AGREEING: usize = 8;
-/// Bytes of a descriptor, in all versions so far 112 to 200.
+/// Range of a descriptor's size; in all versions so far 112 to 200.
 const SIZES: std::ops::RangeInclusive<usize> = 96..=512;
-/// Where in a descriptor the frame's address may lie.
+/// Largest offset of the frame's address in a descriptor.
 const FRAME_AT_MOST: usize = 160;
 /// Bytes read where a chunk may begin.
 const PROBE: usize = 1024;
-/// Where a chunk begins at least: memory comes in pages of the processor.
+/// Least alignment of a chunk: the processor's pages.
 const MAPPED: u64 = 4096;
-/// What chunks are aligned to since 10.11.12.
+/// Alignment of chunks since 10.11.12.
 const EXTENT: u64 = 8 << 20;
-/// A mapping that is smaller holds no chunk.
+/// A smaller mapping has no chunk.
 const LEAST: u64 = 1 << 20;
-/// Places that are looked at in all: of 16 GB of memory.
+/// Limit of examined places in total: those of 16 GB of memory.
 const MOST_PROBES: u64 = (16 << 30) / MAPPED;
-/// Frames looked at for the place of the id.
+/// Number of frames that are compared to find the offset of the id.
 const MOST_COMPARED: usize = 4096;
 
-/// Frames that follow each other, with their descriptors.
+/// Adjacent frames, with their descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
     /// The first descriptor.
     pub descriptors: VirtualAddress,
     /// The first frame.
     pub frames: VirtualAddress,
-    /// How many there are.
+    /// The number of frames.
     pub count: u64,
 }
 
-/// What a descriptor looks like.
+/// The layout of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     size: u64,
@@ -60,11 +60,11 @@ pub(super) struct Pool {
     /// In the order of their addresses.
     pub chunks: Vec<Chunk>,
     shape: Shape,
-    /// Where the id of the page lies in a descriptor.
+    /// The offset of the page's id in a descriptor.
     id_at: u64,
 }
 
-/// What an address of the pool is.
+/// The meaning of an address in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// In a frame: the frame, and its descriptor.
@@ -77,12 +77,12 @@ fn plus(address: VirtualAddress, bytes: u64) -> VirtualAddress {
     VirtualAddress(address.0.wrapping_add(bytes))
 }
 
-/// The first chunk of a shape, in bytes read at an address where one may begin.
+/// The layout of the first chunk in bytes read at an address where one may begin.
 fn shape_in(bytes: &[u8], at: VirtualAddress, end: VirtualAddress, page: u64) -> Option<Shape> {
     let word = |offset: usize| u64_at(bytes, offset);
     for frame_at in (0..=FRAME_AT_MOST).step_by(8) {
         let Some(frame) = word(frame_at) else { break };
-        // Frames lie behind the descriptors, which take a hundredth of their room.
+        // Frames follow the descriptors, which take a hundredth of their space.
         if !frame.is_multiple_of(page)
             || frame <= at.0
             || frame >= end.0
@@ -104,12 +104,12 @@ fn shape_in(bytes: &[u8], at: VirtualAddress, end: VirtualAddress, page: u64) ->
 }
 
 impl Shape {
-    /// The chunk that begins at an address, if one does.
+    /// The chunk that begins at an address, if any.
     fn chunk(&self, memory: &ProcessMemory, at: VirtualAddress, page: u64) -> Option<Chunk> {
         let first = memory.u64(plus(at, self.frame_at)).ok().filter(|first| *first > at.0)?;
         let room = (first - at.0) / self.size;
         let mut count = 0;
-        // The array of descriptors, in pieces.
+        // The array of descriptors is read in pieces.
         const PIECE: u64 = 4096;
         while count < room {
             let take = PIECE.min(room - count);
@@ -154,9 +154,9 @@ impl Pool {
         Some(pool)
     }
 
-    /// Where descriptors have the id of their page: where nearly all agree with the pages themselves.
+    /// The offset of the page's id in descriptors: where nearly all agree with the pages.
     fn find_id(&self, memory: &ProcessMemory) -> Option<u64> {
-        /// Of the pages that are compared, in percent: some are just being read or freed.
+        /// Required agreement of the compared pages, in percent: some are being read or freed.
         const AGREEMENT: usize = 80;
         const LEAST: usize = 4;
         let mut votes = vec![0; (self.shape.size / 8) as usize];
@@ -173,7 +173,7 @@ impl Pool {
             for (head, descriptor) in
                 heads.chunks_exact(HEADER).zip(descriptors.chunks_exact(self.shape.size as usize))
             {
-                // A page that is nothing but zeroes would agree with much.
+                // A page of zeroes would agree with many values.
                 let Some(id) = PageId::of(head).filter(|id| id.descriptor() != 0) else { continue };
                 compared += 1;
                 for (vote, word) in votes.iter_mut().zip(descriptor.as_chunks::<8>().0) {
@@ -185,7 +185,7 @@ impl Pool {
         (*most >= LEAST && most * 100 >= compared * AGREEMENT).then_some(at as u64 * 8)
     }
 
-    /// What an address is to the pool.
+    /// The meaning of an address in the pool.
     pub fn slot(&self, address: VirtualAddress) -> Option<Slot> {
         let after = self.chunks.partition_point(|chunk| chunk.descriptors <= address);
         let chunk = self.chunks[..after].last()?;
@@ -204,13 +204,13 @@ impl Pool {
         self.shape.size
     }
 
-    /// The id of a page as its descriptor has it.
+    /// The id of a page in its descriptor.
     pub fn id_in(&self, memory: &ProcessMemory, descriptor: VirtualAddress) -> Option<PageId> {
         let id = memory.u64(plus(descriptor, self.id_at)).ok()?;
         Some(PageId { space: (id >> 32) as u32, number: id as u32 })
     }
 
-    /// From the first chunk on, all memory up to the end of the last one, beginning with a page.
+    /// The memory from the first chunk's first page to the end of the last chunk.
     pub fn region(&self) -> Option<(VirtualAddress, ByteCount)> {
         let (first, last) = (self.chunks.first()?, self.chunks.last()?);
         let start = first.frames.0 - (first.frames.0 - first.descriptors.0) / self.page * self.page;
@@ -226,7 +226,7 @@ impl Pool {
     }
 }
 
-/// Memory that may hold chunks: allocated, or huge pages.
+/// True for memory that may contain chunks: allocated, or huge pages.
 fn may_hold_chunks(mapping: &Mapping) -> bool {
     let anonymous = mapping.inode == 0 && mapping.name.is_empty() || mapping.name.contains("hugepage");
     anonymous && mapping.readable && mapping.writable && !mapping.executable && mapping.length().0 >= LEAST
@@ -250,7 +250,7 @@ fn next_chunk(
         *shape = Some(found);
         Some(chunk)
     };
-    // Where a chunk of today's begins, first.
+    // First the place where a present-day chunk begins.
     let mut bytes = [0; PROBE];
     let aligned = VirtualAddress(from.0.next_multiple_of(EXTENT));
     if aligned < mapping.end && memory.read(aligned, &mut bytes).is_ok() {
@@ -286,7 +286,8 @@ pub(super) mod tests {
 
     const PAGE: usize = 16384;
 
-    /// A pool in our own memory: descriptors of `size` bytes with the id at `id_at` and the frame at `frame_at`.
+    /// A pool in this process's memory: descriptors of `size` bytes with the id at `id_at` and the frame at
+    /// `frame_at`.
     pub struct Made {
         pub start: VirtualAddress,
         pub length: usize,
@@ -349,7 +350,7 @@ pub(super) mod tests {
         let made = make(120, 160, 0, 48, &mut bytes);
         let base = bytes.as_ptr() as u64;
         for index in 0..120 {
-            bytes[(made.start.0 - base) as usize + index * 160] ^= 0x80; // another page than in the frame
+            bytes[(made.start.0 - base) as usize + index * 160] ^= 0x80; // another page than the frame's
         }
         assert_eq!(Pool::find(&own(), &mapped(&made), PAGE as u64), None);
     }

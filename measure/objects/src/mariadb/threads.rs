@@ -1,4 +1,4 @@
-//! The threads of a server: where their stacks lie, which session each serves, and what the session allocated for its
+//! The threads of a server: their stacks, the session that each serves, and the session's allocations for its
 //! statement.
 //!
 //! ```text
@@ -33,7 +33,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Looks for threads that are not known, and what the known ones do now.
+    /// Searches for unknown threads, and updates the known ones.
     pub fn look(&mut self, server: &Server, mappings: &Mappings) {
         let memory = &server.memory;
         self.threads.look(memory, mappings);
@@ -86,10 +86,10 @@ fn session_of(memory: &ProcessMemory, sessions: &Sessions, pointer: u64) -> Opti
     (connection != 0).then_some((session, connection))
 }
 
-/// The blocks of a memory root: two lists, of blocks with room and of full ones. A block begins with the next one's
-/// address, what is left of it, and its size.
+/// The blocks of a memory root: a list of blocks with free space, and one of full blocks. A block begins with
+/// the next one's address, its free bytes, and its size.
 fn blocks_of(memory: &ProcessMemory, pointer_to_root: u64) -> Vec<Range<u64>> {
-    /// A statement does not allocate more than this at once.
+    /// Limit of a single allocation of a statement.
     const LARGEST: u64 = 1 << 30;
     let mut blocks = Vec::new();
     let Ok(root) = memory.u64(VirtualAddress(pointer_to_root)) else { return blocks };
@@ -100,7 +100,7 @@ fn blocks_of(memory: &ProcessMemory, pointer_to_root: u64) -> Vec<Range<u64>> {
             let Ok(block) = memory.bytes::<24>(VirtualAddress(next)) else { break };
             let (after, left, size) = (u64_at(&block, 0), u64_at(&block, 8), u64_at(&block, 16));
             let (Some(after), Some(left), Some(size)) = (after, left, size) else { break };
-            // Anything else is no such list.
+            // Otherwise it is not such a list.
             if left > size || !(24..=LARGEST).contains(&size) || !next.is_multiple_of(8) {
                 break;
             }
@@ -127,7 +127,7 @@ mod tests {
         let blocks = blocks_of(&memory, &raw const pointer as u64);
         let expected = [(at(&first), 64), (at(&second), 64), (at(&full), 32)];
         assert_eq!(blocks, expected.map(|(start, size)| start..start + size));
-        let root = [at(&wrong), at(&full)]; // more is left of a block than there is: no such list
+        let root = [at(&wrong), at(&full)]; // more free bytes in a block than its size: not such a list
         let pointer = at(&root);
         assert_eq!(blocks_of(&memory, &raw const pointer as u64), vec![at(&full)..at(&full) + 32; 1]);
         assert!(blocks_of(&memory, 8).is_empty());

@@ -1,7 +1,8 @@
-//! Finding the server of a process, telling its version, and testing that it looks as its layout table says.
+//! Finds the server of a process and its version, and tests that it matches its layout table.
 //!
-//! Nothing is run and nothing is asked: the version is in the data folder's PG_VERSION, and once more as text in the
-//! program. A server that does not pass the test is refused: names from a wrong layout would be worse than none.
+//! No program is run and no query is sent: the version is in the data folder's PG_VERSION, and as text in the
+//! program. A server that does not pass the test is refused: names from a wrong layout would be worse than no
+//! names.
 
 use super::layout::{Layout, Missing, MAJORS};
 use super::shared::buffers::Buffers;
@@ -14,11 +15,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// What a PostgreSQL server exports, of all versions.
+/// Symbols that a PostgreSQL server exports in all versions.
 const LANDMARKS: [&str; 6] =
     ["BufferBlocks", "BufferDescriptors", "NBuffers", "MainLWLockArray", "ProcGlobal", "MaxBackends"];
 
-/// A server that was found and passed the test.
+/// A server that passed the test.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The memory of its first process.
@@ -33,8 +34,8 @@ pub(crate) struct Server {
     pub data: PathBuf,
     /// The main segment of shared memory.
     pub segment: Range<VirtualAddress>,
-    /// The list of its dynamic segments: its handle, drawn by lot whenever shared memory is made, and where that is
-    /// written: the variable that points to the header, and the offset there.
+    /// The list of its dynamic segments: its handle, a random number chosen whenever shared memory is
+    /// created, and the place of that handle: the variable that points to the header, and the offset in it.
     pub dynamic_segments: (u32, (VirtualAddress, u64)),
     /// The shared buffers.
     pub buffers: Buffers,
@@ -44,13 +45,13 @@ pub(crate) struct Server {
     pub processes: VirtualAddress,
     /// The named areas of the segment.
     pub areas: Areas,
-    /// What could not be found out, though the rest could.
+    /// Properties that could not be determined, although the rest could.
     pub remarks: Vec<String>,
 }
 
-/// The first process of the server that a process belongs to: the topmost that has the same program mapped.
+/// The first process of the server to which a process belongs: the topmost with the same program mapped.
 fn first_process(pid: Pid, program: &Program) -> Pid {
-    /// Deeper trees of processes are not a server's.
+    /// A server's tree of processes is not deeper.
     const DEPTH: usize = 64;
     let mut first = pid;
     for _ in 0..DEPTH {
@@ -88,7 +89,7 @@ fn version_in(memory: &ProcessMemory, program: &Program) -> Option<String> {
 }
 
 impl Server {
-    /// The server that a process belongs to.
+    /// Finds the server to which a process belongs.
     pub fn attach(pid: Pid) -> Result<Server, AttachError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(AttachError::Machine);
@@ -121,7 +122,7 @@ impl Server {
         Server::examine(memory, program, layout, version, data, &mappings, remarks)
     }
 
-    /// The self-test, and what it finds on its way.
+    /// The self-test, and the data that it finds.
     fn examine(
         memory: ProcessMemory,
         program: Program,
@@ -147,7 +148,7 @@ impl Server {
         let locks = pointer("MainLWLockArray")?;
         let processes = pointer("ProcGlobal")?;
 
-        // The mapping may lie in pieces, as when part of it was given another page size.
+        // The mapping may be in several pieces, for example if part of it has another page size.
         let home = mappings.at(blocks).filter(|map| map.shared && map.writable);
         let home = home.ok_or_else(|| fault("its buffers do not lie in shared memory".into()))?;
         let start = mappings
@@ -183,7 +184,7 @@ impl Server {
 
         let most = memory.u32(address("MaxBackends")?)?;
         let slots = memory.u32(at(processes, layout.offset("PROC_HDR", "allProcCount").map_err(missing)?))?;
-        // 262143 is the server's own limit; helpers and prepared transactions have slots too.
+        // 262143 is the server's own limit; auxiliary processes and prepared transactions have slots, too.
         if !(1..=262_143).contains(&most) || slots < most || !segment.contains(&processes) {
             return Err(fault(format!("it says that it has {most} backends in {slots} slots")));
         }
@@ -216,8 +217,8 @@ impl Server {
         })
     }
 
-    /// Whether the server still is what was found. One whose backend crashed goes on with the same first process, and
-    /// creates all of its shared memory again.
+    /// The present state of the server. If a backend crashed, the server continues with the same first
+    /// process, and creates all of its shared memory again.
     pub fn state(&self) -> ServerState {
         let (handle, list) = self.dynamic_segments;
         let found = handle_of_list(&self.memory, self.layout.shmem_magic, list);
@@ -231,8 +232,9 @@ impl Server {
     }
 }
 
-/// The handle of the list of dynamic segments; `None` while shared memory is made. It is not in the main segment's
-/// header, which was copied before, but in the one that keeps a second server out of the data folder.
+/// The handle of the list of dynamic segments; `None` while shared memory is created. It is not in the main
+/// segment's header, which was copied before, but in the header that excludes a second server from the data
+/// folder.
 fn handle_of_list(
     memory: &ProcessMemory,
     magic: u32,
@@ -243,16 +245,16 @@ fn handle_of_list(
     memory.u32(at(header, offset)).ok().filter(|handle| is_one && *handle != 0)
 }
 
-/// What became of a server.
+/// The present state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerState {
-    /// It is the one that was found.
+    /// It is the server that was found.
     Same,
     /// It has created its shared memory again.
     Restarted,
     /// It has ended.
     Ended,
-    /// It is ending, or between the two.
+    /// It is ending or restarting.
     Unclear,
 }
 
@@ -260,7 +262,7 @@ fn at(base: VirtualAddress, offset: u64) -> VirtualAddress {
     VirtualAddress(base.0.wrapping_add(offset))
 }
 
-/// Descriptors are numbered from 0 upwards, and blocks and descriptors lie in the segment.
+/// Descriptors are numbered from 0 upwards, and blocks and descriptors are in the segment.
 fn check_buffers(
     memory: &ProcessMemory,
     buffers: &Buffers,
@@ -291,7 +293,7 @@ fn check_buffers(
     Ok(())
 }
 
-/// Each lock says of what kind it is; the individual ones have their own number as kind.
+/// Each lock contains its kind; individual locks have their own number as kind.
 fn check_locks(
     memory: &ProcessMemory,
     layout: &Layout,

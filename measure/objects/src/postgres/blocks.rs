@@ -1,13 +1,15 @@
-//! What the shared buffers held over time: since when which block, and which parts of it were found.
+//! The content of the shared buffers over time: the block of each buffer since when, and the parts found in
+//! it.
 //!
 //! ```text
-//!   look            1            2            3            4
+//!   check           1            2            3            4
 //!   buffer 7     t block 5    t block 5    t block 9    t block 9
 //!   facts        [-- seen --------]        [--- seen -------]
 //! ```
 //!
-//! A block is the same between two checks that both saw it. Whether it *looks* the same follows from the position in the
-//! write-ahead log that a page has of its last change: a position that was passed before a look is of a change before it.
+//! A block stayed in its buffer between two checks that both saw it. Whether its content is unchanged follows
+//! from the page's position in the write-ahead log (its last change): a position that the log had passed
+//! before a check belongs to a change before it.
 
 use super::attach::Server;
 use super::catalog::files::Files;
@@ -21,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The part of a buffer that an address lies in.
+/// The part of a buffer that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferPart {
     /// Its block.
@@ -32,13 +34,13 @@ pub(crate) enum BufferPart {
     Waiting(VirtualAddress, ByteCount),
 }
 
-/// What is known of a buffer that samples came from.
+/// A buffer from which samples came.
 #[derive(Debug)]
 struct Held {
     tag: Tag,
-    /// The last change of the page, when its parts were found.
+    /// The last change of the page when its parts were found.
     change: Option<u64>,
-    /// Facts, with the address that each was found for.
+    /// Facts, with the address for which each was found.
     facts: Vec<(FactId, BufferPart, VirtualAddress)>,
 }
 
@@ -48,24 +50,24 @@ pub(crate) struct Blocks {
     since: Vec<Timestamp>,
     read: Instant,
     cost: Duration,
-    /// Positions in the log that had been passed at a time.
+    /// Positions that the log had passed at a time.
     passed: Vec<(Timestamp, u64)>,
     newest_change: u64,
     held: HashMap<u32, Held>,
-    /// Facts about buffers that held nothing.
+    /// Facts about buffers without a block.
     empty: Vec<(FactId, u32)>,
-    /// Relations whose pages were seen, and of what kind they are.
+    /// Relations whose pages were seen, with their class.
     pub relations: BTreeMap<String, &'static str>,
 }
 
-/// All descriptors are read again only after a hundred times as long as that takes.
+/// All descriptors are read again only after a hundred times the duration of reading.
 const PAUSE_PER_COST: u32 = 100;
-/// Pages that are read again at one look, because they changed.
+/// Limit of changed pages that one check reads again.
 const MOST_REREAD: usize = 2048;
-/// Times at which a position in the log was passed that are kept: an hour of seconds.
+/// Limit of remembered times at which the log had passed a position: an hour of seconds.
 const MOST_PASSED: usize = 4096;
 
-/// What lies at an address of a buffer that holds a block. `page`: its bytes, for the name of the part.
+/// What is at an address of a buffer with a block. `page`: its bytes, for the name of the part.
 pub(crate) fn found_in(
     server: &Server,
     relation: &Relation,
@@ -110,7 +112,7 @@ pub(crate) fn found_in(
     }
 }
 
-/// What lies at an address of a buffer that holds nothing.
+/// What is at an address of a buffer without a block.
 fn empty(server: &Server, buffer: u32, part: BufferPart, address: VirtualAddress) -> Found {
     let buffers = &server.buffers;
     match part {
@@ -127,7 +129,7 @@ fn empty(server: &Server, buffer: u32, part: BufferPart, address: VirtualAddress
 }
 
 impl Blocks {
-    /// With what the buffers hold now.
+    /// Reads the present content of the buffers.
     pub fn new(server: &Server, now: Timestamp) -> Blocks {
         let count = server.buffers.count as usize;
         let mut blocks = Blocks {
@@ -145,12 +147,12 @@ impl Blocks {
         blocks
     }
 
-    /// What the buffers held when they were all read last.
+    /// The content of the buffers at the last complete reading.
     pub fn tags(&self) -> &[Option<Tag>] {
         &self.tags
     }
 
-    /// Reads all descriptors, and records which changed.
+    /// Reads all descriptors, and records changes.
     fn read_all(&mut self, server: &Server, now: Timestamp) {
         let begun = Instant::now();
         let Some(tags) = server.buffers.all_tags(&server.memory) else { return };
@@ -164,7 +166,7 @@ impl Blocks {
         self.cost = self.read - begun;
     }
 
-    /// Since when a buffer holds a block, as far as is known.
+    /// The earliest known time since which a buffer has a block.
     fn since(&self, buffer: u32, tag: &Tag, now: Timestamp) -> Timestamp {
         let index = buffer as usize;
         if self.tags.get(index) == Some(&Some(*tag)) {
@@ -174,7 +176,7 @@ impl Blocks {
         }
     }
 
-    /// Since when a page is as it is now, when its last change is `change`.
+    /// The time since which a page is unchanged if its last change is `change`.
     fn unchanged_since(&self, change: Option<u64>, now: Timestamp) -> Timestamp {
         // Pages that are not logged have no position.
         let Some(change) = change.filter(|change| *change != 0) else { return now };
@@ -182,7 +184,7 @@ impl Blocks {
         self.passed.get(first).map_or(now, |(time, _)| *time)
     }
 
-    /// Reads the page of a buffer, if it holds the block before and after.
+    /// Reads the page of a buffer, if it has the block before and after.
     fn page_of(&self, server: &Server, buffer: u32, tag: &Tag) -> Option<Vec<u8>> {
         let mut bytes = vec![0; server.buffers.block_size as usize];
         server.memory.read(server.buffers.block(buffer), &mut bytes).ok()?;
@@ -190,8 +192,8 @@ impl Blocks {
         (after.first() == Some(&Some(*tag))).then_some(bytes)
     }
 
-    /// Finds out what lies at addresses of buffers. `wanted`: address, part, when it was sampled, and the tag that the
-    /// sample itself carries.
+    /// Identifies addresses of buffers. `wanted`: address, part, time of the sample, and the tag that the
+    /// sample carries.
     pub fn see(
         &mut self,
         server: &Server,
@@ -241,7 +243,7 @@ impl Blocks {
             let held =
                 self.held.entry(buffer).or_insert_with(|| Held { tag: *tag, change, facts: Vec::new() });
             if held.tag != *tag {
-                // The fact that was just begun took the place of one of them.
+                // The fact that has just begun replaced one of them.
                 held.facts.drain(..).filter(|(old, ..)| *old != id).for_each(|(old, ..)| facts.end(old));
                 (held.tag, held.change) = (*tag, change);
             }
@@ -254,10 +256,10 @@ impl Blocks {
         }
     }
 
-    /// The relation of a block; reads the catalog where that helps.
+    /// The relation of a block; reads the catalog if that helps.
     fn relation(&mut self, server: &Server, catalog: &mut Catalog, tag: &Tag) -> Arc<Relation> {
         if catalog.wants(tag) {
-            // Newer than the last look: the catalog's own pages may just have come.
+            // Newer than the last check: the catalog's own pages may just have been read.
             if let Some(tags) = server.buffers.all_tags(&server.memory) {
                 catalog.read(tag, &Files::new(server, &tags));
             }
@@ -269,7 +271,7 @@ impl Blocks {
         relation
     }
 
-    /// Confirms what is still so, and ends what is not.
+    /// Confirms facts that are still valid, and ends the others.
     pub fn look_again(&mut self, server: &Server, catalog: &mut Catalog, facts: &mut Facts, now: Timestamp) {
         let whole = self.read.elapsed() >= self.cost * PAUSE_PER_COST;
         if whole {
@@ -307,7 +309,7 @@ impl Blocks {
         }
         if self.passed.last().is_none_or(|(_, passed)| *passed < self.newest_change) {
             if self.passed.len() >= MOST_PASSED {
-                // Half as many: the older, the less it matters when exactly.
+                // Keeps every second one: the exact time of older ones matters less.
                 let mut index = 0;
                 self.passed.retain(|_| {
                     index += 1;
@@ -318,7 +320,7 @@ impl Blocks {
         }
     }
 
-    /// A buffer still holds its block: are the parts where they were?
+    /// A buffer still has its block: checks whether the parts are unchanged.
     #[allow(clippy::too_many_arguments)]
     fn confirm(
         &mut self,
@@ -356,7 +358,7 @@ impl Blocks {
                     let found = found_in(server, &relation, &held.tag, buffer, *part, Some(page), *address);
                     facts.says(*id, &found)
                 }
-                // Not looked into this time: neither confirmed nor ended.
+                // Not checked this time: neither confirmed nor ended.
                 (BufferPart::Block, None) if !same => return true,
                 _ => true,
             };

@@ -1,20 +1,20 @@
-//! Where the structures of each PostgreSQL major version lie: tables made from the headers by
-//! `scripts/postgres-layouts`, compiled into this program.
+//! The structures of each PostgreSQL major version: tables generated from the headers by
+//! `scripts/postgres-layouts` and compiled into this program.
 //!
-//! Within a major version extensions are binary compatible, and with them these structures: a table of 15.20 is right
-//! for every 15. Two builds could still differ by a compile option, which is why [attaching](super::attach) tests the
-//! running server against the table.
+//! Within a major version extensions are binary compatible, and therefore these structures, too: a table of
+//! 15.20 is valid for every 15. Two builds may still differ by a compile option, so
+//! [attaching](super::attach) tests the running server against the table.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The major versions that are known.
+/// The known major versions.
 pub const MAJORS: [u32; 4] = [15, 16, 17, 18];
 
 /// The layout of one major version.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Layout {
-    /// Which headers it was made from.
+    /// The headers from which it was generated.
     pub origin: String,
     /// The major version.
     pub major: u32,
@@ -30,7 +30,7 @@ pub struct Layout {
     pub buffer_stride: u64,
     /// Bytes from one lock of an array to the next.
     pub lock_stride: u64,
-    /// Locks that have a name of their own.
+    /// Number of locks with individual names.
     pub individual_locks: u32,
     /// Partitions of the buffer mapping.
     pub buffer_partitions: u32,
@@ -38,7 +38,7 @@ pub struct Layout {
     pub lock_partitions: u32,
     /// Partitions of the predicate lock manager.
     pub predicate_partitions: u32,
-    /// All of these locks together.
+    /// The number of all these locks.
     pub fixed_locks: u32,
     /// Bytes of a name in the index of shared memory.
     pub shmem_index_key: u64,
@@ -46,11 +46,11 @@ pub struct Layout {
     pub segment_blocks: u32,
     /// Bytes of an identifier.
     pub name_length: u64,
-    /// The number of the kind of statistics that are of a database.
+    /// The number of the kind of statistics for databases.
     pub statistics_kind_database: u32,
-    /// Names of individual locks by their number; empty for a number that is not used.
+    /// Names of individual locks by their number; empty for an unused number.
     pub individual_lock_names: Vec<String>,
-    /// Names of the kinds of locks, with their numbers; the empty name is the first of extensions.
+    /// Names of the kinds of locks, with their numbers; the empty name is the first number for extensions.
     pub tranches: Vec<(String, u32)>,
     /// Names of the kinds of processes (`B_...`), with their numbers.
     pub backend_types: Vec<(String, u32)>,
@@ -86,19 +86,19 @@ impl Structure {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The field that holds an offset; `None` for padding.
+    /// The field that contains an offset; `None` for padding.
     pub fn field_at(&self, offset: u64) -> Option<&Field> {
         self.fields.iter().find(|field| (field.offset..field.offset + field.size).contains(&offset))
     }
 }
 
-/// Parts of the table text that is missing from it: the tables and the code do not fit.
+/// A part that is missing from the table: tables and code do not match.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the layout table of PostgreSQL {major} has no {what}; make it again with scripts/postgres-layouts")]
 pub struct Missing {
     /// The major version.
     pub major: u32,
-    /// What is missing.
+    /// The missing part.
     pub what: String,
 }
 
@@ -151,12 +151,12 @@ impl Layout {
         self.tranches.iter().find(|(name, _)| name.is_empty()).map_or(u32::MAX, |(_, number)| *number)
     }
 
-    /// The name of a kind of process as the header has it: `CHECKPOINTER`.
+    /// The name of a kind of process in the header: `CHECKPOINTER`.
     pub fn backend_type(&self, number: u32) -> Option<&str> {
         named(&self.backend_types, number)
     }
 
-    /// The name of a kind of node as the header has it: `SeqScanState`.
+    /// The name of a kind of node in the header: `SeqScanState`.
     pub fn node_tag(&self, number: u32) -> Option<&str> {
         named(&self.node_tags, number)
     }

@@ -1,9 +1,9 @@
-//! Libraries of extensions whose code is marked: found where processes of the server have them mapped, and where the
-//! server would look for them.
+//! Libraries of extensions whose code is marked: those mapped by processes of the server, and those in the
+//! folders that the server searches.
 //!
-//! A library may be loaded by the first process for all, by each backend as it starts, or by a `LOAD` in the middle of
-//! a session; and a backend may be gone before it is checked. So mappings are read again and again, a few
-//! times a second; and what lies in the server's folders of libraries is taken for one that may be loaded.
+//! A library may be loaded by the first process for all, by each backend as it starts, or by a `LOAD` in the
+//! middle of a session; and a backend may be gone before it is checked. So mappings are read a few times a
+//! second, and every library in the server's folders is treated as one that may be loaded.
 
 use super::attach::Server;
 use super::marks::{libraries, Mark};
@@ -16,14 +16,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The libraries that were found.
+/// The found libraries.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries {
-    /// By the path that processes have them by.
+    /// By their paths in the processes.
     found: BTreeMap<PathBuf, Vec<Mark>>,
     /// The time at which each process was examined.
     looked: HashMap<Pid, Instant>,
-    /// What could not be marked, and why.
+    /// Libraries that could not be marked, with the reason.
     pub remarks: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ const PAUSE: Duration = Duration::from_millis(300);
 const MOST_PROCESSES: usize = 256;
 /// Limit of marked libraries.
 const MOST_LIBRARIES: usize = 16;
-/// Times that are kept.
+/// Limit of remembered times.
 const MOST_TIMES: usize = 10_000;
-/// Paths and lists of paths are not longer.
+/// Limit of paths and lists of paths.
 const MOST_TEXT: usize = 4096;
 
 impl Libraries {
-    /// Those that the server has, and those that it would find.
+    /// Libraries that the server has loaded, and those that it would find.
     pub fn of(server: &Server) -> Libraries {
         let mut libraries = Libraries::default();
         libraries.look_around(server);
@@ -49,7 +49,7 @@ impl Libraries {
         libraries
     }
 
-    /// Looks at the first process and those that it started.
+    /// Examines the first process and its children.
     pub fn look_around(&mut self, server: &Server) {
         let first = server.memory.pid();
         self.look_at(server, first);
@@ -81,7 +81,7 @@ impl Libraries {
         }
     }
 
-    /// Marks a library; `file` is where it can be read.
+    /// Marks a library; `file` is the path at which it can be read.
     fn add(&mut self, path: &Path, file: &Path) {
         if self.found.contains_key(path) || !is_elf(file) {
             return;
@@ -106,7 +106,7 @@ impl Libraries {
     }
 }
 
-/// Where the file of a mapping can be read: not under its path, if another lies there since.
+/// The path at which the file of a mapping can be read: not its own path if another file has been put there.
 fn file_of(memory: &ProcessMemory, mapping: &Mapping, path: &Path) -> PathBuf {
     if !mapping.name.ends_with(" (deleted)") {
         return memory.file(path);
@@ -115,7 +115,7 @@ fn file_of(memory: &ProcessMemory, mapping: &Mapping, path: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", memory.pid()))
 }
 
-/// The paths that libraries with operators would be loaded from, by the settings of the first process.
+/// The paths from which libraries with operators would be loaded, by the settings of the first process.
 fn places(server: &Server) -> Vec<PathBuf> {
     let text = |address: Option<VirtualAddress>| {
         address.and_then(|address| server.memory.text(address, MOST_TEXT).ok()).unwrap_or_default()
@@ -142,7 +142,7 @@ fn places(server: &Server) -> Vec<PathBuf> {
             PathBuf::from(name + ending)
         }));
     }
-    // Mappings have the path without links on its way.
+    // Mappings have the path with links resolved.
     let root = fs::canonicalize(server.memory.file(Path::new("/"))).unwrap_or_else(|_| PathBuf::from("/"));
     let real = |path: &PathBuf| {
         let whole = fs::canonicalize(server.memory.file(path)).ok()?;

@@ -1,13 +1,13 @@
-//! PostgreSQL, looked into from outside. Majors 15 to 18, on x86-64.
+//! PostgreSQL, read from outside. Major versions 15 to 18, on x86-64.
 //!
 //! ```text
-//!   observer ──> attach       which server, which version, does it look as its layout says
-//!            ──> shared       what lies where in shared memory; blocks: what buffers held over time
+//!   observer ──> attach       which server, which version; the test of its layout
+//!            ──> shared       objects in shared memory; blocks: the content of buffers over time
 //!            ──> catalog      names of relations and columns
 //!            ──> page         parts of a page
 //!            ──> private      memory contexts
-//!            ──> marks        code that belongs to operators and phases; libraries: whose code that is, besides
-//!            ──> statistics   what the server counts itself: transactions, rows
+//!            ──> marks        code of operators and phases; libraries: code of extensions
+//!            ──> statistics   the server's own counters: transactions, rows
 //! ```
 
 mod attach;
@@ -32,9 +32,9 @@ use hardmeter_samples::model::StateId;
 use hardmeter_samples::object_notes::StateKey;
 use shared::buffers::Tag;
 
-/// What a sample carries of the block that it touched: the tag of its buffer.
+/// The state that a sample carries of the block that it touched: the tag of its buffer.
 pub(crate) const BLOCK_STATE: StateId = StateId(1);
-/// The same, of the descriptor that it touched.
+/// The same for the descriptor that it touched.
 pub(crate) const DESCRIPTOR_STATE: StateId = StateId(2);
 
 /// The state on which a fact about a buffer depends.

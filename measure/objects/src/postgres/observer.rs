@@ -1,4 +1,4 @@
-//! A PostgreSQL server while it is recorded: the part of this crate's interface that is PostgreSQL's.
+//! A PostgreSQL server while it is recorded: the implementation of this crate's interface for PostgreSQL.
 
 use super::attach::{Server, ServerState};
 use super::blocks::{Blocks, BufferPart};
@@ -26,7 +26,7 @@ use hardmeter_samples::object_notes::{CodeMark, ObjectNotes, PageKind, ProcessRo
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A server that is being looked into.
+/// A server that is being read.
 pub(crate) struct Postgres {
     server: Server,
     places: Places,
@@ -41,33 +41,33 @@ pub(crate) struct Postgres {
     attached: Timestamp,
     /// Facts that hold as long as the server runs.
     fixed: Vec<FactId>,
-    /// Facts of shared memory that may be of another process later, and the address of each.
+    /// Facts of shared memory that may belong to another process later, and the address of each.
     passing: Vec<(FactId, VirtualAddress)>,
     /// Facts of one process, and the address of each; whether they depend on the contents of its memory.
     own: Vec<(FactId, Pid, VirtualAddress, bool)>,
     /// Private addresses that a later check may identify better, with the answer if none does.
     unsettled: HashMap<(Pid, VirtualAddress), (Found, Timestamp)>,
     unmapped: u64,
-    /// What became of the server, once it is no longer the one that was attached to.
+    /// The state of the server, once it is no longer the one that was attached to.
     ended: Option<ServerState>,
 }
 
 /// Limit of facts: about a hundred megabytes of side file.
 const MOST_FACTS: usize = 500_000;
-/// Addresses that wait for a later look, at most.
+/// Limit of addresses that wait for a later check.
 const MOST_UNSETTLED: usize = 20_000;
-/// Facts of private memory that are looked at again at one look.
+/// Limit of facts of private memory that one check confirms.
 const MOST_PRIVATE: usize = 20_000;
 
 impl Postgres {
-    /// Where a backend keeps the text that `pg_stat_activity` shows when it is idle.
+    /// The place of the text that `pg_stat_activity` shows for an idle backend.
     fn last_statement(&self) -> Option<LastStatement> {
         let base = self.server.program.address("MyBEEntry")?;
         let offset = self.server.layout.offset("PgBackendStatus", "st_activity_raw").ok()?;
         Some(LastStatement { base, offset: ByteCount(offset) })
     }
 
-    /// Where a backend keeps the query id, if `compute_query_id` has it make one.
+    /// The place of a backend's query id, if `compute_query_id` enables it.
     fn query_id(&self) -> Option<StateRule> {
         self.status_word(StateId::SERVERS_STATEMENT, "st_query_id")
     }
@@ -79,7 +79,7 @@ impl Postgres {
         Some(StateRule::Word { id, base, offset, length: 8 })
     }
 
-    /// Attaches to the server that a process belongs to.
+    /// Attaches to the server to which a process belongs.
     pub fn attach(pid: Pid) -> Result<Postgres, AttachError> {
         let server = Server::attach(pid)?;
         let attached = clock();
@@ -119,7 +119,7 @@ impl Postgres {
         ours.and_then(|(_, bytes)| Tag::parse(bytes))
     }
 
-    /// Whether what is known of an address holds for a sample too.
+    /// True if a known fact of an address also applies to a sample.
     fn is_known(&mut self, pid: Option<Pid>, access: &Access, carried: Option<&Tag>) -> bool {
         let Some((id, fact)) = self.facts.at(pid, access.address) else { return false };
         let known = match (carried, &fact.state) {
@@ -172,7 +172,7 @@ impl Postgres {
         let was_ours = self.roles.of(pid).is_some();
         let region = self.processes.region(&self.server, pid, was_ours, access.stack_pointer, address);
         let Some(region) = region else {
-            // It has ended; where its contexts lay a moment ago is known.
+            // It has ended; the earlier positions of its contexts are known.
             if let Some(found) = self.private.remembered(pid, address) {
                 self.facts.begin(Some(pid), &found, None, (access.time.min(now), now));
             }
@@ -204,7 +204,7 @@ impl Postgres {
         let begin = match () {
             () if lasting => self.attached,
             () if by_contents => now,
-            // What a mapping is does not change while it is there; it was there at the sample.
+            // A mapping does not change while it exists; it existed at the sample.
             () => access.time.min(now),
         };
         let Some(id) = self.facts.begin(Some(pid), &found, None, (begin, now)) else { return };
@@ -214,8 +214,8 @@ impl Postgres {
         self.own.push((id, pid, address, by_contents));
     }
 
-    /// Checks again addresses that were sampled before their memory had been read; those still unknown keep their
-    /// first answer.
+    /// Checks addresses again that were sampled before their memory had been read; those still unknown keep
+    /// their first answer.
     fn settle(&mut self, now: Timestamp) {
         for ((pid, address), (provisional, seen)) in std::mem::take(&mut self.unsettled) {
             let process = self.processes.get(&self.server, pid);
@@ -240,7 +240,7 @@ impl Postgres {
         let Postgres { own, processes, private, facts, server, .. } = self;
         own.retain(|(id, pid, address, by_contents)| {
             let Some(process) = processes.get(server, *pid) else {
-                // What was found of it stays found; its number may go to another.
+                // Its facts stay recorded; its number may be reused.
                 facts.end(*id);
                 return false;
             };
@@ -292,8 +292,8 @@ impl Postgres {
         remarks
     }
 
-    /// Whether the server is the one that was attached to, with the same shared memory: else what is known of it holds
-    /// no longer.
+    /// True if the server is the one that was attached to, with the same shared memory: otherwise earlier
+    /// facts are invalid.
     fn is_same(&mut self) -> bool {
         if self.ended.is_none() {
             match self.server.state() {
@@ -306,7 +306,8 @@ impl Postgres {
     }
 }
 
-/// Private memory with a known place only. Only this line: its neighbours may be known better.
+/// Private memory of which only the place is known. Covers this line only: its neighbours may be identified
+/// better.
 fn unknown_private(mapping: &Mapping, address: VirtualAddress) -> Found {
     const LINE: u64 = 64;
     let name = if mapping.name == "[heap]" { "heap" } else { "anonymous" };
@@ -391,7 +392,7 @@ impl ServerObjects for Postgres {
             return Counted::default();
         }
         let counted = self.counting.end(&self.server, &mut self.roles, &self.catalog);
-        // What was read while it ended or restarted is discarded.
+        // Data that was read while it ended or restarted is discarded.
         if self.is_same() {
             counted
         } else {

@@ -1,4 +1,4 @@
-//! The processes whose memory was looked into: which of them are the server's, and what each has mapped.
+//! The processes whose memory was read: whether each belongs to the server, and its mappings.
 
 use super::attach::Server;
 use crate::process_memory::{parent_of, Mappings, ProcessMemory};
@@ -15,28 +15,28 @@ use std::time::{Duration, Instant};
 pub(crate) struct ServerProcess {
     /// Its memory.
     pub memory: ProcessMemory,
-    /// What it had mapped when that was last read.
+    /// Its mappings when they were last read.
     pub mappings: Mappings,
     read: Instant,
 }
 
-/// All processes that samples came from; `None` for one that is not the server's.
+/// All processes with samples; `None` for one that is not the server's.
 #[derive(Debug, Default)]
 pub(crate) struct ServerProcesses {
     known: HashMap<Pid, Option<ServerProcess>>,
-    /// What images of libraries take.
+    /// Sizes of images of libraries.
     sizes: HashMap<PathBuf, Option<u64>>,
-    /// Samples of processes that had ended before they were looked at.
+    /// Number of samples of processes that had ended before they were read.
     pub ended: u64,
 }
 
-/// A list of mappings is not read again sooner, though an address is not in it.
+/// A list of mappings is read again at the earliest after this time, even if an address is not in it.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The server has no processes deeper below its first.
 const DEPTH: usize = 4;
 
 impl ServerProcesses {
-    /// A process, if it is the server's and still runs or was looked at before it ended.
+    /// A process, if it is the server's and still runs or was read before it ended.
     pub fn get(&mut self, server: &Server, pid: Pid) -> Option<&ServerProcess> {
         if let Entry::Vacant(place) = self.known.entry(pid) {
             let Ok((mappings, memory)) =
@@ -51,7 +51,7 @@ impl ServerProcesses {
         self.known.get(&pid)?.as_ref()
     }
 
-    /// How many bytes the image of a library takes.
+    /// The number of bytes of a library's image.
     fn loaded_size(sizes: &mut HashMap<PathBuf, Option<u64>>, server: &Server, path: &Path) -> Option<u64> {
         if let Some(size) = sizes.get(path) {
             return *size;
@@ -61,8 +61,8 @@ impl ServerProcesses {
         size
     }
 
-    /// What an address of a process is, by what it has mapped; of a process that ended, by what the first process has
-    /// mapped: all others were forked from it. `None`: it is not a process of the server.
+    /// The region of an address of a process, by its mappings; for a process that ended, by those of the
+    /// first process, from which all others were forked. `None`: it is not a process of the server.
     pub fn region(
         &mut self,
         server: &Server,
@@ -91,7 +91,7 @@ impl ServerProcesses {
         region
     }
 
-    /// Reads again what a process has mapped, unless that was read just now or the address is there.
+    /// Reads a process's mappings again, unless they were read just before or contain the address.
     fn refresh(&mut self, pid: Pid, address: VirtualAddress) {
         let Some(Some(process)) = self.known.get_mut(&pid) else { return };
         if process.mappings.at(address).is_none() && process.read.elapsed() >= PAUSE {
@@ -102,7 +102,7 @@ impl ServerProcesses {
         }
     }
 
-    /// Forgets processes that have ended; gives them.
+    /// Removes processes that have ended; returns them.
     pub fn remove_ended(&mut self) -> Vec<ProcessMemory> {
         let mut ended = Vec::new();
         self.known.retain(|pid, process| match process {
@@ -111,14 +111,14 @@ impl ServerProcesses {
                 ended.push(process.memory.clone());
                 false
             }
-            // A number may be given again, then to a process of the server.
+            // A number may be reused, possibly for a process of the server.
             None => parent_of(*pid).is_some(),
         });
         ended
     }
 }
 
-/// Whether a process is the first one, or was started by it.
+/// True if a process is the first one, or was started by it.
 pub(crate) fn belongs(pid: Pid, first: Pid) -> bool {
     std::iter::successors(Some(pid), |pid| parent_of(*pid)).take(DEPTH).any(|ancestor| ancestor == first)
 }

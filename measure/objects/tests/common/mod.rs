@@ -21,9 +21,9 @@ impl Drop for Throwaway {
 }
 
 impl Throwaway {
-    /// A server that runs. `None`, said so, where it cannot be made.
+    /// A running server. `None`, with a message, if it cannot be created.
     pub fn start() -> Option<Throwaway> {
-        // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
+        // HARDMETER_TEST_POSTGRES=/path/to/bin selects another server than the distribution's.
         let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
         let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
         let programs = match Programs::find(Engine::Postgres, &wanted) {
@@ -52,17 +52,17 @@ impl Throwaway {
         self.pid = self.cluster.start(&options, &|_| {}).expect("started");
     }
 
-    /// Where it lies.
+    /// Its folder.
     pub fn folder(&self) -> ServerFolder {
         ServerFolder::new(self.folder.path().join("server"))
     }
 
-    /// What the server answers.
+    /// The server's answer to a query.
     pub fn ask(&self, sql: &str) -> String {
         self.cluster.query(sql).expect("an answer")
     }
 
-    /// The same in rows and columns.
+    /// The same as rows and columns.
     pub fn rows(&self, sql: &str) -> Vec<Vec<String>> {
         self.ask(sql).lines().map(|line| line.split('|').map(str::to_string).collect()).collect()
     }

@@ -18,7 +18,7 @@ pub struct CatalogueEntry {
     pub question: &'static str,
     /// How this machine's hardware measures it, if it does.
     pub hardware: Option<HardwareAnswer>,
-    /// The reason why the hardware does not.
+    /// The reason why the hardware does not support it.
     pub refusal: Option<String>,
     /// Whether the software PMU does it.
     pub simulated: bool,

@@ -1,4 +1,5 @@
-//! How long a line takes from one core to another: two threads, each on a processor of its own, write a number in turn.
+//! Measures how long a line takes from one core to another: two threads, each on its own processor, write a
+//! number alternately.
 
 use super::median;
 use hardmeter_samples::machine_latency::CorePair;
@@ -7,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// More pairs are not measured: with sixteen processors there would be 120.
+/// Maximum number of pairs measured: sixteen processors would have 120.
 const PAIRS: usize = 32;
 /// Rounds of one measurement.
 const ROUNDS: u64 = 5_000;
 
-/// A line of its own, and the one beside it that is fetched along.
+/// A number on its own line, and the adjacent line, which the processor fetches with it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// The pairs of the processors that this process may run on; evenly chosen where there are many.
+/// Pairs of the processors on which this process may run. If there are many, they are chosen evenly.
 pub(super) fn pairs(repeats: usize) -> Vec<CorePair> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
@@ -28,7 +29,7 @@ pub(super) fn pairs(repeats: usize) -> Vec<CorePair> {
     all.iter().step_by(step).filter_map(|(first, second)| pair(*first, *second, repeats)).collect()
 }
 
-/// Half of a round between two processors; `None` where a thread could not be placed.
+/// Half of a round between two processors; `None` if a thread could not be placed.
 fn pair(first: usize, second: usize, repeats: usize) -> Option<CorePair> {
     let line = Line(AtomicU64::new(0));
     let ready = Barrier::new(2);
@@ -38,7 +39,7 @@ fn pair(first: usize, second: usize, repeats: usize) -> Option<CorePair> {
         set.set(cpu);
         sched_setaffinity(None, &set).is_ok()
     };
-    // The numbers rise by one: even ones are the first thread's to raise, odd ones the second's.
+    // The numbers rise by one: the first thread raises even ones, the second thread odd ones.
     let (ours, theirs) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let fine = placed(second);
@@ -59,7 +60,7 @@ fn pair(first: usize, second: usize, repeats: usize) -> Option<CorePair> {
                     wait_for(&line, 2 * round);
                     line.0.store(2 * round + 1, Ordering::Release);
                 }
-                // The first rounds bring both threads together.
+                // The first rounds synchronise the threads.
                 if repeat > 0 {
                     times.push(begin.elapsed().as_nanos() as f64 / ROUNDS as f64 / 2.0);
                 }
@@ -72,7 +73,7 @@ fn pair(first: usize, second: usize, repeats: usize) -> Option<CorePair> {
     Some(CorePair { first, second, ns, low_ns, high_ns })
 }
 
-/// Spins; gives way where the other one does not come for long, for it may have no processor.
+/// Spins, and yields if the other thread does not answer for long, because it may not have a processor.
 fn wait_for(line: &Line, number: u64) {
     let mut spins = 0u32;
     while line.0.load(Ordering::Acquire) != number {

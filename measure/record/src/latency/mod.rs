@@ -1,11 +1,12 @@
-//! The latencies of this machine: L1, L2, L3, memory, TLBs, core to core; in a few seconds, without rights or a PMU.
+//! Measures the latencies of this machine (L1, L2, L3, memory, TLBs, core to core) in a few seconds, without
+//! privileges or a PMU.
 //!
 //! ```text
 //!  ring    one load after another, each of the address that the last one read, in random order: nothing can be
 //!          fetched ahead or overlapped. The time of a load, by the memory that the ring lies in, rises at each cache's size.
-//!  flush   the same in lines that were thrown out of all caches before: memory, however large the caches are
-//!  spread  one line on each page, against as many lines side by side on huge pages: what translations cost
-//!  pair    two threads write one line in turn
+//!  flush   the same in lines flushed from all caches before: memory, however large the caches are
+//!  spread  one line per page, compared with as many adjacent lines on huge pages: the cost of translation
+//!  pair    two threads write one line alternately
 //! ```
 
 mod cores;
@@ -20,12 +21,12 @@ use hardmeter_samples::machine_latency::{
 use ring::{Layout, Ring};
 use std::time::{Duration, Instant};
 
-/// How much is measured.
+/// What is measured, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyOptions {
     /// The largest ring; `None`: twice the last level, within [`LARGEST`] and a quarter of the free memory.
     pub largest: Option<u64>,
-    /// How often each figure is measured: six times at least, for an interval.
+    /// Number of measurements of each figure: at least six, for an interval.
     pub repeats: usize,
 }
 
@@ -35,37 +36,37 @@ impl Default for LatencyOptions {
     }
 }
 
-/// Why nothing can be measured.
+/// Why no measurement is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum LatencyError {
     /// The kernel does not describe the caches.
     #[error(transparent)]
     Machine(#[from] crate::softpmu::SoftPmuError),
-    /// No memory.
+    /// Not enough memory.
     #[error("no memory for {0} bytes\n  remedy: free some, or --largest with a smaller size")]
     Memory(u64),
 }
 
-/// Rings are not larger unless that is asked for: making one takes seconds.
+/// The largest ring, unless a larger one is requested: making one takes seconds.
 pub const LARGEST: u64 = 512 << 20;
 /// The smallest ring: 64 lines.
 const SMALLEST: u64 = 4 << 10;
-/// The largest ring is that large in any case.
+/// The largest ring is at least this large.
 const LEAST_LARGEST: u64 = 64 << 20;
-/// Up to this size, four sizes lie between a size and its double; above it two.
+/// Up to this size, four sizes are tried for each doubling; above it, two.
 const FINE: u64 = 8 << 20;
-/// One measurement takes that long at least.
+/// The minimum duration of one measurement.
 const LEAST_TIME: Duration = Duration::from_micros(1500);
-/// Loads between two looks at the clock.
+/// Number of loads between two readings of the clock.
 const LEAST_LOADS: u64 = 4096;
-/// The lines that are flushed: many enough, and on few pages.
+/// Size of the memory that is flushed: enough lines, on few pages.
 const FLUSHED: u64 = 4 << 20;
-/// Pages with one line each: from the smallest number to the largest.
+/// Pages with one line each: the smallest and the largest number.
 const PAGES: (u64, u64) = (8, 32_768);
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 
-/// Measures; `progress` is called with what is next.
+/// Measures all latencies. `progress` is called with the name of the next step.
 ///
 /// # Errors
 /// If the kernel does not describe the caches, or memory is short.
@@ -141,7 +142,7 @@ fn reported_caches(machine: &Machine) -> Vec<(&'static str, u64)> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// The sizes that are tried.
+/// The sizes to try.
 fn sizes(largest: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut base = SMALLEST;
@@ -153,7 +154,7 @@ fn sizes(largest: u64) -> Vec<u64> {
     sizes
 }
 
-/// The bytes that are free, as the kernel reports them.
+/// The number of free bytes, as the kernel reports it.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -168,9 +169,9 @@ fn point(bytes: u64, layout: Layout, repeats: usize) -> Result<(LatencyPoint, bo
     Ok((LatencyPoint { bytes, ns, low_ns, high_ns }, on_huge))
 }
 
-/// Nanoseconds for a load, `repeats` times; each time the ring goes on where it was.
+/// Nanoseconds per load, measured `repeats` times. Each measurement continues where the last one ended.
 fn time(ring: &mut Ring, repeats: usize) -> Vec<f64> {
-    // Once around, and no more than a second: what is measured is a ring that was used before.
+    // Goes around once, for at most a second, so that the ring was used before it is measured.
     let warm = Instant::now();
     let mut left = ring.nodes();
     while left > 0 && warm.elapsed() < Duration::from_secs(1) {
@@ -190,7 +191,7 @@ fn time(ring: &mut Ring, repeats: usize) -> Vec<f64> {
         .collect()
 }
 
-/// A load of a line that is in no cache; `None` where lines cannot be flushed.
+/// The time of a load of a line that is in no cache; `None` if lines cannot be flushed.
 fn flushed(repeats: usize) -> Result<Option<f64>, LatencyError> {
     let nodes = FLUSHED / LINE;
     let mut ring = Ring::side_by_side(nodes, Layout::Huge).ok_or(LatencyError::Memory(FLUSHED))?;
@@ -206,7 +207,7 @@ fn flushed(repeats: usize) -> Result<Option<f64>, LatencyError> {
     Ok(Some(median(&times).0))
 }
 
-/// One line on each of 8, 16, 32 ... pages, against as many lines side by side.
+/// One line on each of 8, 16, 32 ... pages, compared with as many adjacent lines.
 fn translations(largest: u64, repeats: usize) -> Result<Vec<PagePoint>, LatencyError> {
     let mut points = Vec::new();
     let mut pages = PAGES.0;
@@ -247,7 +248,7 @@ mod tests {
         assert!(super::sizes(1024).is_empty());
     }
 
-    /// No time is asserted but that a line which is in no cache takes longer than one in L1.
+    /// Asserts no times, only that a line in no cache takes longer than one in L1.
     #[test]
     fn a_small_measurement_is_whole() {
         let options = LatencyOptions { largest: Some(1 << 20), repeats: 6 };

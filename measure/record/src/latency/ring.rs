@@ -2,10 +2,10 @@
 
 use std::ptr::NonNull;
 
-/// On which pages a ring lies.
+/// The kind of pages on which a ring lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Pages of 2 MiB, where the kernel gives them.
+    /// Pages of 2 MiB, if the kernel gives them.
     Huge,
     /// Pages of 4 KiB.
     Small,
@@ -13,13 +13,13 @@ pub(super) enum Layout {
 
 const LINE: usize = 64;
 const PAGE: usize = 4096;
-/// Mappings begin at a multiple of that, so that all of their memory can lie on huge pages.
+/// Mappings begin at a multiple of this, so that all their memory can lie on huge pages.
 const HUGE: usize = 2 << 20;
 
-/// A ring in memory of its own.
+/// A ring with its own memory.
 ///
-/// Invariant: every node is inside the mapping, aligned to a line, and holds the address of another node; following them
-/// from any node visits all.
+/// Invariant: every node is inside the mapping, aligned to a line, and holds the address of another node;
+/// following them from any node visits all.
 pub(super) struct Ring {
     memory: NonNull<u8>,
     length: usize,
@@ -30,12 +30,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Lines side by side; `None` without memory.
+    /// A ring of adjacent lines; `None` without memory.
     pub(super) fn side_by_side(nodes: u64, layout: Layout) -> Option<Ring> {
         Ring::new(nodes, layout, |number| number * LINE, nodes as usize * LINE)
     }
 
-    /// One line on each page of 4 KiB, not always the same one of a page: those would share few sets of the caches.
+    /// A ring with one line on each page of 4 KiB. The line's place in the page varies, because equal places
+    /// would share few cache sets.
     pub(super) fn spread(pages: u64) -> Option<Ring> {
         let place = |number: usize| number * PAGE + number % (PAGE / LINE) * LINE;
         Ring::new(pages, Layout::Small, place, pages as usize * PAGE)
@@ -58,9 +59,10 @@ impl Ring {
         let memory = NonNull::new(memory).filter(|memory| memory.as_ptr() != libc::MAP_FAILED)?.cast::<u8>();
         let begin = memory.as_ptr().wrapping_add(memory.as_ptr().align_offset(HUGE));
         let advice = if layout == Layout::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: advice on memory inside the mapping. A kernel without huge pages refuses it, and nothing is lost.
+        // SAFETY: advice on memory inside the mapping. A kernel without huge pages refuses it, which does no
+        // harm.
         unsafe { libc::madvise(begin.cast(), bytes, advice) };
-        // One cycle through all nodes (Sattolo), so that no part of them can be left out.
+        // One cycle through all nodes (Sattolo), so that no node is left out.
         let mut order: Vec<u32> = (0..count as u32).collect();
         let mut state = 88_172_645_463_325_252u64;
         for last in (1..count).rev() {
@@ -77,18 +79,18 @@ impl Ring {
         Some(Ring { memory, length, begin, bytes, nodes, at: begin })
     }
 
-    /// How many nodes it has.
+    /// The number of nodes.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes
     }
 
-    /// Follows so many pointers, a multiple of eight.
+    /// Follows this many pointers, a multiple of eight.
     pub(super) fn run(&mut self, loads: u64) {
         // SAFETY: by the type's invariant every node is the address of a node.
         self.at = unsafe { follow(self.at, loads / 8) };
     }
 
-    /// Throws all of its lines out of all caches; `false` where that cannot be done.
+    /// Flushes all of its lines from all caches; returns `false` if that is impossible.
     pub(super) fn flush(&mut self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -107,7 +109,7 @@ impl Ring {
         }
     }
 
-    /// Whether most of it lies on huge pages, as the kernel reports.
+    /// True if most of it lies on huge pages, as the kernel reports.
     pub(super) fn on_huge_pages(&self) -> bool {
         let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return false };
         let (first, last) = (self.begin as usize, self.begin as usize + self.bytes);
@@ -134,15 +136,15 @@ impl Drop for Ring {
     }
 }
 
-/// Follows eight pointers `rounds` times. Written in assembly: what is measured is eight loads, whatever the compiler's
-/// options are.
+/// Follows eight pointers `rounds` times. Written in assembly, so that exactly eight loads are measured,
+/// whatever the compiler's options are.
 ///
 /// # Safety
 /// From `at` on, each word read must be an address from which a word can be read.
 #[cfg(target_arch = "x86_64")]
 unsafe fn follow(mut at: *const u8, rounds: u64) -> *const u8 {
     if rounds > 0 {
-        // SAFETY: reads only, from the addresses that the caller vouches for.
+        // SAFETY: reads only, from addresses that the caller guarantees.
         unsafe {
             std::arch::asm!(
                 "2:",
@@ -165,28 +167,28 @@ unsafe fn follow(mut at: *const u8, rounds: u64) -> *const u8 {
     at
 }
 
-/// The same by the compiler.
+/// The same, compiled from Rust.
 ///
 /// # Safety
 /// From `at` on, each word read must be an address from which a word can be read.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn follow(mut at: *const u8, rounds: u64) -> *const u8 {
     for _ in 0..rounds * 8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         at = unsafe { at.cast::<*const u8>().read_volatile() };
     }
     at
 }
 
-/// Cycles in a nanosecond, as the core runs now: by multiplications that wait for each other. They take three cycles each
-/// on every x86-64 processor since 2008.
+/// Cycles per nanosecond at the core's current clock, measured by multiplications that depend on each other.
+/// Each takes three cycles on every x86-64 processor since 2008.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn cycles_per_ns() -> Option<f64> {
     use std::time::{Duration, Instant};
     const ROUNDS: u64 = 20_000;
     const CYCLES: u64 = 8 * 3;
     let run = || {
-        // SAFETY: computes in registers of its own.
+        // SAFETY: uses only its own registers.
         unsafe {
             std::arch::asm!(
                 "2:",
@@ -206,7 +208,7 @@ pub(super) fn cycles_per_ns() -> Option<f64> {
             );
         }
     };
-    // The core takes some milliseconds to reach its clock; what interrupts makes a round slower, never faster.
+    // The core takes some milliseconds to reach its clock. Interruptions make a round slower, never faster.
     let warm = Instant::now();
     while warm.elapsed() < Duration::from_millis(50) {
         run();
@@ -221,7 +223,7 @@ pub(super) fn cycles_per_ns() -> Option<f64> {
     Some((ROUNDS * CYCLES) as f64 / shortest.as_nanos().max(1) as f64)
 }
 
-/// Not known elsewhere.
+/// Not known for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn cycles_per_ns() -> Option<f64> {
     None
@@ -231,14 +233,14 @@ pub(super) fn cycles_per_ns() -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Every node once, then the first one again.
+    /// Visits every node once, then the first one again.
     #[test]
     fn a_ring_visits_all_of_its_lines() {
         for mut ring in [Ring::side_by_side(64, Layout::Small).unwrap(), Ring::spread(64).unwrap()] {
             let first = ring.at;
             let mut seen = std::collections::HashSet::new();
             for _ in 0..8 {
-                // Eight pointers at a time: every eighth node of 64.
+                // Eight pointers at a time: visits every eighth node of 64.
                 seen.insert(ring.at as usize);
                 ring.run(8);
             }

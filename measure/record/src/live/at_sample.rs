@@ -1,18 +1,18 @@
-//! Readers that look at a server process at the moment when it is sampled: one thread a CPU, woken by each sample.
+//! Readers of a server process at the moment when it is sampled: one thread a CPU, woken by each sample.
 //!
 //! ```text
 //!   sampled process   ──runs──┐ timer interrupt: sample            ┌──runs on──
 //!   reader, this CPU          └─ wakes up, reads the process ──────┘
 //!                                        └──> Reading (CPU, time of the sample) ──> LiveSource::drain
 //! ```
-//! With real-time priority the reader runs before the process that was sampled on its CPU does, so that it sees the state
-//! that belongs to the sample. Without the right to it, the reader may come late; each reading has the start of its
-//! statement, and one that began after the sample is not used.
+//! With real-time priority the reader runs before the process that was sampled on its CPU, so it sees the
+//! state at the sample. Without the right to that priority, the reader may be late; each reading has the
+//! start of its statement, and one that began after the sample is not used.
 //!
 //! Invariants:
-//! 1. A reader reads processes of the target only, and writes to none.
+//! 1. A reader reads processes of the target only, and writes to no process.
 //! 2. A reader holds no lock while it reads.
-//! 3. No reader is left when [`Readers`] is dropped.
+//! 3. All readers have ended when [`Readers`] is dropped.
 
 use super::state::{Executed, StatementRules};
 use crate::kept_rights::KeptRights;
@@ -46,7 +46,7 @@ struct Shared {
     target: RwLock<HashSet<Pid>>,
     readings: Mutex<Vec<Reading>>,
     refused: AtomicU64,
-    /// CPU time of all readers, in nanoseconds, and how often they looked.
+    /// CPU time of all readers, in nanoseconds, and the number of their readings.
     spent: AtomicU64,
     looks: AtomicU64,
     ordinary: AtomicBool,
@@ -61,10 +61,11 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Starts a reader for each watched ring. Before rights are given up: the readers keep the right to read.
+    /// Starts a reader for each watched ring. Call it before rights are dropped: the readers keep the right
+    /// to read.
     ///
     /// # Errors
-    /// The system's error if a thread or a descriptor cannot be had.
+    /// The system's error if a thread or a descriptor cannot be created.
     pub(super) fn start(watches: Vec<(u32, RingWatch)>) -> std::io::Result<Readers> {
         let shared = Arc::new(Shared::default());
         let mut readers = Readers { shared: shared.clone(), wake: Vec::new(), threads: Vec::new() };
@@ -114,13 +115,13 @@ impl Readers {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// CPU time that one look took, in nanoseconds, on average.
+    /// Average CPU time of one reading, in nanoseconds.
     pub(super) fn cost_of_a_look(&self) -> f64 {
         let looks = self.shared.looks.load(Ordering::Relaxed);
         self.shared.spent.load(Ordering::Relaxed) as f64 / looks.max(1) as f64
     }
 
-    /// Whether a reader has no real-time priority.
+    /// True if a reader has no real-time priority.
     pub(super) fn may_be_late(&self) -> bool {
         self.shared.ordinary.load(Ordering::Relaxed)
     }
@@ -131,7 +132,7 @@ impl Drop for Readers {
         self.shared.stopping.store(true, Ordering::Relaxed);
         for wake in &self.wake {
             let one = 1u64.to_ne_bytes();
-            // SAFETY: eight bytes of our own stack.
+            // SAFETY: eight bytes of this function's stack.
             unsafe { libc::write(wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         }
         for thread in self.threads.drain(..) {
@@ -155,14 +156,14 @@ impl Reader {
         let mut waiting = [entry(self.watch.descriptor()), entry(self.stop.as_raw_fd())];
         let mut before = thread_time();
         while !self.shared.stopping.load(Ordering::Relaxed) {
-            // SAFETY: an array of our own, with its length.
+            // SAFETY: a local array, with its length.
             let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
             if ready < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
                 return;
             }
             // SAFETY: no preconditions.
             if unsafe { libc::geteuid() } != 0 {
-                self.rights.limit(); // root was given up meanwhile
+                self.rights.limit(); // root rights were dropped in the meantime
             }
             self.look();
             let now = thread_time();
@@ -171,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// Reads the process of the newest sample. The state that belongs to older ones is gone.
+    /// Reads the process of the newest sample. The state at older ones no longer exists.
     fn look(&mut self) {
         let mut newest = None;
         self.watch.see(|record| newest = sample_of(record).or(newest));
@@ -206,7 +207,7 @@ fn sample_of(record: &[u8]) -> Option<(Pid, Timestamp)> {
 
 /// CPU time of the calling thread in nanoseconds.
 pub(super) fn thread_time() -> u64 {
-    // SAFETY: room for one time.
+    // SAFETY: `time` has room for one time.
     unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
@@ -214,9 +215,9 @@ pub(super) fn thread_time() -> u64 {
     }
 }
 
-/// Lets the calling thread run on one CPU, before ordinary processes; whether both were granted.
+/// Binds the calling thread to one CPU, with priority over ordinary processes; true if both were granted.
 fn prefer(cpu: u32) -> bool {
-    // SAFETY: plain structures on our stack; 0 is the calling thread.
+    // SAFETY: plain structures on this stack; 0 is the calling thread.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu as usize % libc::CPU_SETSIZE as usize, &mut set);
@@ -228,7 +229,7 @@ fn prefer(cpu: u32) -> bool {
 }
 
 fn event_descriptor() -> std::io::Result<OwnedFd> {
-    // SAFETY: the new descriptor is ours alone.
+    // SAFETY: the new descriptor has no other owner.
     unsafe {
         match libc::eventfd(0, libc::EFD_CLOEXEC) {
             -1 => Err(std::io::Error::last_os_error()),

@@ -1,4 +1,4 @@
-//! The self-test at the start of a live recording: where samples land, and what one costs.
+//! The self-test at the start of a live recording: where samples land, and the cost of one.
 
 use super::at_sample::{thread_time, Readers};
 use super::chase::{places, Chase};
@@ -18,20 +18,20 @@ use std::time::{Duration, Instant};
 const TEST_PERIOD: u64 = 100_000;
 /// The duration of the measurement of the skid.
 const SKID_TIME: Duration = Duration::from_millis(200);
-/// Beyond every second-level cache: each load waits.
+/// Larger than every second-level cache: each load waits.
 const SKID_BYTES: usize = 24 << 20;
-/// Loads between two looks at the clock.
+/// Number of loads between two readings of the clock.
 const CHUNK: u64 = 20_000;
-/// Fewer samples tell nothing.
+/// With fewer samples there is no result.
 const LEAST_SAMPLES: u64 = 100;
-/// The share of samples that has to be at one place.
+/// The share of samples that must be at one place.
 const LEAST_SHARE: f64 = 0.90;
 /// Rounds of the cost's measurement, each with and without samples; and loads of a round, in L1.
 const COST_ROUNDS: usize = 7;
 const COST_LOADS: u64 = 5_000_000;
 /// The share of a CPU that samples may cost.
 const BUDGET: f64 = 0.007;
-/// Whatever was measured, a sample costs this at least, in nanoseconds: noise may hide it.
+/// The least assumed cost of a sample, in nanoseconds: noise may hide it.
 const LEAST_COST: f64 = 3_000.0;
 /// Bounds of the period, in nanoseconds.
 const PERIODS: (u64, u64) = (1_000_000, 20_000_000);
@@ -47,7 +47,7 @@ pub struct Calibration {
     pub sample_cost_ns: u64,
     /// The period that keeps within the budget, in nanoseconds.
     pub period_ns: u64,
-    /// Whether a reader looks at the process at each sample, which is part of the cost.
+    /// True if a reader reads the process at each sample, which is part of the cost.
     pub with_readers: bool,
 }
 
@@ -63,16 +63,16 @@ impl Calibration {
 /// The reason why loads cannot be sampled here.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// Another processor.
+    /// The processor's architecture is not supported.
     #[error("stall samples are read on x86-64 only, this is {}", std::env::consts::ARCH)]
     Architecture,
-    /// An event.
+    /// An event could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The ring of the self-test.
     #[error("the self-test's samples cannot be read: {0}")]
     Ring(String),
-    /// Samples land anywhere.
+    /// Samples do not land at one place.
     #[error(
         "the self-test found only {share:.0} % of {samples} samples at one distance from the load that was waited for: \
          loads cannot be told from samples on this machine"
@@ -80,7 +80,7 @@ pub enum LiveError {
     Skid {
         /// Samples in the loop.
         samples: u64,
-        /// Percent of them at the commonest place.
+        /// Percent of them at the most common place.
         share: f64,
     },
 }
@@ -98,11 +98,11 @@ impl LiveError {
     }
 }
 
-/// Tests that loads can be sampled here: the right to sample CPUs, where samples land, what one costs, with or without
-/// a reader who looks at the process at each sample. Takes a third of a second.
+/// Tests that loads can be sampled here: the right to sample CPUs, where samples land, and the cost of one,
+/// with or without a reader of the process at each sample. Takes a third of a second.
 ///
 /// # Errors
-/// Says what is missing; [`LiveError::remedy`] what mends it.
+/// Names what is missing; [`LiveError::remedy`] has the remedy.
 pub fn calibrate(with_readers: bool) -> Result<Calibration, LiveError> {
     if !cfg!(target_arch = "x86_64") {
         return Err(LiveError::Architecture);
@@ -125,7 +125,7 @@ pub fn calibrate(with_readers: bool) -> Result<Calibration, LiveError> {
     Ok(Calibration { landing, skid, sample_cost_ns: cost as u64, period_ns, with_readers })
 }
 
-/// The event's attribute, of all modes.
+/// The event's attribute, for all modes.
 fn attribute(period: u64, kernel: attributes::KernelFeatures, with_readers: bool) -> PerfEventAttr {
     let common = Common {
         callchains: false,
@@ -150,7 +150,7 @@ fn skid(event: &OwnedFd) -> Result<(Landing, Vec<SkidCount>), LiveError> {
     while started.elapsed() < SKID_TIME {
         chase.run(CHUNK);
     }
-    let _ = syscall::disable(event.as_fd()); // closed soon, whatever it answers
+    let _ = syscall::disable(event.as_fd()); // closed soon, whether or not this succeeds
     let places = places();
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
     ring.drain(|record| -> Result<(), RingError> {
@@ -170,7 +170,7 @@ fn skid(event: &OwnedFd) -> Result<(Landing, Vec<SkidCount>), LiveError> {
     Ok((landing, skid))
 }
 
-/// Where samples land, if at one place.
+/// The place where samples land, if it is a single one.
 fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError> {
     let samples: u64 = counts.values().sum();
     let (offset, most) = counts.iter().max_by_key(|(_, samples)| **samples).unwrap_or((&0, &0));
@@ -184,14 +184,14 @@ fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError>
     landing.filter(|_| enough).ok_or(LiveError::Skid { samples, share: share * 100.0 })
 }
 
-/// Nanoseconds of CPU time that a sample takes away: a loop in L1 with samples and without, in turns, and the reader that
-/// looks at this process at each sample.
+/// Nanoseconds of CPU time that a sample costs: a loop in L1 with and without samples alternately, including
+/// the reader that reads this process at each sample.
 fn cost(event: &OwnedFd, with_readers: bool) -> f64 {
     let Some(mut loop_in_l1) = Chase::new(1) else { return LEAST_COST };
     let text: &std::ffi::CStr = c"SELECT abalance FROM pgbench_accounts WHERE aid = $1";
     let pointer = Box::new(text.as_ptr() as u64);
     let rule = StateRule::Statement { pointer: VirtualAddress(&raw const *pointer as u64), last: None };
-    // Both stay until the end: the ring is what the reader watches.
+    // Both must live until the end: the reader watches the ring.
     let ring = Ring::map(event.as_fd(), 1 << 19);
     let reader =
         ring.as_ref().ok().filter(|_| with_readers).and_then(|ring| reader(event, ring, &[rule]).ok());
@@ -209,7 +209,7 @@ fn cost(event: &OwnedFd, with_readers: bool) -> f64 {
         with.push(timed());
         let _ = syscall::disable(event.as_fd());
     }
-    // The fastest rounds are those that the rest of the machine disturbed least.
+    // The fastest rounds were disturbed least by other load.
     let fastest = |times: &[u64]| times.iter().copied().min().unwrap_or(0) as f64;
     let (with, without) = (fastest(&with), fastest(&without));
     let of_reader = reader.map_or(0.0, |reader| reader.cost_of_a_look());

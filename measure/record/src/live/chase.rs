@@ -1,4 +1,4 @@
-//! The self-test's loop: one load that waits, with its address known, and work that does not.
+//! The self-test's loop: one load that waits, at a known address, and work that does not wait.
 
 use std::ptr::NonNull;
 
@@ -27,7 +27,7 @@ core::arch::global_asm!(
 
 extern "C" {
     fn hardmeter_live_chase(first: *const u8, loads: u64) -> *const u8;
-    // Labels: only their addresses mean anything.
+    // Labels: only their addresses are used.
     static hardmeter_live_chase_load: u8;
     static hardmeter_live_chase_behind: u8;
     static hardmeter_live_chase_end: u8;
@@ -36,14 +36,14 @@ extern "C" {
 /// Bytes of a node: a cache line.
 const NODE: usize = 64;
 
-/// Places of the loop's code.
+/// Addresses in the loop's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loop {
     /// The load.
     pub(super) load: u64,
-    /// The instruction behind it.
+    /// The instruction after it.
     pub(super) behind: u64,
-    /// Behind the loop.
+    /// The end of the loop.
     pub(super) end: u64,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn places() -> Loop {
     }
 }
 
-/// A ring of nodes in random order, in memory of its own.
+/// A ring of nodes in random order, in its own memory.
 pub(super) struct Chase {
     memory: NonNull<u8>,
     length: usize,
@@ -64,11 +64,11 @@ pub(super) struct Chase {
 }
 
 impl Chase {
-    /// A ring of this many bytes; `None` without memory.
+    /// A ring of this many bytes; `None` if there is no memory.
     pub(super) fn new(bytes: usize) -> Option<Chase> {
         let nodes = (bytes / NODE).max(1);
         let length = nodes * NODE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -80,7 +80,7 @@ impl Chase {
             )
         };
         let memory = NonNull::new(memory).filter(|memory| memory.as_ptr() != libc::MAP_FAILED)?.cast::<u8>();
-        // One cycle through all nodes (Sattolo), so that no part of them can be left out.
+        // A single cycle through all nodes (Sattolo), so that no part of them is skipped.
         let mut order: Vec<u32> = (0..nodes as u32).collect();
         let mut state = 88_172_645_463_325_252u64;
         for last in (1..nodes).rev() {
@@ -91,15 +91,15 @@ impl Chase {
         }
         let node = |number: u32| memory.as_ptr().wrapping_add(number as usize * NODE);
         for (number, next) in order.iter().enumerate() {
-            // SAFETY: the second word of a node inside the mapping, eight-byte aligned.
+            // SAFETY: the second word of a node inside the mapping, aligned to eight bytes.
             unsafe { node(number as u32).add(8).cast::<*mut u8>().write(node(*next)) };
         }
         Some(Chase { memory, length, at: memory.as_ptr() })
     }
 
-    /// Follows so many pointers.
+    /// Follows this many pointers.
     pub(super) fn run(&mut self, loads: u64) {
-        // SAFETY: nodes point to nodes; the loop reads their second words only, and at least one.
+        // SAFETY: nodes point to nodes; the loop reads only their second words, and at least one.
         self.at = unsafe { hardmeter_live_chase(self.at, loads.max(1)) };
     }
 }

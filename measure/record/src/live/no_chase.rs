@@ -1,21 +1,22 @@
-//! Where the self-test has no loop: [`calibrate`](super::calibrate) says so before it asks for one.
+//! For architectures without the self-test's loop: [`calibrate`](super::calibrate) returns an error before it
+//! uses this.
 
-/// Places of the loop's code.
+/// Addresses in the loop's code.
 pub(super) struct Loop {
     /// The load.
     pub(super) load: u64,
-    /// The instruction behind it.
+    /// The instruction after it.
     pub(super) behind: u64,
-    /// Behind the loop.
+    /// The end of the loop.
     pub(super) end: u64,
 }
 
-/// None.
+/// Not available.
 pub(super) fn places() -> Loop {
     Loop { load: 0, behind: 0, end: 0 }
 }
 
-/// No ring.
+/// No ring exists.
 pub(super) struct Chase;
 
 impl Chase {
@@ -24,6 +25,6 @@ impl Chase {
         None
     }
 
-    /// Follows nothing.
+    /// Does nothing.
     pub(super) fn run(&mut self, _loads: u64) {}
 }

@@ -1,11 +1,11 @@
-//! The kernel's samples of time, made into samples of loads on their way to the file.
+//! Converts the kernel's samples of time to samples of loads, before they are written to the file.
 //!
 //! ```text
 //!   from the kernel   header | IDENTIFIER IP TID TIME      CPU [chain] abi registers     (REGS_USER)
 //!   stall             header | IDENTIFIER IP TID TIME ADDR CPU [chain] raw abi registers     (REGS_INTR)
-//!                              IP: the load; ADDR: what it loads from, 0 where not known
+//!                              IP: the load; ADDR: its data address, 0 if not known
 //!   other-cpu         header | IDENTIFIER IP TID TIME      CPU [chain] raw abi registers     under another id
-//!                              raw: the statement, where it is known (`ServerState`), else four bytes without meaning
+//!                              raw: the statement, if it is known (`ServerState`), else four unused bytes
 //! ```
 
 use super::at_sample::Readers;
@@ -32,7 +32,7 @@ use std::time::Duration;
 /// The instruction that ran before a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// A load at this address of its process, with the address that it loaded from.
+    /// A load at this address of its process, with its data address.
     Load(VirtualAddress, VirtualAddress),
     /// A load whose address register was overwritten.
     Overwritten(VirtualAddress),
@@ -40,38 +40,38 @@ pub enum Finding {
     Segment(VirtualAddress),
     /// A load of several addresses.
     Several(VirtualAddress),
-    /// Something that is no load.
+    /// An instruction that is not a load.
     NoLoad,
-    /// The code is not at hand.
+    /// The code is not available.
     NoCode,
-    /// The sample lies outside all functions, or not at an instruction.
+    /// The sample is outside all functions, or not at an instruction.
     NoFunction,
-    /// A function was entered, or a call returned, or a jump table leads here.
+    /// A function was entered, a call returned, or a jump table leads here.
     Entry,
     /// Control arrives from several loads.
     Join,
 }
 
-/// Knows the code of the profiled processes.
+/// Finds loads in the code of the profiled processes.
 pub trait LoadFinder {
-    /// Takes note of a mapping, name, fork or exit.
+    /// Records a mapping, name, fork or exit.
     fn observe(&mut self, record: &Record<'_>);
-    /// Opens the files of all code that is mapped: rights are given up afterwards.
+    /// Opens the files of all mapped code, before rights are dropped.
     fn open_images(&mut self);
     /// Finds the load that a user-mode sample waited for.
     fn find(&mut self, pid: Pid, ip: VirtualAddress, registers: &Registers<'_>, landing: Landing) -> Finding;
 }
 
-/// Makes a finder; a plain function, so that requests stay plain data.
+/// Creates a finder; a plain function, so that requests stay plain data.
 pub type MakeLoadFinder = fn() -> Box<dyn LoadFinder>;
 
 /// Set in the ids of the event `other-cpu`: the kernel counts its ids from 1.
 const OTHER: u64 = 1 << 63;
 /// Words of a kernel's sample before the one that is inserted: header, IDENTIFIER, IP, TID, TIME.
 const BEFORE_ADDRESS: usize = 40;
-/// The field RAW without contents: its size, and the bytes that make it eight.
+/// An empty RAW field: its size, and the bytes that fill it to eight.
 const NO_RAW: [u8; 8] = [4, 0, 0, 0, 0, 0, 0, 0];
-/// Soon enough for the observer, who is to see addresses while they are fresh.
+/// Short enough for the observer, which must see addresses soon after the access.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A live recording.
@@ -80,7 +80,7 @@ pub struct LiveSource {
     finder: Box<dyn LoadFinder>,
     calibration: Calibration,
     period_ns: u64,
-    /// The event's attribute as the kernel has it.
+    /// The event's attribute in the kernel.
     attr: PerfEventAttr,
     ids: HashSet<u64>,
     counts: StallCounts,
@@ -88,11 +88,12 @@ pub struct LiveSource {
     /// The records of one drain, one after the other.
     round: Vec<u8>,
     waits: Waits,
-    /// Who reads the statement at a sample; `None` where probes tell of statements, or no thread can be had.
+    /// Readers of the statement at each sample; `None` if probes report statements, or no thread can be
+    /// created.
     readers: Option<Readers>,
     names: StatementNames,
     reads_statements: bool,
-    /// By how much the wall clock is ahead of that of samples, in nanoseconds.
+    /// The wall clock minus the clock of samples, in nanoseconds.
     ahead: i64,
 }
 
@@ -100,7 +101,7 @@ impl LiveSource {
     /// Opens everything, stopped. The first event of the plan is the clock.
     ///
     /// # Errors
-    /// Says which event the kernel refused, and what mends it.
+    /// Names the event that the kernel refused, and the remedy.
     pub fn open(
         plan: &SamplingPlan,
         statements: Option<StatementProbes>,
@@ -108,7 +109,7 @@ impl LiveSource {
         mut finder: Box<dyn LoadFinder>,
     ) -> Result<LiveSource, OpenError> {
         let mut kernel = KernelSource::open(plan, statements)?;
-        // Without readers the samples have no statement, and are worth having all the same.
+        // Without readers the samples have no statement, but are still useful.
         let readers =
             calibration.with_readers.then(|| kernel.watches().and_then(Readers::start).ok()).flatten();
         let preamble = kernel.preamble();
@@ -174,7 +175,7 @@ impl LiveSource {
         sample[6..8].copy_from_slice(&length.to_ne_bytes());
         sample
     }
-    /// Where a sample's call chain ends and what is known of its registers begins.
+    /// The end of a sample's call chain, where its register data begins.
     fn end_of_chain(&self, record: &[u8]) -> usize {
         let behind_cpu = BEFORE_ADDRESS + 8;
         let length = match record.get(behind_cpu..behind_cpu + 8) {
@@ -189,7 +190,7 @@ impl LiveSource {
             .map_or(record.len(), |at| at.min(record.len()))
     }
 
-    /// The field RAW of a sample: the statement, where it is known.
+    /// The field RAW of a sample: the statement, if it is known.
     fn raw(&mut self, record: &[u8]) -> Vec<u8> {
         if self.readers.is_none() {
             return Vec::new();
@@ -213,7 +214,7 @@ impl LiveSource {
 }
 
 impl LiveSource {
-    /// Of how many samples the statement is known, where it is not of nearly all.
+    /// The share of samples with a known statement, unless it is nearly all.
     fn note_of_statements(&self) -> Option<String> {
         let readers = self.readers.as_ref().filter(|_| self.reads_statements)?;
         let outcomes = self.names.outcomes;
@@ -236,7 +237,7 @@ impl LiveSource {
     }
 }
 
-/// Counts what came of a sample; for a load, where it is and what it loads from.
+/// Counts the result for a sample; for a load, returns its address and its data address.
 fn count(
     counts: &mut StallCounts,
     finding: Option<Finding>,
@@ -257,13 +258,13 @@ fn count(
     load
 }
 
-/// The registers at the end of a sample, where they are those of 64-bit code.
+/// The registers at the end of a sample, if they are those of 64-bit code.
 fn registers(record: &[u8], mask: u64) -> Option<Registers<'_>> {
     let count = mask.count_ones() as usize;
     let start = record.len().checked_sub(8 * count)?;
     let abi = u64::from_ne_bytes(record.get(start.checked_sub(8)?..start)?.try_into().ok()?);
     let registers = Registers { abi, mask, values: record[start..].as_chunks::<8>().0 };
-    // A sample without registers ends with its `abi`, zero: what stands there then is something else.
+    // A sample without registers ends with its `abi`, zero: these bytes are then something else.
     let rip = u64::from_ne_bytes(record.get(16..24)?.try_into().ok()?);
     (abi == 2 && registers.get(Register::Rip) == Some(rip)).then_some(registers)
 }
@@ -308,7 +309,7 @@ impl RecordSource for LiveSource {
         std::mem::take(&mut self.preamble)
     }
 
-    /// None: the events of CPUs never end, and what they wake are the readers.
+    /// None: events of CPUs never end, and they only wake the readers.
     fn wakeups(&self) -> Vec<RawFd> {
         Vec::new()
     }
@@ -342,7 +343,7 @@ impl RecordSource for LiveSource {
             self.names.add(readers.take());
             self.ahead = wall_clock_ahead();
         }
-        // A process may be sampled on one CPU before the other CPU's ring tells of its fork and its mappings.
+        // A process may be sampled on one CPU before the other CPU's ring reports its fork and its mappings.
         for record in records(&round) {
             if let Some(record) = decode_record(&self.attr, record) {
                 self.finder.observe(&record);
@@ -376,7 +377,7 @@ impl RecordSource for LiveSource {
     }
 
     fn counts(&self) -> Vec<EventCount> {
-        Vec::new() // nanoseconds of whole CPUs, others' among them
+        Vec::new() // nanoseconds of whole CPUs, including other processes
     }
 
     fn stall(&self) -> Option<StallNotes> {

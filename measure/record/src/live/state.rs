@@ -1,34 +1,34 @@
-//! What a server process executes, read from its memory by the rules that its observer made.
+//! The statement that a server process executes, read from its memory by the observer's rules.
 //!
 //! ```text
-//!   debug_query_string ──> text of the statement that runs; null between two
+//!   debug_query_string ──> text of the running statement; null between two
 //!   MyBEEntry ──> entry of the process ──> start of the statement, query id, text of the last one
 //! ```
-//! Three calls of `process_vm_readv` at most: the pointers, what they point to, and the rest of a long text.
+//! Three calls of `process_vm_readv` at most: the pointers, their targets, and the rest of a long text.
 
 use hardmeter_samples::model::{Pid, StateId, StateRule, VirtualAddress};
 use std::io;
 
 /// Bytes of text read at first; most statements fit.
 const FIRST: usize = 1 << 10;
-/// Bytes of text read at most: what follows does not distinguish statements.
+/// Bytes of text read at most: later ones rarely distinguish statements.
 const MOST: usize = 16 << 10;
-/// A piece that lies on one page is read whole, or not at all.
+/// A piece within one page is read completely or not at all.
 const PAGE: u64 = 4096;
 
-/// What is to be read of each process.
+/// What is read of each process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StatementRules {
-    /// Where the pointer to the running statement's text lies.
+    /// Address of the pointer to the running statement's text.
     text: VirtualAddress,
-    /// Where the pointer to the process's entry lies, and the text's address within that.
+    /// Address of the pointer to the process's entry, and the offset of the text's address in it.
     last: Option<(VirtualAddress, u64)>,
     /// Words of that entry.
     words: Vec<(StateId, u64)>,
 }
 
 impl StatementRules {
-    /// The rules that a reader of statements needs, out of all; `None` if the server has no statement to read.
+    /// Selects the rules that a reader of statements needs; `None` if the server has no statement to read.
     pub(super) fn choose(rules: &[StateRule]) -> Option<StatementRules> {
         let mut chosen = rules.iter().find_map(|rule| match rule {
             StateRule::Statement { pointer, last } => Some(StatementRules {
@@ -84,15 +84,15 @@ impl StatementRules {
 /// The statement that a process executes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Executed {
-    /// The statement as the client sent it; empty if there was none yet.
+    /// The statement that the client sent; empty before the first one.
     pub(super) text: Vec<u8>,
-    /// Whether it is over.
+    /// True if it has ended.
     pub(super) over: bool,
     /// Further words of the server's own state.
     pub(super) words: Vec<(StateId, u64)>,
 }
 
-/// A text up to its zero.
+/// A text up to its terminating zero.
 fn text(pid: Pid, at: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut wanted = FIRST;
@@ -106,14 +106,14 @@ fn text(pid: Pid, at: u64) -> io::Result<Vec<u8>> {
             break;
         }
         if got < wanted {
-            break; // the end of what is mapped
+            break; // the end of the mapped memory
         }
         wanted = 3 << 10;
     }
     Ok(bytes)
 }
 
-/// Reads bytes that follow each other, up to the first page that is not there.
+/// Reads contiguous bytes, up to the first unmapped page.
 fn read_run(pid: Pid, at: u64, mut into: &mut [u8]) -> io::Result<usize> {
     let mut pieces: Vec<(u64, &mut [u8])> = Vec::new();
     let mut next = at;
@@ -127,7 +127,7 @@ fn read_run(pid: Pid, at: u64, mut into: &mut [u8]) -> io::Result<usize> {
     read_vector(pid, &mut pieces)
 }
 
-/// Reads each piece whole.
+/// Reads each piece completely.
 fn read_pieces(pid: Pid, pieces: &mut [(u64, &mut [u8])]) -> io::Result<()> {
     let wanted: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
     match read_vector(pid, pieces)? {
@@ -146,7 +146,8 @@ fn read_vector(pid: Pid, pieces: &mut [(u64, &mut [u8])]) -> io::Result<usize> {
         .map(|(_, piece)| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() })
         .collect();
     let count = local.len() as libc::c_ulong;
-    // SAFETY: the local vector is of pieces borrowed for the call; the remote one is of another process's addresses.
+    // SAFETY: the local vector has pieces borrowed for the call; the remote one has addresses of another
+    // process.
     let got = unsafe { libc::process_vm_readv(pid.0, local.as_ptr(), count, remote.as_ptr(), count, 0) };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
     use hardmeter_samples::model::{ByteCount, LastStatement};
 
-    /// The process's own memory, laid out as a server's.
+    /// The process's own memory, laid out like a server's.
     struct Server {
         running: Box<u64>,
         entry: Box<u64>,

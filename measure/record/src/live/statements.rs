@@ -1,9 +1,4 @@
-//! Which statement belongs to a sample, out of what the [readers](super::at_sample) read.
-//!
-//! ```text
-//!   time ──────── start of statement A ── sample ── reading: A, begun before the sample ────> A
-//!                                         sample ── start of B ── reading: B, begun later ──> not known
-//! ```
+//! Finds the statement of a sample among the [readers'](super::at_sample) readings.
 
 use super::at_sample::Reading;
 use hardmeter_samples::model::{ServerState, StateId, StatementId, Timestamp};
@@ -11,23 +6,23 @@ use hardmeter_samples::sidecar::Statement;
 use hardmeter_statement::{normalise, Dialect};
 use std::collections::HashMap;
 
-/// Seconds from 1970 to 2000, where PostgreSQL's times begin.
+/// Seconds from 1970 to 2000, the beginning of PostgreSQL's times.
 const EPOCH: i64 = 946_684_800;
 /// Times of statements are whole microseconds, and the two clocks are compared with about that error.
 const SLACK_NS: i64 = 10_000;
-/// Texts that are kept by their bytes, so that a statement that comes again is not normalised again.
+/// Limit of texts that are kept by their bytes, so that a repeated statement is not normalised again.
 const MOST_TEXTS: usize = 20_000;
-/// Statements that are kept by name.
+/// Limit of named statements.
 const MOST_STATEMENTS: usize = 10_000;
 
-/// Of how many samples the statement was read.
+/// The number of samples with and without a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Outcomes {
-    /// It was.
+    /// The statement was read.
     pub(super) known: u64,
-    /// A later statement had begun when the reader came.
+    /// A later statement had begun before the reading.
     pub(super) late: u64,
-    /// No reader saw this sample's process.
+    /// No reader read this sample's process.
     pub(super) unread: u64,
 }
 
@@ -41,7 +36,7 @@ pub(super) struct StatementNames {
 }
 
 impl StatementNames {
-    /// Takes what was read. What belongs to no sample of this round or the last is forgotten.
+    /// Adds readings. Those that belong to no sample of this round or the last are dropped.
     pub(super) fn add(&mut self, readings: Vec<Reading>) {
         if let Some(newest) = readings.iter().map(|reading| reading.time).max() {
             let old = newest.0.saturating_sub(1_000_000_000);
@@ -50,7 +45,7 @@ impl StatementNames {
         self.waiting.extend(readings.into_iter().map(|reading| ((reading.cpu, reading.time), reading)));
     }
 
-    /// The raw field of a sample, if its statement is known. `ahead`: by how much the wall clock is ahead of that of
+    /// The raw field of a sample, if its statement is known. `ahead`: the wall clock minus the clock of
     /// samples, in nanoseconds.
     pub(super) fn of_sample(&mut self, cpu: u32, time: Timestamp, ahead: i64) -> Option<Vec<u8>> {
         let Some(reading) = self.waiting.remove(&(cpu, time)) else {
@@ -90,7 +85,7 @@ impl StatementNames {
         Some(id)
     }
 
-    /// The statements that samples name, in a fixed order.
+    /// The statements named by samples, in a fixed order.
     pub(super) fn statements(&self) -> Vec<Statement> {
         let mut statements: Vec<Statement> =
             self.texts.iter().map(|(id, text)| Statement { id: *id, text: text.clone() }).collect();
@@ -104,17 +99,17 @@ fn begun_at(microseconds: i64, ahead: i64) -> i64 {
     microseconds.saturating_add(EPOCH * 1_000_000).saturating_mul(1_000).saturating_sub(ahead)
 }
 
-/// By how much the wall clock is ahead of the clock of samples, in nanoseconds.
+/// The wall clock minus the clock of samples, in nanoseconds.
 pub(super) fn wall_clock_ahead() -> i64 {
     let now = |clock| {
-        // SAFETY: room for one time.
+        // SAFETY: `time` has room for one time.
         unsafe {
             let mut time: libc::timespec = std::mem::zeroed();
             libc::clock_gettime(clock, &mut time);
             time.tv_sec * 1_000_000_000 + time.tv_nsec
         }
     };
-    // Of some tries, the one that was interrupted least.
+    // Of several tries, the least interrupted one.
     let apart = |_| {
         let before = now(libc::CLOCK_MONOTONIC);
         let wall = now(libc::CLOCK_REALTIME);
@@ -156,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_clocks_are_compared() {
-        // 5 s ahead: what began at 7.0001 s of the wall clock began 0.1 ms after 2 s.
+        // The wall clock is 5 s ahead of the capture's: a statement that began at 7.0001 s by the wall clock began
+        // at 2.0001 s.
         let mut names = StatementNames::default();
         let ahead = 5_000_000_000;
         names.add(vec![reading(2_000_000_000, "SELECT 1", 7_000_100)]);

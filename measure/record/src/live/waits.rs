@@ -1,5 +1,5 @@
-//! What the target's processes did with their time: ran, waited for a CPU, slept. From `/proc/PID/task/*/schedstat`, which
-//! the kernel keeps anyway.
+//! How the target's processes spent their time: running, waiting for a CPU, asleep. From
+//! `/proc/PID/task/*/schedstat`, which the kernel updates in any case.
 //!
 //! ```text
 //!   wall time of a process = running + in the run queue + asleep       asleep: disk (state D), else lock, client, timer
@@ -9,10 +9,10 @@ use hardmeter_samples::model::{Pid, ProcessTime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Time between two readings.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// One process, from its first to its last look.
+/// One process, from its first to its last reading.
 #[derive(Debug, Clone, Copy)]
 struct Watched {
     since: Instant,
@@ -30,7 +30,7 @@ struct Schedule {
     queued: u64,
 }
 
-/// Watches processes now and then.
+/// Reads processes periodically.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     watched: BTreeMap<Pid, Watched>,
@@ -38,12 +38,12 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Whether it is time for the next look.
+    /// True if it is time for the next reading.
     pub(super) fn is_due(&self) -> bool {
         self.last_look.is_none_or(|last| last.elapsed() >= INTERVAL)
     }
 
-    /// Looks at these processes.
+    /// Reads these processes.
     pub(super) fn look(&mut self, processes: impl IntoIterator<Item = Pid>) {
         let now = Instant::now();
         self.last_look = Some(now);
@@ -64,7 +64,7 @@ impl Waits {
         }
     }
 
-    /// The time of each process that was examined more than once.
+    /// The time of each process that was read more than once.
     pub(super) fn times(&self) -> Vec<ProcessTime> {
         let of = |(pid, watched): (&Pid, &Watched)| {
             let wall = watched.until.duration_since(watched.since).as_nanos() as u64;
@@ -81,7 +81,7 @@ impl Waits {
     }
 }
 
-/// A process now, and whether it waits for a disk.
+/// A process's present counters, and whether it waits for a disk.
 fn look_at(pid: Pid) -> Option<(Schedule, bool)> {
     let mut schedule = Schedule::default();
     for thread in crate::target::threads(pid).ok()? {
@@ -102,7 +102,7 @@ fn schedule_of(schedstat: &str) -> Option<Schedule> {
     Some(Schedule { ran: numbers.next()?.ok()?, queued: numbers.next()?.ok()? })
 }
 
-/// The third field: behind the name, which may hold anything.
+/// The third field: after the name, which may contain any character.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

@@ -1,4 +1,4 @@
-//! From a resolved event to its `perf_event_attr`, and the concessions to try if the kernel refuses it.
+//! Builds the `perf_event_attr` of a resolved event, and the weaker variants to try if the kernel refuses it.
 
 use super::encoding::Encoding;
 use hardmeter_samples::model::Period;

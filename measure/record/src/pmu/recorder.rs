@@ -274,7 +274,7 @@ impl KernelSource {
         let mut synthesizer = Synthesizer::new(encoder, data);
         synthesizer.kernel();
         let processes: BTreeSet<Pid> = match attachment {
-            Attachment::Exec(_) => BTreeSet::new(), // its exec will tell
+            Attachment::Exec(_) => BTreeSet::new(), // its exec event will show
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
             Attachment::System => crate::target::all_processes().into_iter().collect(),
         };

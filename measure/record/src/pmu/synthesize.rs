@@ -68,7 +68,7 @@ impl Synthesizer {
 
     /// A process with its threads.
     pub fn process(&mut self, pid: Pid) {
-        let Ok(threads) = crate::target::threads(pid) else { return }; // ended meanwhile
+        let Ok(threads) = crate::target::threads(pid) else { return }; // has ended
         for tid in threads {
             if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
                 let comm = Comm { pid, tid, name: name.trim_end().to_string(), exec: false, time: None };

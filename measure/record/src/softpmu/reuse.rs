@@ -1,4 +1,4 @@
-//! From the simulator's buckets of reuse distances to the histogram of the side file.
+//! Converts the simulator's buckets of reuse distances to the histogram of the side file.
 
 use super::segment::{REUSE_BUCKETS, REUSE_ONE_LINE_IN};
 use hardmeter_samples::sidecar::{ReuseBucket, ReuseHistogram};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Programs to be followed.  Each is one loop around a system call, so that all its stretches are
- * alike and can be counted by hand:
+ * Programs for the follower to follow. Each is one loop around a system call, so that all its
+ * stretches are equal and can be counted by hand:
  *
  *   walk-short  loads the first word of each of N = 64 lines, in order: 4 N + 5 instructions, N loads
  *   walk-long   the same with N = 3,072
  *   avx2        a recurrence in ymm registers, with a fused multiply and add, whose result is an
- *               argument of the call: the self-check sees it
+ *               argument of the call, so that the comparison covers it
  *   avx512      the same in zmm16 and above, under a mask
- *   checksum    sums its memory again and again; status 3 as soon as that changes
+ *   checksum    sums its memory repeatedly; exits with status 3 when the sum changes
  *
- * The word at the address that is printed first grows with each round.
+ * Each program first prints the address of a word that grows with each round.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -41,7 +41,7 @@ static _Noreturn void walk(uint64_t count) {
   __builtin_unreachable();
 }
 
-/* x := x + rotated x * x in four lanes, and the lanes' sum into the call's arguments. */
+/* Computes x := x + rotated x * x in four lanes, and passes the sum of the lanes to the call. */
 static _Noreturn void avx2(void) {
   static const double start[4] __attribute__((aligned(32))) = {0.5, 0.25, 0.125, 0.0625};
   static const double factor[4] __attribute__((aligned(32))) = {0.9, 0.8, 0.7, 0.6};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The follower on programs whose stretches are known (target.c), and what becomes of the followed
- * process when the follower is killed or stopped.
+ * Tests the follower on programs whose stretches are known (target.c), and the state of the followed
+ * process after the follower is killed or stopped.
  *
  *   test_follow FOLLOWER TARGET
  */
@@ -56,7 +56,7 @@ static void end_target(void) {
   int status;
   assert_int_equal(kill(target, SIGKILL), 0);
   assert_int_equal(waitpid(target, &status, 0), target);
-  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL); /* it ran until now */
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL); /* it was running until now */
 }
 
 /* It ends after so many seconds, or with so many stretches that were the same. */
@@ -129,7 +129,7 @@ static void sleep_us(long microseconds) {
   nanosleep(&pause, NULL);
 }
 
-/* Waits until the target goes on without a tracer, and its rounds grow. */
+/* Waits until the target runs without a tracer, and its count of rounds grows. */
 static void assert_runs_on(void) {
   for (int tries = 0; tries < 5000; tries++) {
     if (tracer() == 0) {
@@ -142,7 +142,7 @@ static void assert_runs_on(void) {
   fail_msg("the target does not run on: tracer %ld", tracer());
 }
 
-/* A descendant of the follower by its name. */
+/* Finds a descendant of the follower by its name. */
 static pid_t descendant(pid_t ancestor, const char *name) {
   DIR *all = opendir("/proc");
   pid_t found = 0;
@@ -176,8 +176,9 @@ static void assert_all_same(void) {
   assert_int_equal(reported("unsupported"), 0);
 }
 
-/* 3,072 lines in a circle: more than any L1D holds, so that under LRU each is missed each time; all are in L2.
- * A stretch is 4 x 3,072 + 5 instructions: the loop, two moves before it, a jump, a move and the call. */
+/* The walk has 3,072 lines in a circle: more than any L1D holds, so that with LRU each access
+ * misses it; all lines are in L2. A stretch is 4 x 3,072 + 5 instructions: the loop, two moves
+ * before it, a jump, a move and the call. */
 static void a_long_walk_misses_l1_at_each_line(void **state) {
   (void)state;
   follow("walk-long", "400");
@@ -222,7 +223,8 @@ static void avx512_is_run_natively(void **state) {
 
 /* --- What is left alone ------------------------------------------------------------------ */
 
-/* The target ends with status 3 when a byte of it changes; end_target sees that it did not. */
+/* The target ends with status 3 when one of its bytes changes; end_target checks that it did
+ * not. */
 static void memory_stays_as_it_is(void **state) {
   (void)state;
   follow("checksum", "400");
@@ -264,7 +266,7 @@ static void a_stopped_stopper_is_replaced(void **state) {
   assert_true(stopped > 0);
   assert_int_equal(status_of(follower), 0);
   assert_runs_on();
-  assert_true(reported("same") > 0); /* it went on with new ones */
+  assert_true(reported("same") > 0); /* it continued with new ones */
   end_target();
 }
 
@@ -278,7 +280,7 @@ static void a_killed_watchdog_takes_the_stopper_along(void **state) {
   }
   assert_true(watchdog > 0);
   assert_int_equal(kill(watchdog, SIGKILL), 0);
-  status_of(follower); /* it ends of itself */
+  status_of(follower); /* it ends without help */
   assert_runs_on();
   end_target();
 }
@@ -322,7 +324,8 @@ static int remove_folder(void **state) {
   return rmdir(folder);
 }
 
-/* Whether a process may trace another one that is not its child, as the follower does: 0, or the error. */
+/* Returns 0 if a process may trace another one that is not its child, as the follower does;
+ * otherwise the error. */
 static int refusal_to_trace(void) {
   int status;
   pid_t traced = fork();

@@ -200,7 +200,7 @@ mod tests {
         let registers = Registers { abi: 2, mask: 1 << Rbx as u8 | 1 << Rcx as u8, values: &values };
         let load =
             |address| blame(&function, function.position(address).unwrap(), &registers, 0, Landing::Behind);
-        // From above by a load, from below by a jump that is fused with no load.
+        // From above it is found by a load, from below by a jump that is fused with no load.
         assert_eq!(load(0x1003), Ok(Some(Blamed { load: 0x1000, address: Ok(0x2000) })));
         assert_eq!(load(0x1006), Ok(Some(Blamed { load: 0x1003, address: Ok(0x3000) })));
         assert_eq!(load(0x1009), Ok(None));

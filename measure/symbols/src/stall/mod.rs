@@ -54,7 +54,7 @@ impl StallFinder {
         self.spaces.observe(record);
     }
 
-    /// Opens the files of all code that is mapped, while the right to do so is there.
+    /// Opens the files of all mapped code, while the process still has the right to do so.
     pub fn open_images(&mut self) {
         for id in self.spaces.executable_images() {
             self.image(id);

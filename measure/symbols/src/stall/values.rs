@@ -60,7 +60,7 @@ impl<'a> Values<'a> {
         self.undone(at, full).or_else(|| self.copied(at, full)).or_else(|| self.redone(at, full))
     }
 
-    /// From the register itself, by undoing what changed it since.
+    /// Computes the value from the register itself, by undoing later changes.
     fn undone(&mut self, at: usize, register: Name) -> Option<u64> {
         let mut value = self.registers.get(model_register(register)?)?;
         for position in (at..self.end).rev() {
@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
         Some(value)
     }
 
-    /// From a copy that was made later, while the register still held the value.
+    /// Takes the value from a copy made later, while the register still held it.
     fn copied(&mut self, at: usize, register: Name) -> Option<u64> {
         for position in at..self.end {
             if let Some((copy, source)) = copy_of(self.function.at(position)) {
@@ -88,7 +88,7 @@ impl<'a> Values<'a> {
         None
     }
 
-    /// From a copy that was made earlier, or by executing the instruction that set the register once more.
+    /// Takes the value from a copy made earlier, or repeats the instruction that set the register.
     fn redone(&mut self, at: usize, register: Name) -> Option<u64> {
         for position in (self.first..at).rev() {
             if let Some((copy, source)) = copy_of(self.function.at(position)) {

@@ -1,4 +1,4 @@
-//! From (process, address) to routine, variable and source line, for a whole capture.
+//! Finds routine, variable and source line of a process and an address, for a whole capture.
 
 mod code;
 mod data;

@@ -1,4 +1,4 @@
-//! Two counts without captures: the tables of a paper, the output of another tool.
+//! Compares two counts without captures, such as tables of a paper or the output of another tool.
 
 use super::{signed_interval, signed_percent};
 use crate::layout::{wrap, Column, Style, TextTable};
@@ -8,16 +8,16 @@ use hardmeter_evidence::envelope::envelope;
 use hardmeter_evidence::{Change, Counted};
 use serde_json::{json, Value};
 
-/// Events counted in one run each, with or without how many of all there were.
+/// Events counted in one run each, optionally with the total of all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountsReport {
     /// The events counted before and after.
     pub counts: [u64; 2],
-    /// All events, of which those are some.
+    /// All events; `counts` is a part of them.
     pub totals: Option<[u64; 2]>,
 }
 
-/// A line: what is compared, before, after, and the change.
+/// One line: the name of the figure, before, after, and the change.
 type Line = (&'static str, String, String, Change);
 
 impl CountsReport {
@@ -64,7 +64,7 @@ impl CountsReport {
         text + &wrap(conditions, style, 0) + "\n"
     }
 
-    /// The same for programs.
+    /// The same as JSON.
     pub fn json(&self) -> Value {
         let line = |(name, _, _, change): &Line| json!({ "of": name, "value": change.value, "interval_95": change.interval, "p": change.p });
         let changes: Vec<Value> = self.lines().iter().map(line).collect();
@@ -80,7 +80,7 @@ impl CountsReport {
 mod tests {
     use super::*;
 
-    /// Tables 7 and 8 of the paper of 2003: samples in the spin lock's routine, of all samples.
+    /// Tables 7 and 8 of the paper of 2003: samples in the spin lock's routine, out of all samples.
     #[test]
     fn the_papers_tables_7_and_8() {
         let report = CountsReport { counts: [58_173, 50_540], totals: Some([280_759, 265_927]) };

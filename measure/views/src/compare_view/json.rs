@@ -1,4 +1,4 @@
-//! A comparison for programs.
+//! A comparison as JSON.
 
 use super::CompareReport;
 use crate::top_view::remark_json;
@@ -7,7 +7,7 @@ use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value};
 
 impl CompareReport {
-    /// The comparison as JSON. What is infinite, the change from nothing, is null.
+    /// The comparison as JSON. An infinite change (from nothing) is null.
     pub fn json(&self) -> Value {
         envelope(
             "compare",

@@ -25,7 +25,7 @@ impl Deref for CompareReport {
     }
 }
 
-/// A change in percent: `-13.1`, `+4.0`; what has no number is `new`.
+/// A change in percent: `-13.1`, `+4.0`; a change from nothing is `new`.
 fn signed_percent(value: f64) -> String {
     match value * 100.0 {
         percent if !percent.is_finite() => "new".into(),

@@ -1,4 +1,4 @@
-//! A comparison in a sentence for each event.
+//! A comparison as one sentence for each event.
 
 use super::{signed_interval, signed_percent, CompareReport};
 use crate::event_words::event_noun;
@@ -6,21 +6,21 @@ use crate::number::grouped;
 use hardmeter_answers::{ComparedEvent, ComparedRow, Per};
 use hardmeter_evidence::Interval;
 
-/// From this share of the difference on, a function has nearly all of it.
+/// A function with at least this share of the difference has nearly all of it.
 const NEARLY_ALL: f64 = 0.8;
-/// From this share on, it has most of it.
+/// A function with at least this share has most of the difference.
 const MOST: f64 = 0.5;
-/// Below this share, none is named.
+/// A function with less than this share is not named.
 const LITTLE: f64 = 0.1;
-/// Above this share, others have the opposite difference.
+/// Above this share, other functions have the opposite difference.
 const MORE_THAN_ALL: f64 = 1.2;
-/// The total is called different below this probability.
+/// The total counts as different below this probability.
 const SIGNIFICANT: f64 = 0.05;
-/// So many functions are named where none has most of the difference.
+/// Number of functions named if none has most of the difference.
 const NAMED: usize = 3;
 
 impl CompareReport {
-    /// What differs, an event a sentence, the costliest first.
+    /// One sentence for each event that differs, the costliest event first.
     pub fn sentences(&self) -> Vec<String> {
         self.events.iter().map(|event| self.sentence(event)).collect()
     }
@@ -109,7 +109,8 @@ fn change_words(row: &ComparedRow) -> String {
     }
 }
 
-/// Which functions have the difference: those that are called different themselves, and differ the same way.
+/// Names the functions with the difference: those that differ significantly themselves, in the same
+/// direction.
 fn place(event: &ComparedEvent) -> String {
     let all = event.total.difference();
     let shares: Vec<(&ComparedRow, f64)> = event
@@ -143,7 +144,7 @@ fn place(event: &ComparedEvent) -> String {
     }
 }
 
-/// Shares have no total: the row whose share differs most.
+/// Shares have no total: name the row whose share differs most.
 fn share_sentence(event: &ComparedEvent, noun: &str) -> String {
     match event.functions.rows.iter().find(|row| row.different) {
         None => format!("no function has another share of the {noun} that chance does not explain"),

@@ -8,7 +8,7 @@ use hardmeter_answers::{CompareColumn, CompareRun, Comparison, Label, Per, RunEv
 use hardmeter_samples::model::EventSource;
 use std::collections::BTreeMap;
 
-/// A run of 1,000 transactions with these samples, each of one event, in these functions.
+/// A run of 1,000 transactions with this number of samples, each of one event, in each function.
 fn run(file: &str, functions: &[(&str, u64)]) -> CompareRun {
     let sum = |samples: u64| {
         let events = samples as f64;

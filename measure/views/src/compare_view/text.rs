@@ -12,13 +12,13 @@ use std::fmt::Write;
 const SENTENCES: usize = 10;
 /// Lines of notes on a first screen.
 const NOTES: usize = 3;
-/// Rows that chance explains, where no row differs.
+/// Number of rows shown that chance explains, if no row differs.
 const OTHERS: usize = 3;
-/// Titles: a blank line, the title, the heads of the columns, what is left out.
+/// Lines around a table: a blank line, the title, the column heads, the note about omitted rows.
 const FRAME: usize = 4;
 
 impl CompareReport {
-    /// One screen: what differs in sentences, the two sides, the rows that differ most.
+    /// One screen: sentences about what differs, the two sides, the rows that differ most.
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let style = Style { width: Some(style.width.unwrap_or(COLUMNS)), ..style };
         let mut head = String::new();
@@ -53,7 +53,7 @@ impl CompareReport {
         text + &closing
     }
 
-    /// Everything.
+    /// The complete text.
     pub fn render(&self, style: Style, quiet: bool) -> String {
         let mut text = sentences_text(&self.sentences(), style);
         if !quiet {
@@ -75,7 +75,7 @@ impl CompareReport {
         text
     }
 
-    /// The tables with their titles, each with so many rows at most: for pages.
+    /// The tables with their titles, each with at most `rows` rows: for web pages.
     pub fn tables(&self, rows: usize) -> Vec<(String, TextTable)> {
         let of_event = |event: &'_ ComparedEvent| -> Vec<(String, TextTable)> {
             let table = |table: &ComparedTable| {
@@ -98,7 +98,7 @@ impl CompareReport {
         format!("{}, by {}", self.unit_of(event), by.join(", "))
     }
 
-    /// A and B, what rates are of, and what the intervals say.
+    /// Names A and B, the unit that rates refer to, and the meaning of the intervals.
     fn sides(&self, style: Style) -> String {
         let mut text = String::new();
         for (name, side) in [("A", &self.a), ("B", &self.b)] {
@@ -128,7 +128,7 @@ impl CompareReport {
         )
     }
 
-    /// What the intervals are of, and what else holds for all figures.
+    /// The meaning of the intervals, and other conditions that hold for all figures.
     pub fn conditions(&self) -> String {
         let mut text = match self.between_runs {
             true => "95 % intervals of what differs between runs".to_string(),
@@ -171,7 +171,7 @@ impl CompareReport {
             None => line,
         };
         let mut text = format!("\n{line}\n");
-        // On a screen, rows that chance explains are shown only where there are no others.
+        // A screen shows rows that chance explains only if there are no other rows.
         let worth = match most {
             usize::MAX => table.rows.len(),
             _ if table.different > 0 => table.different,

@@ -322,7 +322,7 @@ pub(super) fn group_text(group: &GroupReport) -> String {
     printable(&format!("bytes {} ({}){colon}{objects}", ranges.join(", "), group.group.kind.describe()))
 }
 
-/// `all`: the coherence misses of all lines, counted as `effect` counts them; 0 if they were not.
+/// `all`: the coherence misses of all lines, counted in the same way as in `effect`; 0 if not counted.
 pub(super) fn effect_text(effect: &Effect, all: u64) -> String {
     let vanishing = Share { count: effect.vanishing(), total: effect.before };
     let (count, before) = (grouped(vanishing.count), missed(vanishing.total));

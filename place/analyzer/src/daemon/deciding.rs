@@ -1,5 +1,5 @@
-//! What is written of a kind besides its placement: which share of its sections is probed, whether its cycles come from the CPU clock,
-//! what the next one will take. Pure.
+//! Computes the rest of a kind's decision besides its placement: the share of its sections that is probed,
+//! whether its cycles come from the CPU clock, and the expected duration of its next section. Pure.
 
 use crate::model::{Class, KindProfile, KindRef, KindSnapshot, Plan, Record};
 use crate::segment::Decision;
@@ -8,29 +8,31 @@ use std::collections::BTreeMap;
 
 /// This number of probes makes a kind known (docs/design/place.md, section 2); until then all its sections are probed, within the budget.
 const PROBES_KNOWN: u64 = 24;
-/// Probed as seldom as one of 2^7 sections: 0.8 %.
+/// Probes at least one of 2^7 sections: 0.8 %.
 const PROBES_SELDOM: u8 = 8;
-/// A kind that is known is still probed about so often a second.
+/// A known kind is still probed about this many times a second.
 const PROBES_PER_SECOND: f64 = 2.0;
-/// Reading the CPU clock costs 0.34 us a section: not below this number of seconds of section (0.3 % of it).
+/// Reading the CPU clock costs 0.34 us a section: not used for sections shorter than this number of seconds
+/// (0.3 % of it).
 const CLOCK_FROM_SECONDS: f64 = 100e-6;
-/// Sections that lose their processor in this share and more are measured by the CPU clock, else mostly the short ones of the kind
-/// would be counted; back below the second.
+/// Kinds of which at least this share of sections loses the processor are measured by the CPU clock,
+/// otherwise mostly their short sections would be counted; below the second value the clock is no longer
+/// used.
 const CLOCK_ABOVE: f64 = 0.15;
 const CLOCK_BELOW: f64 = 0.05;
-/// A share of fewer sections says nothing.
+/// With fewer sections, the share is not reliable.
 const CLOCK_COUNT: u64 = 20;
 
-/// Of sections whose key comes late one of 2^3 is probed.
+/// Of sections whose key is set later, one of 2^3 is probed.
 const UNNAMED_PROBES: u8 = 4;
 
-/// What is written of code 0: sections whose key comes late (split_note) begin by it, before their kind is known. Such a
-/// request is mostly long and waits for others: the CPU clock tells its own time.
+/// The decision for code 0: sections whose key is set later (split_note) begin with it, before their kind is
+/// known. Such a request is usually long and waits for others: the CPU clock measures its own time.
 pub(super) fn unnamed() -> Decision {
     Decision { wants_probes: UNNAMED_PROBES, uses_cpu_clock: true, ..Decision::default() }
 }
 
-/// What is remembered of kinds from one decision to the next.
+/// Data about kinds that is kept from one decision to the next.
 #[derive(Debug, Default)]
 pub(super) struct Deciding {
     clocks: BTreeMap<KindRef, Clock>,
@@ -44,7 +46,7 @@ struct Clock {
 }
 
 impl Deciding {
-    /// What to write of a kind. `placements`: the plan's, by kind.
+    /// Returns the decision for a kind. `placements`: the plan's, by kind.
     pub fn decision(
         &mut self,
         kind: KindRef,
@@ -99,7 +101,8 @@ impl Deciding {
     }
 }
 
-/// The code of "one of 2^(n-1)": all of a kind that is not known yet, then about this many a second, but at least one of 128.
+/// The code of "one of 2^(n-1)": all sections of a kind that is not known yet, then about this many a second,
+/// but at least one of 128.
 fn probes(known: u64, rate: f64) -> u8 {
     if known < PROBES_KNOWN {
         return 1;
@@ -108,7 +111,7 @@ fn probes(known: u64, rate: f64) -> u8 {
     (passed_over as u8).saturating_add(1).min(PROBES_SELDOM)
 }
 
-/// Equation (1)'s value, of all processors: each by how many sections it is of.
+/// The value of equation (1) for all processors, weighted by their numbers of sections.
 fn expected(snapshot: &KindSnapshot) -> Cycles {
     let exact: u64 = snapshot.records.iter().map(|(_, record)| record.exact).fold(0, u64::saturating_add);
     let sum: f64 = snapshot.records.iter().map(|(_, record)| record.adaptive * record.exact as f64).sum();

@@ -66,7 +66,7 @@ pub struct Options {
 /// The reason why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Another one does.
+    /// Another analyzer does.
     #[error("another analyzer works on {}{}", directory.display(), pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
     Taken {
         /// The folder.
@@ -77,9 +77,9 @@ pub enum DaemonError {
     /// The folder cannot be opened or created.
     #[error("the segments' folder {}: {error}", directory.display())]
     Folder {
-        /// Which.
+        /// The folder.
         directory: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
     /// The lock of the folder cannot be used: another file is in its place, or the right is missing.
@@ -99,9 +99,9 @@ pub enum DaemonError {
     /// The trace file cannot be written.
     #[error("the trace {}: {error}", path.display())]
     Trace {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
 }
@@ -132,7 +132,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends it.
+    /// Requests the end.
     pub fn set(&self) {
         *self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
         self.changed.notify_all();
@@ -228,7 +228,7 @@ fn work(analysis: &mut Analysis, options: &Options, found: &mpsc::Receiver<probi
     }
 }
 
-/// The given interval, else the shortest interval that an application requests.
+/// The given interval, or the shortest interval that an application requests.
 fn interval(told: Option<Duration>, wished: Option<Duration>) -> Duration {
     told.or(wished).unwrap_or(INTERVAL).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }

@@ -126,8 +126,8 @@ fn rested(begun: Instant, ended: Instant) -> Instant {
     ended + (ended - begun) * REST
 }
 
-/// Checks the sets every minute and the neighbours more often; returns when the sets are spoilt and a search is
-/// allowed, or when the daemon stops. One check may be wrong, because it is disturbed itself on a busy machine.
+/// Checks the sets every minute and the neighbours more often; returns when the sets are spoilt and a search
+/// is allowed, or when the daemon stops. A single check may be wrong, because other load disturbs it.
 fn watch(
     directory: &CStr,
     mut probe: Probe,
@@ -136,7 +136,7 @@ fn watch(
     news: &Sender<News>,
     stop: &Stop,
 ) {
-    // Random lines have no sets to look at.
+    // Random lines have no sets to examine.
     let full_sets = probe.kind == FULL_SETS;
     let (mut was_spoilt, mut looked) = (false, Instant::now());
     while !stop.wait(NEIGHBOURS_EVERY) {

@@ -93,12 +93,12 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    /// Begins a file.
+    /// Starts a file.
     pub fn create(path: &Path) -> Result<Tracing> {
         Ok(Tracing { file: Some(File::create(path)?), writer: None, known: BTreeMap::new(), sections: 0 })
     }
 
-    /// Kinds of which more is known by now, then sections.
+    /// Writes kinds with new data, then sections.
     pub fn write(&mut self, workload: &Workload, sections: &[Section]) -> Result<()> {
         if let Some(file) = self.file.take_if(|_| workload.cycles_per_second != 0) {
             let header = Header::new(workload.cycles_per_second, "recorded by hardmeter split analyze");
@@ -120,7 +120,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// All was written.
+    /// Flushes the file.
     pub fn finish(self) -> Result<()> {
         self.writer.map_or(Ok(()), |writer| writer.finish().map(drop))
     }

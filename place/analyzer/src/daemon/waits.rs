@@ -1,4 +1,4 @@
-//! The time that threads waited for a processor, by the kind they work on: the kernel's account of each thread in a
+//! The time that threads waited for a processor, by their kind: the kernel's account of each thread in a
 //! segment's table.
 
 use crate::guard::{Waited, Waiter};
@@ -23,7 +23,7 @@ fn of(application: &Application) -> Vec<(Waiter, Waited)> {
     threads.collect()
 }
 
-/// The second number of "time on a processor, time waiting for one, turns".
+/// The second number of "time on a processor, time waiting for one, time slices run".
 fn waited_ns(account: &str) -> Option<u64> {
     account.split_whitespace().nth(1)?.parse().ok()
 }

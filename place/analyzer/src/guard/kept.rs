@@ -1,4 +1,5 @@
-//! A plan that is kept: it is watched, checked by an epoch off now and then, and its rules are looked at one after the other.
+//! A kept plan: it is watched, checked by an epoch off from time to time, and its rules are tested one after
+//! the other.
 
 use super::measure::{compare, has_changed, Counts, Epoch};
 use super::plans::placed;
@@ -8,19 +9,19 @@ use super::{Guard, Phase, RULE_WAIT, SECOND};
 use crate::model::KindRef;
 use std::collections::BTreeSet;
 
-/// A plan that was kept so long is forgiven its earlier trials.
+/// After a plan was kept this long, its earlier refused trials no longer count.
 const FORGIVEN: u64 = 300 * SECOND;
-/// The epochs in which a kept plan is watched, and its check's epoch off; with time slices those of the trial if they were
-/// longer.
+/// Length of the epochs in which a kept plan is watched, and of its check's epoch off. With time slices they are as
+/// long as those of the trial, if those were longer.
 const LENGTH: u64 = SECOND;
-/// A kept plan is checked after 30 epochs: off for 1 s of 30 s.
+/// Number of epochs between checks of a kept plan: it is off for 1 s of 30 s.
 const CHECK: u64 = 30;
-/// Checks that count together.
+/// The number of checks that are judged together.
 const CHECKS: usize = 6;
-/// Cost or work that changed asks for a check if the last one was five epochs ago.
+/// A change of cost or work requests a check if the last one was at least this many epochs ago.
 const CHECK_SPACING: u64 = 5;
-/// Epochs with and without a rule; and how long all rules are as found between two pairs: what a good rule is worth is lost in one
-/// eighth of the time until that is found out.
+/// The length of epochs with and without a rule; and the time with all rules in their known state between two
+/// pairs: while a good rule is tested, its gain is lost for one eighth of the time.
 const RULE_LENGTH: u64 = SECOND / 2;
 const RULE_SPACING: u64 = 3 * SECOND;
 
@@ -28,14 +29,14 @@ const RULE_SPACING: u64 = 3 * SECOND;
 pub(super) struct Kept {
     pub since: u64,
     checked: u64,
-    /// Of an epoch.
+    /// Length of an epoch.
     length: u64,
-    /// How it was when it was kept, or checked last.
+    /// The epoch when it was kept, or checked last.
     reference: Option<Epoch>,
     watching: Running,
     /// The check's off epoch, and the epoch on before it.
     checking: Option<(Running, Epoch)>,
-    /// The rule that is looked at, and when the next pair may begin.
+    /// The rule under test, and the time at which the next pair may begin.
     look: Option<Look>,
     look_from: u64,
 }
@@ -61,7 +62,7 @@ impl Kept {
         self.checking.is_some()
     }
 
-    /// The rule of whose pair an epoch runs, and whether it is on.
+    /// The rule whose pair is running, and whether it is on in this epoch.
     pub fn looked_at(&self) -> Option<(KindRef, bool)> {
         let look = self.look.as_ref()?;
         look.running.as_ref().map(|running| (look.kind, running.on))
@@ -107,7 +108,7 @@ impl Guard {
         self.phase = Phase::Kept(kept);
     }
 
-    /// A check's two epochs are there.
+    /// Evaluates the two epochs of a check.
     fn checked(&mut self, mut kept: Box<Kept>, now: u64, on: &Epoch, off: &Epoch) {
         let comparison = compare(on, off);
         let bad = comparison.as_ref().is_some_and(|one| one.looks_worse(self.series.worth()));
@@ -132,10 +133,10 @@ impl Guard {
         kept.watching = Running::new(true, now, self.settle(), kept.length);
     }
 
-    /// The next pair of the rule that is looked at, or of the next one.
+    /// Begins the next pair of the rule under test, or of the next rule.
     fn begin_pair(&mut self, kept: &mut Kept, now: u64) {
         if kept.look.is_none() {
-            // Slices stand in relation to each other: a slice alone is no rule.
+            // Slices are relative to each other: a single slice is not a rule.
             let alone = |kind: &KindRef| {
                 self.whole.placements.iter().any(|one| one.kind == *kind && one.slice_us == 0)
             };
@@ -158,14 +159,14 @@ impl Guard {
         if look.running.is_some() {
             return;
         }
-        // The pair is complete: all rules are as found for a while.
+        // The pair is complete: for a while all rules are in their known state.
         kept.look_from = now + self.brisk(RULE_SPACING);
         let kind = look.kind;
         if let Some(Found { on, why, n }) = found {
             kept.look = None;
             let was_on = !self.rules.off().contains_key(&kind);
             if on != was_on {
-                // Another plan from now on: what it costs is another thing, too.
+                // The plan has changed: its cost is measured again.
                 kept.reference = None;
             }
             if on {

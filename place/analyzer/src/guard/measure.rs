@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     taken_ns: u64,
-    /// The time since which each application has allowed placement; applications that do not are missing.
+    /// The time since which each application has allowed placement; applications that do not allow it are
+    /// missing.
     willing: BTreeMap<AppId, u64>,
     kinds: BTreeMap<KindRef, Record>,
     waits: BTreeMap<Waiter, Waited>,
@@ -21,16 +22,16 @@ pub struct Waiter {
     pub app: AppId,
     /// Its number.
     pub tid: u32,
-    /// In clock ticks since boot.
+    /// Start time in clock ticks since boot.
     pub started_ticks: u64,
 }
 
 /// The cycles that a thread has waited for a processor since it began, and the kind that it works on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waited {
-    /// Which kind.
+    /// The kind.
     pub kind: KindRef,
-    /// For how long.
+    /// The time waited.
     pub cycles: f64,
 }
 
@@ -39,22 +40,23 @@ pub struct Waited {
 pub(super) struct Epoch {
     pub seconds: f64,
     pub kinds: BTreeMap<KindRef, Record>,
-    /// Cycles that threads of a kind waited for a processor, where that is known.
+    /// Cycles that threads of a kind waited for a processor, if known.
     pub waits: BTreeMap<KindRef, f64>,
 }
 
-/// The comparison of two arms as natural logarithms of on over off, so that twice and half have the same weight.
+/// The comparison of two arms as natural logarithms of on over off, so that doubling and halving have the
+/// same weight.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Comparison {
     /// CPU time per request; lower is better.
     pub cost: Value,
     /// Work done per second; higher is better.
     pub work: Value,
-    /// Durations that half, and 99 %, of the requests stay below, over all kinds by their number.
+    /// The duration that half of the requests do not exceed, over all kinds by their number.
     pub p50: Option<Value>,
-    /// The same.
+    /// The same for 99 % of the requests.
     pub p99: Option<Value>,
-    /// Time of a request on a processor and waiting for one, over all kinds by their number; present where threads
+    /// Time of a request on a processor and waiting for one, over all kinds by their number; only if threads
     /// are known by kind.
     pub response: Option<Value>,
     /// The kinds with the most time, in descending order.
@@ -71,7 +73,7 @@ pub(super) struct OfKind {
     pub p99: Option<f64>,
 }
 
-/// A measured logarithm, and the standard error that counting alone explains.
+/// A measured logarithm, and its standard error from counting alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
     pub ln: f64,
@@ -107,13 +109,13 @@ impl Counts {
         Counts { taken_ns, willing: willing.clone(), kinds, waits: BTreeMap::new() }
     }
 
-    /// With what threads waited.
+    /// Adds the waits of threads.
     #[must_use]
     pub fn with_waits(self, waits: BTreeMap<Waiter, Waited>) -> Counts {
         Counts { waits, ..self }
     }
 
-    /// Whether any application allowed placement during the whole time from `earlier` to now.
+    /// True if any application allowed placement during the whole time from `earlier` to now.
     pub(super) fn is_willing_since(&self, earlier: &Counts) -> bool {
         self.willing.values().any(|&since| since <= earlier.taken_ns)
     }
@@ -131,7 +133,7 @@ impl Counts {
         let seconds = self.taken_ns.saturating_sub(earlier.taken_ns) as f64 / 1e9;
         let mut waits = BTreeMap::new();
         for (thread, now) in &self.waits {
-            // A thread that turned to another kind meanwhile waited for both.
+            // A thread that changed to another kind in the meantime waited for both.
             let then = earlier.waits.get(thread).filter(|then| then.kind == now.kind);
             if let Some(then) = then.filter(|_| willing(thread.app)) {
                 *waits.entry(now.kind).or_insert(0.0) += (now.cycles - then.cycles).max(0.0);
@@ -192,7 +194,7 @@ pub(super) fn compare(on: &Epoch, off: &Epoch) -> Option<Comparison> {
 }
 
 impl Comparison {
-    /// Whether this comparison alone shows that placement costs more than this, beyond counting noise.
+    /// True if this comparison alone shows that placement costs more than this, beyond counting noise.
     pub fn looks_worse(&self, worth: f64) -> bool {
         let beyond = |ln: f64, error: f64| ln > worth && ln > 2.0 * error;
         beyond(self.cost.ln, self.cost.error) || beyond(-self.work.ln, self.work.error)
@@ -203,7 +205,7 @@ impl Comparison {
 const DEARER: f64 = 0.10;
 const LESS_WORK: f64 = 0.15;
 
-/// Whether the present work differs from that time's: more expensive, less, or of other kinds.
+/// True if the present work differs from that of `then`: more expensive, less, or of other kinds.
 pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
     compare(now, then).is_none_or(|comparison| {
         comparison.cost.ln > DEARER.max(3.0 * comparison.cost.error)
@@ -211,7 +213,7 @@ pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
     })
 }
 
-/// CPU time of the same mix of requests in both arms, so that a changing mix is not taken for a cost.
+/// CPU time of the same mix of requests in both arms, so that a change of the mix is not counted as a cost.
 fn cost(common: &[Common]) -> Value {
     let (mut costs, mut variances) = ([0.0, 0.0], [0.0, 0.0]);
     for (_, on, off) in common {
@@ -225,7 +227,7 @@ fn cost(common: &[Common]) -> Value {
     Value { ln: (costs[0] / costs[1]).ln(), error: (relative(0) + relative(1)).sqrt() }
 }
 
-/// Requests done in a second, each weighed by what its kind costs in both arms together.
+/// Requests done in a second, each weighted by the cost of its kind in both arms together.
 fn work(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
     let price = |on: &Record, off: &Record| {
         let (a, b) = (on.own.count as f64, off.own.count as f64);
@@ -238,7 +240,7 @@ fn work(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
     (ln.is_finite() && error.is_finite()).then_some(Value { ln, error })
 }
 
-/// A quantile of durations, on over off, over all kinds by their number of requests.
+/// The ratio on over off of a quantile of durations, over all kinds by their number of requests.
 fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
     let (mut sum, mut weights, mut squares) = (0.0, 0.0, 0.0);
     for (_, on, off) in common {
@@ -253,8 +255,9 @@ fn latency(common: &[Common], share: f64, fewest: u64) -> Option<Value> {
     (weights > 0.0).then(|| Value { ln: sum / weights, error: squares.sqrt() / weights })
 }
 
-/// The time of a request including its waits for a processor, on over off, over the kinds for which it is known, by
-/// their number. A request waits before its section begins, so the durations of sections do not include the wait.
+/// The ratio on over off of a request's time including waits for a processor, over the kinds for which it is
+/// known, by their number. A request waits before its section begins, so the durations of sections do not
+/// include the wait.
 fn response(on: &Epoch, off: &Epoch, common: &[Common]) -> Option<Value> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (kind, one, other) in common {
@@ -393,7 +396,7 @@ mod tests {
         let since = late.since(&early);
         assert_eq!((since.seconds, since.kinds[&kind(1)].count, since.kinds[&kind(2)].count), (2.0, 200, 7));
         assert_eq!(since.sections(), 207);
-        // An application that allowed placement only meanwhile is no evidence.
+        // An application that allowed placement only later does not count.
         let late = Counts { willing: [(AppId(7), 2_000_000_000)].into(), ..late };
         assert!(early.is_willing_since(&early) && !late.is_willing_since(&early));
         assert_eq!(late.since(&early).sections(), 0);

@@ -1,8 +1,8 @@
-//! The guard: does placement help? It is put on and off in epochs, the two are compared, and what is not significantly better is off:
-//! a whole plan, and while one is kept each of its rules.
+//! The guard: tests whether placement helps. It switches placement on and off in epochs, compares the two,
+//! and leaves off what is not significantly better: a whole plan, and, while one is kept, each of its rules.
 //!
 //! ```text
-//!              a plan that stands still             significantly better
+//!              a plan that stays the same             significantly better
 //!   idle ────────────────────────────> trial ──────────────────────────> kept ─┐ a pair of epochs now and then,
 //!    ^                                 ^  │ worse, or no difference        │    │ at once if cost or load changed;
 //!    │ nothing to place                │  v                                │ <──┘ rules, one after the other (rules.rs)
@@ -10,13 +10,15 @@
 //!          worse: waits 120 s, 240 s ... an hour; no difference: half of that
 //! ```
 //!
-//! A trial is pairs of an epoch on and an epoch off, in an order that a coin decides. What it may lose is bounded: the first pairs last
-//! a quarter of a second, two bad impressions in a row end it, and so does a loss of [`LOSS_SECONDS`] as far as the pairs can tell. With
-//! the worst that was measured for the paper's placement (35 % less work), a trial costs at most 0.3 s of work; the next one comes
-//! two minutes later and is put on for a third of its time only, then four: together well below the 1 % that a mix may lose. Where the
-//! plan is refused and kinds were worse by themselves, their rules are off, and the next trial is of the rest.
+//! A trial consists of pairs of an epoch on and an epoch off, in random order. Its loss is bounded: the first
+//! pairs last a quarter of a second, two comparisons in a row that look worse end it, and so does an
+//! estimated loss of [`LOSS_SECONDS`]. With the worst result measured for the paper's placement (35 % less
+//! work), a trial costs at most 0.3 s of work; the next one begins two minutes later and is on for only a
+//! third of its time, the one after that four minutes later: together well below the 1 % that a mix may lose.
+//! If the plan is refused and single kinds were worse, their rules are switched off, and the next trial tests
+//! the rest.
 //!
-//! Pure: time and statistics come from whoever drives it.
+//! Pure: time and statistics come from the caller.
 
 mod kept;
 mod measure;
@@ -45,49 +47,49 @@ use series::{Series, Verdict};
 use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
-/// Epochs of a trial: the n-th pair's, the last for all that follow. Many short pairs tell more than few long ones: a machine's other
-/// load wanders within seconds.
+/// Lengths of a trial's epochs: the n-th pair's, the last for all that follow. Many short pairs give more
+/// evidence than few long ones, because a machine's other load changes within seconds.
 const LENGTHS: [u64; 3] = [SECOND / 4, SECOND / 4, SECOND / 2];
-/// After a switch: threads come to where they shall be, and caches fill.
+/// Time after a switch that is not counted: threads move to their processors, and caches fill.
 const SETTLE: u64 = SECOND / 10;
-/// With time slices, whose long requests are what is compared: an epoch has to have some of them, and those that were under way at the
-/// switch have to end.
+/// With time slices, long requests are compared: an epoch must contain some of them, and those in progress at
+/// the switch must end.
 const LENGTHS_OF_SLICES: [u64; 3] = [SECOND, SECOND, 2 * SECOND];
 const SETTLE_OF_SLICES: u64 = SECOND * 3 / 10;
 /// Epochs that are four times as long may lose four times as much.
 const LOSS_SECONDS_OF_SLICES: f64 = 4.0 * LOSS_SECONDS;
-/// The longest epoch, to which a trial with time slices doubles its epochs after each pair with too few requests: ten
-/// requests of 300 ms on one processor end within it.
+/// The longest epoch. A trial with time slices doubles its epochs up to this length after each pair with too few
+/// requests: ten requests of 300 ms on one processor end within it.
 const LONGEST_OF_SLICES: u64 = 4 * SECOND;
-/// After so many pairs without a verdict a trial ends.
+/// A trial ends after this number of pairs without a verdict.
 const PAIRS: usize = 32;
-/// Pairs that could not be compared.
+/// A trial ends after this number of pairs that could not be compared.
 const UNUSABLE: u32 = 3;
-/// A trial that lost so much work, as far as its pairs can tell, ends.
+/// A trial ends after an estimated loss of this much work.
 const LOSS_SECONDS: f64 = 0.14;
-/// A plan is tried when it was wanted so often in a row, ...
+/// A plan is tried when the policy wanted it this many times in a row, ...
 const STEADY: u32 = 2;
-/// ... and replaces one that is tried or kept when it was wanted so often.
+/// ... and replaces one that is tried or kept when the policy wanted it this many times.
 const CHANGED: u32 = 3;
-/// A plan that is kept stands so long at least.
+/// The least time that a kept plan stays in force.
 const STANDS: u64 = 20 * SECOND;
-/// How long a plan waits that made no difference, and one that was worse; twice as long each time.
+/// The waiting time of a plan that made no difference, and of one that was worse; doubled each time.
 const WAIT: u64 = 60 * SECOND;
 const WAIT_WORSE: u64 = 120 * SECOND;
 const WAIT_MAX: u64 = 3600 * SECOND;
-/// A rule that is off by itself waits so long; one that was found good is good for so long.
+/// The waiting time of a rule that is off, and of one that was found good.
 const RULE_WAIT: u64 = 600 * SECOND;
 
 /// The guard.
 #[derive(Debug)]
 pub struct Guard {
     active: bool,
-    /// All times are so many times shorter: in simulations nobody else's load wanders.
+    /// All times are divided by this number: in simulations no other load changes.
     hurry: u64,
-    /// Seeds the trials.
+    /// The source of random seeds for trials.
     coin: Coin,
     phase: Phase,
-    /// In force, or tried, or refused last: as the policy wanted it ...
+    /// The plan that is in force, tried, or was refused last, as the policy wanted it ...
     whole: Plan,
     /// ... and without the rules that are off.
     in_force: Plan,
@@ -114,18 +116,18 @@ enum Phase {
 #[derive(Debug)]
 struct Trial {
     running: Running,
-    /// Of an epoch of this pair.
+    /// Length of an epoch of this pair.
     length: u64,
     /// The pair's first epoch.
     first: Option<Epoch>,
     unusable: u32,
-    /// How often the epochs were doubled.
+    /// The number of times that the epochs were doubled.
     doubled: u32,
-    /// How long placement was on so far.
+    /// The time that placement was on so far.
     on_ns: u64,
 }
 
-/// What the policy wants, and how often in a row it did.
+/// The plan that the policy wants, and the number of times in a row that it did.
 #[derive(Debug, Default)]
 struct Offered {
     plan: Plan,
@@ -133,12 +135,12 @@ struct Offered {
 }
 
 impl Guard {
-    /// One that never saw a plan. Not `active`: every plan is in force as soon as it is wanted.
+    /// A guard without a plan. Not `active`: every plan is in force as soon as the policy wants it.
     pub fn new(seed: u64, active: bool) -> Guard {
         Guard::hurried(seed, active, 1)
     }
 
-    /// One that takes so many times less time for everything.
+    /// A guard whose times are all divided by `hurry`.
     pub fn hurried(seed: u64, active: bool, hurry: u64) -> Guard {
         Guard {
             active,
@@ -157,17 +159,18 @@ impl Guard {
         }
     }
 
-    /// The plan whose decisions are to be written, without rules that are off; in force while [`Guard::placement_on`].
+    /// The plan whose decisions must be written, without rules that are off; in force while
+    /// [`Guard::placement_on`].
     pub fn plan(&self) -> &Plan {
         &self.in_force
     }
 
-    /// Whether a plan is tried or kept.
+    /// True while a plan is tried or kept.
     pub fn is_at_work(&self) -> bool {
         matches!(self.phase, Phase::Trial(_) | Phase::Kept(_))
     }
 
-    /// Whether it has not made up its mind on what the policy wants now.
+    /// True if it has not decided yet about the plan that the policy wants now.
     pub fn is_undecided(&self) -> bool {
         match self.phase {
             Phase::Trial(_) => true,
@@ -176,7 +179,7 @@ impl Guard {
         }
     }
 
-    /// Whether kinds are placed now.
+    /// True if kinds are placed now.
     pub fn placement_on(&self) -> bool {
         if !self.active {
             return has_effect(&self.whole);
@@ -188,12 +191,12 @@ impl Guard {
         }
     }
 
-    /// What happened since the last call, in words.
+    /// Changes since the last call, as text.
     pub fn news(&mut self) -> Vec<String> {
         std::mem::take(&mut self.news)
     }
 
-    /// When [`Guard::step`] is to be called.
+    /// The time at which [`Guard::step`] must be called.
     pub fn due_ns(&self) -> u64 {
         match &self.phase {
             Phase::Idle | Phase::Refused { .. } => u64::MAX,
@@ -202,7 +205,7 @@ impl Guard {
         }
     }
 
-    /// The policy's latest wish.
+    /// Takes the policy's latest plan.
     pub fn offer(&mut self, now: u64, plan: &Plan) {
         if !self.active {
             self.whole = plan.clone();
@@ -226,7 +229,8 @@ impl Guard {
             Phase::Trial(_) | Phase::Kept(_) if !effect && times >= CHANGED => {
                 self.rest("the policy wants nothing placed any more");
             }
-            // What is tried is judged as it began: a policy that cannot make up its mind would be in trial for ever.
+            // A trial continues with the plan that it began with: otherwise a policy that changes its plan
+            // often would never complete one.
             Phase::Trial(_) => {}
             Phase::Kept(_) if !effect || same(&self.whole, plan) => {}
             Phase::Kept(kept)
@@ -239,7 +243,7 @@ impl Guard {
         self.take_rules_away();
     }
 
-    /// Its time has come: statistics as they are now.
+    /// Continues at its due time, with the present statistics.
     pub fn step(&mut self, now: u64, counts: &Counts) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Trial(trial) => self.step_trial(trial, now, counts),
@@ -249,7 +253,7 @@ impl Guard {
         self.take_rules_away();
     }
 
-    /// What is in force: the plan without the rules that are off, of which the one that is looked at may be on or off.
+    /// Updates the plan in force: without the rules that are off; the rule under test may be on or off.
     fn take_rules_away(&mut self) {
         let mut off = self.rules.off();
         if let Phase::Kept(kept) = &self.phase {
@@ -265,7 +269,7 @@ impl Guard {
         }
     }
 
-    /// What was found before holds no more: another machine.
+    /// Forgets all results: the machine has changed.
     pub fn start_over(&mut self, why: &str) {
         self.refusals = 0;
         self.rules.forget();
@@ -297,19 +301,19 @@ impl Guard {
         Series::new(self.coin.bits(), has_slices(&self.whole))
     }
 
-    /// How long what a switch disturbs may take.
+    /// The time after a switch that is not counted.
     fn settle(&self) -> u64 {
         self.brisk(if has_slices(&self.whole) { SETTLE_OF_SLICES } else { SETTLE })
     }
 
-    /// The length of an epoch of this pair of a trial, whose epochs were doubled so many times.
+    /// Length of an epoch of this pair of a trial, whose epochs were doubled this many times.
     fn length(&self, pair: usize, doubled: u32) -> u64 {
         let lengths = if has_slices(&self.whole) { LENGTHS_OF_SLICES } else { LENGTHS };
         let length = lengths[pair.min(lengths.len() - 1)];
         self.brisk((length << doubled).min(LONGEST_OF_SLICES))
     }
 
-    /// Whether longer epochs would hold more requests: those of a trial with time slices, until they are the longest.
+    /// True if longer epochs are possible: in a trial with time slices, until they have the maximum length.
     fn can_double(&self, trial: &Trial) -> bool {
         has_slices(&self.whole) && trial.length < self.brisk(LONGEST_OF_SLICES)
     }
@@ -347,7 +351,7 @@ impl Guard {
         self.phase = Phase::Trial(Trial { running, length, first: None, unusable: 0, doubled: 0, on_ns: 0 });
     }
 
-    /// What was refused before is put on for less of the time: its epochs off last twice as long.
+    /// A plan that was refused before is on for less of the time: its epochs off last twice as long.
     fn epoch_of_trial(&self, on: bool, now: u64, length: u64) -> Running {
         let length = if on || self.refusals == 0 { length } else { 2 * length };
         Running::new(on, now, self.settle(), length)
@@ -407,7 +411,8 @@ impl Guard {
         self.phase = Phase::Trial(trial);
     }
 
-    /// What looks bad may lose so much in its first trial, half of that in its second ...
+    /// The loss that ends a trial that looks bad: the full limit in the first trial, half of it in the
+    /// second, and so on.
     fn has_cost_enough(&self, trial: &Trial) -> bool {
         let loss = if has_slices(&self.whole) { LOSS_SECONDS_OF_SLICES } else { LOSS_SECONDS };
         let may = loss * self.brisk(SECOND) as f64 / f64::from(1 + self.refusals.min(3));
@@ -424,7 +429,7 @@ impl Guard {
         self.blame(now);
     }
 
-    /// Kinds that were worse by themselves are off, if that leaves something: the next trial is of the rest.
+    /// Switches off the rules of kinds that were worse, if anything remains: the next trial tests the rest.
     fn blame(&mut self, now: u64) {
         let worse: BTreeMap<KindRef, String> = placed(&self.in_force)
             .filter_map(|kind| Some((kind, self.series.kind_looks_worse(kind)?)))

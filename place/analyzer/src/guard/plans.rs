@@ -1,19 +1,19 @@
-//! What plans do, whatever they say of it; and what is left of one without some of its kinds. Pure.
+//! Properties of plans, independent of their texts; and plans without some of their kinds. Pure.
 
 use crate::model::{Actuation, CpuSet, KindRef, Placement, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a kind is placed at all.
+/// True if a kind is placed at all.
 fn is_placed(placement: &Placement) -> bool {
     placement.actuation != Actuation::None && (!placement.cpus.0.is_empty() || placement.slice_us != 0)
 }
 
-/// Whether it changes time slices.
+/// True if the plan changes time slices.
 pub(super) fn has_slices(plan: &Plan) -> bool {
     plan.placements.iter().any(|placement| is_placed(placement) && placement.slice_us != 0)
 }
 
-/// Whether anything would be placed.
+/// True if the plan places anything.
 pub(super) fn has_effect(plan: &Plan) -> bool {
     plan.placements.iter().any(is_placed)
 }
@@ -23,7 +23,7 @@ pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
     plan.placements.iter().filter(|placement| is_placed(placement)).map(|placement| placement.kind)
 }
 
-/// Whether it keeps any kinds from each other: what is left of class queues if all kinds of one are gone keeps nobody from anybody.
+/// True if the plan keeps any kinds apart: class queues of which one has lost all its kinds separate nothing.
 fn separates(plan: &Plan) -> bool {
     let placed = plan.placements.iter().filter(|placement| is_placed(placement));
     let mut sets = placed.map(|one| (&one.cpus, one.slice_us, one.background));
@@ -31,8 +31,8 @@ fn separates(plan: &Plan) -> bool {
     sets.any(|set| Some(set) != first)
 }
 
-/// The plan without these kinds, which run anywhere, and why. Where nothing would be kept from anything then, the kinds only make sense
-/// together: nothing is taken away.
+/// The plan without these kinds, which then run anywhere, with the reason. If nothing would be kept apart
+/// then, the kinds only make sense together: no kind is removed.
 pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
     if off.is_empty() {
         return plan.clone();
@@ -55,14 +55,15 @@ pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
     }
 }
 
-/// Whether a plan without these kinds too still is one: else they are a rule only together with the others.
+/// True if the plan without these kinds still places something; otherwise they are a rule only together with
+/// the others.
 pub(super) fn stands_without(plan: &Plan, kinds: &BTreeSet<KindRef>) -> bool {
     let off = kinds.iter().map(|kind| (*kind, String::new())).collect();
     !kinds.is_empty() && placed(&without(plan, &off)).all(|kind| !kinds.contains(&kind))
 }
 
-/// Whether two plans do the same: the same kinds share processors, and as many; which processors those are makes no difference, but a
-/// change of them moves threads.
+/// True if two plans have the same effect: the same kinds share processors, and the same number of them;
+/// which processors these are makes no difference, but changing them moves threads.
 pub(super) fn same(a: &Plan, b: &Plan) -> bool {
     let shape = |plan: &Plan| -> Vec<_> {
         let mut sets: Vec<CpuSet> = Vec::new();
@@ -92,7 +93,8 @@ mod tests {
         placed(&without(plan, &off)).map(|kind| kind.code.0).collect()
     }
 
-    /// Kinds 1 and 2 on processor 0, kind 3 on 1: without 3 nobody is kept from anybody, so that 3 is no rule of its own.
+    /// Kinds 1 and 2 on processor 0, kind 3 on 1: without 3 no kinds are kept apart, so 3 is not a rule of
+    /// its own.
     #[test]
     fn what_is_left_has_to_keep_kinds_apart() {
         let three = plan(&[0, 0, 1]);

@@ -1,6 +1,7 @@
-//! Rules: the placement of one kind, where the plan makes sense without it. While a plan is kept its rules are put to the test one after
-//! the other: pairs of an epoch with the rule and one without it, all others as they are. What is not better with it than without is
-//! switched off alone. A kind that only makes sense together with others (the only one of its queue, say) is judged with the plan.
+//! A rule is the placement of one kind, if the plan makes sense without it. While a plan is kept, its rules
+//! are tested one after the other, by pairs of an epoch with the rule and one without it, with all others
+//! unchanged. A rule that is not better is switched off alone. A kind that only makes sense together with
+//! others (the only one of its queue, say) is judged with the plan.
 //!
 //! Pure.
 

@@ -9,7 +9,7 @@ const PROLONGED: u32 = 2;
 /// An epoch.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Whether placement is on.
+    /// True if placement is on.
     pub on: bool,
     /// The end of the disturbance by the switch, at which counting begins.
     pub settled: u64,

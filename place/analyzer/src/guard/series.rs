@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Open,
     /// Placement is kept, with the reason.
     Better(String),
-    /// Off at once, and why.
+    /// Switched off immediately, with the reason.
     Worse(String),
     /// Placement makes no difference, with the evidence.
     Same(String),
@@ -106,8 +106,8 @@ fn worth(slices: bool) -> f64 {
 }
 
 impl Series {
-    /// Without comparisons. The seed decides which epoch of a pair comes first. With time slices the waits of
-    /// requests count too, which sections do not show.
+    /// Without comparisons. The seed decides which epoch of a pair comes first. With time slices, waits of
+    /// requests also count, which sections do not show.
     pub fn new(seed: u64, slices: bool) -> Series {
         let worth = worth(slices);
         let metric = |name, direction, minimum_effect| Metric::new(name, direction, minimum_effect);
@@ -124,12 +124,12 @@ impl Series {
         Series { comparisons: Vec::new(), trial, slices }
     }
 
-    /// Whether the next pair begins with its epoch on: a random choice, on which the verdict is based.
+    /// True if the next pair begins with its epoch on: a random choice, on which the verdict is based.
     pub fn on_first(&self) -> bool {
         self.trial.order().first() == Some(&1)
     }
 
-    /// A pair was compared, or could not be.
+    /// Adds a pair; `None`: it could not be compared.
     pub fn push(&mut self, comparison: Option<Comparison>) {
         let of = |one: &Comparison| {
             let ln = |value: Option<Value>| value.map(|value| value.ln);
@@ -198,13 +198,13 @@ impl Series {
         }
     }
 
-    /// Whether the comparisons suggest a cost above zero.
+    /// True if the comparisons suggest a cost above zero.
     pub fn looks_bad(&self) -> bool {
         let bad = |ln: f64| ln > self.worth();
         self.cost().is_some_and(|cost| bad(cost.ln)) || self.work().is_some_and(|work| bad(-work.ln))
     }
 
-    /// The verdict of the comparisons.
+    /// The verdict on the comparisons.
     pub fn verdict(&self) -> Verdict {
         match self.trial.verdict() {
             hardmeter_evidence::Verdict::Better => Verdict::Better(self.most_telling(true)),
@@ -242,7 +242,7 @@ impl Series {
         judged.map_or_else(|| what.into(), |judged| judged.said(what))
     }
 
-    /// Whether more pairs are useless: no metric is likely to reach the minimum gain.
+    /// True if more pairs are useless: no metric is likely to reach the minimum gain.
     pub fn is_hopeless(&self) -> bool {
         self.len() >= HOPELESS_PAIRS && self.trial.is_hopeless(1)
     }
@@ -263,7 +263,7 @@ impl Series {
         self.comparisons.last().into_iter().flat_map(|comparison| &comparison.kinds).map(|of| of.kind)
     }
 
-    /// Whether a kind alone looks worse, in processor time or latency, and by how much.
+    /// If a kind alone looks worse, in processor time or latency: by how much.
     pub fn kind_looks_worse(&self, kind: KindRef) -> Option<String> {
         self.kind_is_worse(kind, LEANS)
     }
@@ -312,7 +312,7 @@ impl Series {
         ]
     }
 
-    /// For people and views.
+    /// The measured effects for views.
     pub fn effects(&self) -> Vec<Effect> {
         let level = self.trial.plan().level;
         let all = [

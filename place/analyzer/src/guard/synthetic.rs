@@ -1,4 +1,5 @@
-//! Servers that never were: epochs as a test wants them, and a world in which placement does what the test says.
+//! Synthetic servers for tests: epochs with chosen statistics, and a simulated server on which placement has
+//! a chosen effect.
 
 use super::measure::Epoch;
 use super::{Counts, Guard};
@@ -13,7 +14,7 @@ pub(super) fn kind(code: u32) -> KindRef {
     KindRef { app: AppId(7), code: CodeId(code) }
 }
 
-/// So many sections of so many cycles, spread by a third of that.
+/// A number of sections with this mean of cycles, spread by a third of it.
 pub(super) fn record(count: u64, mean: f64) -> Record {
     let mut histogram = vec![0; BUCKETS];
     let bucket = ((mean / 1024.0).log2() * 4.0 + 1.0).clamp(0.0, 95.0);
@@ -59,7 +60,7 @@ pub(super) fn placed(cpus: &[u32]) -> Plan {
     Plan { policy: "lazy".into(), placements, remarks: Vec::new() }
 }
 
-/// What placement does at a time: work done per second and CPU time per request, as factors.
+/// The effect of placement at a time: work done per second and CPU time per request, as factors.
 pub(super) type Effect = fn(seconds: f64) -> (f64, f64);
 
 /// A server under a closed load, and the guard that watches it.
@@ -67,13 +68,14 @@ pub(super) struct World {
     pub guard: Guard,
     pub news: Vec<(f64, String)>,
     effect: Effect,
-    /// Requests a second without placement, and how much an epoch's throughput and cost wander (one standard deviation).
+    /// Requests a second without placement, and the random variation of an epoch's throughput and cost (one
+    /// standard deviation).
     rate: f64,
     noise: f64,
     random: u64,
     now: u64,
     total: Record,
-    /// What was done, and what would have been done without placement.
+    /// The work done, and the work that would have been done without placement.
     pub done: f64,
     pub possible: f64,
     pub seconds_on: f64,
@@ -103,7 +105,7 @@ impl World {
         self.now as f64 / SECOND
     }
 
-    /// Goes on until that time, with this plan wanted each second.
+    /// Runs until that time; the policy wants this plan each second.
     pub fn run_until(&mut self, seconds: f64, plan: &Plan) {
         while self.seconds() < seconds {
             if self.now.is_multiple_of(1_000_000_000) {
@@ -119,7 +121,8 @@ impl World {
         }
     }
 
-    /// A hundredth of a second of requests. The noise has a memory of a fifth of a second, as that of real machines has.
+    /// Simulates a hundredth of a second of requests. The noise has a memory of a fifth of a second, like
+    /// that of real machines.
     fn serve(&mut self) {
         let on = self.guard.placement_on();
         let (work, cost) = if on { (self.effect)(self.seconds()) } else { (1.0, 1.0) };
@@ -162,7 +165,7 @@ fn uniform(random: &mut u64) -> f64 {
     (*random >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// An application with these kinds, as its segment has them now.
+/// An application with these kinds, in the form that its segment has now.
 pub(super) fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Record)>) -> Counts {
     let kinds = kinds.into_iter().map(|(code, record)| KindSnapshot {
         code: CodeId(code),
@@ -193,7 +196,7 @@ pub(super) fn counts<'a>(now: u64, kinds: impl IntoIterator<Item = (u32, &'a Rec
     Counts::of(&[snapshot], &[(AppId(7), 0)].into(), now)
 }
 
-/// What three kinds cost, as factors, by which of them are placed.
+/// The costs of three kinds, as factors, depending on which of them are placed.
 pub(super) type Costs = fn(placed: [bool; 3]) -> [f64; 3];
 
 /// A server of three kinds under a closed load, a third of the requests each, and the guard that watches it.
@@ -221,7 +224,7 @@ impl Three {
         }
     }
 
-    /// From now on they cost something else.
+    /// Changes the costs from now on.
     pub fn costs(&mut self, costs: Costs) {
         self.costs = costs;
     }
@@ -234,7 +237,7 @@ impl Three {
         })
     }
 
-    /// Goes on until that time, with this plan wanted each second.
+    /// Runs until that time; the policy wants this plan each second.
     pub fn run_until(&mut self, seconds: f64, plan: &Plan) {
         while (self.now as f64) < seconds * SECOND {
             if self.now.is_multiple_of(1_000_000_000) {
@@ -250,7 +253,7 @@ impl Three {
         }
     }
 
-    /// A hundredth of a second of 3000 requests a second, if each costs its 100,000 cycles.
+    /// A hundredth of a second of 3000 requests a second, if each costs 100,000 cycles.
     fn serve(&mut self) {
         let costs = (self.costs)(self.placed());
         let mean = costs.iter().sum::<f64>() / 3.0;

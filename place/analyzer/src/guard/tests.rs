@@ -1,4 +1,4 @@
-//! What the guard makes of servers for which placement is good, bad, nothing, or changes its mind.
+//! The guard's decisions on servers for which placement is good, bad, without effect, or changes its effect.
 
 use super::synthetic::{counts, placed, plan, record, World};
 use super::{Counts, Guard, SECOND};
@@ -23,7 +23,7 @@ fn what_is_better_by_a_fifth_is_kept_within_seconds() {
     }
 }
 
-/// Of a request that takes 80 ms, ten have to end in an epoch.
+/// If a request takes 80 ms, ten must end in an epoch.
 #[test]
 fn epochs_of_slices_last_a_second() {
     let begins_and_lasts = |slice_us: u32| {
@@ -70,7 +70,7 @@ fn of_two_kinds(now: u64) -> Counts {
 fn what_is_worse_costs_less_than_a_hundredth_of_a_minute() {
     for (work, rate) in [(0.65, 5000.0), (0.65, 200.0), (0.85, 5000.0), (0.95, 5000.0), (0.98, 1000.0)] {
         for seed in SEEDS {
-            // What the paper's placement does to an unbalanced mix: less CPU time, and still less work.
+            // The effect of the paper's placement on an unbalanced mix: less CPU time, but also less work.
             let effect: super::synthetic::Effect = match (work * 100.0) as u32 {
                 65 => |_| (0.65, 0.85),
                 85 => |_| (0.85, 1.0),
@@ -99,7 +99,7 @@ fn what_makes_no_difference_is_off_and_tried_less_and_less() {
         kept += usize::from(phase(&world) == "kept");
         on += world.seconds_on / 600.0;
         let trials = world.news.iter().filter(|(_, line)| line.starts_with("trial of")).count();
-        // At most at 0, 60, 180 and 420 s, each with what its trial took.
+        // At most at 0, 60, 180 and 420 s, each plus the duration of its trial.
         assert!((1..=4).contains(&trials), "{seed}: {:?}", world.news);
         let said = world.news.iter().any(|(_, line)| line.starts_with("placement off: "));
         assert!(said || phase(&world) == "kept", "{seed}: {:?}", world.news);
@@ -187,8 +187,8 @@ fn without_a_guard_a_plan_is_in_force_at_once() {
     assert_eq!(guard.due_ns(), u64::MAX);
 }
 
-/// Somebody else's load falls on the first epoch on, from 1.35 s to 1.7 s: half the work. It wins all the same, once enough pairs outweigh
-/// that one.
+/// Other load falls on the first epoch on, from 1.35 s to 1.7 s: half the work. The plan wins nevertheless,
+/// after enough other pairs.
 #[test]
 fn one_bad_pair_is_no_verdict() {
     for seed in SEEDS {

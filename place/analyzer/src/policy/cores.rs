@@ -1,5 +1,5 @@
-//! A machine as placement uses it: units that share an L2 cache, with neighbours adjacent, and whole units by
-//! shares.
+//! A machine as placement uses it: units that share an L2 cache, with neighbours adjacent, and the
+//! distribution of whole units by shares.
 
 use crate::model::{CpuId, Machine};
 use std::collections::BTreeMap;
@@ -47,8 +47,8 @@ pub fn apportion(weights: &[f64], units: usize) -> Vec<usize> {
         shares[i] = (exact(i).floor() as usize).max(1);
     }
     let mut given: usize = shares.iter().sum();
-    // The minimum of one may have used more units than exist: the excess is taken from the largest share above its
-    // quota.
+    // The minimum of one each may use more units than exist: the excess is removed from the largest share
+    // above its quota.
     while given > units {
         let over = |i: usize| shares[i] as f64 - exact(i);
         let Some(&richest) =
@@ -78,7 +78,8 @@ mod tests {
     fn shares_by_hand() {
         // 60, 30, 10 of 8: 4.8, 2.4, 0.8 -> 4, 2, 1 and the one left to the largest remainder, 0.8.
         assert_eq!(apportion(&[60.0, 30.0, 10.0], 8), [5, 2, 1]);
-        // 96, 3, 1 of 4: 3.84, 0.12, 0.04; the small ones are lifted to one each, the large one has what is left.
+        // 96, 3, 1 of 4: 3.84, 0.12, 0.04; the small ones are raised to one each, the large one gets the
+        // rest.
         assert_eq!(apportion(&[96.0, 3.0, 1.0], 4), [2, 1, 1]);
         assert_eq!(apportion(&[1.0, 5.0, 3.0], 2), [0, 1, 1]);
         assert_eq!(apportion(&[0.0, 5.0], 3), [0, 3]);

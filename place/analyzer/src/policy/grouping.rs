@@ -1,9 +1,10 @@
-//! Which kinds belong on the same cores: minimise, over the cores, how often which kind comes after which, times what that costs.
+//! Decides which kinds share cores: minimises, over the cores, the sum over pairs of kinds of how often one
+//! follows the other times the cost of that.
 //!
-//! On a core whose sections are drawn from kinds with rates r, a section of kind j comes after one of kind i r_j x r_i / sum(r) times a
-//! second; each time it takes d(i,j) cycles longer. Kinds that are kept apart never meet, but cores come in whole units: a group with
-//! more work than cores has its rest done by cores of others (soft stealing), where it meets their kinds. So imbalance is allowed and
-//! costs what it costs.
+//! On a core whose sections are drawn from kinds with rates r, a section of kind j follows one of kind i r_j
+//! x r_i / sum(r) times a second; each time it takes d(i,j) cycles longer. Kinds on different cores never
+//! follow each other, but cores are whole units: if a group has more work than cores, other cores do the rest
+//! (soft stealing), where it mixes with their kinds. So imbalance is allowed and included in the cost.
 
 use super::cores;
 use super::harm::{base, damage};
@@ -23,7 +24,7 @@ const STOLEN: f64 = 0.02;
 /// Kinds that cost each other less than this share of all time are not placed.
 const ROAMING: f64 = 0.003;
 
-/// A kind, in the terms of the objective.
+/// A kind, with the data that the objective needs.
 pub struct Candidate<'a> {
     pub profile: &'a KindProfile,
     /// Cycles of a section that finds its data in the cache.
@@ -49,7 +50,7 @@ pub struct Problem<'a> {
     busy: f64,
 }
 
-/// Groups, and what they cost.
+/// Groups, and their cost.
 #[derive(Clone, Debug)]
 pub struct Solution {
     pub groups: Vec<Group>,
@@ -57,7 +58,8 @@ pub struct Solution {
     pub cost: f64,
     /// The share of the time that does not fit on the group's own cores.
     pub overflow: f64,
-    /// The excess load of the busiest group's cores if no other takes it over: 0.3 is 30 % more than its share.
+    /// The excess load of the busiest group's cores if no other core takes it over: 0.3 is 30 % more than its
+    /// share.
     pub bottleneck: f64,
 }
 
@@ -100,7 +102,7 @@ impl<'a> Problem<'a> {
         problem
     }
 
-    /// The measured times include the losses under the present placement; loads are computed without them.
+    /// The measured times include losses under the present placement; loads are computed without them.
     fn less_what_is_lost_now(&mut self, before: &Plan) {
         let all: Vec<usize> = (0..self.candidates.len()).collect();
         let now = match self.again(before) {
@@ -114,14 +116,14 @@ impl<'a> Problem<'a> {
                 let lost: f64 =
                     kinds.iter().zip(&rates).map(|(&i, rate)| rate / sum * self.damage[i][j]).sum();
                 let cycles = self.candidates[j].cycles;
-                // Estimates of damage may exceed what there is.
+                // Estimates of damage may exceed the measured time.
                 self.candidates[j].cycles = (cycles - lost).max(0.2 * cycles);
             }
         }
     }
 
-    /// Leaves out kinds without effect on each other: they may run on all cores, which is best for all. On cores
-    /// with siblings every kind is placed, with those of its application.
+    /// Excludes kinds without effect on each other: they may run on all cores, which is best for all. On
+    /// cores with siblings every kind is placed, with those of its application.
     fn let_roam(&mut self) {
         if self.siblings {
             return;

@@ -1,8 +1,9 @@
-//! Kinds that hurt each other on different cores, by affinity: only where that pays for itself. Threads are moved when a section
-//! begins whose kind belongs elsewhere, and stay there; docs/design/place.md, section 1: a move costs 6.5 us, so nothing below 150 us is moved.
+//! Places kinds that slow each other down on different cores, by affinity, if the gain exceeds the cost. A
+//! thread is moved when it begins a section whose kind belongs elsewhere, and stays there;
+//! docs/design/place.md, section 1: a move costs 6.5 us, so no section below 150 us is moved.
 //!
-//! Affinity is hard: a group with more work than cores waits while other cores idle, and threads gather where the work is. All is as slow
-//! as the busiest group (section 6c, E: -18 % to -27 %), and that counts against the gain.
+//! Affinity is strict: a group with more work than cores waits while other cores are idle. The whole server
+//! is as slow as its busiest group (section 6c, E: -18 % to -27 %), and that is subtracted from the gain.
 
 use super::grouping::{Problem, Solution};
 use super::way::{anywhere, cannot_place, nowhere, Policy};
@@ -11,13 +12,13 @@ use crate::model::{Actuation, Class, KindProfile, KindRef, Machine, Placement, P
 /// Moves if the expected gain is more than the expected cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lazy {
-    /// Of a move. Default: 6.5 us.
+    /// The cost of a move. Default: 6.5 us.
     pub migration_seconds: f64,
     /// Shorter sections are never moved.
     pub short_seconds: f64,
-    /// To begin, the gain must be this multiple of the cost; to go on, equal.
+    /// To begin, the gain must be this multiple of the cost; to continue, it must equal the cost.
     pub margin: f64,
-    /// And be this share of the time that the kinds take.
+    /// The gain must also be this share of the time that the kinds take.
     pub worth: f64,
 }
 
@@ -41,7 +42,7 @@ impl Policy for Lazy {
         let placed =
             |kind: KindRef| in_force.placements.iter().any(|one| one.kind == kind && !one.cpus.0.is_empty());
         let movable = |kind: &KindProfile| {
-            // What was placed has become shorter by that, which is no reason to stop.
+            // Placement made these sections shorter, which is no reason to stop.
             let (least, class) = if placed(kind.kind) {
                 (0.5, kind.class != Class::Unknown)
             } else {
@@ -64,7 +65,7 @@ impl Policy for Lazy {
         }
         let gain = problem.mixed() - solution.cost;
         let moves = self.moves(&problem, &solution) * self.migration_seconds * hertz;
-        // Only as far as cores are busy at all.
+        // Counted only to the extent that cores are busy.
         let capacity = hertz * machine.cpus.len() as f64;
         let all: f64 =
             workload.kinds.iter().map(|kind| kind.cycles.map_or(0.0, |one| one.mean * kind.rate)).sum();
@@ -107,7 +108,8 @@ impl Policy for Lazy {
 }
 
 impl Lazy {
-    /// How often a second a thread begins a section of another group than its last one, if threads take requests in order.
+    /// The number of times a second that a thread begins a section of another group than its last one, if
+    /// threads take requests in order.
     fn moves(&self, problem: &Problem, solution: &Solution) -> f64 {
         let rate = |i: &usize| problem.candidates[*i].profile.rate;
         let rates: Vec<f64> =
@@ -131,7 +133,8 @@ mod tests {
         one.cpus.0.iter().map(|cpu| cpu.0).collect()
     }
 
-    /// Gain as in soft's test 19.5 % of their time; moves: 4000 sections a second, half of which change sides, 6.5 us each: 13 of 1988 ms.
+    /// The gain is that of soft's test, 19.5 % of the time; moves: 4000 sections a second, half of which
+    /// change sides, 6.5 us each: 13 of 1988 ms.
     #[test]
     fn balanced_and_long_pays() {
         let plan = decide(&[(1, 2, Class::Sensitive, 594.0, 2000.0), (1, 3, Class::Polluter, 400.0, 2000.0)]);
@@ -140,7 +143,8 @@ mod tests {
         assert!(plan.remarks[0].contains("gain 19.5 %, moves 0.7 %, imbalance 0.0 %"), "{:?}", plan.remarks);
     }
 
-    /// 80 % of the work is sensitive: its core has 60 % more to do than the mean, and the machine is full: all takes 60 % longer.
+    /// 80 % of the work is sensitive: its core has 60 % more work than the mean, and the machine is full: all
+    /// requests take 60 % longer.
     #[test]
     fn imbalance_does_not_pay() {
         let plan = decide(&[(1, 2, Class::Sensitive, 477.6, 4000.0), (1, 3, Class::Polluter, 400.0, 1000.0)]);
@@ -166,8 +170,8 @@ mod tests {
         assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()));
     }
 
-    /// Beginning needs half as much again as it costs, going on as much: with a balance that is just too bad to begin with, what was begun
-    /// goes on. There its sections take 400 us, since it is placed.
+    /// To begin, the gain must be one and a half times the cost, to continue, equal to it: a placement that
+    /// is just too unbalanced to begin continues if it is in force. Its sections then take 400 us.
     #[test]
     fn what_is_placed_goes_on_with_less_than_it_began_with() {
         let mixed = |rate: f64| {

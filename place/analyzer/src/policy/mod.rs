@@ -1,12 +1,12 @@
-//! Policies: compute cores for kinds from the effects of the kinds. They are pure functions, so that the simulator
-//! uses the same ones.
+//! Policies: compute cores for kinds from the effects of the kinds. They are pure functions, so that the
+//! simulator uses the same ones.
 //!
-//! | name | what it wants | how it is carried out |
+//! | name | aim | how it is applied |
 //! |---|---|---|
 //! | observe | classes, and nothing else | not at all |
 //! | paper | sections 2.4.1 to 2.4.3: dirty and clean cores, one core for each clean kind | affinity at each start, restored at each end |
-//! | lazy | kinds that hurt each other apart, if that pays for the moves and the imbalance | affinity when the thread is elsewhere |
-//! | soft | kinds that hurt each other in different queues | servers that route requests; no thread moves, no core idles |
+//! | lazy | kinds that slow each other down on different cores, if that outweighs moves and imbalance | affinity when the thread is elsewhere |
+//! | soft | kinds that slow each other down in different queues | servers that route requests; no thread moves, no core idles |
 //! | time | short kinds before long ones on each core | time slices by predicted processor time; no thread moves |
 
 mod cores;

@@ -1,16 +1,20 @@
 //! The paper's own policy (Ohno et al. 2010, sections 2.4.1 to 2.4.3), as exactly as its text says.
 //!
-//! 2.4.1  kinds with more misses than a threshold are dirty, the others clean; so are cores: dirty kinds never run on clean cores.
-//! 2.4.2  how many cores are dirty: by the ratio of the cycles of dirty and clean kinds. Dirty kinds: the scheduler chooses among dirty
+//! 2.4.1  kinds with more misses than a threshold are dirty, the others clean; so are cores: dirty kinds
+//! never run on clean cores.
+//! 2.4.2  how many cores are dirty: by the ratio of the cycles of dirty and clean kinds. Dirty kinds: the
+//! scheduler chooses among dirty
 //!        cores. Clean kinds: one core each; an application's cores by the ratio of its cycles, related applications near.
-//! 2.4.3  clean kinds, those with most cycles first: (1) the average is the cycles of all kinds by the number of cores; (2) of the
+//! 2.4.3  clean kinds, those with most cycles first: (1) the average is the cycles of all kinds by the number
+//! of cores; (2) of the
 //!        application's cores the one with fewest cycles, (3) if with the kind it has no more than the average; (4) else the core of a
 //!        related kind, likewise; (5) else the core with fewest cycles of all.
 //!
-//! Where the text leaves a choice: step 5's "all cores" are all *clean* cores, since section 2.4.2 assigns clean kinds to those only.
-//! Without a PMU, displacement takes the place of misses, but for kinds that are slower after polluters: they find their data again
-//! where they are left alone ("a kind of which cache efficiency can be hoped for"), and would have few misses there. Cores are given out as whole physical cores while there are enough of them
-//! (section 4.5: both logical processors of a core run the same application).
+//! Choices where the text is open: step 5's "all cores" are all *clean* cores, since section 2.4.2 assigns
+//! clean kinds to those only. Without a PMU, displacement replaces misses, except for kinds that are slower
+//! after polluters: they find their data again where no polluter runs ("a kind of which cache efficiency can
+//! be hoped for"), and would have few misses there. Cores are assigned as whole physical cores while there
+//! are enough of them (section 4.5: both logical processors of a core run the same application).
 
 use super::cores;
 use super::way::{anywhere, cannot_place, nowhere, Policy};
@@ -22,8 +26,8 @@ use std::collections::BTreeMap;
 /// Sections 2.4.1 to 2.4.3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paper {
-    /// A kind with more L2 misses a section than the lines of this share of L2 is dirty; one that displaces more, where none are
-    /// counted. The paper names no number.
+    /// A kind is dirty if it has more L2 misses a section than the lines of this share of L2, or displaces
+    /// more if none are counted. The paper gives no number.
     pub threshold: f64,
 }
 
@@ -33,7 +37,7 @@ impl Default for Paper {
     }
 }
 
-/// How many cycles a core already has.
+/// The cycles already assigned to a core.
 struct Core {
     cpu: CpuId,
     cycles: f64,
@@ -100,7 +104,7 @@ impl Policy for Paper {
     }
 }
 
-/// Whole physical cores if at least `groups` of them can be given out, else logical processors.
+/// Whole physical cores if there are at least `groups` of them, otherwise logical processors.
 fn unit_size(machine: &Machine, groups: usize) -> Vec<Vec<CpuId>> {
     let physical = cores::physical(machine);
     if physical.len() >= groups {
@@ -110,8 +114,8 @@ fn unit_size(machine: &Machine, groups: usize) -> Vec<Vec<CpuId>> {
     }
 }
 
-/// Which clean cores each application has: by the ratio of its clean kinds' cycles, related ones beside each other. With fewer units
-/// than applications, several share one.
+/// The clean cores of each application: by the ratio of its clean kinds' cycles, with related applications
+/// next to each other. With fewer units than applications, several share one.
 fn areas(
     workload: &Workload,
     clean: &[&KindProfile],
@@ -147,7 +151,7 @@ fn areas(
     areas
 }
 
-/// Applications in such an order that each comes right after the one whose requests cause its requests.
+/// Applications ordered so that each follows the one whose requests cause its requests.
 fn chain(workload: &Workload, apps: Vec<AppId>) -> Vec<AppId> {
     let cause = |app: AppId| {
         let related = workload.apps.iter().find(|(id, _, _)| *id == app).and_then(|(_, _, related)| *related);
@@ -157,7 +161,7 @@ fn chain(workload: &Workload, apps: Vec<AppId>) -> Vec<AppId> {
     for &app in &apps {
         let at = match cause(app) {
             Some(cause) => order.iter().position(|one| *one == cause).map_or(order.len(), |at| at + 1),
-            // Whom it causes may be there already.
+            // The application that it causes may be in the list already.
             None => order.iter().position(|one| cause(*one) == Some(app)).unwrap_or(order.len()),
         };
         order.insert(at, app);
@@ -199,7 +203,7 @@ fn assign(
                 }
             },
         };
-        // No core is clean only if nothing is.
+        // There are no clean cores only if there are no clean kinds.
         let Some(cpu) = chosen else { continue };
         if let Some(core) = cores.iter_mut().find(|core| core.cpu == cpu) {
             core.cycles += more;
@@ -277,9 +281,10 @@ mod tests {
         assert!(decided[&kind(1, 7)].1.contains("step 5"));
     }
 
-    /// Two applications of 80 and 70 ms on two cores: average 75, a core each. Web kinds in order: 60 -> core 0. DB: 40 -> core 1, then
-    /// 30 -> core 1 (70). Web's 20: core 0 would have 80 > 75. It is related to nothing: step 5 takes the emptiest, core 0 (60), whatever
-    /// it gets. With a related kind on core 1 (70), step 4 fails too (90 > 75).
+    /// Two applications of 80 and 70 ms on two cores: average 75, a core each. Web kinds in order: 60 -> core
+    /// 0. DB: 40 -> core 1, then 30 -> core 1 (70). Web's 20: core 0 would have 80 > 75. It has no related
+    /// kind: step 5 takes the emptiest, core 0 (60), even above the average. With a related kind on core 1
+    /// (70), step 4 fails too (90 > 75).
     #[test]
     fn a_core_over_the_average_goes_by_step_5() {
         let mut workload = workload(&[
@@ -320,7 +325,8 @@ mod tests {
         assert!(second[&kind(1, 3)].1.contains("step 4"), "{}", second[&kind(1, 3)].1);
     }
 
-    /// Three applications: the database (3) is caused by the web (1), the cache (2) by nobody: web and database are neighbours.
+    /// Three applications: the web (1) causes the requests of the database (3), no application those of the
+    /// cache (2): web and database are neighbours.
     #[test]
     fn related_applications_are_near() {
         let mut workload = workload(&[

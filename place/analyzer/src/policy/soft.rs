@@ -1,16 +1,17 @@
-//! Groups of kinds as class queues: the request goes to the core, no thread moves, and no core idles while there is work. The default
-//! where a server lets requests be routed.
+//! Groups of kinds as class queues: requests are routed to cores, no thread moves, and no core is idle while
+//! there is work. The default for servers that support routing.
 
 use super::grouping::{Problem, Solution};
 use super::way::{anywhere, cannot_place, nowhere, Policy};
 use crate::model::{Actuation, Class, Machine, Placement, Plan, Workload};
 
-/// Minimises what kinds cost each other, with work conserved.
+/// Minimises the cost of kinds to each other; cores with idle time take work of others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Soft {
-    /// Groups are made if they save this share of the time that all kinds take: binding workers is not free, and estimates err ...
+    /// Groups are made if they save this share of the time that all kinds take: binding workers has a cost,
+    /// and estimates are inexact ...
     pub worth: f64,
-    /// ... and changed if the new ones cost so much less than the old ones would now.
+    /// ... and changed if the new ones cost this much less than the old ones would now.
     pub hysteresis: f64,
 }
 
@@ -29,7 +30,8 @@ impl Policy for Soft {
         if let Some(remark) = cannot_place(machine) {
             return nowhere(self.name(), workload, Some(remark));
         }
-        // Short kinds too: a request that is routed costs no migration, and what a short one loses is as much of it.
+        // Includes short kinds: routing a request costs no migration, and a short one loses the same share of
+        // its time.
         let in_force = if before.policy == self.name() { before.clone() } else { Plan::default() };
         let problem = Problem::new(machine, workload, &in_force, |_| true);
         let mixed = problem.mixed();
@@ -42,7 +44,7 @@ impl Policy for Soft {
             }
         }
         let saved = mixed - solution.cost;
-        // What is in force may save a little less than what would be begun.
+        // Groups in force may save a little less than new ones must.
         let worth = if placed_before { 0.5 * self.worth } else { self.worth };
         if solution.groups.len() < 2 || saved < worth * problem.busy() {
             let remark = "no two kinds make each other so slow that it were worth queues of their own";
@@ -115,7 +117,8 @@ mod tests {
         placed.cpus.0.iter().map(|cpu| cpu.0).collect()
     }
 
-    /// Polluters of 400 us, half of all sections, and a kind that takes 400 us after itself and 788 after them, 594 on average: apart.
+    /// Polluters of 400 us, half of all sections, and a kind that takes 400 us after itself and 788 after
+    /// them, 594 on average: kept apart.
     #[test]
     fn polluters_are_kept_from_those_who_suffer() {
         let workload =
@@ -124,7 +127,7 @@ mod tests {
         assert_eq!((cpus(&plan, 1, 2), cpus(&plan, 1, 3)), (vec![0], vec![1]));
         assert_eq!(plan.placements[0].actuation, Actuation::Soft);
         assert!(plan.placements[0].reason.contains("388 us"), "{}", plan.placements[0].reason);
-        // 2000 a second come after a polluter half of the time, and lose 400 us x 0.97: 388 of 1988 ms.
+        // 2000 a second follow a polluter half of the time, and lose 400 us x 0.97: 388 of 1988 ms.
         assert!(plan.remarks[0].contains("19.5 %"), "{:?}", plan.remarks);
     }
 
@@ -167,7 +170,8 @@ mod tests {
         assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "{:?}", plan.remarks);
     }
 
-    /// 80 % of the work is sensitive (400 us, and 388 more after one of five): on 2 cores 30 % of it is done on the polluters' core, and that is said.
+    /// 80 % of the work is sensitive (400 us, and 388 more after one of five): on 2 cores 30 % of it is done
+    /// on the polluters' core, and this is reported.
     #[test]
     fn imbalance_is_allowed_and_said() {
         let workload =
@@ -195,14 +199,15 @@ mod tests {
                 assert_eq!((&a.cpus, a.queue), (&b.cpus, b.queue), "{rate}");
             }
         }
-        // A plan for another machine is no measure.
+        // A plan for another machine is not comparable.
         let other = Soft::default().decide(&super::super::testing::machine(8, 1), &make(1000.0), &first);
         let named: std::collections::BTreeSet<_> =
             other.placements.iter().flat_map(|one| one.cpus.0.iter()).collect();
         assert_eq!(named.len(), 8);
     }
 
-    /// Kept apart, the two hardly ever meet: a few noisy values, in doubt of which nothing would begin, do not end it.
+    /// While separated, the two rarely follow each other: a few noisy values, which would not justify a
+    /// start, do not end it.
     #[test]
     fn a_plan_does_not_take_away_its_own_reason() {
         let mixed =
@@ -216,14 +221,14 @@ mod tests {
         assert_eq!((cpus(&next, 1, 2), cpus(&next, 1, 3)), (vec![0], vec![1]), "{:?}", next.remarks);
         let fresh = Soft::default().decide(&machine(2, 1), &apart, &Plan::default());
         assert!(cpus(&fresh, 1, 2).is_empty());
-        // Once it is known that they do each other nothing, it ends.
+        // When it is known that they have no effect on each other, it ends.
         let nothing = crate::model::Estimate { mean: 1_000.0, low: -2_000.0, high: 4_000.0, n: 900 };
         apart.transitions = vec![(kind(1, 3), kind(1, 2), nothing)];
         let last = Soft::default().decide(&machine(2, 1), &apart, &begun);
         assert!(cpus(&last, 1, 2).is_empty(), "{:?}", last.remarks);
     }
 
-    /// Nothing makes anything slower, but siblings of one core shall run one application.
+    /// No kind slows another down, but siblings of one core should run one application.
     #[test]
     fn siblings_run_the_same_application() {
         let workload =

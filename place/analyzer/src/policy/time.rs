@@ -1,33 +1,35 @@
-//! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of it is expected to take, and
-//! kinds that take much longer than others run in the background.
+//! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of
+//! it is expected to take, and kinds that take much longer than others run in the background.
 //!
-//! The kernel (EEVDF, Linux 6.12 on) runs, of the threads that have not had more than their share, the one whose deadline is first, and a
-//! deadline is one slice away. With slices as long as requests, that is the shortest request first, as far as fairness allows: each
-//! thread's share of the processor stays what it is. A thread that wakes up beyond its share waits for the next tick, up to 4 ms: that
-//! is what the 99th percentile of short kinds consists of. Threads in the background (SCHED_IDLE) give way at once. They would starve
-//! where the others use all processors, so nothing runs there unless the others leave half of the machine.
+//! The kernel (EEVDF, Linux 6.12 on) runs, of the threads that have not had more than their share, the one
+//! whose deadline is first, and a deadline is one slice away. With slices as long as requests, this runs the
+//! shortest request first, as far as fairness allows: each thread's share of the processor is unchanged. A
+//! thread that wakes up beyond its share waits for the next tick, up to 4 ms: these waits make up the 99th
+//! percentile of short kinds. Threads in the background (SCHED_IDLE) give way at once. They would starve if
+//! the others used all processors, so no kind runs there unless the others leave half of the machine.
 
 use super::way::{anywhere, nowhere, Policy};
 use crate::model::{Actuation, KindProfile, KindRef, Machine, Placement, Plan, Workload};
 use std::collections::BTreeSet;
 
-/// What the kernel lets a thread have.
+/// The shortest time slice that the kernel allows.
 pub const SLICE_MIN_US: u32 = 100;
-/// The same.
+/// The longest one.
 pub const SLICE_MAX_US: u32 = 100_000;
 
 /// Slices by predicted processor time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time {
-    /// Kinds with fewer measured sections in the window get none.
+    /// Kinds with fewer measured sections in the window get no slice.
     pub fewest: u64,
-    /// The longest kind must take this multiple of the shortest one: of kinds that are alike none has to be before the other.
+    /// The longest kind must take this multiple of the shortest one: similar kinds need no order.
     pub apart: f64,
-    /// And those that take so much longer must take this share of the time: what hardly ever runs makes nothing wait.
+    /// Kinds that take that much longer must use this share of the time: a kind that rarely runs delays no
+    /// other.
     pub share: f64,
-    /// A kind runs in the background if a request takes so many microseconds: several ticks of the kernel.
+    /// A kind runs in the background if a request takes this many microseconds: several ticks of the kernel.
     pub long_us: f64,
-    /// And this multiple of the shortest kind.
+    /// It must also take this multiple of the shortest kind.
     pub far_apart: f64,
     /// The other kinds may use this share of all processors.
     pub foreground: f64,
@@ -40,7 +42,8 @@ impl Default for Time {
 }
 
 impl Time {
-    /// The slice of a kind, if enough is known of it. One in force stays until the kind takes twice or half as long.
+    /// The slice of a kind, if enough is known of it. A slice in force stays until the kind takes twice or
+    /// half as long.
     fn slice(&self, kind: &KindProfile, before: &Plan, hertz: f64) -> Option<u32> {
         let micros = self.micros(kind, hertz)?;
         let new = quantised(micros);
@@ -59,7 +62,7 @@ impl Time {
         (micros.is_finite() && micros > 0.0).then_some(micros)
     }
 
-    /// The kinds that run in the background; what is there stays there until a request takes half of what brought it there.
+    /// The kinds that run in the background; a kind stays there until its requests take half of the limit.
     fn background(
         &self,
         machine: &Machine,
@@ -82,7 +85,7 @@ impl Time {
         long.into_iter().map(|(kind, _)| kind.kind).collect()
     }
 
-    /// Whether the time of kinds that take much longer than the shortest one matters.
+    /// True if kinds that take much longer than the shortest one use enough time.
     fn is_worth_it(&self, workload: &Workload, hertz: f64) -> bool {
         let known = || workload.kinds.iter().filter_map(|kind| Some((kind, self.micros(kind, hertz)?)));
         let Some(shortest) = known().map(|(_, micros)| micros).min_by(f64::total_cmp) else { return false };
@@ -92,7 +95,8 @@ impl Time {
     }
 }
 
-/// 100, 200, 400 ... microseconds: the next above what a request takes, so that most end within one slice.
+/// 100, 200, 400 ... microseconds: the next above a request's time, so that most requests end within one
+/// slice.
 fn quantised(micros: f64) -> u32 {
     let mut slice = SLICE_MIN_US;
     while f64::from(slice) < micros && slice < SLICE_MAX_US {
@@ -148,7 +152,7 @@ mod tests {
         }
     }
 
-    /// 300 look-ups of 60 us a second beside 10 aggregates of 80 ms.
+    /// 300 look-ups of 60 us a second, with 10 aggregates of 80 ms.
     #[test]
     fn short_kinds_get_short_slices_and_long_ones_long_ones() {
         let plan = decide(
@@ -164,7 +168,8 @@ mod tests {
         plan.placements.iter().map(|one| one.background).collect()
     }
 
-    /// 60 us and 6 ms: 100 times as long, but no long request. 10 ms is one; it stays in the background down to 5 ms.
+    /// 60 us and 6 ms: 100 times as long, but not a long request. 10 ms is one; it stays in the background
+    /// down to 5 ms.
     #[test]
     fn long_kinds_run_in_the_background() {
         let with = |micros: f64, before: &Plan| {
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(in_background(&long), [false, true]);
         assert_eq!(in_background(&with(5_000.0, &long)), [false, true]);
         assert_eq!(in_background(&with(4_999.0, &long)), [false, false]);
-        // Beside requests of 1 ms, 19 ms are not much.
+        // Compared with requests of 1 ms, 19 ms is not far enough.
         let near = [(1, 2, Class::Short, 1_000.0, 100.0), (1, 3, Class::Neutral, 19_000.0, 10.0)];
         assert_eq!(in_background(&decide(&near, &Plan::default())), [false, false]);
     }

@@ -1,14 +1,14 @@
-//! A way to decide, and what all of them say in the same words.
+//! The interface of policies, and messages that several of them use.
 
 use super::cores;
 use crate::model::{Actuation, CpuSet, KindProfile, Machine, Placement, Plan, Workload};
 
-/// A way to decide.
+/// A policy.
 pub trait Policy: Send + Sync {
-    /// As `--policy` names it.
+    /// Its name for `--policy`.
     fn name(&self) -> &'static str;
 
-    /// Where each kind shall run. `before`: what was decided last, for whoever wants to move little.
+    /// Where each kind must run. `before`: the last plan, for policies that avoid moves.
     fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan;
 }
 
@@ -26,7 +26,7 @@ pub(super) fn anywhere(kind: &KindProfile, reason: String) -> Placement {
     }
 }
 
-/// All kinds anywhere, with what is known of each.
+/// All kinds anywhere, with the data of each.
 pub(super) fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -> Plan {
     Plan {
         policy: policy.into(),
@@ -35,7 +35,7 @@ pub(super) fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -
     }
 }
 
-/// Why nothing can be placed on such a machine, if so.
+/// The reason why nothing can be placed on such a machine, if any.
 pub(super) fn cannot_place(machine: &Machine) -> Option<&'static str> {
     match cores::units(machine).len() {
         0 => Some("no processors are known: nothing to place"),

@@ -1,4 +1,5 @@
-//! The size of a synthetic section that displaces the same share of lines on this machine, today.
+//! The size of a synthetic section that displaces the same share of lines on this machine in its present
+//! state.
 
 use crate::model::Estimate;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Classes, by docs/design/place.md, section 2. A class is entered and left only when a whole interval lies beyond its bound: in doubt a kind
-//! stays what it is.
+//! Classes, by docs/design/place.md, section 2. A kind enters or leaves a class only when a whole interval is
+//! beyond the bound: in doubt it keeps its class.
 
 use super::calibration;
 use super::Point;
@@ -54,7 +54,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For a machine other than the one that the defaults are of.
+    /// Options for a machine other than the one that the defaults describe.
     pub fn of_machine(l2_bytes: u64, cycles_per_second: u64) -> Options {
         let migration_cycles = 6.5e-6 * cycles_per_second as f64;
         Options { l2_bytes, cycles_per_second, migration_cycles, ..Options::default() }
@@ -80,7 +80,7 @@ impl Options {
     }
 }
 
-/// The duration of a kind's sections, and whether they keep the processor meanwhile.
+/// The duration of a kind's sections, and whether they keep the processor all the time.
 pub struct Duration {
     cycles: Option<f64>,
     switched: f64,
@@ -133,7 +133,7 @@ fn interval(estimate: Estimate) -> String {
     format!("{} ({} to {}, n={})", percent(estimate.mean), percent(low), percent(high), estimate.n)
 }
 
-/// The class of a kind, and why. `kind.class` is what it was.
+/// The class of a kind, and the reason. `kind.class` is its previous class.
 pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Class, String) {
     let was = kind.class;
     let Some(cycles) = long.cycles else { return (was, "nothing ended in the window".into()) };
@@ -160,7 +160,7 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     if slower == Side::Above && !nothing_to_lose {
         return (Class::Sensitive, format!("slower by {} after polluters", slowdown()));
     }
-    // A sensitive kind stays sensitive until the opposite is certain, whatever it displaces.
+    // A sensitive kind stays sensitive until the opposite is certain, independent of its displacement.
     if was == Class::Sensitive && slower == Side::Across && everything != Side::Above {
         let by = kind.slowdown.map_or(String::new(), |slower| format!(" by {}", interval(slower)));
         return (was, format!("slower{by} after polluters, in doubt: as before"));
@@ -194,7 +194,7 @@ pub fn classify(kind: &KindProfile, long: &Duration, options: &Options) -> (Clas
     }
 }
 
-/// The section's own cycles are not known: sections that are always switched.
+/// The section's own cycles are not known: sections that are always preempted.
 fn unmeasured(kind: &KindProfile, cycles: f64, long: &Duration, options: &Options) -> (Class, String) {
     match without_probe(kind, cycles, long, options) {
         Some(found) => found,

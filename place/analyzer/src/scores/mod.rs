@@ -7,8 +7,9 @@
 //!  ring entries ─────────> transitions: who makes whom slower ─────────┘
 //! ```
 //!
-//! Damage and sensitivity are two scores: a kind can have both, and one counter cannot tell them apart (Tang et al. 2011). Every
-//! score has its 95 % interval, and a class changes only when an interval has crossed its bound.
+//! Damage and sensitivity are two scores: a kind can have both, and one counter cannot separate them (Tang et
+//! al. 2011). Every score has its 95 % interval, and a class changes only when an interval has crossed its
+//! bound.
 
 mod background;
 mod calibration;
@@ -29,7 +30,7 @@ use crate::trace::Section;
 use condensed::{condense, Condensed};
 use std::collections::BTreeMap;
 
-/// Judges again and again, over a window that slides.
+/// Repeated classification over a sliding window.
 #[derive(Debug)]
 pub struct Scores {
     options: Options,
@@ -190,7 +191,7 @@ fn displaced(window: &Record, whole: &Record, options: &Options) -> Option<Estim
     Some(background::less(share, options.background_per_cycle, cycles.unwrap_or(0.0)))
 }
 
-/// From the window if that has enough values, else from all values: known kinds are probed rarely.
+/// From the window if it has enough values, otherwise from all values: known kinds are probed rarely.
 fn enough(window: &Moments, whole: &Moments, options: &Options) -> Option<Estimate> {
     if window.count >= options.fewest {
         window.estimate()

@@ -197,8 +197,9 @@ fn known_kinds_are_probed_seldom_and_keep_their_score() {
     assert_eq!(scores.observe(&at(16, 700, 31)).seconds, 4.0);
 }
 
-/// A host on which other work displaces half of the lines in 500 us. A control without memory accesses shows 50 %
-/// and is not a polluter; a section that leaves 10 % of the lines where the background leaves 50 % replaces 80 %.
+/// On this host, other work displaces half of the lines in 500 us. A control without memory accesses shows 50
+/// % and is not a polluter; a section that leaves 10 % of the lines where the background leaves 50 % replaces
+/// 80 %.
 #[test]
 fn controls_are_not_blamed_for_a_noisy_host() {
     let noisy = Options { background_per_cycle: std::f64::consts::LN_2 / 500_000.0, ..options() };

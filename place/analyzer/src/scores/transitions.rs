@@ -44,7 +44,8 @@ impl Transitions {
         }
     }
 
-    /// The cycles of a kind that finds its own data: after itself, else after the kind after which it is fastest.
+    /// The cycles of a kind that finds its own data: after itself, otherwise after the kind after which it is
+    /// fastest.
     fn baseline(&self, kind: KindRef) -> Option<(KindRef, Moments)> {
         if let Some(own) = self.pairs.get(&(kind, kind)).filter(|own| own.count >= FEWEST) {
             return Some((kind, *own));

@@ -25,13 +25,13 @@ unsafe impl Shared for CpuLine {}
 // SAFETY: integers and floats only, in whole words.
 unsafe impl Plain for Identity {}
 
-/// Why a segment is not used.
+/// The reason why a segment is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The file cannot be opened.
     #[error("{0}")]
     Unreachable(String),
-    /// It is of another version of libsplit.
+    /// It was written by another version of libsplit.
     #[error("it is of version {0} of the segment, this analyzer is of version {1}: restart the server with the libsplit of this analyzer")]
     Version(u32, u32),
     /// Its header contradicts itself or the file.
@@ -45,64 +45,64 @@ pub enum Refusal {
     Shrunk,
 }
 
-/// What to write of a kind.
+/// The decision to write for a kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// What the kind is.
+    /// Its class.
     pub class: Class,
     /// How it is placed.
     pub actuation: Actuation,
-    /// Which share of its sections is probed: 0 none, 1 all, n: one of 2^(n-1).
+    /// The share of its sections that is probed: 0 none, 1 all, n: one of 2^(n-1).
     pub wants_probes: u8,
     /// Its cycles come from the thread's CPU clock.
     pub uses_cpu_clock: bool,
-    /// What the next one will take.
+    /// The expected cycles of its next section.
     pub expected: Cycles,
-    /// Which class queue.
+    /// Its class queue.
     pub queue: u32,
-    /// Where; empty: anywhere.
+    /// Its processors; empty: anywhere.
     pub cpus: CpuSet,
-    /// Time slice of threads that work on it, in microseconds; 0: as they have it.
+    /// Time slice of threads that work on it, in microseconds; 0: unchanged.
     pub slice_us: u32,
-    /// Whether they give way to all others, where they may.
+    /// True if they give way to all others, if their rights allow it.
     pub background: bool,
 }
 
-/// A thread in a segment's table, as it stands there: nothing of it is checked.
+/// A thread in a segment's table, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadSeen {
     /// Its number.
     pub tid: u32,
-    /// When it started, in clock ticks since boot: tells it from a later thread of that number.
+    /// Start time in clock ticks since boot: distinguishes it from a later thread with that number.
     pub started_ticks: u64,
     /// The latest kind with a time slice that it worked on.
     pub code: CodeId,
-    /// Whether its time slice is the library's now.
+    /// True if it has a time slice of the library's now.
     pub sliced: bool,
 }
 
-/// What an application says of itself, without its statistics.
+/// Data that an application reports about itself, without its statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Which.
+    /// The application.
     pub app: AppId,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// How often it wants to be analyzed, in milliseconds; 0: it does not say.
+    /// The interval of analysis that it requests, in milliseconds; 0: none.
     pub interval_ms: u32,
-    /// Whether it measures.
+    /// True if it measures.
     pub collecting: bool,
-    /// Whether its threads may be moved.
+    /// True if its threads may be moved.
     pub placing: bool,
-    /// What measures.
+    /// The back-end that measures.
     pub backend: &'static str,
-    /// What it does without.
+    /// The facilities that it lacks.
     pub without: Vec<&'static str>,
     /// The maximum number of kinds.
     pub kinds: u32,
 }
 
-/// A segment, open.
+/// An open segment.
 #[derive(Debug)]
 pub struct Application {
     path: PathBuf,
@@ -111,15 +111,15 @@ pub struct Application {
     pub(super) layout: Layout,
     pub(super) mapping: Mapping,
     name: String,
-    /// What was read last of each record: stands for one that is being written.
+    /// The last content read of each record: used while a record is being written.
     pub(super) last: HashMap<(u32, u32), Record>,
-    /// Records that had an owner: which sequence, which owner, since when.
+    /// Records with an owner: its sequence, its owner, and the time since when.
     pub(super) stuck: HashMap<(u32, u32), (u32, u32, u64)>,
     pub(super) written: HashMap<CodeId, Decision>,
 }
 
 impl Application {
-    /// Opens and checks a segment. `app`: what its name says.
+    /// Opens and checks a segment. `app`: the id in its name.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Application {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            // O_NONBLOCK: a pipe of that name must not stop us.
+            // O_NONBLOCK: a pipe with that name must not block.
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
             .open(path)
             .map_err(unreachable)?;
@@ -166,12 +166,12 @@ impl Application {
         })
     }
 
-    /// Which application.
+    /// The application.
     pub fn app(&self) -> AppId {
         AppId(self.identity.app_id)
     }
 
-    /// For people: "mariadb (3f2a)".
+    /// Display name: "mariadb (3f2a)".
     pub fn title(&self) -> String {
         let name = if self.name.is_empty() { "unnamed" } else { &self.name };
         format!("{name} ({})", self.app())
@@ -204,8 +204,8 @@ impl Application {
         }
     }
 
-    /// True if no process of the application lives, since none holds its lock. Tried for an instant, so that hardly ever a starting
-    /// process meets it.
+    /// True if no process of the application runs: none holds its lock. The lock is taken for an instant, so
+    /// a starting process rarely finds it taken.
     pub(super) fn is_dead(&self) -> bool {
         let dead = self.lock();
         if dead {
@@ -215,16 +215,16 @@ impl Application {
     }
 
     fn lock(&self) -> bool {
-        // SAFETY: our own descriptor.
+        // SAFETY: the descriptor is open.
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
     }
 
     fn unlock(&self) {
-        // SAFETY: our own descriptor.
+        // SAFETY: the descriptor is open.
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 
-    /// Takes the file away if the application is dead and the path is still its own.
+    /// Removes the file if the application is dead and the path still names it.
     pub(super) fn remove_if_dead(&self) -> std::io::Result<bool> {
         if !self.lock() {
             return Ok(false);
@@ -234,7 +234,7 @@ impl Application {
         removed.map(|()| true)
     }
 
-    /// Sections that ended, of all processors: whether anything goes on.
+    /// Sections that ended, on all processors: shows whether there is activity.
     pub fn sections(&self) -> u64 {
         (0..self.layout.cpus).map(|cpu| self.sections_on(cpu)).fold(0, u64::wrapping_add)
     }
@@ -243,13 +243,13 @@ impl Application {
         self.mapping.at::<CpuLine>(self.layout.cpu(cpu)).sections.load(Ordering::Relaxed)
     }
 
-    /// Whether it measures, and its threads may be moved.
+    /// True if it measures, and its threads may be moved.
     pub fn lets_itself_be_placed(&self) -> bool {
         let settings = self.settings();
         settings.collect.load(Ordering::Relaxed) != 0 && settings.place.load(Ordering::Relaxed) != 0
     }
 
-    /// What the application says of itself.
+    /// The data that the application reports about itself.
     pub fn facts(&self) -> Facts {
         let settings = self.settings();
         let without = settings.without.load(Ordering::Relaxed);
@@ -279,12 +279,12 @@ impl Application {
         }
     }
 
-    /// How often it wants to be analyzed, in milliseconds; 0: it does not say.
+    /// The interval of analysis that it requests, in milliseconds; 0: none.
     pub fn interval_ms(&self) -> u32 {
         self.settings().analysis_interval_ms.load(Ordering::Relaxed)
     }
 
-    /// Threads whose affinity is narrowed now. It touches a line for each that there can be.
+    /// The number of threads whose affinity is narrowed now. Reads a line for each entry of the table.
     pub fn narrowed(&self) -> u32 {
         let thread = size_of::<Thread>() as u64;
         let narrowed = (0..u64::from(self.layout.threads))
@@ -312,12 +312,12 @@ impl Application {
             .collect()
     }
 
-    /// How often a time slice was changed.
+    /// The number of changes of a time slice.
     pub fn slices(&self) -> u64 {
         self.counters().slices.load(Ordering::Relaxed)
     }
 
-    /// Writes what was decided of a kind, if it is another thing than last time. Says whether it was.
+    /// Writes a kind's decision if it has changed. Returns true if it had.
     pub fn decide(&mut self, code: CodeId, decision: &Decision) -> bool {
         if code.0 >= self.layout.kinds || self.written.get(&code) == Some(decision) {
             return false;
@@ -347,7 +347,7 @@ impl Application {
         true
     }
 
-    /// The analyzer lives.
+    /// Writes a heartbeat.
     pub fn beat(&self, now_ns: u64) {
         self.commands().heartbeat_ns.store(now_ns, Ordering::Release);
     }
@@ -370,12 +370,12 @@ impl Application {
         commands.placement_on.store(on.into(), Ordering::Release);
     }
 
-    /// Which generation of the probe's sets holds; 0: none.
+    /// Sets the valid generation of the probe's sets; 0: none.
     pub fn publish_probe(&self, generation: u64) {
         self.commands().probe_generation.store(generation, Ordering::Release);
     }
 
-    /// The analyzer ends: placement stops at once, without waiting for the missing heartbeat.
+    /// The analyzer ends: placement stops at once, without waiting for a missing heartbeat.
     pub fn let_go(&self) {
         let commands = self.commands();
         commands.placement_on.store(0, Ordering::Release);
@@ -397,7 +397,7 @@ fn unreachable(error: std::io::Error) -> Refusal {
     Refusal::Unreachable(format!("it cannot be opened for reading and writing ({error}){remedy}"))
 }
 
-/// Whether the header is exactly what libsplit writes for its sizes.
+/// Checks that the header is exactly what libsplit writes for its sizes.
 pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) -> Result<Layout, Refusal> {
     let malformed = |what: String| Err(Refusal::Malformed(what));
     if identity.magic != layout::SEGMENT_MAGIC {
@@ -443,7 +443,7 @@ pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) ->
     Ok(layout)
 }
 
-/// This boot of this machine, as the kernel names it.
+/// The kernel's id of this boot.
 pub(super) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -51,7 +51,7 @@ impl After {
     }
 }
 
-/// Mean and squared differences of whole numbers with exact sums. `None` if no numbers have such sums.
+/// Mean and squared differences of whole numbers with exact sums. `None` if the sums are impossible.
 fn of_sums(after: &After) -> Option<Moments> {
     let (count, sum) = (u128::from(after.count), u128::from(after.cycles));
     if count == 0 {
@@ -74,7 +74,7 @@ fn finite(value: f64) -> Option<f64> {
     (value.is_finite() && (0.0..1e60).contains(&value)).then_some(value)
 }
 
-/// A kind's key as people read it.
+/// A kind's key as display text.
 pub(crate) fn label(kind: &Kind) -> String {
     let length = (kind.label_length.load(Ordering::Relaxed) as usize).min(LABEL_LENGTH);
     let text = text(&kind.label, length);
@@ -84,7 +84,7 @@ pub(crate) fn label(kind: &Kind) -> String {
     }
 }
 
-/// The words stored with a kind.
+/// The display text stored with a kind.
 pub(crate) fn note(kind: &Kind) -> String {
     text(&kind.note, NOTE_LENGTH)
 }

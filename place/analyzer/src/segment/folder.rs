@@ -16,7 +16,7 @@ const FILES_MAX: usize = 65536;
 /// briefly.
 const ASK_NS: u64 = 3_000_000_000;
 
-/// The folder to use: as given, else the environment's SPLIT_DIRECTORY, else the default.
+/// The folder to use: the given one, the environment's SPLIT_DIRECTORY, or the default, in this order.
 pub fn directory(told: Option<&Path>) -> PathBuf {
     match (told, std::env::var_os("SPLIT_DIRECTORY")) {
         (Some(told), _) => told.to_owned(),
@@ -96,7 +96,7 @@ impl Folder {
         self.known.values_mut().filter(|known| known.dead_since.is_none()).map(|known| &mut known.application)
     }
 
-    /// One of them.
+    /// One application.
     pub fn application(&mut self, app: AppId) -> Option<&mut Application> {
         self.known.get_mut(&app).map(|known| &mut known.application)
     }
@@ -189,7 +189,7 @@ impl Folder {
     }
 }
 
-/// Which application's segment has this name.
+/// The application whose segment has this name.
 fn app_of(name: &OsStr) -> Option<AppId> {
     let id = name.to_str()?.strip_prefix("app-")?.strip_suffix(".segment")?;
     let number = u32::from_str_radix(id, 16).ok()?;

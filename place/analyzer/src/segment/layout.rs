@@ -1,8 +1,8 @@
-//! What lies in a segment, as libsplit's `segment.h` says it: the same structures, field by field. A test compiles the header and
-//! compares every offset.
+//! The layout of a segment, as in libsplit's `segment.h`: the same structures, field by field. A test
+//! compiles the header and compares every offset.
 //!
-//! Fields that other processes may write at any time are atomics. Structures without atomics are copied before they are read
-//! ([`super::mapping`]); every bit pattern is a valid value.
+//! Fields that other processes may write at any time are atomics. Structures without atomics are copied
+//! before they are read ([`super::mapping`]); every bit pattern is a valid value.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
@@ -24,7 +24,7 @@ pub(crate) const MASK_WORDS: usize = CPUS_MAX as usize / 64;
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 
-/// What the application wrote before the file got its name.
+/// Written by the application before the file got its name.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
@@ -52,7 +52,7 @@ pub(crate) struct Identity {
     pub boot_id: [u8; 40],
 }
 
-/// What the application writes at any time.
+/// Written by the application at any time.
 #[repr(C, align(64))]
 pub(crate) struct Settings {
     pub collect: AtomicU32,
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub without: AtomicU32,
 }
 
-/// What the application counts.
+/// Counters of the application.
 #[repr(C, align(64))]
 pub(crate) struct Counters {
     pub without_room: AtomicU64,
@@ -78,7 +78,7 @@ pub(crate) struct Counters {
     pub slices: AtomicU64,
 }
 
-/// What the analyzer writes.
+/// Written by the analyzer.
 #[repr(C, align(64))]
 pub(crate) struct Commands {
     pub heartbeat_ns: AtomicU64,
@@ -100,7 +100,7 @@ pub(crate) struct Header {
     pub commands: Commands,
 }
 
-/// A kind's key and words.
+/// A kind's key and texts.
 #[repr(C, align(64))]
 pub(crate) struct Kind {
     pub state: AtomicU32,
@@ -117,7 +117,7 @@ pub(crate) struct Kind {
     pub statement: AtomicU64,
 }
 
-/// What the analyzer decided of a kind.
+/// The analyzer's decision for a kind.
 #[repr(C, align(64))]
 pub(crate) struct Decision {
     pub sequence: AtomicU32,
@@ -133,7 +133,7 @@ pub(crate) struct Decision {
     pub cpu_mask: [AtomicU64; MASK_WORDS],
 }
 
-/// A thread whose affinity is narrowed, or its time slice changed.
+/// A thread whose affinity is narrowed, or whose time slice is changed.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     pub tid: AtomicU32,
@@ -166,7 +166,7 @@ pub(crate) struct After {
     pub squares: [u64; 2],
 }
 
-/// Statistics of a kind on a processor: to be copied out as a whole.
+/// Statistics of a kind on a processor: must be copied as a whole.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawRecord {
@@ -189,7 +189,7 @@ pub(crate) struct RawRecord {
     pub histogram: [u32; BUCKETS],
 }
 
-/// The same where it lies: only what is needed before the copy.
+/// The beginning of a record in place: the fields that are read before the copy.
 #[repr(C, align(64))]
 pub(crate) struct RecordHead {
     pub sequence: AtomicU32,
@@ -211,7 +211,7 @@ pub(crate) struct RawTrace {
     pub flags: u16,
 }
 
-/// Where each table of a segment begins.
+/// The offsets of a segment's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub kinds: u32,
@@ -228,7 +228,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// As segment.h lays it out; `None` if libsplit makes no such number.
+    /// The layout in segment.h; `None` if libsplit never uses such numbers.
     pub fn of(kinds: u32, cpus: u32, threads: u32, traces: u32) -> Option<Layout> {
         let sane = (2..=KINDS_MAX).contains(&kinds)
             && (1..=CPUS_MAX).contains(&cpus)
@@ -291,7 +291,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Compiles segment.h and asks it for sizes and offsets.
+    /// Compiles segment.h and reads sizes and offsets from it.
     fn told_by_c(asked: &[(String, usize)]) -> Vec<usize> {
         let folder = tempfile::tempdir().expect("a folder");
         let source = folder.path().join("offsets.c");

@@ -1,4 +1,4 @@
-//! Segments made as libsplit makes them, for tests.
+//! Segments for tests, with libsplit's layout.
 
 use super::layout::{
     Identity, Layout, RawRecord, HEADER_SIZE, KIND_READY, LABEL_LENGTH, SEGMENT_MAGIC, SEGMENT_VERSION,
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const BOOT: &str = "11111111-2222-3333-4444-555555555555";
 
-/// A segment that a test writes into as an application would.
+/// A segment that a test fills like an application.
 pub(crate) struct Made {
     pub path: PathBuf,
     pub file: File,

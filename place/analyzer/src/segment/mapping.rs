@@ -1,9 +1,10 @@
-//! A mapped file of another process, which is not trusted: its bytes may change at any read, and the file may shrink.
+//! A mapped file of another process, which is not trusted: its bytes may change at any read, and the file may
+//! shrink.
 //!
-//! A look beyond the end of a shrunk file raises SIGBUS. The daemon must not die of that, so that a handler puts zero pages in the
-//! place of the whole mapping and records that it is spoilt; the reader goes on, reads zeros, and asks [`Mapping::spoilt`] before
-//! believing what it read. (Wayland's compositors guard their clients' buffers the same way.) Faults elsewhere go to the handler that
-//! was there before.
+//! A read beyond the end of a shrunk file raises SIGBUS. The daemon must survive this, so a handler replaces
+//! the whole mapping by zero pages and records that it is spoilt; the reader continues, reads zeros, and
+//! checks [`Mapping::spoilt`] before it uses the result. (Wayland's compositors guard their clients' buffers
+//! the same way.) Faults elsewhere are passed to the previous handler.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +26,7 @@ struct Guarded {
 static GUARDED: [Guarded; MAPPINGS_MAX] = [const {
     Guarded { start: AtomicUsize::new(0), length: AtomicUsize::new(0), spoilt: AtomicBool::new(false) }
 }; MAPPINGS_MAX];
-/// Taken to change which entries of `GUARDED` are used; never by the handler.
+/// Held to change which entries of `GUARDED` are used; never by the handler.
 static CHANGING: Mutex<()> = Mutex::new(());
 static INSTALL: Once = Once::new();
 static mut BEFORE: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
@@ -33,13 +34,14 @@ static mut BEFORE: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
 /// Structures where every bit pattern is valid and every field is an atomic.
 ///
 /// # Safety
-/// That is so.
+/// The type must have these properties.
 pub(crate) unsafe trait Shared {}
 
-/// Structures where every bit pattern is valid, a multiple of eight bytes long and so aligned.
+/// Structures where every bit pattern is valid, with a size and an alignment that are multiples of eight
+/// bytes.
 ///
 /// # Safety
-/// That is so.
+/// The type must have these properties.
 pub(crate) unsafe trait Plain: Copy {}
 
 /// A mapped file.
@@ -50,7 +52,7 @@ pub(crate) struct Mapping {
     place: usize,
 }
 
-// SAFETY: the memory is shared with other processes anyway, and reached by atomics only.
+// SAFETY: the memory is shared with other processes anyway, and accessed by atomics only.
 unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
@@ -65,7 +67,7 @@ impl Mapping {
             .position(|guarded| guarded.start.load(Ordering::Relaxed) == 0)
             .ok_or_else(|| io::Error::other(format!("more than {MAPPINGS_MAX} segments")))?;
         let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: a new mapping, wherever the kernel wants it.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -79,7 +81,7 @@ impl Mapping {
         Ok(Mapping { start: start.cast(), length, place })
     }
 
-    /// Whether the file shrank: then nothing read since the last call that returned `false` is valid.
+    /// True if the file shrank: then nothing read since the last call that returned `false` is valid.
     pub fn spoilt(&self) -> bool {
         GUARDED[self.place].spoilt.load(Ordering::Acquire)
     }
@@ -110,7 +112,7 @@ impl Mapping {
             // SAFETY: both are within T's size; the source is read as atomics.
             unsafe { words.add(word).write((*place.add(word)).load(Ordering::Relaxed)) };
         }
-        // SAFETY: all its words are written, and T takes every pattern of bits.
+        // SAFETY: all its words are written, and every pattern of bits is a valid T.
         unsafe { copy.assume_init() }
     }
 }
@@ -118,14 +120,15 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let _changing = CHANGING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: our mapping; no references into it are left.
+        // SAFETY: this mapping; no references into it are left.
         unsafe { libc::munmap(self.start.cast(), self.length) };
         GUARDED[self.place].start.store(0, Ordering::Release);
     }
 }
 
 fn install() {
-    // SAFETY: called once; the handler does nothing that is not async-signal-safe, and on a thread's alternate stack if it has one.
+    // SAFETY: called once; the handler only does async-signal-safe operations, on a thread's alternate stack
+    // if it has one.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_bus_error as extern "C" fn(_, _, _) as usize;
@@ -144,7 +147,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
         if start == 0 || fault < start || fault - start >= length {
             continue;
         }
-        // SAFETY: replaces our own mapping, in its place, by zero pages.
+        // SAFETY: replaces this process's own mapping by zero pages at the same address.
         let replaced = unsafe {
             let errno = libc::__errno_location();
             let saved = *errno;
@@ -164,7 +167,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
             return;
         }
     }
-    // SAFETY: as it was before; a fault that is not ours happens again, there.
+    // SAFETY: restores the previous handler; a fault outside the mappings is raised again and reaches it.
     unsafe {
         let before = (&raw const BEFORE).cast::<libc::sigaction>();
         let handler = (*before).sa_sigaction;
@@ -187,7 +190,7 @@ mod tests {
     #[repr(C, align(64))]
     #[derive(Clone, Copy)]
     struct Words([u64; 8]);
-    // SAFETY: words.
+    // SAFETY: words only.
     unsafe impl Plain for Words {}
 
     #[test]
@@ -200,7 +203,7 @@ mod tests {
         file.set_len(4096).expect("shrunk");
         assert_eq!(mapping.copy::<Words>(2 * 4096).0, [0; 8]);
         assert!(mapping.spoilt());
-        // Another mapping is none the worse.
+        // Another mapping is unaffected.
         file.set_len(3 * 4096).expect("grown");
         let other = Mapping::new(&file, 3 * 4096, false).expect("mapped");
         assert_eq!(other.copy::<Words>(0).0, [0xabab_abab_abab_abab; 8]);

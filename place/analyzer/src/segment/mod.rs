@@ -1,4 +1,5 @@
-//! Applications' segments, as libsplit lays them out (`place/libsplit/src/segment.h`), read and written by the analyzer.
+//! Applications' segments, as libsplit lays them out (`place/libsplit/src/segment.h`), read and written by
+//! the analyzer.
 //!
 //! ```text
 //!   Folder ──scan──> Application (one app-<id>.segment) ──> Snapshot        statistics, copied by seqlock
@@ -6,12 +7,13 @@
 //!                                                       <── beat, command   heartbeat; placement on or off
 //! ```
 //!
-//! * [`layout`]: the structures and their offsets; [`mapping`]: bytes that may change or vanish at every read.
-//! * [`application`]: one segment, and what is written into it; [`reading`]: its statistics; [`convert`]: records as the model's;
-//!   [`folder`]: which applications there are.
+//! * [`layout`]: the structures and their offsets; [`mapping`]: bytes that may change or vanish at every
+//!   read.
+//! * [`application`]: one segment, and writing to it; [`reading`]: its statistics; [`convert`]: records of
+//!   the model; [`folder`]: the present applications.
 //!
-//! Any user with access to the folder may put files there: nothing read is trusted. Invalid numbers are left out and
-//! counted; a segment whose header is not exactly what its sizes make it is refused with a reason.
+//! Any user with access to the folder may put files there: nothing read is trusted. Invalid numbers are left
+//! out and counted; a segment whose header does not match its sizes exactly is refused with a reason.
 
 mod application;
 mod convert;

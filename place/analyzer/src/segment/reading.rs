@@ -16,10 +16,10 @@ unsafe impl Shared for RecordHead {}
 unsafe impl Plain for RawRecord {}
 unsafe impl Plain for RawTrace {}
 
-/// The number of reads of a record that is being written: a writer takes tens of nanoseconds, unless it was
+/// The limit of reads of a record that is being written: a writer takes tens of nanoseconds, unless it was
 /// preempted or died.
 const LOOKS: u32 = 200;
-/// A record that is unchanged for this long, with an owner that has ended, is unowned.
+/// If a record is unchanged for this long and its owner has ended, it has no owner.
 pub(super) const STUCK_NS: u64 = 2_000_000_000;
 /// The limit of records read from one segment, because a hostile one could request any amount of memory: 1024 kinds
 /// on 128 processors.
@@ -262,7 +262,7 @@ fn entry(cpu: CpuId, raw: &RawTrace) -> TraceEntry {
     }
 }
 
-/// Whether a thread with this id exists, in any process.
+/// True if a thread with this id exists, in any process.
 fn thread_exists(tid: u32) -> bool {
     let Ok(tid) = i32::try_from(tid) else { return false };
     // SAFETY: signal 0 is not delivered.

@@ -1,4 +1,4 @@
-//! Segments read, decided on, mended, refused; and hostile ones.
+//! Segments that are read, decided on, repaired or refused; and hostile ones.
 
 use super::application::{check, Application, Decision, Refusal};
 use super::layout::{Identity, Layout, RawTrace};
@@ -62,7 +62,7 @@ fn a_record_whose_writer_died_is_mended_and_its_last_value_stands_meanwhile() {
     made.record(0, 2, 10, 500);
     let mut application = opened(&made);
     application.snapshot().expect("read");
-    // Odd, of a thread that cannot be: beyond the largest number of threads that Linux has.
+    // Odd, with a thread id that cannot exist: above the largest number of threads in Linux.
     let at = made.layout.record(0, 2);
     made.put(at, &3_u32.to_le_bytes());
     made.put(at + 4, &0x7fff_ffff_u32.to_le_bytes());
@@ -72,7 +72,7 @@ fn a_record_whose_writer_died_is_mended_and_its_last_value_stands_meanwhile() {
     assert!(matches!(application.record(0, 2, now + 2 * STUCK_NS), Found::Healed));
     assert_eq!(made.get::<8>(at), [4, 0, 0, 0, 0, 0, 0, 0]);
     assert!(matches!(application.record(0, 2, now + 2 * STUCK_NS), Found::Record(_)));
-    // One whose owner lives is left alone.
+    // A record whose owner is alive is left alone.
     made.put(at, &5_u32.to_le_bytes());
     made.put(at + 4, &std::process::id().to_le_bytes());
     assert!(matches!(application.record(0, 2, now + 3 * STUCK_NS), Found::Busy));
@@ -118,14 +118,14 @@ fn a_hundred_thousand_mutations_hurt_nobody() {
             let at = random.below(copy.len() as u64) as usize;
             copy[at] = random.next() as u8;
         }
-        // SAFETY: as many bytes, and every pattern of bits is an identity.
+        // SAFETY: the sizes are equal, and every pattern of bits is a valid identity.
         let mutated: Identity = unsafe { std::ptr::read_unaligned(copy.as_ptr().cast()) };
         if let Ok(found) = check(&mutated, AppId(7), layout.size, BOOT) {
             assert!(found.size <= layout.size);
             accepted += 1;
         }
     }
-    // Bytes of the name and of the clock may change: some 50 of 192.
+    // Bytes of the name and of the clock may change: about 50 of 192.
     assert!((500..25_000).contains(&accepted), "{accepted}");
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -176,7 +176,7 @@ fn rings_are_read_once_and_from_the_oldest_that_is_left() {
         displaced: 0xffff,
         ..RawTrace::default()
     };
-    // Six were written into a ring of four: 3 to 6 are left.
+    // Six were written to a ring of four: 3 to 6 are left.
     for number in 1..=6_u64 {
         made.put(made.layout.trace(1, ((number - 1) % 4) as u32), bytes(&raw(number)));
     }

@@ -58,7 +58,7 @@ impl Cache {
         lost
     }
 
-    /// This amount passes through, and is not used again.
+    /// Streams an amount of data that is not used again.
     pub fn stream(&mut self, kb: f64) {
         self.streamed += kb;
     }

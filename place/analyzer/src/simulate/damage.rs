@@ -42,7 +42,7 @@ pub struct Damage {
 /// The reason why numbers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DamageError {
-    /// They are not in the form of data/damage-6a.json.
+    /// The text does not have the form of data/damage-6a.json.
     #[error("the damage file cannot be read: {0}; place/analyzer/data/damage-6a.json shows the form")]
     Form(#[from] serde_json::Error),
     /// They are inconsistent.

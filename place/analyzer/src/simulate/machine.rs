@@ -2,7 +2,7 @@
 
 use crate::model::{Cpu, CpuId, Machine};
 
-/// Why a line names no machine.
+/// The reason why a text does not describe a machine.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid machine {text:?}: {why}. Valid: 16x2,l2=2M,l3=32M/8 (cores x threads; /8: shared by 8 cores), core-i7-965, this")]
 pub struct MachineError {

@@ -1,10 +1,11 @@
-//! The simulator: a machine of any size under a workload, once for each policy. How decisions scale is answered here, since machines at
-//! hand have few cores; that they help is proved elsewhere, by measuring.
+//! The simulator: a machine of any size under a workload, once for each policy. It shows how decisions scale,
+//! since available machines have few cores; that they help is proved by measurement instead.
 //!
-//! What is simulated: threads, run queues and a scheduler that prefers idle cores near by; caches, as sets of data that displace each
-//! other by a measured table; siblings that share a core; what libsplit would measure of it, from which the analyzer's own scores and
-//! policies decide. What is not: the cost of writing data that another core has (docs/design/place.md, section 1), frequencies, bandwidth of memory,
-//! and waiting for anything but processors and threads.
+//! What is simulated: threads, run queues and a scheduler that prefers idle cores near by; caches, as sets of
+//! data that displace each other by a measured table; siblings that share a core; libsplit's measurements, on
+//! which the analyzer's own scores and policies decide. Not simulated: the cost of writing data that another
+//! core has (docs/design/place.md, section 1), frequencies, memory bandwidth, and waits for anything except
+//! processors and threads.
 
 mod cache;
 pub mod damage;
@@ -31,11 +32,11 @@ use engine::{Engine, Judge, HURRY};
 /// The duration of a simulation, and the interval of the analyzer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Length {
-    /// Before anything is placed: fills the caches and measures the kinds.
+    /// The time before anything is placed: fills the caches and measures the kinds.
     pub learn_seconds: f64,
     /// The reported time.
     pub seconds: f64,
-    /// Between two looks of the analyzer.
+    /// The time between two rounds of the analyzer.
     pub interval_seconds: f64,
     /// The seed of all random choices.
     pub seed: u64,
@@ -47,7 +48,7 @@ impl Default for Length {
     }
 }
 
-/// A machine under a workload: with a policy, or with the kernel's scheduler alone.
+/// A machine under a workload, with a policy, or with the kernel's scheduler alone.
 pub fn simulate(
     scenario: &Scenario,
     machine: &Machine,
@@ -58,8 +59,8 @@ pub fn simulate(
     run(scenario, machine, damage, Judge::new(machine, policy, None), None, length)
 }
 
-/// The same with a policy under the guard, whose times are shorter here. Its first trial comes before what counts, as in the bench: what
-/// counts is what its decision is worth, and later trials.
+/// The same with a policy under the guard, with shorter times. Its first trial ends before the counted time
+/// begins, as in the bench: the result shows the effect of its decision and of later trials.
 pub fn simulate_guarded(
     scenario: &Scenario,
     machine: &Machine,
@@ -71,7 +72,8 @@ pub fn simulate_guarded(
     run(scenario, machine, damage, Judge::new(machine, Some(policy), Some(guard)), None, length)
 }
 
-/// A trial of the guard in simulated seconds, at most: 20 pairs of two epochs of 110 ms, and as many that could not be compared.
+/// The longest trial of the guard in simulated seconds: 20 pairs of two epochs of 110 ms, and as many that
+/// could not be compared.
 const TRIAL_SECONDS: f64 = 10.0;
 
 /// The same as `simulate`, with a given plan that is never changed.
@@ -96,7 +98,8 @@ fn run(
     let mut engine = Engine::new(scenario, machine, damage, length.seed);
     let interval = length.interval_seconds.max(1e-3);
     let mut looks = 0.0;
-    // The plan has an interval to settle before anything counts; a guard, two looks to see that the plan stands still, and its trial.
+    // The plan has an interval to settle before the counted time; a guard has two rounds to see that the plan
+    // stays the same, and its trial.
     let guarded = judge.is_guarded();
     let mut begin = length.learn_seconds + if guarded { 3.0 * interval } else { interval };
     let patience = begin + TRIAL_SECONDS;

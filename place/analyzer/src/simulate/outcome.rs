@@ -16,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// All sums are zero.
     pub fn new(kinds: usize, requests: usize) -> Tally {
         Tally {
             busy_ns: 0.0,
@@ -26,17 +26,17 @@ impl Tally {
         }
     }
 
-    /// From here on.
+    /// Starts counting again.
     pub fn clear(&mut self) {
         *self = Tally::new(self.kinds.len(), self.requests.len());
     }
 
-    /// A request was answered.
+    /// Adds an answered request.
     pub fn request(&mut self, request: usize, elapsed_ns: f64) {
         self.requests[request].push((elapsed_ns / 1e3) as f32);
     }
 
-    /// A section ended.
+    /// Adds a section that ended.
     pub fn section(&mut self, kind: usize, elapsed_ns: f64, own_ns: f64) {
         self.kinds[kind].0.push((elapsed_ns / 1e3) as f32);
         self.kinds[kind].1 += own_ns / 1e3;
@@ -46,22 +46,22 @@ impl Tally {
 /// Times of a kind, or of a request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// For people.
+    /// Its display name.
     pub name: String,
-    /// Which kind, if it is one.
+    /// The kind, unless these are times of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<KindRef>,
     /// The class found by the analyzer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// How many.
+    /// The number.
     pub count: u64,
     /// Mean processor time in microseconds; unknown for requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_us: Option<f64>,
-    /// From the request to its end, in microseconds: the median.
+    /// The median time from the request to its end, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 are faster.
+    /// The 99th percentile.
     pub p99_us: f64,
     /// The mean.
     pub mean_us: f64,
@@ -70,7 +70,7 @@ pub struct Times {
 /// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Its name; "default": the kernel's scheduler alone.
+    /// The policy's name; "default": the kernel's scheduler alone.
     pub policy: String,
     /// Requests a second.
     pub throughput: f64,
@@ -82,9 +82,9 @@ pub struct Outcome {
     pub moves_per_second: f64,
     /// The number of changes of the plan during the measurement.
     pub changes: u64,
-    /// Of whole requests.
+    /// Times of whole requests.
     pub requests: Vec<Times>,
-    /// Of each kind.
+    /// Times of each kind.
     pub kinds: Vec<Times>,
     /// The guard's result, if there was a guard.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ impl Outcome {
     }
 }
 
-/// From sums to an outcome.
+/// Computes an outcome from sums.
 pub fn outcome(
     policy: &str,
     tally: &mut Tally,

@@ -4,7 +4,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Any seed will do.
+    /// Any seed is valid.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -17,7 +17,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below 1.
+    /// A number from 0 to below 1.
     pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

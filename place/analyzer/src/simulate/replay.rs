@@ -1,4 +1,4 @@
-//! From a recorded trace to a workload for the simulator.
+//! Converts a recorded trace to a workload for the simulator.
 
 use super::scenario::{App, Kind, Load, Request, Scenario};
 use super::Damage;
@@ -65,7 +65,7 @@ pub fn scenario<R: BufRead>(
                     if section.previous == Some(section.kind) {
                         seen.after_itself.push(own.0 as f64);
                     }
-                    // A tenth of a percent of error needs no more values.
+                    // For an error of a tenth of a percent, no more values are needed.
                     if seen.own.len() < 100_000 {
                         seen.own.push(own.0);
                     }

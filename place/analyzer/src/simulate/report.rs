@@ -1,4 +1,4 @@
-//! Outcomes side by side, for people and for programs.
+//! A table of outcomes, as text and as data.
 
 use super::outcome::{Outcome, Times};
 use super::validate::{Validation, WAYS};
@@ -9,17 +9,17 @@ use std::fmt::Write;
 /// The simulated scenario and its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Of the workload.
+    /// The workload's name.
     pub scenario: String,
-    /// In words.
+    /// A description.
     pub title: String,
-    /// Which machine.
+    /// The machine.
     pub machine: String,
-    /// Its logical processors.
+    /// The number of its logical processors.
     pub processors: usize,
     /// Simulated seconds that were counted.
     pub seconds: f64,
-    /// Of all chance.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The source of the table of damage.
     pub damage: String,
@@ -32,7 +32,7 @@ fn change(value: f64) -> String {
 }
 
 impl Report {
-    /// As a table.
+    /// The report as a table.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}: {}\n{}, {} logical processors; {} s, seed {}\n\n",
@@ -103,7 +103,7 @@ impl Report {
 }
 
 impl Validation {
-    /// As a table.
+    /// The report as a table.
     pub fn text(&self) -> String {
         let mut text = String::from(
             "Ten mixes on two processors, percent against the default scheduler: simulated (measured: docs/design/place.md, section 4, medians)\n\n",

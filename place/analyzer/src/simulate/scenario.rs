@@ -6,9 +6,9 @@ use crate::model::{AppId, CodeId, KindRef};
 /// A server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct App {
-    /// Which.
+    /// Its id.
     pub id: AppId,
-    /// For people.
+    /// Its display name.
     pub name: String,
     /// The application whose requests cause its requests.
     pub related: Option<AppId>,
@@ -16,16 +16,16 @@ pub struct App {
     pub threads: usize,
     /// Code and data that all its kinds use.
     pub code_kb: f64,
-    /// How often: once in this amount of its own time.
+    /// The interval between uses of that code, in its own time.
     pub code_pass_us: f64,
 }
 
 /// A kind of section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kind {
-    /// Which.
+    /// The kind.
     pub kind: KindRef,
-    /// For people.
+    /// Its display text.
     pub label: String,
     /// Index of its application.
     pub app: usize,
@@ -46,9 +46,9 @@ pub struct Kind {
 /// The request of a client: sections in sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// For people.
+    /// Its display name.
     pub name: String,
-    /// Indices of kinds. The first is the one by which the request is routed.
+    /// Indices of kinds. The request is routed by the first.
     pub steps: Vec<usize>,
     /// The relative frequency.
     pub weight: f64,
@@ -64,18 +64,18 @@ pub enum Load {
     Recorded(Vec<(f64, usize)>),
 }
 
-/// All of it.
+/// A complete workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The name given to `--mix`, or the trace's file.
     pub name: String,
-    /// In words.
+    /// A description.
     pub title: String,
     /// Servers.
     pub apps: Vec<App>,
     /// Kinds of all servers.
     pub kinds: Vec<Kind>,
-    /// Requests, of whose steps all kinds are.
+    /// Requests; their steps use all kinds.
     pub requests: Vec<Request>,
     /// Their source.
     pub load: Load,

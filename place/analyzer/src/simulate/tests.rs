@@ -1,4 +1,5 @@
-//! The simulator and the policies together. Bounds are wide: they say that a thing is so, not how much.
+//! The simulator and the policies together. Bounds are wide: they test the direction of an effect, not its
+//! size.
 
 use super::*;
 use crate::policy;
@@ -19,8 +20,8 @@ fn gain(mix: &str, machine: &str, name: &str) -> (f64, f64) {
     (placed.cpu_against(&default), placed.makespan_against(&default))
 }
 
-/// Section 6c, measured: K wins with all ways, C too, E loses with hard affinity and not with stealing; and over all mixes and ways the
-/// order is nearly that of the measurement.
+/// Section 6c, measured: K gains with all methods, C, too; E loses with hard affinity and not with stealing;
+/// and over all mixes and methods the order is nearly that of the measurement.
 #[test]
 fn the_order_of_the_measured_mixes_is_met() {
     let validation = validate::validate(&Damage::documented(), &Length { learn_seconds: 0.0, ..short() });
@@ -34,7 +35,8 @@ fn the_order_of_the_measured_mixes_is_met() {
     assert!(validation.makespan_rank > 0.7 && validation.cpu_rank > 0.7, "{validation:?}");
 }
 
-/// The bar of the project, simulated: C and K at least 20 % less processor time, found by the analyzer itself.
+/// The project's bar, simulated: C and K take at least 20 % less processor time, with classes found by the
+/// analyzer.
 #[test]
 fn soft_saves_a_fifth_where_it_was_measured_to() {
     for mix in ["C", "K"] {
@@ -81,7 +83,7 @@ fn equal_seeds_give_equal_runs() {
     );
 }
 
-/// Warm sections, nothing to disturb them: a kind alone takes what it takes, on all cores at once.
+/// Warm sections without disturbance: a kind alone takes its warm time, on all cores at once.
 #[test]
 fn a_kind_alone_takes_its_warm_time() {
     let machine = machine::parse("4x1").unwrap();
@@ -125,7 +127,8 @@ fn one_core_is_simulated_and_nothing_is_placed() {
     }
 }
 
-/// The paper's machine and scenario: its two ways to share cores among the tiers, and policies of ours against its own.
+/// The paper's machine and scenario: its two ways to share cores among the tiers, and Hardmeter's policies
+/// against the paper's.
 #[test]
 fn siblings_of_one_tier_are_better_than_of_two() {
     let machine = machine::parse("core-i7-965").unwrap();
@@ -164,7 +167,8 @@ fn guarded(mix: &str, machine: &str, name: &str) -> Outcome {
     simulate_guarded(&scenario, &machine, &Damage::documented(), policy.as_ref(), &short())
 }
 
-/// E under the paper's policy idles a core, and is 20 % slower: off. C wins by it, and by class queues: kept.
+/// With the paper's policy, E leaves a core idle and is 20 % slower, so the guard switches it off. C gains by
+/// this policy and by class queues, so the guard keeps them.
 #[test]
 fn the_guard_switches_off_what_loses_and_keeps_what_wins() {
     let default = under("E", "2x1", None);
@@ -188,7 +192,8 @@ fn the_guard_switches_off_what_loses_and_keeps_what_wins() {
     }
 }
 
-/// A policy that wants nothing is nothing to try: the guard says so, and what counts begins as without one.
+/// A policy without placements leaves nothing to try: the guard reports this, and the counted time begins as
+/// without a guard.
 #[test]
 fn a_guard_has_nothing_to_do_where_nothing_is_placed() {
     let watched = guarded("A", "2x1", "observe");

@@ -3,8 +3,8 @@
 use super::scenario::{App, Kind, Load, Request, Scenario};
 use crate::model::AppId;
 
-/// Two tiers, shaped as RUBiS: pages of PHP that send statements. Times and displacement of statements: docs/design/place.md, section 3 (MariaDB)
-/// and 6d (sensitivity); of pages: section 4.5.
+/// Two tiers, modelled on RUBiS: pages of PHP that send statements. Times and displacement of statements:
+/// docs/design/place.md, section 3 (MariaDB) and 6d (sensitivity); of pages: section 4.5.
 pub fn auction(cpus: usize) -> Scenario {
     let (web, db) = (AppId(1), AppId(2));
     let apps = vec![
@@ -59,12 +59,14 @@ pub fn auction(cpus: usize) -> Scenario {
     }
 }
 
-/// The paper's scenario of much data (table 6), for its machine: 100 clients; pages of thousands of short statements (4,542,500 statements
-/// for 1,300 pages, 5 rows each). A page here has 24 statements instead of 3,494: what matters is how the tiers alternate, not how long.
+/// The paper's scenario of much data (table 6), for its machine: 100 clients; pages of thousands of short
+/// statements (4,542,500 statements for 1,300 pages, 5 rows each). A page here has 24 statements instead of
+/// 3,494: the alternation of the tiers matters, not its length.
 ///
-/// From the paper: 152.4 s of 8 logical processors for all statements, that is 268 us of a logical processor for each, and what PHP does
-/// around it. Not from the paper, but assumed: how that divides (a little more in the database), and that each tier's code and common
-/// data fit into 256 KB of L2 alone, and not together: Apache with PHP 180 KB, MySQL 160 KB.
+/// From the paper: 152.4 s of 8 logical processors for all statements, that is 268 us of a logical processor
+/// for each, including PHP's work. Assumed, not from the paper: the division of that time (a little more in
+/// the database), and that each tier's code and common data fit into 256 KB of L2 alone, but not together:
+/// Apache with PHP 180 KB, MySQL 160 KB.
 pub fn much_data() -> Scenario {
     let (web, db) = (AppId(1), AppId(2));
     let apps = vec![

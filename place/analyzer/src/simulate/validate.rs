@@ -1,19 +1,21 @@
-//! The simulator against what was measured: docs/design/place.md, section 4, ten mixes on two processors under four ways to place.
+//! Compares the simulator with measurements: docs/design/place.md, section 4, ten mixes on two processors
+//! under four methods of placement.
 //!
-//! There the classes were given, not found: clean kinds on the first processor, the others on the second. So plans are given here too.
+//! There the classes were given, not found: clean kinds on the first processor, the others on the second. So
+//! plans are given here, too.
 
 use super::{mixes, simulate, simulate_plan, Damage, Length, Outcome};
 use crate::model::{Actuation, Class, CpuId, CpuSet, Machine, Placement, Plan};
 use serde::Serialize;
 
-/// A row of the table: medians, in percent against the default scheduler, for the paper's way, lazy affinity, and class queues with
-/// stealing (P1, P2, P4).
+/// A row of the table: medians, in percent against the default scheduler, for the paper's method, lazy
+/// affinity, and class queues with stealing (P1, P2, P4).
 pub struct Row {
     /// The mix.
     pub mix: &'static str,
-    /// How much longer the same requests took.
+    /// The extra time of the same requests.
     pub makespan: [f64; 3],
-    /// Processor time of all.
+    /// Processor time of all requests.
     pub cpu: [f64; 3],
 }
 
@@ -31,11 +33,11 @@ pub const MEASURED: [Row; 10] = [
     Row { mix: "N", makespan: [9.0, 1.0, -6.0], cpu: [-9.0, -12.0, -5.0] },
 ];
 
-/// The ways, in the order of a row.
+/// The methods, in the order of a row.
 pub const WAYS: [(&str, Actuation); 3] =
     [("paper (P1)", Actuation::Paper), ("lazy (P2)", Actuation::Lazy), ("soft (P4)", Actuation::Soft)];
 
-/// A mix, simulated: percent against the default scheduler, by way.
+/// A simulated mix: percent against the default scheduler, by method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Compared {
@@ -46,14 +48,14 @@ pub struct Compared {
     pub measured_cpu: [f64; 3],
 }
 
-/// All mixes, and how well their order agrees.
+/// All mixes, and the agreement of their order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
     /// By mix.
     pub mixes: Vec<Compared>,
-    /// Spearman's rank correlation over all mixes and ways, of makespans.
+    /// Spearman's rank correlation of makespans over all mixes and methods.
     pub makespan_rank: f64,
-    /// The same of processor time.
+    /// The same for processor time.
     pub cpu_rank: f64,
 }
 
@@ -80,7 +82,7 @@ pub fn validate(damage: &Damage, length: &Length) -> Validation {
     Validation { mixes: compared, makespan_rank, cpu_rank }
 }
 
-/// The default scheduler, then the three ways.
+/// The default scheduler, then the three methods.
 pub fn outcomes(mix: &str, machine: &Machine, damage: &Damage, length: &Length) -> Vec<Outcome> {
     let scenario = mixes::named(mix, machine.cpus.len()).expect("a mix of the table");
     let mut outcomes = vec![simulate(&scenario, machine, damage, None, length)];
@@ -95,7 +97,7 @@ pub fn outcomes(mix: &str, machine: &Machine, damage: &Damage, length: &Length) 
             background: false,
             reason: String::new(),
         };
-        // The second kind streams, but where both are clean.
+        // The second kind streams, unless both are clean.
         let class = if scenario.kinds[1].stream_kb > 0.0 { Class::Polluter } else { Class::Sensitive };
         let placements = vec![place(0, Class::Sensitive), place(1, class)];
         let plan = Plan { policy: name.into(), placements, remarks: Vec::new() };

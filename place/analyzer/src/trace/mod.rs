@@ -1,16 +1,18 @@
-//! Recorded sections: what the rings of libsplit hold for a moment, as a file that can be kept, sent, and replayed by the simulator.
+//! Recorded sections: the short-lived content of libsplit's rings in a file that can be kept, sent, and
+//! replayed by the simulator.
 //!
-//! JSON lines, so that any tool reads them. The first says what it is; a kind's line comes before its first section (a later line of
-//! the same kind replaces it: more is known by then); sections are arrays, in any order:
+//! The format is JSON lines, which any tool can read. The first line names the format; a kind's line comes
+//! before its first section (a later line of the same kind replaces it, with newer data); sections are
+//! arrays, in any order:
 //!
 //! ```text
 //! {"format":"hardmeter-split-trace","version":1,"cycles_per_second":2700000000,"source":"recorded on ..."}
 //! {"kind":"7.2","label":"/SearchItems.php","application":"web","class":"polluter","warm_cycles":2.1e6,"footprint_kb":900.0}
-//! [ended_ns, cpu, "7.2", elapsed_cycles, own_cycles or null, "7.3" or null (what came before), displaced or null, flags]
+//! [ended_ns, cpu, "7.2", elapsed_cycles, own_cycles or null, "7.3" or null (predecessor), displaced or null, flags]
 //! ```
 //!
-//! Flags as in segment.h: 1 preempted, 2 migrated, 4 placed, 8 nested. What it is not for: statistics; those are in the segment, and
-//! complete, while a ring that is not read in time overwrites itself.
+//! Flags as in segment.h: 1 preempted, 2 migrated, 4 placed, 8 nested. Traces are not for statistics: those
+//! in the segment are complete, while a ring that is not read in time overwrites itself.
 
 mod read;
 mod write;
@@ -42,7 +44,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of this version.
+    /// A header of this version.
     pub fn new(cycles_per_second: u64, source: &str) -> Header {
         Header { format: FORMAT.into(), version: VERSION, cycles_per_second, source: source.into() }
     }
@@ -51,10 +53,10 @@ impl Header {
 /// A kind, with the data known when the line was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kind {
-    /// Which.
+    /// The kind.
     #[serde(with = "kind_text")]
     pub kind: KindRef,
-    /// Its key, for people.
+    /// Its key as display text.
     #[serde(default)]
     pub label: String,
     /// The name of its application.
@@ -77,15 +79,15 @@ pub struct Kind {
 /// A section that ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Section {
-    /// On CLOCK_MONOTONIC.
+    /// Its end on CLOCK_MONOTONIC.
     pub ended_ns: u64,
     /// The processor on which it ended.
     pub cpu: CpuId,
     /// Its kind.
     pub kind: KindRef,
-    /// Which kind was on the processor before it.
+    /// The kind that was on the processor before it.
     pub previous: Option<KindRef>,
-    /// From start to end.
+    /// The time from start to end.
     pub elapsed: Cycles,
     /// Its own cycles, if they are known.
     pub own: Option<Cycles>,

@@ -1,4 +1,4 @@
-//! Reads traces: as a stream of untrusted bytes.
+//! Reads traces from a stream of untrusted bytes.
 
 use super::{kind_text, Header, Kind, Section, FORMAT, VERSION};
 use crate::model::{CpuId, KindRef};
@@ -11,7 +11,7 @@ const LINE: u64 = 16 * 1024;
 /// The number that segments of all applications of a large machine can name.
 const KINDS: usize = 1 << 20;
 
-/// Why a trace cannot be read (on).
+/// The reason why a trace cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be read.
@@ -28,9 +28,9 @@ pub enum TraceError {
     /// A line is invalid.
     #[error("line {line} of the trace is damaged: {why}; what came before it can be used (head -n)")]
     Damaged {
-        /// Which, from 1.
+        /// Its number, from 1.
         line: u64,
-        /// In words.
+        /// The reason.
         why: String,
     },
 }
@@ -43,8 +43,8 @@ pub enum Entry {
     Section(Section),
 }
 
-/// A stream of entries. Stops at the first line that makes no sense. A last line without end is what a killed writer leaves: it is left
-/// out, and [`Reader::was_cut`] says so.
+/// A stream of entries. Stops at the first invalid line. A last line without end is left by a killed writer:
+/// it is skipped, and [`Reader::was_cut`] returns true.
 pub struct Reader<R: BufRead> {
     input: R,
     header: Header,
@@ -85,7 +85,7 @@ impl<R: BufRead> Reader<R> {
         &self.header
     }
 
-    /// Whether the last line had no end.
+    /// True if the last line had no end.
     pub fn was_cut(&self) -> bool {
         self.cut
     }
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Every byte of a good trace set to every of some values: an error or entries, never a panic.
+    /// Sets every byte of a valid trace to some values: the result is an error or entries, never a panic.
     #[test]
     fn no_byte_makes_it_panic() {
         let good = written();

@@ -1,4 +1,5 @@
-//! OpenMetrics text: what a monitoring system scrapes. Gauges are of the latest window, counters of the application's life.
+//! OpenMetrics text for monitoring systems. Gauges describe the latest window, counters the application's
+//! lifetime.
 
 use super::{rows, Order};
 use crate::state::State;
@@ -18,7 +19,7 @@ type Real = Gauge<f64, AtomicU64>;
 /// Labels are cut: a monitoring system pays for each byte of them.
 const LABEL: usize = 120;
 
-/// All of it.
+/// The complete text.
 pub fn text(state: &State, now_ns: u64) -> String {
     let mut registry = Registry::with_prefix("split");
     analyzer(&mut registry, state, now_ns);

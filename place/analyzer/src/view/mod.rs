@@ -1,14 +1,15 @@
-//! What the analyzer knows, for people and machines: a live table, a page, OpenMetrics. All of it from [`State`], which the daemon
+//! Views of the analyzer's state: a live table, a page, OpenMetrics. All use [`State`], which the daemon
 //! writes as a file: viewers do not disturb it.
 //!
 //! ```text
 //! analyzer-state.json ──> rows ──┬──> top      a table in the terminal
-//!                                ├──> page     one HTML file: kinds, who makes whom slower, what the guard found
+//!                                ├──> page     one HTML file: kinds, which slows which down, the guard's results
 //!                                ├──> metrics  OpenMetrics text
 //!                                └──> serve    the page and the metrics over HTTP, on loopback only
 //! ```
 //!
-//! Labels come from requests, so from untrusted clients: they are shown on one line, without control characters, and cut.
+//! Labels come from requests, so from untrusted clients: they are shown on one line, without control
+//! characters, and cut.
 
 pub mod metrics;
 pub mod page;
@@ -21,34 +22,34 @@ mod words;
 use crate::model::{CpuSet, Estimate, KindProfile, KindRef, Placement};
 use crate::state::State;
 
-/// What comes first in a list of kinds.
+/// The order of a list of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Most of the processors' time.
+    /// Most processor time first.
     #[default]
     Cpu,
-    /// Most sections a second.
+    /// Most sections a second first.
     Rate,
-    /// Replaces most of L2.
+    /// Largest replaced share of L2 first.
     Damage,
-    /// Slowed down most by polluters.
+    /// Largest slowdown by polluters first.
     Suffering,
-    /// Costs others most, a second.
+    /// Highest cost to other kinds a second first.
     Harm,
 }
 
-/// A kind, as it is shown.
+/// A kind in a view.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    /// What was measured of it.
+    /// Its measurements.
     pub profile: &'a KindProfile,
     /// Its application's name.
     pub app: &'a str,
     /// Own time of a section, in microseconds.
     pub micros: Option<Estimate>,
-    /// What it costs the section that comes next on the processor, in microseconds.
+    /// Its cost to the next section on the processor, in microseconds.
     pub harm: Option<Estimate>,
-    /// What was decided for it, if anything.
+    /// Its placement, if any.
     pub placement: Option<&'a Placement>,
 }
 
@@ -79,7 +80,7 @@ pub fn rows(state: &State, order: Order) -> Vec<Row<'_>> {
             Order::Harm => mean(row.harm) * row.profile.rate,
         }
     };
-    // A stable sort: kinds that are alike stay in the order of their ids, and lines do not dance.
+    // A stable sort: equal kinds stay in the order of their ids, so lines do not jump.
     rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
     rows
 }
@@ -108,8 +109,8 @@ fn app_name(state: &State, kind: KindRef) -> &str {
     app.map_or("?", |(_, name, _)| name.as_str())
 }
 
-/// What a section of this kind costs the one after it on the processor, whichever that is, in cycles: the mean over all that were
-/// seen. The parts are independent, so their variances add up.
+/// The cost of a section of this kind to the next one on the processor, of any kind, in cycles: the mean over
+/// all that were measured. The parts are independent, so their variances add up.
 fn harm(transitions: &[(KindRef, KindRef, Estimate)], kind: KindRef) -> Option<Estimate> {
     let of_it =
         || transitions.iter().filter(|(first, second, _)| *first == kind && *second != kind).map(|(.., e)| e);

@@ -12,7 +12,7 @@ const LABEL: usize = 160;
 /// The number of kinds on each side of the matrix: those that cost others most, or suffer most.
 const MATRIX: usize = 14;
 
-/// The whole page. `now_ns`: on CLOCK_MONOTONIC.
+/// The complete page. `now_ns`: on CLOCK_MONOTONIC.
 pub fn page(state: &State, now_ns: u64) -> String {
     let rows = rows(state, Order::Cpu);
     let sections = vec![
@@ -87,7 +87,7 @@ fn kind(row: &Row<'_>) -> Markup {
     }
 }
 
-/// Rows: who came before; columns: who came next, and how much longer it took.
+/// Rows: the predecessor; columns: the successor, and its extra time.
 fn matrix(state: &State, rows: &[Row<'_>]) -> Markup {
     let transitions = &state.workload.transitions;
     let most = |of: fn(&(KindRef, KindRef, Estimate)) -> KindRef| -> Vec<&Row<'_>> {
@@ -130,7 +130,7 @@ fn cell(estimate: Option<Estimate>, second: &Row<'_>, cycles_per_micro: f64) -> 
     let Some(cycles) = estimate else { return html! { td.number.faint { "-" } } };
     let micros = super::scaled(cycles, 1.0 / cycles_per_micro);
     let sure = micros.low > 0.0 || micros.high < 0.0;
-    // As deep as the loss is of the request's own time; half of it is as deep as it gets.
+    // The colour's depth is the loss relative to the request's own time; half of it has full depth.
     let part = second.micros.map_or(0.0, |own| (micros.mean / own.mean.max(1e-9)).clamp(-0.5, 0.5) * 2.0);
     let colour = if part >= 0.0 { "200,60,40" } else { "40,130,80" };
     let style = format!("background: rgba({colour},{:.2})", if sure { part.abs() * 0.6 } else { 0.0 });

@@ -1,7 +1,7 @@
 //! The page and the metrics over HTTP, on loopback only.
 //!
 //! A malicious page may make a browser request this server under another name (DNS rebinding) or from another
-//! page: requests whose `Host` is no loopback name, and those with a foreign `Origin`, get nothing.
+//! page: requests whose `Host` is not a loopback name, and those with a foreign `Origin`, are rejected.
 
 use super::{metrics, page};
 use crate::state::{State, StateError};
@@ -15,12 +15,12 @@ pub enum ServeError {
     /// Not a loopback address.
     #[error("{0} is not a loopback address: a server's requests are confidential")]
     NotLoopback(SocketAddr),
-    /// The port is taken, or may not be used.
+    /// The port is taken, or its use is not allowed.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, String),
 }
 
-/// Listens.
+/// A listening socket.
 pub struct Listener(Server);
 
 impl Listener {
@@ -41,7 +41,7 @@ impl Listener {
         self.0.server_addr().to_ip()
     }
 
-    /// Answers one request, if one comes within the time; `now_ns` tells CLOCK_MONOTONIC.
+    /// Answers one request, if one arrives within the time; `now_ns` returns CLOCK_MONOTONIC.
     pub fn serve_one(&self, folder: &Path, patience: std::time::Duration, now_ns: fn() -> u64) {
         // A client that disconnects is not an error.
         if let Ok(Some(request)) = self.0.recv_timeout(patience) {
@@ -82,7 +82,7 @@ fn answer(request: &Request, folder: &Path, now_ns: u64) -> Answer {
     }
 }
 
-/// Whether a request was meant for us: asked by a loopback name, and by no foreign page.
+/// True if a request uses a loopback name, and does not come from a foreign page.
 fn is_ours(host: Option<&str>, origin: Option<&str>) -> bool {
     let is_loopback = |host: &str| {
         // [::1]:9000, 127.0.0.1:9000, localhost

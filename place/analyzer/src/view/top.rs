@@ -1,4 +1,4 @@
-//! The live table: which kinds of requests there are, what they do to others, what others do to them, where they run.
+//! The live table: the kinds of requests, their effects on others and the reverse, and where they run.
 
 use super::words::{guard, number, one_line, rules, share, slice, time, time_estimate};
 use super::{cores, rows, Order, Row};
@@ -6,12 +6,12 @@ use crate::state::{without_in_words, State};
 use hardmeter_evidence::table::{Column, Cut, Style, TextTable};
 use std::fmt::Write;
 
-/// How a frame is laid out.
+/// The layout of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// What comes first.
+    /// The order of kinds.
     pub order: Order,
-    /// Columns of the terminal; `None`: as wide as it gets.
+    /// Columns of the terminal; `None`: unlimited.
     pub width: Option<usize>,
     /// Maximum number of kinds.
     pub kinds: usize,
@@ -20,7 +20,7 @@ pub struct Layout {
 /// Longer labels are cut.
 const LABEL: usize = 60;
 
-/// One frame, as text. `now_ns`: on CLOCK_MONOTONIC.
+/// One frame as text. `now_ns`: on CLOCK_MONOTONIC.
 pub fn frame(state: &State, now_ns: u64, layout: Layout) -> String {
     let mut text = heading(state, now_ns);
     let rows = rows(state, layout.order);
@@ -117,7 +117,7 @@ fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
         Column::left("cores").spare(3),
         Column::left("kind").cut(Cut::KeepHead).at_least(24),
     ];
-    // Most policies leave time slices alone.
+    // Most policies do not change time slices.
     let has_slices = rows.iter().any(|row| row.placement.is_some_and(|placement| placement.slice_us != 0));
     if has_slices {
         columns.insert(columns.len() - 1, Column::right("slice").spare(3));

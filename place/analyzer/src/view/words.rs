@@ -1,9 +1,9 @@
-//! Numbers and foreign text, as they are shown.
+//! Formatting of numbers and of foreign text.
 
 use crate::model::{Estimate, Placement};
 use crate::state::{Guard, Rule, State};
 
-/// Foreign text on one line: control characters become `?`, and what is too long is cut.
+/// Foreign text on one line: control characters become `?`, and long text is cut.
 pub(super) fn one_line(text: &str, longest: usize) -> String {
     let clean = |letter: char| if letter.is_control() { '?' } else { letter };
     if text.chars().count() <= longest {
@@ -12,7 +12,7 @@ pub(super) fn one_line(text: &str, longest: usize) -> String {
     text.chars().map(clean).take(longest.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Three digits that count: 0.123, 1.23, 12.3, 123, 12,345.
+/// Three significant digits: 0.123, 1.23, 12.3, 123, 12,345.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -41,7 +41,7 @@ fn grouped(value: i64) -> String {
     }
 }
 
-/// Microseconds, in the unit that suits.
+/// Microseconds, in a suitable unit.
 pub(super) fn time(micros: f64) -> String {
     match micros.abs() {
         size if size >= 1e6 => format!("{} s", number(micros / 1e6)),
@@ -76,7 +76,7 @@ pub(super) fn time_estimate(estimate: Option<Estimate>, sign: bool) -> String {
     )
 }
 
-/// What the guard found, in a sentence.
+/// The guard's result, in a sentence.
 pub(super) fn guard(guard: &Guard) -> String {
     if !guard.active {
         return if guard.reason.is_empty() {
@@ -91,7 +91,7 @@ pub(super) fn guard(guard: &Guard) -> String {
     format!("{}{reason}{retry}", guard.phase)
 }
 
-/// Rules that are off by themselves, a sentence each.
+/// Rules that are off separately, one sentence each.
 pub(super) fn rules(state: &State) -> Vec<String> {
     let said = |rule: &Rule| {
         let profile = state.workload.kinds.iter().find(|profile| profile.kind == rule.kind);

@@ -25,7 +25,7 @@
  * since the entry's last use: otherwise three texts for two entries would replace each other in
  * turn, which costs more than lexing them, and rare texts would evict frequent ones. */
 #define TAKES_AFTER 8
-#define SHORTEST 40 /* what `set_of` looks at */
+#define SHORTEST 40 /* maximum length that `set_of` examines */
 
 enum hole { HOLE_NONE = 0, HOLE_NUMBER, HOLE_STRING };
 

@@ -1,4 +1,4 @@
-//! From the recorders of a driver's threads to the one result of a run.
+//! Combines the recorders of a driver's threads into the result of a run.
 
 use super::{DriverPart, Ending, Environment, KindResult, Recorder, RunResult, Times, RESULT_VERSION};
 use crate::order::RunOrder;

@@ -102,15 +102,15 @@ pub struct KindResult {
     pub failed: u64,
     /// Tried again, in the interval.
     pub retried: u64,
-    /// From due to answered, in the interval.
+    /// Times from due to answered, in the interval.
     pub response: Times,
     /// From due to entered: the driver's own lag, included in `response`.
     pub lag: Times,
     /// From entered to dispatched: the wait in the monitor.
     pub queued: Times,
-    /// From dispatched to answered.
+    /// Times from dispatched to answered.
     pub service: Times,
-    /// From due to answered, before the interval.
+    /// Times from due to answered, before the interval.
     pub ramp_response: Times,
     /// Actual keying times in the interval; only with terminals.
     pub keying: Times,

@@ -58,7 +58,7 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    /// From now on moments are by this clock.
+    /// Sets the clock of all later moments.
     pub fn calendar_is(&mut self, clock: Clock) {
         self.calendar = Calendar::new(clock);
     }

@@ -5,9 +5,9 @@ use crate::time::Micros;
 /// Time limits of a run for expected events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Without any connection, or with nothing but failures, before the run is given up.
+    /// Time without any connection, or with failures only, after which the run is given up.
     pub without_success: Micros,
-    /// At the end of the interval, for what is under way.
+    /// Time at the end of the interval for transactions in progress.
     pub winding_up: Micros,
 }
 

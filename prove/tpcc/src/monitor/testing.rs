@@ -212,7 +212,7 @@ pub struct List {
 }
 
 impl List {
-    /// From times in microseconds, in ascending order.
+    /// A list of times in microseconds, in ascending order.
     pub fn of(due: &[(u64, Kind, u32)]) -> List {
         let work = |(number, &(at, kind, warehouse)): (usize, &(u64, Kind, u32))| Work {
             terminal: TerminalId(number as u32),

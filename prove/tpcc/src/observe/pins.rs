@@ -136,7 +136,7 @@ impl Pins {
                 self.lock().insert(process, before);
                 Ok(())
             }
-            // It has ended meanwhile.
+            // The process has ended.
             Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(refused(process, cpus, error)),
         }

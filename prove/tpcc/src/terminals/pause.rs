@@ -39,7 +39,7 @@ impl Pauses {
         Micros::of_seconds(mean * stream.exponential().min(f64::from(LONGEST_THINK)))
     }
 
-    /// From one transaction to the next on average, without the answer's time.
+    /// Average time from one transaction to the next, without the answer's time.
     pub fn mean_cycle(self) -> Micros {
         let cards: u32 = DECK.iter().sum();
         let of =

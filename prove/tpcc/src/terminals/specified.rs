@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The pauses of each terminal, by the times of its work alone.
+    /// Checks each terminal's pauses, using only the times of its transactions.
     #[test]
     fn a_cycle_is_think_and_keying_and_nothing_is_early() {
         let order = order(SPECIFIED, 10, 1);

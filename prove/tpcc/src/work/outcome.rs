@@ -53,7 +53,7 @@ pub struct Completion {
     pub connection: ConnectionId,
     /// The work.
     pub work: Work,
-    /// When it was given.
+    /// The time at which it was dispatched.
     pub dispatched: Micros,
     /// When the last byte of the answer was read.
     pub answered: Micros,

@@ -26,8 +26,8 @@ fn failed(what: &'static str) -> impl Fn(ServerError) -> TpccError {
 }
 
 impl Victim for Ours {
-    /// All at once: the first process is stopped before its children are listed, so that it forks none meanwhile
-    /// and no process survives to write.
+    /// Kills everything together. The first process is stopped before its children are listed, so that it
+    /// cannot fork in the meantime and no process survives to write.
     fn kill(&mut self) -> Result<(), TpccError> {
         let cluster = Cluster::open(&self.folder).map_err(failed("killed"))?;
         let Status::Running(first) = cluster.status() else {

@@ -1,4 +1,4 @@
-//! Which tablespace a file holds: the first page of each says it, the path is the name of its table.
+//! The tablespace of each file: its number is in the file's first page, the path contains the table's name.
 
 use super::super::page::{PageId, HEADER};
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// Files that are looked at, at most.
+/// Limit of examined files.
 const MOST: usize = 200_000;
 
-/// `bench/sbtest1` as SQL writes it: `bench.sbtest1`. Characters other than letters and digits are `@` and four
+/// `bench/sbtest1` in SQL's form: `bench.sbtest1`. Characters other than letters and digits are `@` and four
 /// hexadecimal digits.
 pub(in super::super) fn readable(path: &str) -> String {
     let mut name = String::with_capacity(path.len());
@@ -33,14 +33,14 @@ pub(in super::super) fn readable(path: &str) -> String {
     name.replacen('/', ".", 1)
 }
 
-/// The tablespace that a file holds.
+/// The tablespace in a file.
 fn space_of(path: &Path) -> Option<u32> {
     let mut head = [0; HEADER];
     File::open(path).ok()?.read_exact(&mut head).ok()?;
     PageId::of(&head).filter(|id| id.number == 0).map(|id| id.space)
 }
 
-/// The names of all tablespaces with a file of their own, by their numbers.
+/// The names of all tablespaces with a separate file, by their numbers.
 pub(super) fn spaces(data: &Path) -> HashMap<u32, String> {
     let mut found = HashMap::new();
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Names of tables and indexes: InnoDB's tables SYS_TABLES and SYS_INDEXES, read as pages: out of the buffer pool
-//! where they are there, which is what the server itself sees, else out of the system tablespace's file.
+//! Names of tables and indexes, read from pages of InnoDB's tables SYS_TABLES and SYS_INDEXES. The buffer pool
+//! has their present state; pages that are not in it are read from the system tablespace's file.
 //!
 //! ```text
 //!   page 7 of tablespace 0 ──> roots ──> SYS_TABLES: id ──> name
@@ -25,32 +25,33 @@ pub(super) use files::readable;
 /// The system tablespace, and that of temporary tables.
 const SYSTEM: u32 = 0;
 const TEMPORARY: u32 = 0xffff_fffe;
-/// The page of it that names the roots, and where it does.
+/// The page of the system tablespace with the roots, and their offsets.
 const DICTIONARY: u32 = 7;
 const ROOT_OF_TABLES: usize = HEADER + 32;
 const ROOT_OF_INDEXES: usize = HEADER + 44;
-/// Pages of one table that are read, at most.
+/// Limit of pages that are read of one table.
 const MOST_PAGES: usize = 100_000;
-/// Levels of a tree, at most.
+/// Limit of levels of a tree.
 const MOST_LEVELS: usize = 16;
-/// The dictionary is not read again sooner than after a hundred times as long as that takes, and this.
+/// The dictionary is read again at the earliest after a hundred times the duration of reading, and after this
+/// time.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_PER_COST: u32 = 100;
 
 /// An index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Index {
-    /// Its table, as SQL writes it.
+    /// Its table, in SQL's form.
     pub table: String,
     /// Its own name.
     pub name: String,
-    /// Whether it holds the rows.
+    /// True if it contains the rows.
     pub clustered: bool,
     /// Its tablespace.
     pub space: u32,
 }
 
-/// All names that are known.
+/// All known names.
 #[derive(Debug)]
 pub(super) struct Dictionary {
     spaces: HashMap<u32, String>,
@@ -101,7 +102,7 @@ impl Pages<'_> {
         is_it(&bytes).then_some(bytes)
     }
 
-    /// All rows of a table, from its root on.
+    /// Visits all rows of a table, starting at its root.
     fn rows(&self, root: u32, each: &mut dyn FnMut(&Record<'_>)) {
         let mut at = root;
         for _ in 0..MOST_LEVELS {
@@ -132,7 +133,7 @@ fn text(field: Option<&[u8]>) -> Option<String> {
 }
 
 impl Dictionary {
-    /// What the server's dictionary says now.
+    /// Reads the server's present dictionary.
     pub fn read(server: &Server) -> Dictionary {
         let begun = Instant::now();
         let pages = Pages::of(server);
@@ -172,14 +173,14 @@ impl Dictionary {
         Dictionary { spaces, indexes, read: Instant::now(), cost: begun.elapsed() }
     }
 
-    /// Reads it again, unless that was done just now.
+    /// Reads it again, unless it was read just before.
     pub fn refresh(&mut self, server: &Server) {
         if self.read.elapsed() >= PAUSE.max(self.cost * PAUSE_PER_COST) {
             *self = Dictionary::read(server);
         }
     }
 
-    /// Whether there are names at all.
+    /// True if there are no names.
     pub fn is_empty(&self) -> bool {
         self.indexes.len() == own_indexes().len()
     }
@@ -198,7 +199,7 @@ impl Dictionary {
         }
     }
 
-    /// Whether a tablespace holds temporary tables, which the dictionary does not list.
+    /// True if a tablespace has temporary tables, which the dictionary does not list.
     pub fn is_temporary(&self, space: u32) -> bool {
         space == TEMPORARY
     }

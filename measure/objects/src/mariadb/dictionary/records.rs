@@ -1,23 +1,23 @@
-//! Records of InnoDB's own tables, which have the original format in all versions.
+//! Records of InnoDB's internal tables, which have the original format in all versions.
 //!
 //! ```text
 //!   end of field n-1 ... end of field 0 | 6 bytes: deleted, number of fields, next | field 0 | field 1 | ...
-//!                                                                                   ^ a record is known by this place
+//!                                                                                   ^ a record's address
 //! ```
 
 use crate::bytes::array_at;
 
-/// Where the first record of a page, which holds nothing, and the last one lie.
+/// Offsets of the first record of a page, which is empty, and of the last.
 const INFIMUM: usize = 101;
 const SUPREMUM: usize = 116;
-/// Records of a page, at most.
+/// Limit of records of a page.
 const MOST: usize = 8192;
 
 fn u16_at(page: &[u8], at: usize) -> Option<u16> {
     array_at(page, at).map(u16::from_be_bytes)
 }
 
-/// A number of up to eight bytes; `None` if the field is of another size.
+/// A number of up to eight bytes; `None` if the field has another size.
 pub(super) fn number<const N: usize>(field: Option<&[u8]>) -> Option<u64> {
     let field = field.filter(|field| field.len() == N && N <= 8)?;
     Some(field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -43,7 +43,7 @@ impl<'a> Record<'a> {
         self.at.checked_sub(6).and_then(|at| self.page.get(at)).is_none_or(|flags| flags & 0x20 != 0)
     }
 
-    /// Where a field ends, and whether it is null.
+    /// The end of a field, and whether it is null.
     fn end(&self, index: usize) -> Option<(usize, bool)> {
         if self.short {
             let byte = *self.page.get(self.at.checked_sub(7 + index)?)?;
@@ -66,7 +66,7 @@ impl<'a> Record<'a> {
         self.page.get(self.at + start..self.at + end).filter(|_| !null)
     }
 
-    /// The last field: of an inner page, the number of the page below.
+    /// The last field: in an inner page, the number of the page below.
     pub fn last(&self) -> Option<&'a [u8]> {
         self.field(self.fields.checked_sub(1)?)
     }
@@ -92,7 +92,7 @@ pub(super) fn records(page: &[u8]) -> Vec<Record<'_>> {
 pub(super) mod tests {
     use super::*;
 
-    /// A page with these records, after each other in its list.
+    /// A page with these records, linked in this order.
     pub fn page_of(rows: &[&[&[u8]]]) -> Vec<u8> {
         let mut page = vec![0; 16384];
         let mut before = INFIMUM;

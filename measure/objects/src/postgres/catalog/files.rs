@@ -1,4 +1,5 @@
-//! Blocks of a relation, newest first: from the shared buffers, else from the data folder's files, read only.
+//! Blocks of a relation, newest first: from the shared buffers, otherwise from the data folder's files, read
+//! only.
 
 use crate::bytes::{array_at, u32_at};
 use crate::postgres::attach::Server;
@@ -9,7 +10,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Object numbers that are the same in every server.
+/// Object numbers that are the same in all servers.
 pub(crate) mod oid {
     pub const DEFAULT_SPACE: u32 = 1663;
     pub const GLOBAL_SPACE: u32 = 1664;
@@ -19,17 +20,17 @@ pub(crate) mod oid {
     pub const PG_NAMESPACE: u32 = 2615;
 }
 
-/// Files of a catalog are not longer, even with a million tables; a damaged one might be.
+/// Limit of a catalog's file, even with a million tables; a damaged one might be longer.
 const MOST_BLOCKS: u32 = 131_072;
 
-/// Which buffer holds which block, at one moment.
+/// The block in each buffer, at one moment.
 pub(crate) struct Files<'a> {
     server: &'a Server,
     buffers: HashMap<Tag, u32>,
 }
 
 impl<'a> Files<'a> {
-    /// With what the buffers hold.
+    /// With the content of the buffers.
     pub fn new(server: &'a Server, tags: &[Option<Tag>]) -> Files<'a> {
         let buffers =
             tags.iter().enumerate().filter_map(|(buffer, tag)| Some(((*tag)?, buffer as u32))).collect();
@@ -43,7 +44,7 @@ impl<'a> Files<'a> {
             oid::DEFAULT_SPACE => self.server.data.join(format!("base/{database}")),
             _ => {
                 let link = self.server.data.join(format!("pg_tblspc/{space}"));
-                // In it a folder for each version that ever used it: PG_15_202209061.
+                // It contains a folder for each version that ever used it: PG_15_202209061.
                 let own = format!("PG_{}_", self.server.layout.major);
                 let inner = std::fs::read_dir(&link).into_iter().flatten().flatten();
                 let version = inner.map(|entry| entry.path()).find(|path| {
@@ -55,13 +56,13 @@ impl<'a> Files<'a> {
         folder.join(if segment == 0 { file.to_string() } else { format!("{file}.{segment}") })
     }
 
-    /// Calls with each block of a relation. What cannot be read is left out.
+    /// Calls a function for each block of a relation. Unreadable blocks are left out.
     pub fn each_block(&self, space: u32, database: u32, file: u32, mut with: impl FnMut(&[u8])) {
         let size = self.server.layout.block_size;
         let per_file = self.server.layout.segment_blocks;
         let mut open: Option<(u32, File)> = None;
         let mut bytes = vec![0; size as usize];
-        // Blocks that were just added may be in the buffers only.
+        // Recently added blocks may only be in the buffers.
         let last = self
             .buffers
             .keys()

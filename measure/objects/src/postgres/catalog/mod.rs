@@ -1,13 +1,13 @@
-//! Names of relations and their columns, without asking the server: its catalogs are tables like others, and their
-//! pages are read where they lie.
+//! Names of relations and their columns, without a query to the server: its catalogs are ordinary tables,
+//! whose pages are read in place.
 //!
 //! ```text
 //!   pg_filenode.map ──> files of pg_class, pg_attribute ──> rows ──> (database, file) is "public.pgbench_accounts"
 //! ```
 //!
-//! Visibility is approximated: of several versions of a row the newest that was not taken back counts. A name may so be
-//! that of a table whose creation was not committed yet. Files that are not known make the catalog be read again, but
-//! not more than once in a while.
+//! Visibility is approximated: of several versions of a row, the newest that was not rolled back counts. A
+//! name may therefore belong to a table whose creation is not committed yet. Unknown files cause the catalog
+//! to be read again, with a minimum interval.
 
 pub(crate) mod files;
 pub(crate) mod rows;
@@ -22,46 +22,46 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A relation, as far as its pages go.
+/// A relation, with the data that its pages need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relation {
-    /// With its schema: "public.pgbench_accounts"; with its database where there are several.
+    /// With its schema: "public.pgbench_accounts"; with its database if there are several.
     pub name: String,
-    /// What kind of thing: "table", "index" ...
+    /// Its class: "table", "index" ...
     pub class: &'static str,
-    /// What kind of pages: "table", "btree index" ...
+    /// The kind of its pages: "table", "btree index" ...
     pub pages: &'static str,
-    /// How its main fork is to be read.
+    /// The format of its main fork.
     pub shape: Shape,
     /// Its columns.
     pub attributes: Vec<Attribute>,
-    /// Whether the catalog knows it; else only the number of its file is known.
+    /// True if the catalog has it; otherwise only the number of its file is known.
     pub known: bool,
 }
 
-/// What was read of one database.
+/// The catalog of one database.
 struct Database {
     relations: HashMap<u32, Arc<Relation>>,
     read: Instant,
-    /// What the reading took; the next must be worth it.
+    /// The duration of reading it, which limits how often it is read.
     cost: Duration,
 }
 
-/// What was read of all databases.
+/// The catalogs of all databases.
 pub(crate) struct Catalog {
     columns: Columns,
     names: HashMap<u32, String>,
-    /// Whether names need their database.
+    /// True if names need their database.
     qualified: bool,
     databases: HashMap<u32, Database>,
 }
 
-/// A catalog is not read more often than this, and takes a fiftieth of the time at most.
+/// A catalog is read at most at this interval, and takes at most a fiftieth of the time.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_PER_COST: u32 = 50;
 
 impl Catalog {
-    /// The names of databases of a server.
+    /// Reads the names of a server's databases.
     pub fn new(server: &Server, files: &Files) -> Result<Catalog, Missing> {
         let columns = Columns::of(&server.layout)?;
         let mut catalog =
@@ -72,7 +72,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The name of a database, if it was there when the names were last read.
+    /// The name of a database, if it existed when the names were last read.
     pub fn database(&self, number: u32) -> Option<&str> {
         self.names.get(&number).map(String::as_str)
     }
@@ -86,7 +86,7 @@ impl Catalog {
         names.into_values().collect()
     }
 
-    /// Whether a relation is unknown and it is time to read its catalog again.
+    /// True if a relation is unknown and its catalog may be read again.
     pub fn wants(&self, tag: &Tag) -> bool {
         match self.databases.get(&tag.database) {
             None => true,
@@ -97,7 +97,7 @@ impl Catalog {
         }
     }
 
-    /// The relation that a block belongs to.
+    /// The relation of a block.
     pub fn relation(&self, tag: &Tag) -> Arc<Relation> {
         let known = self.databases.get(&tag.database).and_then(|database| database.relations.get(&tag.file));
         known.cloned().unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl Catalog {
         if !self.names.contains_key(&tag.database) {
             self.names = self.database_names(files);
         }
-        // What all databases share is described in each of them.
+        // Shared catalogs are described in each database.
         let home = match tag.database {
             0 => self.names.keys().copied().min().unwrap_or(1),
             database => database,
@@ -187,7 +187,7 @@ impl Catalog {
     }
 }
 
-/// Class, kind of pages, and shape of a relation.
+/// Class, kind of pages, and format of a relation.
 fn kind_of(row: &ClassRow) -> (&'static str, &'static str, Shape) {
     match (row.kind, row.access_method) {
         (b'i' | b'I', 403) => ("index", "btree index", Shape::Btree),
@@ -200,7 +200,7 @@ fn kind_of(row: &ClassRow) -> (&'static str, &'static str, Shape) {
         (b't', _) => ("toast table", "toast table", Shape::Heap),
         (b'S', _) => ("sequence", "sequence", Shape::Heap),
         (b'm', 2) => ("materialized view", "materialized view", Shape::Heap),
-        // 2 is the heap; tables of other access methods have pages of their own.
+        // 2 is the heap; tables of other access methods have other pages.
         (_, 2 | 0) => ("table", "table", Shape::Heap),
         _ => ("table", "table of another access method", Shape::Other),
     }

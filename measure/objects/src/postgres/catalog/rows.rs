@@ -1,5 +1,5 @@
-//! Rows of the system catalogs, read from heap pages: their leading columns are all of fixed length, so that a row
-//! begins with the structure that the headers describe.
+//! Rows of the system catalogs, read from heap pages: their leading columns have fixed length, so a row
+//! begins with the structure in the headers.
 
 use crate::bytes::{u16_at, u32_at};
 use crate::postgres::layout::{Layout, Missing};
@@ -14,25 +14,25 @@ pub(crate) struct ClassRow {
     pub oid: u32,
     pub name: String,
     pub namespace: u32,
-    /// 0: the relation map has it.
+    /// 0: it is in the relation map.
     pub file: u32,
     pub toast: u32,
     pub access_method: u32,
     pub kind: u8,
 }
 
-/// Where the columns of the catalogs lie.
+/// Offsets of the catalogs' columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     class: [usize; 7],
     attribute: [usize; 6],
-    /// `pg_namespace` and `pg_database` begin alike: number, name.
+    /// `pg_namespace` and `pg_database` begin with the same columns: number, name.
     name: usize,
     name_length: usize,
 }
 
 impl Columns {
-    /// Of a version.
+    /// For a version.
     pub fn of(layout: &Layout) -> Result<Columns, Missing> {
         let class = |name| layout.offset("FormData_pg_class", name).map(|at| at as usize);
         let attribute = |name| layout.offset("FormData_pg_attribute", name).map(|at| at as usize);
@@ -96,7 +96,7 @@ impl Columns {
     }
 }
 
-/// Of several versions of a row, the one that most likely counts.
+/// Of several versions of a row, the one that is most likely valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Newest<K, V>(HashMap<K, (Standing, u32, V)>);
 
@@ -112,7 +112,7 @@ impl<K: std::hash::Hash + Eq, V> Newest<K, V> {
         for tuple in tuples(&page) {
             let Some((key, value)) = parse(tuple.data) else { continue };
             let better = |known: &(Standing, u32, V)| {
-                // Numbers of transactions go round; later is less than half a round ahead.
+                // Numbers of transactions wrap around; later means less than half the range ahead.
                 let later = (tuple.xmin.wrapping_sub(known.1) as i32) > 0;
                 tuple.standing > known.0 || tuple.standing == known.0 && later
             };

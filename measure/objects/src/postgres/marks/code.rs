@@ -1,4 +1,4 @@
-//! Functions of a program without their names: where each begins, and which functions it calls.
+//! Functions of a program without their names: the beginning of each, and the functions that it calls.
 
 use crate::bytes::array_at;
 use crate::program::{Image, SymbolClass};
@@ -12,7 +12,7 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Of an image: those that its unwinding table lists, and those that have names.
+    /// From an image: functions in its unwinding table, and functions with names.
     pub fn of(image: &Image) -> Functions {
         let named = image.symbols().iter().filter(|symbol| symbol.class == SymbolClass::Function);
         let mut starts: Vec<u64> =
@@ -21,14 +21,14 @@ impl Functions {
         Functions::new(image.text.start, image.code.clone(), starts)
     }
 
-    /// Of code that begins at `base`.
+    /// From code that begins at `base`.
     pub fn new(base: u64, code: Vec<u8>, mut starts: Vec<u64>) -> Functions {
         starts.sort_unstable();
         starts.dedup();
         Functions { base, code, starts }
     }
 
-    /// How many.
+    /// The number of functions.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
@@ -38,14 +38,15 @@ impl Functions {
         self.starts.binary_search(&start).ok()
     }
 
-    /// A function's code, with the gap to the next.
+    /// A function's code, including the gap before the next.
     pub fn range(&self, index: usize) -> Range<u64> {
         let end = self.base + self.code.len() as u64;
         self.starts[index]..self.starts.get(index + 1).copied().unwrap_or(end)
     }
 
-    /// The functions that a function calls, jumps to, or takes the address of. Bytes are looked at without knowing where
-    /// instructions begin; that other bytes form the exact distance to a function's start is next to impossible.
+    /// The functions that a function calls, jumps to, or takes the address of. Bytes are examined without
+    /// decoding instructions; it is very unlikely that other bytes form the exact distance to a function's
+    /// start.
     pub fn called_by(&self, index: usize) -> Vec<usize> {
         let range = self.range(index);
         let at = |address: u64| (address - self.base) as usize;

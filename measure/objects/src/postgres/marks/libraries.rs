@@ -1,11 +1,11 @@
-//! Operators that extensions add to the server's own: code of a library that was compiled from certain source files.
+//! Operators of extensions: code of a library that was compiled from certain source files.
 //!
-//! Which file code comes from is said by debug information (PGXS compiles with it), for all code. A library without has
-//! the file of each static function in its symbol table. Its other functions are not marked, so that they belong to
-//! their callers: mostly static functions of the same operator. To settle them as in the server's own program
-//! would go wrong for every fifth: files without static functions lie between those that have some.
+//! Debug information has the source file of all code (PGXS compiles with it). A library without it has the
+//! file of each static function in its symbol table. Its other functions are not marked, so they belong to
+//! their callers: mostly static functions of the same operator. Assigning them as in the server's own program
+//! would be wrong for one in five: files without static functions are between those that have some.
 //!
-//! Code that plans is marked nowhere, as in the server: an operator is at work when it is executed.
+//! Planning code is not marked, as in the server: an operator works when it is executed.
 
 use super::code::Functions;
 use super::{operator_marks, Mark};
@@ -13,14 +13,14 @@ use crate::program::{read_file, Image, ProgramError, ProgramSymbol, SymbolClass}
 use crate::source_files::source_files;
 use std::path::Path;
 
-/// Source files by name: one star stands for any text. The first that fits says whose the file is.
+/// Source files by name: a star stands for any text. The first match determines the operator.
 type Files = &'static [(&'static str, Option<&'static str>)];
 
-/// Libraries by the name of their file, without its ending. Others count as their caller's.
+/// Libraries by the name of their file, without its ending. Others are attributed to their callers.
 const LIBRARIES: [(&str, Files); 1] = [(
     "ccopt",
     &[
-        // They plan.
+        // Planning.
         ("*_plan.c", None),
         ("*_path.c", None),
         ("batch_join_query.c", None),
@@ -40,7 +40,7 @@ const LIBRARIES: [(&str, Files); 1] = [(
         ("buffer_*.c", Some("Buffer")),
         ("key_sort*.c", Some("Buffer")),
         ("hash_prefetch*.c", Some("Buffer")),
-        // Not attach.c: the start of every plan runs inside of it.
+        // Without attach.c: the start of every plan runs inside it.
     ],
 )];
 
@@ -53,7 +53,7 @@ fn files_of(library: &Path) -> Option<Files> {
     LIBRARIES.iter().find(|(known, _)| *known == name).map(|(_, files)| *files)
 }
 
-/// Whether a library has operators, by its name.
+/// True if a library has operators, by its name.
 pub(crate) fn is_known(library: &Path) -> bool {
     files_of(library).is_some()
 }
@@ -63,7 +63,7 @@ pub(crate) fn known() -> impl Iterator<Item = String> {
     LIBRARIES.iter().map(|(name, _)| format!("{name}.so"))
 }
 
-/// Whose a source file is, by its path.
+/// The operator of a source file, by its path.
 fn owner_of(files: Files, source: &str) -> Option<&'static str> {
     let name = source.rsplit('/').next().unwrap_or(source);
     let fits = |pattern: &str| match pattern.split_once('*') {
@@ -75,7 +75,7 @@ fn owner_of(files: Files, source: &str) -> Option<&'static str> {
     files.iter().find(|(pattern, _)| fits(pattern)).and_then(|(_, operator)| *operator)
 }
 
-/// The marks of a library; `file` is where it can be read.
+/// The marks of a library; `file` is the path at which it can be read.
 pub(crate) fn marks_of(library: &Path, file: &Path) -> Result<Vec<Mark>, ProgramError> {
     let Some(files) = files_of(library) else { return Ok(Vec::new()) };
     let bytes = read_file(file, SIZE_LIMIT)?;
@@ -158,7 +158,7 @@ mod tests {
         assert!(marks_of(&library, &library).is_err());
     }
 
-    /// The extension as it was built, judged by the object files that it was linked from.
+    /// The extension as it was built, compared with the object files from which it was linked.
     #[test]
     fn marks_of_the_planner_are_those_of_its_object_files() {
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/plan/15");
@@ -168,7 +168,7 @@ mod tests {
         }
         let made = |path: &Path| path.metadata().and_then(|data| data.modified()).expect("a time");
         let files = files_of(&library).expect("known");
-        // Of names that several files have, nothing is asked.
+        // Names that occur in several files are not tested.
         let mut functions: BTreeMap<String, Vec<Option<&str>>> = BTreeMap::new();
         for object in std::fs::read_dir(&built).expect("readable").flatten().map(|entry| entry.path()) {
             if object.extension().is_none_or(|ending| ending != "o") || made(&object) > made(&library) {

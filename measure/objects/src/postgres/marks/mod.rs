@@ -1,14 +1,14 @@
-//! What code is to the server: operators of a plan, phases of a transaction. On the call chain of a sample, the
-//! innermost mark of a kind says which operator or phase was at work.
+//! Marks the server's code: operators of a plan, phases of a transaction. On the call chain of a sample, the
+//! innermost mark of a kind names the operator or phase that was running.
 //!
-//! A phase is a function that is exported. An operator is a source file (nodeSeqscan.c), and most of what runs in it is
-//! static: nameless in a stripped program. But the linker lays files out one after the other, so that a nameless
+//! A phase is an exported function. An operator is a source file (nodeSeqscan.c), and most of its functions
+//! are static: nameless in a stripped program. But the linker places files one after the other, so a nameless
 //! function between two exported ones belongs to the file of one of them:
 //!
 //! ```text
-//!   ExecReScanSampleScan   nodeSamplescan.c      last that it exports
-//!   ?  ?  ?                                      called by which of the two files?  By neither: of the one that follows,
-//!   ExecInitSeqScan        nodeSeqscan.c         for a file's static functions come before those that it exports
+//!   ExecReScanSampleScan   nodeSamplescan.c      its last exported one
+//!   ?  ?  ?                                      called by which of the two files?  If by neither, of the second,
+//!   ExecInitSeqScan        nodeSeqscan.c         because a file's static functions precede its exported ones
 //! ```
 
 mod code;
@@ -22,10 +22,10 @@ use names::{OPERATORS, PHASES};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A stretch of code and what it does.
+/// A range of code and its operator or phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Addresses of the image's own numbering.
+    /// Addresses in the image's own numbering.
     pub range: Range<u64>,
     /// Operator or phase.
     pub kind: CodeMarkKind,
@@ -53,7 +53,7 @@ fn phases(image: &Image) -> Vec<Mark> {
         .collect()
 }
 
-/// What a function belongs to: an operator, by its place in the list, or to no operator.
+/// The operator of a function, by its place in the list, or none.
 type Owner = Option<usize>;
 
 fn operators(image: &Image) -> Vec<Mark> {
@@ -65,7 +65,7 @@ fn operators(image: &Image) -> Vec<Mark> {
     let files: HashMap<&str, usize> =
         OPERATORS.iter().enumerate().map(|(index, (_, file, _))| (*file, index)).collect();
     let functions = Functions::of(image);
-    // What is known by name, and by file where the program has static names.
+    // Known by name, and by file if the program has static names.
     let mut owners: Vec<Option<Owner>> = vec![None; functions.len()];
     for symbol in image.symbols().iter().filter(|symbol| symbol.class == SymbolClass::Function) {
         let Some(index) = functions.index(symbol.address) else { continue };
@@ -73,7 +73,7 @@ fn operators(image: &Image) -> Vec<Mark> {
             Some(file) => files.get(file.as_str()).copied(),
             None => by_name.get(symbol.name.as_str()).copied(),
         };
-        // One of several names of a function may be the one that is known.
+        // Any of several names of a function may be the known one.
         owners[index] = Some(owner.or(owners[index].flatten()));
     }
     let owners = settle(&functions, owners);
@@ -81,7 +81,7 @@ fn operators(image: &Image) -> Vec<Mark> {
     operator_marks(owned.map(|(index, operator)| (functions.range(index), OPERATORS[operator].0)))
 }
 
-/// Marks of stretches of code in the order of their addresses, those that follow one another as one.
+/// Marks of ranges of code in the order of their addresses; adjacent ones of the same operator are merged.
 fn operator_marks(stretches: impl Iterator<Item = (Range<u64>, &'static str)>) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     for (range, name) in stretches {
@@ -93,9 +93,9 @@ fn operator_marks(stretches: impl Iterator<Item = (Range<u64>, &'static str)>) -
     marks
 }
 
-/// Gives nameless functions to the file before or after them.
+/// Assigns nameless functions to the file before or after them.
 fn settle(functions: &Functions, mut owners: Vec<Option<Owner>>) -> Vec<Owner> {
-    /// How many functions with names on either side have their calls followed, where no operator limits them.
+    /// The number of named functions on either side whose calls are followed, unless an operator limits them.
     const ASKED: usize = 24;
     let mut at = 0;
     while at < owners.len() {
@@ -112,7 +112,7 @@ fn settle(functions: &Functions, mut owners: Vec<Option<Owner>>) -> Vec<Owner> {
             owners[gap].fill(Some(before));
             continue;
         }
-        // The functions of either file that have names, next to the gap.
+        // The named functions of either file, next to the gap.
         let same = |owner: Owner| {
             let owners = &owners;
             move |index: &usize| owners[*index].is_none_or(|known| known == owner)
@@ -126,10 +126,10 @@ fn settle(functions: &Functions, mut owners: Vec<Option<Owner>>) -> Vec<Owner> {
     owners.into_iter().map(Option::flatten).collect()
 }
 
-/// Where in a gap the first file ends and the second begins.
+/// The position in a gap where the first file ends and the second begins.
 fn split(functions: &Functions, gap: &Range<usize>, left: &[usize], right: &[usize]) -> usize {
     let inside = |index: &usize| gap.contains(index);
-    // Functions that those of a file call, and the functions that those call in turn.
+    // Functions that those of a file call, and their callees.
     let reached = |from: &[usize]| {
         let mut reached: Vec<usize> = Vec::new();
         let mut open: Vec<usize> = from.to_vec();
@@ -157,7 +157,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// The same program with and without static names must have the same marks. Needs one that has them.
+    /// The same program with and without static names must have the same marks. Needs a program with them.
     #[test]
     fn marks_of_a_stripped_program_are_those_of_the_whole() {
         let Some(folder) = std::env::var_os("HARDMETER_TEST_POSTGRES").map(PathBuf::from) else {
@@ -217,7 +217,7 @@ mod tests {
         let functions = Functions::new(0x1000, code.clone(), vec![0x1000, 0x1010, 0x1020, 0x1030]);
         let owners = settle(&functions, vec![Some(Some(7)), None, None, Some(Some(9))]);
         assert_eq!(owners, [Some(7), Some(7), Some(9), Some(9)]);
-        // No caller: the statics of a file come first in it.
+        // No caller: a file's static functions come first.
         let functions = Functions::new(0x1000, vec![0x90; 64], vec![0x1000, 0x1010, 0x1020, 0x1030]);
         let owners = settle(&functions, vec![Some(Some(7)), None, None, Some(Some(9))]);
         assert_eq!(owners, [Some(7), Some(9), Some(9), Some(9)]);

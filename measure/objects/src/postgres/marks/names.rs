@@ -1,5 +1,5 @@
-//! Names of functions: what the headers `executor/node*.h` of PostgreSQL 15 to 18 declare, and those of the main loop
-//! that a phase of a transaction begins with.
+//! Names of functions: those declared in the headers `executor/node*.h` of PostgreSQL 15 to 18, and those of
+//! the main loop with which a phase of a transaction begins.
 
 /// Operators: the name that EXPLAIN prints, the source file, and the functions that the file exports.
 pub(super) const OPERATORS: [(&str, &str, &[&str]); 43] = [

@@ -23,13 +23,13 @@ const HAS_NULLS: u16 = 0x8000;
 const POSTING: u16 = 0x2000;
 const TIEBREAKER: u16 = 0x1000;
 const COUNT_MASK: u16 = 0x0fff;
-/// Header of an index tuple, and with a bitmap of nulls.
+/// Size of an index tuple's header, and with a bitmap of nulls.
 const TUPLE_HEADER: usize = 8;
 const TUPLE_HEADER_WITH_NULLS: usize = 16;
-/// Bytes of the identification of a tuple of the table.
+/// Bytes of the identifier of a tuple of the table.
 const TID: usize = 6;
 
-/// What the special space says of a page.
+/// The special space of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     rightmost: bool,
@@ -41,7 +41,7 @@ fn place(page: &Page) -> Option<Place> {
     Some(Place { rightmost: u32_at(special, 4)? == 0, flags: u16_at(special, 12)? })
 }
 
-/// Where in the tree a page is: "root", "internal", "leaf", "meta" or "deleted".
+/// The position of a page in the tree: "root", "internal", "leaf", "meta" or "deleted".
 pub(crate) fn level(bytes: &[u8]) -> Option<&'static str> {
     let flags = place(&Page::new(bytes)?)?.flags;
     Some(match () {
@@ -53,12 +53,12 @@ pub(crate) fn level(bytes: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The part of a page of a B-tree that an offset belongs to.
+/// The part of a B-tree page that contains an offset.
 pub(super) fn part_at(page: &Page, attributes: &[Attribute], offset: usize) -> Part {
     let place = place(page);
     if let Some(part) = page.common(offset) {
         let meta = place.is_some_and(|place| place.flags & META != 0);
-        // The meta page's contents lie where others have line pointers.
+        // The meta page's contents are where other pages have line pointers.
         return if meta && part.name == "line pointers" {
             Part { name: "meta data".into(), ..part }
         } else {
@@ -93,7 +93,7 @@ fn tuple_part(page: &Page, item: &Item, leaf: bool, attributes: &[Attribute], of
     let mut keys = attributes.len();
     if info & ALTERNATIVE_TID != 0 {
         if position & POSTING != 0 {
-            // The block number of its TID says where the list of TIDs begins.
+            // The block number of its TID is the offset of the list of TIDs.
             let block =
                 u32::from(u16_at(page.bytes, start)?) << 16 | u32::from(u16_at(page.bytes, start + 2)?);
             let list = start.checked_add(block as usize).filter(|list| *list <= end)?;
@@ -104,7 +104,7 @@ fn tuple_part(page: &Page, item: &Item, leaf: bool, attributes: &[Attribute], of
             }
             end = list;
         } else {
-            // A pivot: keys that do not tell children apart were cut off; a TID may follow them.
+            // A pivot: keys that are not needed to separate children were removed; a TID may follow them.
             keys = keys.min(usize::from(position & COUNT_MASK));
             if position & TIEBREAKER != 0 {
                 let tid = end.checked_sub(8).filter(|tid| *tid >= start + header)?;

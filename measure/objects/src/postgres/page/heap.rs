@@ -14,7 +14,7 @@ const XMAX_COMMITTED: u16 = 0x0400;
 const XMAX_INVALID: u16 = 0x0800;
 const XMAX_IS_LOCK: u16 = 0x0080;
 
-/// The part of a page of a table that an offset belongs to.
+/// The part of a table's page that contains an offset.
 pub(super) fn part_at(page: &Page, attributes: &[Attribute], offset: usize) -> Part {
     if let Some(part) = page.common(offset) {
         return part;
@@ -39,29 +39,29 @@ pub(super) fn part_at(page: &Page, attributes: &[Attribute], offset: usize) -> P
         .unwrap_or_else(|| Part::new(values, "tuple data"))
 }
 
-/// How likely a tuple is the one that counts now.
+/// How likely a tuple is to be the valid version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// Deleted or replaced.
     Old,
-    /// Being deleted or replaced, or just so.
+    /// Being deleted or replaced, or recently so.
     Parting,
-    /// In force, or just added.
+    /// Valid, or recently added.
     Current,
 }
 
-/// A tuple as it lies on a page.
+/// A tuple on a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuple<'a> {
     /// Its columns.
     pub data: &'a [u8],
-    /// Its transaction.
+    /// The transaction that inserted it.
     pub xmin: u32,
-    /// Whether it counts.
+    /// How likely it is valid.
     pub standing: Standing,
 }
 
-/// The tuples of a page of a table that were not taken back.
+/// The tuples of a table's page that were not rolled back.
 pub(crate) fn tuples<'a>(page: &Page<'a>) -> Vec<Tuple<'a>> {
     let read = |item: Item| {
         let bytes = page.bytes.get(item.range)?;
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(part(8187), Part::new(8187..8188, "padding"));
         assert_eq!(part(8188), Part::new(8188..8192, "column abalance"));
         assert_eq!(part(25), Part::new(24..28, "line pointers"));
-        // Without the catalog, still the tuple.
+        // Without the catalog, only the tuple is known.
         assert_eq!(part_at(&bytes, Shape::Heap, &[], 8176), Some(Part::new(8176..8192, "padding")));
     }
 

@@ -1,4 +1,4 @@
-//! What all pages have: a header, line pointers, items, a special space.
+//! The parts of all pages: a header, line pointers, items, a special space.
 
 use crate::bytes::{u16_at, u32_at};
 use std::borrow::Cow;
@@ -10,12 +10,12 @@ pub(crate) const HEADER: usize = 24;
 /// Bytes of a line pointer.
 const LINE_POINTER: usize = 4;
 
-/// A stretch of a page and its name.
+/// A range of a page and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Where in the page.
+    /// Its position in the page.
     pub range: Range<usize>,
-    /// What it is.
+    /// Its name.
     pub name: Cow<'static, str>,
 }
 
@@ -25,7 +25,7 @@ impl Part {
     }
 }
 
-/// A page with a sound header.
+/// A page with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
     pub(super) bytes: &'a [u8],
@@ -34,14 +34,14 @@ pub(crate) struct Page<'a> {
     pub(super) special: usize,
 }
 
-/// Where a line pointer points.
+/// The target of a line pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     /// Its number, from 1 on.
     pub number: usize,
     /// Its bytes in the page.
     pub range: Range<usize>,
-    /// Whether it is in use (`LP_NORMAL`), else dead.
+    /// True if it is in use (`LP_NORMAL`), otherwise dead.
     pub normal: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn change_of(page: &[u8]) -> Option<u64> {
 }
 
 impl<'a> Page<'a> {
-    /// A page whose header makes sense; one that was never written does not.
+    /// A page with a valid header; a page that was never written has none.
     pub fn new(bytes: &'a [u8]) -> Option<Page<'a>> {
         let field = |at| u16_at(bytes, at).map(usize::from);
         let (lower, upper, special) = (field(12)?, field(14)?, field(16)?);
@@ -65,7 +65,7 @@ impl<'a> Page<'a> {
         &self.bytes[self.special..]
     }
 
-    /// All items that lie where tuples lie.
+    /// All items within the space of tuples.
     pub fn items(&self) -> impl Iterator<Item = Item> + use<'_, 'a> {
         (0..(self.lower - HEADER) / LINE_POINTER).filter_map(|index| {
             let word = u32_at(self.bytes, HEADER + index * LINE_POINTER)?;
@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The parts that all pages have; `None` inside the region of tuples.
+    /// The parts that all pages have; `None` inside the space of tuples.
     pub(super) fn common(&self, offset: usize) -> Option<Part> {
         match offset {
             _ if offset < HEADER => Some(Part::new(0..HEADER, "page header")),
@@ -89,7 +89,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What lies between items: storage of tuples that were removed, or the gap that aligns the next.
+    /// The bytes between items: storage of removed tuples, or the gap that aligns the next.
     pub(super) fn gap(&self, offset: usize) -> Part {
         let (mut start, mut end) = (self.upper, self.special);
         for item in self.items() {

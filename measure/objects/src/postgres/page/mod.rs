@@ -1,12 +1,12 @@
-//! Parts of an 8 KB page: which header, tuple and column an offset belongs to.
+//! Parts of an 8 KB page: the header, tuple or column that contains an offset.
 //!
 //! ```text
 //!   0            24           pd_lower        pd_upper                     pd_special      8192
 //!   | page header | line pointers | free space | tuples, from the end down | special space |
 //! ```
 //!
-//! A page is read while others may change it, so that what lies in it may be half old and half new: every offset is
-//! checked, and what makes no sense is named no further than it does.
+//! Other processes may change a page while it is read, so its content may be half old and half new: every
+//! offset is checked, and names end where the content is not consistent.
 
 pub(crate) mod btree;
 #[cfg(fuzzing)]
@@ -23,7 +23,7 @@ use crate::bytes::{u32_at, u64_at};
 /// How a relation uses its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Tuples of a table; of a sequence or a TOAST table too.
+    /// Tuples of a table, a sequence or a TOAST table.
     Heap,
     /// A B-tree index.
     Btree,
@@ -35,7 +35,7 @@ pub(crate) enum Shape {
     VisibilityMap,
 }
 
-/// The part of a page that an offset belongs to. `None`: the page makes no sense there.
+/// The part of a page that contains an offset. `None`: the page is not consistent there.
 pub(crate) fn part_at(bytes: &[u8], shape: Shape, attributes: &[Attribute], offset: usize) -> Option<Part> {
     if offset >= bytes.len() {
         return None;
@@ -125,7 +125,7 @@ pub(crate) mod tests {
         let mut named = 0;
         for round in 0..400 {
             let mut bytes: Vec<u8> = (0..1024).flat_map(|_| random().to_le_bytes()).collect();
-            // Half of them with a sound header, so that what lies deeper is reached.
+            // Half of them with a valid header, so that deeper structures are reached.
             if round % 2 == 0 {
                 let mut ends = [random() % 400 + 24, random() % 4000 + 424, 8192 - random() % 64];
                 ends.sort_unstable();

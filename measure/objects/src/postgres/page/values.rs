@@ -1,21 +1,21 @@
-//! The values of a tuple, one after the other: where each begins and ends.
+//! The values of a tuple, with the beginning and end of each.
 //!
-//! A value has a fixed length, or says its own in its first byte or first word (a *varlena*), or ends with a zero byte.
-//! Its type sets the alignment; only a varlena with the one-byte header needs none.
+//! A value has a fixed length, or has its length in its first byte or first word (a *varlena*), or ends with
+//! a zero byte. Its type sets the alignment; only a varlena with the one-byte header needs none.
 
 use super::layout::Part;
 use crate::bytes::{u16_at, u32_at};
 
-/// A column, as `pg_attribute` describes it.
+/// A column, as described by `pg_attribute`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attribute {
     /// Its name.
     pub name: String,
-    /// Bytes; -1: says its length itself; -2: ends with a zero byte.
+    /// Its length in bytes; -1: contained in the value; -2: ends with a zero byte.
     pub length: i16,
     /// Alignment: `c`har, `s`hort, `i`nt, `d`ouble.
     pub align: u8,
-    /// Whether it was dropped; tuples still have it.
+    /// True if it was dropped; tuples still have it.
     pub dropped: bool,
 }
 
@@ -41,8 +41,8 @@ fn varlena_length(page: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The part that `offset` is of, among the values of a tuple whose first may begin at `at` and whose last ends before
-/// `end`. `nulls` is where the bitmap lies whose set bits are the columns that have a value.
+/// The value that contains `offset` in a tuple whose first value may begin at `at` and whose last ends before
+/// `end`. `nulls` is the position of the bitmap whose set bits are the columns that have a value.
 pub(super) fn value_at(
     page: &[u8],
     attributes: &[Attribute],
@@ -80,7 +80,7 @@ pub(super) fn value_at(
     (at..values.end).contains(&offset).then(|| Part::new(at..values.end, "padding"))
 }
 
-/// The low bits of a half word that say how many columns a tuple has.
+/// The number of columns of a tuple, from the low bits of a half word.
 pub(super) fn columns_in(page: &[u8], at: usize, mask: u16) -> usize {
     usize::from(u16_at(page, at).unwrap_or(0) & mask)
 }

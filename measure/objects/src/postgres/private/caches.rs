@@ -1,4 +1,4 @@
-//! Entries of the catalog cache and the relation cache, which all lie in `CacheMemoryContext`.
+//! Entries of the catalog cache and the relation cache, which are all in `CacheMemoryContext`.
 //!
 //! ```text
 //!   chunk  57261502 ...  my_cache ──> CatCache: cc_relname ──> "pg_proc"       catalog cache: pg_proc
@@ -6,8 +6,8 @@
 //!                               rd_att ──> chunk                              relation cache: pg_class, rd_att
 //! ```
 //!
-//! An entry of the catalog cache has a magic number; one of the relation cache is recognised by the object number that
-//! it has twice, in itself and in its copy of the row of pg_class.
+//! An entry of the catalog cache has a magic number; one of the relation cache is recognised by its object
+//! number, which is in the entry and in its copy of the row of pg_class.
 
 use super::super::layout::{Field, Layout, Missing};
 use super::chunks::{self, Chunk};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const CATALOG_ENTRY: u32 = 0x5726_1502;
 const CATALOG_LIST: u32 = 0x5276_5103;
 
-/// Where the structures of the caches have what.
+/// Offsets in the structures of the caches.
 #[derive(Clone, Debug)]
 pub(super) struct CacheLayout {
     entry_size: u64,
@@ -66,7 +66,7 @@ impl CacheLayout {
     }
 }
 
-/// What a chunk is.
+/// The cache entry in a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CacheEntry {
     pub(super) class: &'static str,
@@ -74,23 +74,23 @@ pub(super) struct CacheEntry {
     pub(super) name: Arc<str>,
     /// "entry", "list", "negative entry" ...
     pub(super) instance: Arc<str>,
-    /// Bytes of the entry itself, before what it keeps (a row).
+    /// Bytes of the entry itself, before its data (a row).
     pub(super) header: u64,
 }
 
-/// What is known of the chunks of a `CacheMemoryContext`, by the first byte of their data.
+/// The chunks of a `CacheMemoryContext`, by the first byte of their data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CacheIndex {
     entries: HashMap<VirtualAddress, CacheEntry>,
 }
 
 impl CacheIndex {
-    /// What a chunk is.
+    /// The cache entry in a chunk.
     pub(super) fn get(&self, chunk: &Chunk) -> Option<&CacheEntry> {
         self.entries.get(&chunk.data)
     }
 
-    /// Looks through all chunks of the context.
+    /// Examines all chunks of the context.
     pub(super) fn read(memory: &dyn Readable, layout: &CacheLayout, all: &[Chunk]) -> CacheIndex {
         let mut index = CacheIndex::default();
         let mut catalogs = Catalogs::default();
@@ -131,7 +131,7 @@ impl CacheIndex {
         Some(CacheEntry { class: "catalog cache", name, instance: instance.into(), header })
     }
 
-    /// The entry, and the chunks that it points to.
+    /// Adds the entry, and the chunks that it points to.
     fn add_relation(
         &mut self,
         layout: &CacheLayout,
@@ -157,7 +157,7 @@ impl CacheIndex {
         self.entries.insert(chunk.data, entry("entry", 0));
     }
 
-    /// The head of a catalog's cache, and its hash table.
+    /// Adds the head of a catalog's cache, and its hash table.
     fn add_cache(
         &mut self,
         memory: &dyn Readable,
@@ -197,13 +197,13 @@ impl Catalogs {
             let number = u32_at(&word(layout.cache_catalog, 4)?, 0)?;
             let name = VirtualAddress(u64_at(&word(layout.cache_name, 8)?, 0)?);
             let name = identifier(&memory.text(name, layout.name_length as usize));
-            // Numbers of catalogs are below 16384. A cache that was not used yet has no name.
+            // Numbers of catalogs are below 16384. An unused cache has no name yet.
             (1..16384).contains(&number).then(|| name.unwrap_or_else(|| format!("catalog {number}")).into())
         });
         known.clone()
     }
 
-    /// Those met, and those that follow them in the list of caches.
+    /// The caches found so far, and those that follow them in the list.
     fn all(mut self, memory: &dyn Readable, layout: &CacheLayout) -> Vec<(VirtualAddress, Arc<str>)> {
         /// There are about 80.
         const CACHES_AT_MOST: usize = 1024;
@@ -227,7 +227,7 @@ impl Catalogs {
     }
 }
 
-/// The name of the relation that bytes are the entry of.
+/// The name of the relation of which the bytes are the entry.
 fn relation(memory: &dyn Readable, layout: &CacheLayout, bytes: &[u8]) -> Option<Arc<str>> {
     if bytes.len() < layout.relation_size {
         return None;
@@ -241,7 +241,7 @@ fn relation(memory: &dyn Readable, layout: &CacheLayout, bytes: &[u8]) -> Option
     identifier(&text_of(row.get(layout.row_name as usize..)?)).map(Into::into)
 }
 
-/// A name, unless it is empty or holds what no name has.
+/// A name, unless it is empty or has invalid characters.
 fn identifier(text: &str) -> Option<String> {
     let is_name =
         !text.is_empty() && !text.contains(|letter: char| letter.is_control() || letter == '\u{fffd}');

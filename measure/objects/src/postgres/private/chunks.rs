@@ -1,4 +1,4 @@
-//! What a block is cut into: chunks, each with a header that says how long it is.
+//! The chunks of a block, each with a header that contains its length.
 //!
 //! ```text
 //!   15        AllocSet:    size | context            | data          16 bytes of header
@@ -7,14 +7,14 @@
 //!                          kind, "external", value, distance to the block
 //! ```
 //!
-//! The value is the size, of an AllocSet the number of a power of two. An external chunk has a block for itself. The
-//! chunks of Bump contexts have no headers: such a block is one piece.
+//! The value is the size; in an AllocSet it is the number of a power of two. An external chunk has its own
+//! block. The chunks of Bump contexts have no headers: such a block is not divided.
 
 use super::contexts::{Block, ContextLayout, Kind, Readable};
 use crate::bytes::u64_at;
 use hardmeter_samples::model::VirtualAddress;
 
-/// Blocks are at most 8 MB, unless they hold one chunk only.
+/// Blocks are at most 8 MB, unless they contain a single chunk.
 const BLOCK_READ: u64 = (8 << 20) + 4096;
 
 /// A chunk of a block.
@@ -24,9 +24,9 @@ pub(super) struct Chunk {
     pub(super) header: VirtualAddress,
     /// First byte for its owner.
     pub(super) data: VirtualAddress,
-    /// First byte behind it.
+    /// First byte after it.
     pub(super) end: VirtualAddress,
-    /// Whether it is surely free: only PostgreSQL 15 says so.
+    /// True if it is certainly free: only PostgreSQL 15 shows that.
     pub(super) is_free: bool,
 }
 
@@ -36,10 +36,10 @@ impl Chunk {
     }
 }
 
-/// What a header says: bytes of the header, bytes of data (`None`: all the rest), whether it is free.
+/// The content of a header: bytes of the header, bytes of data (`None`: all the rest), whether it is free.
 type Header = (u64, Option<u64>, bool);
 
-/// The chunks of a block, in order; up to the first that makes no sense.
+/// The chunks of a block, in order, up to the first invalid one.
 pub(super) fn chunks(
     memory: &dyn Readable,
     layout: &ContextLayout,
@@ -96,13 +96,13 @@ fn word(word: u64, major: u32, kind: Kind) -> Option<Header> {
     const VALUE: u64 = (1 << 30) - 1;
     const ALLOC_SET: u64 = 3;
     const GENERATION: u64 = 4;
-    /// Sizes of an AllocSet: 8 bytes to 8 KB.
+    /// Number of sizes of an AllocSet: 8 bytes to 8 KB.
     const POWERS: u64 = 11;
     const HEADER: u64 = 8;
     let bits = if major >= 17 { 4 } else { 3 };
     let method = word & ((1 << bits) - 1);
     let expected = if kind == Kind::Generation { GENERATION } else { ALLOC_SET };
-    // A chunk that is aligned more than usual has a second header inside; the outer one is of its kind.
+    // A chunk with a larger alignment has a second header inside; the outer one has the context's kind.
     if method != expected {
         return None;
     }
@@ -117,7 +117,7 @@ fn word(word: u64, major: u32, kind: Kind) -> Option<Header> {
     }
 }
 
-/// The chunk that holds an address.
+/// The chunk that contains an address.
 pub(super) fn at(chunks: &[Chunk], address: VirtualAddress) -> Option<&Chunk> {
     let after = chunks.partition_point(|chunk| chunk.header <= address);
     chunks[..after].last().filter(|chunk| address < chunk.end)
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(word(4 | 200 << 5, 18, Kind::Generation), Some((8, Some(200), false)));
         assert_eq!(word(3 | 1 << 4, 17, Kind::AllocSet), Some((8, None, false)), "external");
         assert_eq!(word(3 | 1 << 3, 16, Kind::AllocSet), Some((8, None, false)), "external");
-        // glibc's, never used, and a power that does not exist.
+        // glibc's, an unused one, and a power that does not exist.
         assert_eq!(word(1, 17, Kind::AllocSet), None);
         assert_eq!(word(0, 17, Kind::AllocSet), None);
         assert_eq!(word(3 | 11 << 5, 17, Kind::AllocSet), None);

@@ -1,4 +1,4 @@
-//! The tree of memory contexts of a process, and the blocks that each holds.
+//! The tree of memory contexts of a process, with the blocks of each.
 //!
 //! ```text
 //!   TopMemoryContext (exported)                         a block of an AllocSet
@@ -11,8 +11,8 @@
 //!                                                       +---------------------+
 //! ```
 //!
-//! The process goes on while it is read. Each context must be of a known kind and point back to the one that it was
-//! reached from, each block to its context; what does not is left out, and so is what hangs on it.
+//! The process continues while it is read. Each context must be of a known kind and point back to its parent,
+//! each block to its context; others are skipped with everything below them.
 
 use super::super::layout::{Layout, Missing};
 use crate::bytes::{u32_at, u64_at};
@@ -21,28 +21,28 @@ use hardmeter_samples::model::VirtualAddress;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// More contexts or blocks than this a process does not have: a list that is read while it changes may go in circles.
+/// Limits of contexts and blocks of a process: a list that is read while it changes may form a circle.
 const CONTEXTS_AT_MOST: usize = 1 << 16;
 const BLOCKS_AT_MOST: usize = 1 << 18;
-/// Deeper nesting makes no readable path.
+/// Limit of nesting: a deeper path is not readable.
 const DEPTH_AT_MOST: usize = 64;
 /// Bytes of a name that are read.
 const NAME: usize = 64;
 /// Bytes of a description that are read: it may be the text of a statement.
 const IDENT: usize = 96;
 
-/// Memory that can be read: of a process, or made by a test.
+/// Readable memory: of a process, or synthetic in tests.
 pub(super) trait Readable {
-    /// Fills as much as can be read; gives how much.
+    /// Reads as many bytes as possible; returns their number.
     fn fill(&self, at: VirtualAddress, into: &mut [u8]) -> usize;
 
-    /// All of these bytes, or nothing.
+    /// All of these bytes, or none.
     fn whole(&self, at: VirtualAddress, size: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; size];
         (self.fill(at, &mut bytes) == size).then_some(bytes)
     }
 
-    /// A text that ends with a zero byte, cut where it is too long.
+    /// A text that ends with a zero byte, cut if it is too long.
     fn text(&self, at: VirtualAddress, most: usize) -> String {
         let mut bytes = vec![0; most];
         let got = if at.0 == 0 { 0 } else { self.fill(at, &mut bytes) };
@@ -57,7 +57,7 @@ impl Readable for ProcessMemory {
     }
 }
 
-/// Copies of blocks, so that thousands of small reads become a few large ones; other memory is read as it is.
+/// Copies of blocks, so that thousands of small reads become a few large ones; other memory is read directly.
 pub(super) struct Snapshot<'m> {
     memory: &'m dyn Readable,
     /// By first address.
@@ -65,7 +65,7 @@ pub(super) struct Snapshot<'m> {
 }
 
 impl<'m> Snapshot<'m> {
-    /// Reads the used part of blocks, as far as it is of a size that such blocks have.
+    /// Reads the used part of blocks, up to the largest valid size.
     pub(super) fn of(memory: &'m dyn Readable, blocks: &[Block]) -> Snapshot<'m> {
         const LARGEST: u64 = 8 << 20;
         let mut pieces = BTreeMap::new();
@@ -96,12 +96,12 @@ impl Readable for Snapshot<'_> {
     }
 }
 
-/// How a context hands out its memory.
+/// The allocator of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Chunks of powers of two, with lists of free ones.
     AllocSet,
-    /// Chunks that are freed in the order of their making.
+    /// Chunks that are freed in the order of their allocation.
     Generation,
     /// Chunks of one size. Its blocks are not walked: only logical decoding has any.
     Slab,
@@ -115,11 +115,11 @@ pub(super) struct Context {
     pub(super) address: VirtualAddress,
     pub(super) kind: Kind,
     pub(super) name: Arc<str>,
-    /// What it is for in particular: an index, a statement.
+    /// Its specific purpose: an index, a statement.
     pub(super) ident: Arc<str>,
     /// Names from the top: "TopMemoryContext/CacheMemoryContext/index info".
     pub(super) path: Arc<str>,
-    /// Bytes that it has from malloc, as it says itself.
+    /// Its own count of bytes from malloc.
     pub(super) allocated: u64,
 }
 
@@ -127,9 +127,9 @@ pub(super) struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) start: VirtualAddress,
-    /// First byte for chunks.
+    /// First byte of chunks.
     pub(super) data: VirtualAddress,
-    /// First byte that was not handed out yet.
+    /// First byte that is not allocated yet.
     pub(super) free: VirtualAddress,
     pub(super) end: VirtualAddress,
     /// Index of its context.
@@ -142,17 +142,18 @@ pub(super) struct Tree {
     pub(super) contexts: Vec<Context>,
     /// Sorted by address.
     pub(super) blocks: Vec<Block>,
-    /// Contexts themselves, sorted: first address and index. They lie before their first blocks.
+    /// The contexts themselves, sorted: first address and index. They precede their first blocks.
     heads: Vec<(VirtualAddress, usize)>,
-    /// Whether some part was skipped, since it changed or made no sense.
+    /// True if some part was skipped, because it changed or was inconsistent.
     pub(super) is_partial: bool,
 }
 
-/// Names of contexts by their address: they are constants of the program, the same in all processes of a server.
+/// Names of contexts by their address: they are constants of the program, the same in all processes of a
+/// server.
 pub(super) type Names = HashMap<VirtualAddress, Arc<str>>;
 
-/// Where things lie in contexts and blocks, by major version. The parts that are in no header (aset.c, generation.c,
-/// bump.c) are constants here; the live test compares the sum of the blocks with what each context says it has.
+/// Offsets in contexts and blocks, by major version. Structures that are in no header (aset.c, generation.c,
+/// bump.c) are constants here; the live test compares the sum of the blocks with each context's own count.
 #[derive(Clone, Debug)]
 pub(super) struct ContextLayout {
     pub(super) major: u32,
@@ -163,7 +164,7 @@ pub(super) struct ContextLayout {
     next_child: usize,
     name: usize,
     ident: usize,
-    /// Size of the part that all kinds have.
+    /// Size of the part common to all kinds.
     pub(super) header: usize,
 }
 
@@ -199,7 +200,7 @@ impl ContextLayout {
         self.node_tag.iter().find(|(known, _)| *known == tag && tag != 0).map(|(_, kind)| *kind)
     }
 
-    /// Bytes of a context of a kind: its first block begins right behind.
+    /// Bytes of a context of a kind: its first block follows directly.
     pub(super) fn size(&self, kind: Kind) -> usize {
         let own = match (kind, self.major) {
             // Blocks, 11 lists of free chunks, four sizes, the first block, a number. Since 17 the sizes have 4 bytes,
@@ -214,16 +215,16 @@ impl ContextLayout {
         self.header + own
     }
 
-    /// Where the head of a kind's list of blocks lies in the context.
+    /// Offset of the head of a kind's list of blocks in the context.
     fn blocks(&self, kind: Kind) -> usize {
         match kind {
             Kind::AllocSet => self.header,
-            // The list is the last thing of these.
+            // The list is the last field of these.
             _ => self.size(kind) - 16,
         }
     }
 
-    /// Size of a block's header, and where it says up to where chunks were handed out; the end follows.
+    /// Size of a block's header, and the offset of its first unallocated byte; the end follows.
     fn block(&self, kind: Kind) -> (usize, usize) {
         match (kind, self.major) {
             (Kind::AllocSet, _) => (ALLOC_BLOCK, 24),
@@ -236,7 +237,7 @@ impl ContextLayout {
 }
 
 impl Tree {
-    /// Walks from the top context on.
+    /// Walks the tree from the top context.
     pub(super) fn walk(
         memory: &dyn Readable,
         layout: &ContextLayout,
@@ -272,7 +273,7 @@ impl Tree {
                 names.entry(pointer(layout.name)).or_insert_with_key(|at| memory.text(*at, NAME).into());
             let mut name = Arc::clone(name);
             let mut ident: Arc<str> = one_line(&memory.text(pointer(layout.ident), IDENT)).into();
-            // All hash tables have one name; the server itself shows what they are for instead.
+            // All hash tables have one name; the server itself shows their purpose instead.
             if &*name == "dynahash" && !ident.is_empty() {
                 name = std::mem::replace(&mut ident, "".into());
             }
@@ -280,7 +281,7 @@ impl Tree {
                 Some(above) => format!("{above}/{name}").into(),
                 None => Arc::clone(&name),
             };
-            // Siblings before children, or a long list of them would make the stack deep.
+            // Siblings before children: otherwise a long list of them would make the stack deep.
             let (child, next) = (pointer(layout.first_child), pointer(layout.next_child));
             if next.0 != 0 && depth > 0 {
                 open.push((next, parent, above, depth));
@@ -307,7 +308,7 @@ impl Tree {
             return;
         }
         let (header, free_at) = layout.block(kind);
-        // A ring of links comes back to its head in the context.
+        // A ring of links returns to its head in the context.
         let head = VirtualAddress(address.0.wrapping_add(layout.blocks(kind) as u64));
         // In a ring the first one's predecessor is the head, in a chain it is null.
         let mut before = if kind == Kind::AllocSet { VirtualAddress(0) } else { head };
@@ -326,7 +327,7 @@ impl Tree {
                 (Kind::Generation, 16..) => pointer(16) == address,
                 _ => true,
             };
-            // Links that agree in both directions cannot go in circles.
+            // Links that agree in both directions cannot form a circle.
             let is_own = is_own && pointer(if kind == Kind::AllocSet { 8 } else { 0 }) == before;
             if !is_own || data > free || free > end {
                 self.is_partial = true;
@@ -341,13 +342,13 @@ impl Tree {
         }
     }
 
-    /// The block that holds an address.
+    /// The block that contains an address.
     pub(super) fn block_at(&self, address: VirtualAddress) -> Option<&Block> {
         let after = self.blocks.partition_point(|block| block.start <= address);
         self.blocks[..after].last().filter(|block| address < block.end)
     }
 
-    /// The context whose own structure holds an address.
+    /// The context whose own structure contains an address.
     pub(super) fn head_at(&self, layout: &ContextLayout, address: VirtualAddress) -> Option<&Context> {
         let after = self.heads.partition_point(|(start, _)| *start <= address);
         let (start, number) = self.heads[..after].last()?;
@@ -355,7 +356,7 @@ impl Tree {
         (address.0 - start.0 < layout.size(context.kind).max(layout.header) as u64).then_some(context)
     }
 
-    /// The stretch around an address that belongs to no context.
+    /// The range around an address that belongs to no context.
     pub(super) fn gap_at(&self, address: VirtualAddress) -> (VirtualAddress, VirtualAddress) {
         let after = self.blocks.partition_point(|block| block.start <= address);
         let start = self.blocks[..after].last().map_or(VirtualAddress(0), |block| block.end);
@@ -366,7 +367,7 @@ impl Tree {
     }
 }
 
-/// Statements have line breaks, which names must not.
+/// Statements have line breaks, which names must not have.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,24 +1,24 @@
-//! What the memory of a process was at earlier walks: contexts of a query are gone when the query is done, and a sample
-//! of it may be looked at only then.
+//! The memory of a process at earlier walks: contexts of a query are freed at its end, and its samples may be
+//! examined only then.
 
 use super::contexts::{Context, Tree};
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::BTreeMap;
 
-/// Blocks that are remembered of one process.
+/// Limit of remembered blocks of one process.
 const MOST: usize = 1 << 14;
-/// Bytes of a context itself, at most.
+/// Largest size of a context itself.
 const LARGEST_CONTEXT: u64 = 256;
 
-/// Blocks of contexts, whether they are still there or not: the last owner of each stretch.
+/// Present and former blocks of contexts: the last owner of each range.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// By first address: first address behind, and the context.
+    /// By first address: the end, and the context.
     stretches: BTreeMap<VirtualAddress, (VirtualAddress, Context)>,
 }
 
 impl History {
-    /// Remembers the blocks of a walk. Blocks of the context's own piece of memory begin with the context.
+    /// Records the blocks of a walk. Blocks in the context's own allocation begin with the context.
     pub(super) fn note(&mut self, tree: &Tree) {
         if self.stretches.len() > MOST {
             self.stretches.clear();
@@ -39,7 +39,7 @@ impl History {
         }
     }
 
-    /// Removes what overlaps a stretch: it has another owner now.
+    /// Removes what overlaps a range: it has another owner now.
     fn forget(&mut self, start: VirtualAddress, end: VirtualAddress) {
         let before = self.stretches.range(..end).rev();
         let overlapping: Vec<VirtualAddress> =
@@ -49,7 +49,7 @@ impl History {
         }
     }
 
-    /// The last context that had an address, and the stretch.
+    /// The last context that had an address, and the range.
     pub(super) fn at(&self, address: VirtualAddress) -> Option<(VirtualAddress, VirtualAddress, &Context)> {
         let (start, (end, context)) = self.stretches.range(..=address).next_back()?;
         (address < *end).then_some((*start, *end, context))

@@ -1,4 +1,4 @@
-//! Private memory of server processes: which memory context an address belongs to, and what lies there.
+//! Private memory of server processes: the memory context of an address, and the object there.
 //!
 //! ```text
 //!   address ──> block of a context? ──> context: "TopMemoryContext/PortalContext/ExecutorState"
@@ -7,9 +7,8 @@
 //!                  heap                    └ else: the block as a whole
 //! ```
 //!
-//! Reading costs the server nothing but the processor's time here, yet a walk takes about a millisecond: a process is
-//! walked when an address of it is asked for that the last walk does not hold, or when the last walk is old, and at most
-//! once in 200 ms.
+//! Reading costs the server only processor time, but a walk takes about a millisecond: a process is walked if
+//! an address is not in the last walk, or if the last walk is old, and at most once in 200 ms.
 
 mod caches;
 mod chunks;
@@ -38,20 +37,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two walks of one process, at least.
+/// Minimum time between two walks of a process.
 const BETWEEN_WALKS: Duration = Duration::from_millis(200);
-/// A walk that takes long is made seldom: its share of a processor stays below 1 / this.
+/// Slow walks are made rarely: their share of a processor stays below 1 / this.
 const SHARE: u32 = 200;
 /// ... but an answer must not be older than this.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// The largest stretch that is named of memory outside contexts: what lies around it may be another's soon.
+/// Largest range that is named outside contexts: memory around it may soon belong to another.
 const PAGE: u64 = 4096;
-/// The same of free space in a block.
+/// The same for free space in a block.
 const PIECE: u64 = 256;
 
-/// What is known of the private memory of all processes of one server.
+/// The private memory of all processes of one server.
 pub(crate) struct PrivateMemory {
-    /// Where the pointer to the top context lies.
+    /// The place of the pointer to the top context.
     top: VirtualAddress,
     layouts: Layouts,
     names: Names,
@@ -65,10 +64,10 @@ struct Layouts {
     nodes: NodeTypes,
 }
 
-/// One process, as it was at its last walk.
+/// A process at its last walk.
 struct Process {
     walked: Instant,
-    /// How long that took.
+    /// The duration of the walk.
     took: Duration,
     look: u64,
     tree: Tree,
@@ -95,7 +94,7 @@ impl PrivateMemory {
         })
     }
 
-    /// Walks a process, unless that was done a moment ago.
+    /// Walks a process, unless it was walked a moment ago.
     fn walk(&mut self, pid: Pid, memory: &dyn Readable) {
         let begin = Instant::now();
         let wait = |process: &Process| BETWEEN_WALKS.max(process.took * SHARE).min(LONGEST_WAIT);
@@ -104,11 +103,11 @@ impl PrivateMemory {
         }
         let top = memory.whole(self.top, 8).and_then(|bytes| crate::bytes::u64_at(&bytes, 0));
         if top.is_none() && self.processes.contains_key(&pid) {
-            return; // it has ended: what was seen last is all that will ever be known
+            return; // it has ended: the last walk is final
         }
         let top = top.unwrap_or(0);
         let tree = match top {
-            // A process that is just starting.
+            // A process that is starting.
             0 => Tree::default(),
             top => Tree::walk(memory, &self.layouts.contexts, VirtualAddress(top), &mut self.names),
         };
@@ -165,7 +164,7 @@ impl PrivateObjects for PrivateMemory {
     }
 }
 
-/// The range from the first byte to the first byte after it.
+/// The number of bytes in the range.
 fn stretch(start: VirtualAddress, end: VirtualAddress) -> u64 {
     end.0.saturating_sub(start.0)
 }
@@ -179,7 +178,7 @@ impl Process {
         address: VirtualAddress,
     ) -> Option<Found> {
         let block = self.tree.block_at(address).copied();
-        // The head of a context lies before its first block, in the same piece of malloc's.
+        // The head of a context precedes its first block, in the same allocation of malloc.
         let Some(block) = block else {
             if let Some(context) = self.tree.head_at(&layouts.contexts, address) {
                 let size = layouts.contexts.size(context.kind) as u64;
@@ -198,11 +197,11 @@ impl Process {
         }
         let holds = Holds::of(&context);
         if holds == Holds::Anything {
-            // Chunks come and go by the thousand, and with them what is free; the block stays.
+            // Chunks and free space change thousands of times; the block stays.
             return Some(whole.part("", block.data, stretch(block.data, block.end)));
         }
         if address >= block.free {
-            // In pieces, or each chunk that is handed out would make it another stretch.
+            // In pieces: otherwise each allocated chunk would change the range.
             let piece = VirtualAddress(address.0 - address.0 % PIECE);
             let (start, end) = (piece.max(block.free), VirtualAddress(piece.0 + PIECE).min(block.end));
             return Some(whole.part("free space", start, stretch(start, end)));
@@ -230,7 +229,7 @@ impl Process {
         Some(special.unwrap_or(found))
     }
 
-    /// Memory that no context has now.
+    /// Memory outside of present contexts.
     fn outside(&self, mapping: (VirtualAddress, VirtualAddress), address: VirtualAddress) -> Option<Found> {
         if self.tree.contexts.is_empty() {
             return None;
@@ -244,7 +243,7 @@ impl Process {
         }
         let page = VirtualAddress(address.0 - address.0 % PAGE);
         let (start, end) = (start.max(page), end.min(VirtualAddress(page.0 + PAGE)));
-        // A moment after the walk all contexts are known; later there may be new ones.
+        // Shortly after the walk all contexts are known; later there may be new ones.
         const SOON: Duration = Duration::from_millis(20);
         let name = if self.walked.elapsed() < SOON { "outside memory contexts" } else { NOT_IN_TIME };
         Some(Found::new("heap", start, stretch(start, end)).named(name))
@@ -297,7 +296,7 @@ impl Process {
     }
 }
 
-/// What the chunks of a context may be recognised as.
+/// What the chunks of a context can be recognised as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Caches,
@@ -317,9 +316,9 @@ impl Holds {
     }
 }
 
-/// What a context says of any of its memory.
+/// The class and name that a context gives its memory.
 fn of_context(context: &Context, start: VirtualAddress, size: u64) -> Found {
-    // What the relation cache keeps beside it, each in a context of its own.
+    // Additional data of the relation cache, in a separate context each.
     if matches!(&*context.name, "index info" | "relation rules" | "partition key" | "partition descriptor") {
         let found = Found::new("relation cache", start, size).named(context.ident.to_string());
         return found.instance(context.name.to_string());

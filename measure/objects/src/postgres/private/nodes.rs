@@ -1,8 +1,9 @@
-//! Executor nodes: what kind of plan node a chunk is the state of.
+//! Executor nodes: the kind of plan node whose state is in a chunk.
 //!
-//! The first word of each node is the number of its type. A small number alone proves little, so a state counts as one
-//! only if it points to a plan node of the matching type (`SeqScanState` to `SeqScan`), and a plan node only if its
-//! costs are costs. Of other nodes only those are believed that executors make, not those of parsers and planners.
+//! The first word of each node is the number of its type. A small number alone is weak evidence, so a state
+//! is accepted only if it points to a plan node of the matching type (`SeqScanState` to `SeqScan`), and a
+//! plan node only if its costs are valid. Of other nodes, only those of executors are accepted, not those of
+//! parsers and planners.
 
 use super::super::layout::{Layout, Missing};
 use super::contexts::Readable;
@@ -10,7 +11,7 @@ use crate::bytes::{array_at, u32_at, u64_at};
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 
-/// Nodes that live while a query is executed, beside the states of plan nodes.
+/// Nodes that live while a query is executed, in addition to the states of plan nodes.
 const MADE_BY_EXECUTORS: [&str; 14] = [
     "EState",
     "ExprContext",
@@ -28,18 +29,18 @@ const MADE_BY_EXECUTORS: [&str; 14] = [
     "WindowFuncExprState",
 ];
 
-/// A node that was recognised.
+/// A recognised node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     /// "plan node" (the state of one while it runs), "plan", or "node".
     pub(super) class: &'static str,
-    /// As EXPLAIN calls it: "Seq Scan"; other nodes by their type: "TupleTableSlot".
+    /// Its name in EXPLAIN: "Seq Scan"; other nodes by their type: "TupleTableSlot".
     pub(super) name: String,
     /// Its number in the plan.
     pub(super) number: Option<u32>,
 }
 
-/// The numbers of node types of a version, and where plan nodes have what.
+/// The numbers of node types of a version, and offsets in plan nodes.
 #[derive(Clone, Debug)]
 pub(super) struct NodeTypes {
     names: HashMap<u32, String>,
@@ -49,7 +50,7 @@ pub(super) struct NodeTypes {
     plan_size: usize,
     plan_costs: usize,
     plan_number: usize,
-    /// Sizes of other nodes, as far as they are known: a shorter chunk is not one.
+    /// Sizes of other nodes, if known: a shorter chunk is not one.
     sizes: HashMap<u32, u64>,
 }
 
@@ -73,7 +74,7 @@ impl NodeTypes {
         })
     }
 
-    /// Bytes of a chunk to look at.
+    /// Number of bytes of a chunk to examine.
     pub(super) fn prefix(&self) -> usize {
         self.plan_size.max(self.state_plan + 8)
     }
@@ -108,7 +109,7 @@ impl NodeTypes {
 
     /// The number of a plan node; `None` if the bytes are not a plan node.
     fn plan(&self, bytes: &[u8]) -> Option<u32> {
-        /// An upper bound for the nodes of a plan.
+        /// Upper bound of the number of nodes in a plan.
         const NUMBER_AT_MOST: u32 = 100_000;
         let cost = |at: usize| array_at(bytes, at).map(f64::from_le_bytes);
         let (start, total) = (cost(self.plan_costs)?, cost(self.plan_costs + 8)?);
@@ -117,7 +118,7 @@ impl NodeTypes {
     }
 }
 
-/// `IndexOnlyScan` as EXPLAIN prints it: "Index Only Scan".
+/// `IndexOnlyScan` in EXPLAIN's form: "Index Only Scan".
 pub(super) fn spelled(name: &str) -> String {
     let special = match name {
         "NestLoop" => "Nested Loop",
@@ -146,7 +147,7 @@ pub(super) fn spelled(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A plan node at address 1000, and nothing else.
+    /// A plan node at address 1000, and no other memory.
     struct OnePlan(Vec<u8>);
 
     impl Readable for OnePlan {
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(types.recognise(&memory, &state, 256), None);
         put(&mut plan, 16, &1.0f64.to_le_bytes());
         assert_eq!(types.recognise(&memory, &plan, 128), None);
-        // A number that happens to be a parser's node, and an executor's that is too short for it.
+        // A number that happens to be a parser's node, and an executor's node that does not fit.
         let word = |name| [tag(name).as_slice(), &[0; 12]].concat();
         assert_eq!(types.recognise(&memory, &word("NullIfExpr"), 16), None);
         assert_eq!(types.recognise(&memory, &word("TupleTableSlot"), 16), None);

@@ -1,4 +1,4 @@
-//! Memory made by hand, as servers of several versions would have it, and bytes without sense.
+//! Synthetic memory, as servers of several versions would have it, and invalid bytes.
 
 use super::chunks::{chunks, Chunk};
 use super::contexts::{ContextLayout, Kind, Names, Readable, Tree};
@@ -195,7 +195,7 @@ fn names_of_addresses_and_of_what_was_given_back() {
     assert_eq!(told(&mut private, &memory, in_block), tuples);
     assert_eq!(told(&mut private, &memory, 0x50_0000), "heap | outside memory contexts |  | ");
 
-    // The context ends; what was in it keeps its name, with that said.
+    // The context ends; its memory keeps its name, marked as former.
     memory.word(TOP + 32, 0);
     private.begin_look();
     assert_eq!(told(&mut private, &memory, in_block), tuples, "not walked again so soon");
@@ -207,20 +207,20 @@ fn names_of_addresses_and_of_what_was_given_back() {
 fn what_makes_no_sense_is_left_out() {
     let layout = Layout::of(15).expect("known");
     let mut memory = image(&layout);
-    // A child that says it belongs to another context.
+    // A child that points to another context.
     memory.word(CHILD + 24, NAMES);
     assert_eq!(walk(&memory, &layout).1.contexts.len(), 1);
-    // A sibling that is its own next one.
+    // A sibling whose next sibling is itself.
     let mut memory = image(&layout);
     memory.word(CHILD + 48, CHILD);
     let (_, tree) = walk(&memory, &layout);
     assert_eq!((tree.contexts.len(), tree.is_partial), (2, true));
-    // A block whose next is itself.
+    // A block whose next block is itself.
     let mut memory = image(&layout);
     memory.word(TOP + 224 + 16, TOP + 224);
     let (_, tree) = walk(&memory, &layout);
     assert_eq!((tree.blocks.len(), tree.is_partial), (2, true));
-    // Free space behind the end, chunks longer than their block.
+    // Free space after the end, chunks longer than their block.
     let mut memory = image(&layout);
     memory.word(TOP + 224 + 24, u64::MAX);
     memory.word(CHILD + 152 + 48, 0x7fff_ffff_ffff_fff8);

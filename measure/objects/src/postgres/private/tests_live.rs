@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-/// Contexts of the asking query itself: they differ a moment later.
+/// Contexts of the query itself: they differ a moment later.
 const OF_THE_QUERY: [&str; 14] = [
     "MessageContext",
     "PortalContext",
@@ -28,7 +28,7 @@ const OF_THE_QUERY: [&str; 14] = [
 
 #[test]
 fn contexts_and_their_sizes_are_those_that_the_server_tells() {
-    // Another server than the distribution's can be named: HARDMETER_TEST_POSTGRES=/path/to/bin.
+    // HARDMETER_TEST_POSTGRES=/path/to/bin selects another server than the distribution's.
     let folder = std::env::var_os("HARDMETER_TEST_POSTGRES").map(Into::into);
     let wanted = ProgramsWanted { folder, ..ProgramsWanted::default() };
     let programs = match Programs::find(Engine::Postgres, &wanted) {
@@ -53,7 +53,7 @@ fn contexts_and_their_sizes_are_those_that_the_server_tells() {
 fn compare(cluster: &Cluster) {
     let told = temporary_file("told");
     let _ = fs::remove_file(&told);
-    // Twice: the first run fills the caches that the second finds filled.
+    // Twice: the first run fills the caches for the second.
     let view = "select name, coalesce(ident, ''), total_bytes from pg_backend_memory_contexts";
     let script = format!(
         "{view};\n\\o {}\nselect pg_backend_pid();\n{view};\n\\o\nselect pg_sleep(8);\n",
@@ -67,7 +67,7 @@ fn compare(cluster: &Cluster) {
     let begin = Instant::now();
     let text = loop {
         let text = fs::read_to_string(&told).unwrap_or_default();
-        // psql writes the file out when `\o` ends it; then the sleep begins.
+        // psql writes the file when `\o` ends it; then the sleep begins.
         if text.lines().count() > 20 || begin.elapsed() > Duration::from_secs(20) {
             break text;
         }
@@ -101,7 +101,7 @@ fn compare(cluster: &Cluster) {
     let mut found: BTreeMap<(String, String), u64> = BTreeMap::new();
     let mut walked_bytes = 0;
     for (number, context) in tree.contexts.iter().enumerate() {
-        // The blocks add up to what the context says it has; its own structure lies before the first one.
+        // The blocks add up to the context's own count; its structure precedes the first one.
         let blocks: u64 = tree
             .blocks
             .iter()

@@ -12,15 +12,15 @@ use hardmeter_samples::model::VirtualAddress;
 /// Bytes of a tag.
 pub(crate) const TAG_LENGTH: usize = 20;
 
-/// A descriptor up to and with its state.
+/// Bytes of a descriptor up to the end of its state.
 const HEAD: usize = 28;
 
-/// The five numbers that name a block.
+/// The five numbers that identify a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tag {
     /// Its table space.
     pub space: u32,
-    /// Its database; 0 for what all databases share.
+    /// Its database; 0 for shared objects.
     pub database: u32,
     /// The number of its file.
     pub file: u32,
@@ -37,7 +37,7 @@ impl Tag {
         Some(Tag { space: word(0)?, database: word(1)?, file: word(2)?, fork: word(3)?, block: word(4)? })
     }
 
-    /// As it lies in memory.
+    /// The tag's bytes in memory.
     pub fn bytes(&self) -> [u8; TAG_LENGTH] {
         let mut bytes = [0; TAG_LENGTH];
         let words = [self.space, self.database, self.file, self.fork, self.block];
@@ -47,7 +47,7 @@ impl Tag {
         bytes
     }
 
-    /// Whether it can be a tag at all: forks are four, and files have numbers.
+    /// True if it can be a tag: there are four forks, and files have numbers.
     pub fn is_plausible(&self) -> bool {
         self.fork < 4 && self.file != 0 && self.space != 0 && self.block != u32::MAX
     }
@@ -64,30 +64,30 @@ impl Tag {
     }
 }
 
-/// Where descriptors and blocks lie.
+/// The places of descriptors and blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffers {
     /// First block.
     pub blocks: VirtualAddress,
     /// First descriptor.
     pub descriptors: VirtualAddress,
-    /// How many of each.
+    /// The number of each.
     pub count: u32,
     /// Bytes of a block.
     pub block_size: u64,
     /// Bytes from one descriptor to the next.
     pub stride: u64,
-    /// The bit of a descriptor's state that says that the tag is one.
+    /// The bit of a descriptor's state that marks a valid tag.
     pub tag_valid: u32,
 }
 
 impl Buffers {
-    /// The buffer whose block holds an address.
+    /// The buffer whose block contains an address.
     pub fn of_block(&self, address: VirtualAddress) -> Option<u32> {
         self.within(self.blocks, self.block_size, address)
     }
 
-    /// The buffer whose descriptor holds an address.
+    /// The buffer whose descriptor contains an address.
     pub fn of_descriptor(&self, address: VirtualAddress) -> Option<u32> {
         self.within(self.descriptors, self.stride, address)
     }
@@ -107,14 +107,14 @@ impl Buffers {
         VirtualAddress(self.descriptors.0 + u64::from(buffer) * self.stride)
     }
 
-    /// Which block each of some buffers holds now; `None` for an empty buffer.
+    /// The block in each of some buffers; `None` for an empty buffer.
     pub fn tags_of(&self, memory: &ProcessMemory, buffers: &[u32]) -> Vec<Option<Tag>> {
         let at: Vec<VirtualAddress> = buffers.iter().map(|buffer| self.descriptor(*buffer)).collect();
         let (bytes, _) = memory.read_pieces(&at, HEAD);
         bytes.chunks_exact(HEAD).map(|head| self.tag_in(head)).collect()
     }
 
-    /// Which block each buffer holds now; `None` if the memory cannot be read.
+    /// The block in each buffer; `None` if the memory cannot be read.
     pub fn all_tags(&self, memory: &ProcessMemory) -> Option<Vec<Option<Tag>>> {
         /// Descriptors read at a time.
         const AT_ONCE: u32 = 16_384;

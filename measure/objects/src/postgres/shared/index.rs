@@ -7,8 +7,8 @@
 //!                                    bucket ──> {link, hash, entry} ──> {link, hash, entry} ──> null
 //! ```
 //!
-//! What an area allocates while it is made (the elements of a hash table) has no name of its own, but it follows the
-//! area directly, as shared memory is only ever handed out upwards: a gap belongs to the area before it.
+//! Memory that an area allocates while it is created (the elements of a hash table) has no name, but follows
+//! the area directly, because shared memory is only allocated upwards: a gap belongs to the area before it.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::postgres::layout::{Layout, Missing};
@@ -19,7 +19,7 @@ use std::ops::Range;
 /// A named area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
-    /// Its name, as `pg_shmem_allocations` shows it.
+    /// Its name in `pg_shmem_allocations`.
     pub name: String,
     /// First byte.
     pub start: VirtualAddress,
@@ -31,8 +31,8 @@ pub(crate) struct Area {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Areas(Vec<Area>);
 
-/// Shape of a hash table's header (`struct HASHHDR` of dynahash.c, which no header has; the same in 15 to 18). That it
-/// fits is tested on each server: the sizes of key and entry must be those of the index.
+/// The layout of a hash table's header (`struct HASHHDR` of dynahash.c, which is in no header file; the same
+/// in 15 to 18). It is tested on each server: the sizes of key and entry must be those of the index.
 mod header {
     pub const SEGMENTS: usize = 776;
     pub const KEY_SIZE: usize = 800;
@@ -43,13 +43,13 @@ mod header {
     pub const ELEMENT: u64 = 16;
 }
 
-/// No server has as many areas, segments or buckets.
+/// Limit of areas, segments and buckets.
 const MOST_AREAS: usize = 4096;
 const MOST_SEGMENTS: u64 = 64;
 const MOST_BUCKETS: u64 = 4096;
 
 impl Areas {
-    /// Walks the index of a segment. The reason why not, in words.
+    /// Walks the index of a segment. Otherwise returns the reason.
     pub fn read(
         memory: &ProcessMemory,
         layout: &Layout,
@@ -112,7 +112,7 @@ impl Areas {
         Areas(areas)
     }
 
-    /// The area that holds an address, or the one before the gap that does; and the end of area and gap.
+    /// The area that contains an address, or the one before the gap that does; and the end of area and gap.
     pub fn at(&self, address: VirtualAddress, end: VirtualAddress) -> Option<(&Area, VirtualAddress)> {
         let after = self.0.partition_point(|area| area.start <= address);
         let area = self.0[..after].last()?;
@@ -130,7 +130,8 @@ impl Areas {
     }
 }
 
-/// Bytes from one element of a hash table in shared memory to the next, as its header says; `None` if it is not a hash table.
+/// Bytes from one element of a hash table in shared memory to the next, from its header; `None` if it is not
+/// a hash table.
 pub(crate) fn element_stride(memory: &ProcessMemory, table: &Area) -> Option<u64> {
     let header: [u8; header::SIZE] = memory.bytes(table.start).ok()?;
     let (key, entry) = (u64_at(&header, header::KEY_SIZE)?, u64_at(&header, header::ENTRY_SIZE)?);
@@ -144,7 +145,8 @@ mod tests {
     use super::*;
     use hardmeter_samples::model::Pid;
 
-    /// An image of a segment in our own memory: header, index table with one segment of two buckets, three entries.
+    /// An image of a segment in this process's memory: header, index table with one segment of two buckets,
+    /// three entries.
     #[test]
     fn an_index_made_by_hand() {
         let layout = Layout::of(15).expect("known");
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!((area.name.as_str(), end), ("XLOG Ctl", VirtualAddress(base + 5000)));
         assert!(areas.at(VirtualAddress(base), segment.end).is_none());
 
-        // A chain that runs in a circle ends, and other sizes are refused with the numbers.
+        // A circular chain ends, and other sizes are refused with the numbers.
         put(&mut image, 3200, base + 3000);
         assert!(Areas::read(&memory, &layout, &segment).is_ok());
         put(&mut image, 64 + 808, 80);

@@ -1,4 +1,4 @@
-//! Names of lightweight locks: each lock says of what kind it is, and the main array has a fixed order.
+//! Names of lightweight locks: each lock contains its kind, and the main array has a fixed order.
 
 use crate::found::Found;
 use crate::postgres::attach::Server;
@@ -6,7 +6,7 @@ use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The locks of the main array, with the names that extensions gave.
+/// The locks of the main array, with the names given by extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Locks {
     base: VirtualAddress,
@@ -15,13 +15,13 @@ pub(crate) struct Locks {
     named: HashMap<u32, String>,
 }
 
-/// Extensions do not have more kinds of locks.
+/// Limit of extensions' kinds of locks.
 const MOST_KINDS: u32 = 1024;
-/// A name is not longer.
+/// Limit of a name.
 const LONGEST: usize = 64;
 
 impl Locks {
-    /// Of a server.
+    /// Reads them from a server.
     pub fn read(server: &Server) -> Locks {
         let (memory, program, layout) = (&server.memory, &server.program, &server.layout);
         let mut locks = Locks { base: server.locks, count: layout.fixed_locks, named: HashMap::new() };
@@ -43,7 +43,7 @@ impl Locks {
                 locks.named.insert(number, name);
             }
         }
-        // Their locks follow the fixed ones; how many each kind has, the locks themselves say.
+        // Extensions' locks follow the fixed ones; each lock contains its kind.
         const MOST_LOCKS: u32 = 65_536;
         while locks.count < layout.fixed_locks + MOST_LOCKS {
             let at = VirtualAddress(locks.base.0 + u64::from(locks.count) * layout.lock_stride);
@@ -55,7 +55,7 @@ impl Locks {
         locks
     }
 
-    /// Where the locks of the main array lie.
+    /// The range of the locks of the main array.
     pub fn range(&self, server: &Server) -> Range<VirtualAddress> {
         self.base..VirtualAddress(self.base.0 + u64::from(self.count) * server.layout.lock_stride)
     }
@@ -66,7 +66,7 @@ impl Locks {
         known.map_or_else(|| format!("tranche {number}"), str::to_string)
     }
 
-    /// The lock of the main array that holds an address.
+    /// The lock of the main array that contains an address.
     pub fn find(&self, server: &Server, address: VirtualAddress) -> Option<Found> {
         let layout = &server.layout;
         let index = u32::try_from(address.0.checked_sub(self.base.0)? / layout.lock_stride).ok()?;
@@ -93,8 +93,8 @@ impl Locks {
     }
 }
 
-/// The field of a structure that an address lies in, as a part of it: "field state". Where a field is a lock, that
-/// lock's field too: "field content_lock.state".
+/// The field of a structure that contains an address, as a part of it: "field state". If the field is a lock,
+/// with that lock's field: "field content_lock.state".
 pub(crate) fn field_part(
     server: &Server,
     whole: Found,

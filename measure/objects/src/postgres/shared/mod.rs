@@ -1,4 +1,4 @@
-//! Shared memory: what lies where in the main segment.
+//! Objects in the main segment of shared memory.
 
 pub(crate) mod buffers;
 pub(crate) mod index;

@@ -1,7 +1,7 @@
-//! What lies at an address of the main segment of shared memory.
+//! Identifies addresses in the main segment of shared memory.
 //!
-//! In this order: blocks and descriptors of buffers, locks of the main array, slots of processes, what is known inside
-//! a named area, the named area, and "shared memory".
+//! In this order: blocks and descriptors of buffers, locks of the main array, slots of processes, known
+//! objects inside a named area, the named area, and "shared memory".
 
 use super::index::{element_stride, Area};
 use super::locks::{field_part, Locks};
@@ -11,33 +11,33 @@ use crate::postgres::attach::Server;
 use hardmeter_samples::model::{ByteCount, VirtualAddress};
 use std::ops::Range;
 
-/// What an address of shared memory is.
+/// The meaning of an address in shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the block of this buffer.
     Block(u32),
     /// In the descriptor of this buffer.
     Descriptor(u32),
-    /// In the condition variable of this buffer, which covers this many bytes from there on.
+    /// In the condition variable of this buffer, with its address and size.
     Waiting(u32, VirtualAddress, ByteCount),
-    /// Something that stays what it is.
+    /// An object that never changes.
     Fixed(Found),
-    /// Something that may be of another process later.
+    /// An object that may belong to another process later.
     Passing(Found),
 }
 
-/// Pages that an area holds: those of the write-ahead log, or of a cache of small pages (SLRU).
+/// Pages in an area: those of the write-ahead log, or of a cache of small pages (SLRU).
 #[derive(Clone, Debug)]
 struct Pages {
     class: &'static str,
     name: String,
     range: Range<VirtualAddress>,
     size: u64,
-    /// Where the number of each page lies, and its size in bytes.
+    /// The place of each page's number, and its size in bytes.
     numbers: Option<(VirtualAddress, u64)>,
 }
 
-/// Where things lie in the segment, found once.
+/// Places in the segment, found once.
 #[derive(Debug)]
 pub(crate) struct Places {
     locks: Locks,
@@ -48,7 +48,7 @@ pub(crate) struct Places {
     exact: Vec<Range<VirtualAddress>>,
 }
 
-/// Caches of small pages have these areas; the names changed with PG17.
+/// Areas of caches of small pages; the names changed with PG17.
 const SMALL_PAGES: [&str; 14] = [
     "Xact",
     "CommitTs",
@@ -67,13 +67,13 @@ const SMALL_PAGES: [&str; 14] = [
 ];
 
 impl Places {
-    /// Of a server.
+    /// Reads them from a server.
     pub fn read(server: &Server) -> Places {
         let mut pages: Vec<Pages> =
             SMALL_PAGES.iter().filter_map(|name| small_pages(server, server.areas.named(&[name])?)).collect();
         let log = server.areas.named(&["XLOG Ctl"]);
         let log_pages = log.and_then(|area| log_pages(server, area));
-        // Unused memory must not be touched: reading allocates it.
+        // Unused memory must not be read: reading allocates it.
         let control = log_pages.as_ref().zip(log).map(|(pages, area)| area.start..pages.range.start);
         pages.extend(log_pages);
         let mut places = Places {
@@ -120,7 +120,7 @@ impl Places {
         Found { start, length: ByteCount(end.0 - start.0), ..found }
     }
 
-    /// What lies at an address of the segment.
+    /// The object at an address of the segment.
     pub fn find(&self, server: &Server, roles: &Roles, address: VirtualAddress) -> Place {
         if let Some(buffer) = server.buffers.of_block(address) {
             return Place::Block(buffer);
@@ -148,7 +148,7 @@ impl Places {
             return Place::Fixed(found);
         }
         let Some((area, end)) = server.areas.at(address, segment.end) else {
-            // Before the first named area: the index itself and what is made before it.
+            // Before the first named area: the index itself and objects created before it.
             let first = server.areas.iter().next().map_or(segment.end, |area| area.start);
             let found = Found::new("shared memory", start, first.0 - start.0).named("before the first area");
             return Place::Fixed(self.around(found, address));
@@ -160,7 +160,7 @@ impl Places {
         }
         let last = server.areas.iter().last() == Some(area);
         if last {
-            // Tables that grew later took their elements from here, whichever they are.
+            // Tables that grew later took their elements from here; which table is unknown.
             let found = Found::new("shared memory", own, end.0 - own.0).named("after the last area");
             return Place::Fixed(self.around(found, address));
         }
@@ -222,7 +222,7 @@ impl Places {
     }
 }
 
-/// Where the counters of transactions lie; the variable was renamed in PG17.
+/// The place of the counters of transactions; the variable was renamed in PG17.
 pub(crate) fn transactions(server: &Server) -> Option<VirtualAddress> {
     let names = ["ShmemVariableCache", "TransamVariables"];
     let variable = names.iter().find_map(|name| server.program.address(name))?;
@@ -242,7 +242,7 @@ fn small_pages(server: &Server, area: &Area) -> Option<Pages> {
     let (layout, memory) = (&server.layout, &server.memory);
     let field = |name: &str| Some(VirtualAddress(area.start.0 + layout.offset("SlruSharedData", name).ok()?));
     let count = u64::from(memory.u32(field("num_slots")?).ok()?);
-    // An array of pointers, one for each page; the pages lie one after the other.
+    // An array of pointers, one for each page; the pages are contiguous.
     let first = memory.pointer(memory.pointer(field("page_buffer")?).ok()?).ok()?;
     let numbers = memory.pointer(field("page_number")?).ok()?;
     let size = layout.block_size;
@@ -259,7 +259,8 @@ fn small_pages(server: &Server, area: &Area) -> Option<Pages> {
     })
 }
 
-/// The pages of the write-ahead log are the last part of its area; before them, up to a page is lost to alignment.
+/// The pages of the write-ahead log are the last part of its area; before them, up to a page is lost to
+/// alignment.
 fn log_pages(server: &Server, area: &Area) -> Option<Pages> {
     let size = server.layout.wal_block_size;
     let count = u64::from(server.memory.u32(server.program.address("XLOGbuffers")?).ok()?);
@@ -274,14 +275,14 @@ fn log_pages(server: &Server, area: &Area) -> Option<Pages> {
     })
 }
 
-/// The locks that a process takes to write into the log: an array of locks of one kind, at its alignment.
+/// The locks for writing to the log: an aligned array of locks of one kind.
 fn insert_locks(server: &Server, control: Range<VirtualAddress>) -> Option<(VirtualAddress, u64)> {
     /// `NUM_XLOGINSERT_LOCKS`.
     const COUNT: usize = 8;
     let layout = &server.layout;
     let stride = layout.lock_stride;
     let kind = layout.tranches.iter().find(|(name, _)| name == "WALInsert")?.1;
-    // They lie between the control structure and the pages; an entry per page comes before them.
+    // They are between the control structure and the pages; an entry per page precedes them.
     let first = control.start.0.next_multiple_of(stride);
     let places: Vec<VirtualAddress> =
         (first..control.end.0).step_by(stride as usize).take(65_536).map(VirtualAddress).collect();

@@ -1,5 +1,5 @@
-//! The array of processes: one slot for each, with its locks and what it waits for, and the dense arrays that hold
-//! of all processes what snapshots need.
+//! The array of processes: a slot for each, with its locks and its wait, and the dense arrays with the data
+//! of all processes that snapshots need.
 
 use super::locks::field_part;
 use crate::found::Found;
@@ -17,7 +17,7 @@ struct Mirror {
     stride: u64,
 }
 
-/// Where slots lie.
+/// The places of slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     base: VirtualAddress,
@@ -29,7 +29,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Of a server; `None` if its header points nowhere.
+    /// Reads them from a server; `None` if its header is invalid.
     pub fn read(server: &Server) -> Option<Slots> {
         let (memory, layout) = (&server.memory, &server.layout);
         let field =
@@ -52,7 +52,7 @@ impl Slots {
         })
     }
 
-    /// Where slots, dense arrays and their header lie.
+    /// The ranges of slots, dense arrays and their header.
     pub fn ranges(&self, server: &Server) -> Vec<Range<VirtualAddress>> {
         let range = |start: VirtualAddress, length: u64| start..VirtualAddress(start.0 + length);
         let mirrors = self.mirrors.iter().map(|mirror| range(mirror.base, self.count * mirror.stride));
@@ -61,7 +61,7 @@ impl Slots {
             .collect()
     }
 
-    /// The slot, or the element of a dense array, that holds an address.
+    /// The slot, or the element of a dense array, that contains an address.
     pub fn find(&self, server: &Server, roles: &Roles, address: VirtualAddress) -> Option<Found> {
         let index = |base: VirtualAddress, stride: u64| {
             let index = address.0.checked_sub(base.0)? / stride;
@@ -98,15 +98,15 @@ impl Slots {
     }
 }
 
-/// What each process is to the server.
+/// The role of each process in the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roles(HashMap<Pid, String>);
 
-/// More processes than this are not remembered.
+/// Limit of remembered processes.
 const MOST_ROLES: usize = 1 << 20;
 
 impl Roles {
-    /// Looks which processes there are now.
+    /// Finds the present processes.
     pub fn look(&mut self, server: &Server) {
         let first = server.memory.pid();
         self.0.entry(first).or_insert_with(|| "postmaster".to_string());
@@ -117,7 +117,7 @@ impl Roles {
 
     /// Finds the role of one process of the server, unless it is known.
     pub fn learn(&mut self, server: &Server, pid: Pid) {
-        // A process that has not said yet what it is will, a moment after its start.
+        // A process that has not set its role yet will do so shortly after its start.
         let unknown = |role: &String| role == UNKNOWN;
         if self.0.len() >= MOST_ROLES || self.0.get(&pid).is_some_and(|role| !unknown(role)) {
             return;
@@ -134,7 +134,7 @@ impl Roles {
     /// The processes that serve a client now.
     pub fn clients(&self, server: &Server) -> Vec<Pid> {
         let mut children = children_of(server.memory.pid());
-        // One that has ended has no parent any more, though its parent has not taken note of it yet.
+        // A process that has ended has no parent any more, though its parent has not reaped it yet.
         children.retain(|pid| self.of(*pid) == Some(CLIENT) && parent_of(*pid).is_some());
         children
     }
@@ -144,17 +144,17 @@ impl Roles {
         self.0.get(&pid).map(String::as_str)
     }
 
-    /// All that were found.
+    /// All known roles.
     pub fn all(&self) -> impl Iterator<Item = (Pid, &str)> {
         self.0.iter().map(|(pid, role)| (*pid, role.as_str()))
     }
 }
 
 const UNKNOWN: &str = "server process";
-/// What serves a client.
+/// The role of a process that serves a client.
 pub(crate) const CLIENT: &str = "client backend";
 
-/// A kind of process in the words that `pg_stat_activity` has for it; `None` for one that is no kind yet.
+/// A kind of process in the terms of `pg_stat_activity`; `None` if it has none yet.
 fn in_words(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "AUTOVAC_LAUNCHER" => "autovacuum launcher",
@@ -178,7 +178,8 @@ fn in_words(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// "postgres: hardmeter: walwriter" is a walwriter; "postgres: hardmeter: app bank [local] idle" serves a client.
+/// "postgres: hardmeter: walwriter" is a walwriter; "postgres: hardmeter: app bank [local] idle" serves a
+/// client.
 fn by_title(title: &str) -> Option<String> {
     const KINDS: [&str; 14] = [
         "autovacuum launcher",

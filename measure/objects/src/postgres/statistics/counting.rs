@@ -1,8 +1,8 @@
-//! What the server counted from when it was attached to until the recording ended, and how exact that is.
+//! The server's counters from the attachment to the end of the recording, and how exact they are.
 //!
-//! A backend that ends adds what is left, so that the counters of a command that has ended are complete once its
-//! backends are gone: they are waited for, a moment. Backends that stay may have counted more, or at the beginning have
-//! brought what was counted before; their number is reported.
+//! A backend adds its remaining counts when it ends, so the counters of a command are complete once its
+//! backends are gone: there is a short wait for them. Backends that stay may have counted more, or may have
+//! added earlier counts at the beginning; their number is reported.
 
 use super::{DatabaseCounts, Statistics};
 use crate::postgres::attach::Server;
@@ -15,29 +15,29 @@ use hardmeter_samples::model::{Pid, VirtualAddress};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// How long backends that came with the command may take to end; on the software PMU they are slow.
+/// Longest wait for backends of the command to end; they are slow on the software PMU.
 const PATIENCE: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Backends that did nothing for so long are not about to end.
+/// Backends that were idle for this long are not about to end.
 const IDLE: Duration = Duration::from_millis(250);
-/// More processes than this are not remembered.
+/// Limit of remembered processes.
 const MOST_PROCESSES: usize = 1 << 20;
 
-/// Counting that has begun.
+/// A count in progress.
 #[derive(Debug)]
 pub(crate) struct Counting {
     begun: Instant,
-    /// Where the counters are and what they were, or why they are unknown.
+    /// The place of the counters and their first values, or why they are unknown.
     before: Result<(Statistics, BTreeMap<u32, DatabaseCounts>), String>,
-    /// The next number of a transaction that writes, of all databases.
+    /// The number of the next writing transaction, of all databases.
     writing: Option<u64>,
-    /// Client backends that were there before.
+    /// Client backends that existed before.
     connected: BTreeSet<Pid>,
-    /// The database of each client backend that was seen.
+    /// The database of each client backend.
     databases: HashMap<Pid, u32>,
 }
 
-/// The number that the next transaction gets that writes.
+/// The number of the next writing transaction.
 fn next_number(server: &Server) -> Option<u64> {
     let offset = server.layout.offset("TransamVariables", "nextXid").ok()?;
     server.memory.u64(VirtualAddress(transactions(server)?.0 + offset)).ok()
@@ -58,14 +58,14 @@ impl Counting {
         counting
     }
 
-    /// Looks which databases the clients of this moment use.
+    /// Finds the databases of the present clients.
     pub fn look(&mut self, server: &Server, roles: &Roles) {
         for pid in roles.clients(server) {
             self.saw(server, roles, pid);
         }
     }
 
-    /// A process of the server was seen at work.
+    /// Records a process of the server that was seen working.
     pub fn saw(&mut self, server: &Server, roles: &Roles, pid: Pid) {
         let known = self.databases.contains_key(&pid) || self.databases.len() >= MOST_PROCESSES;
         if known || roles.of(pid) != Some(CLIENT) {
@@ -73,13 +73,13 @@ impl Counting {
         }
         let Some(variable) = server.program.address("MyDatabaseId") else { return };
         let database = ProcessMemory::open(pid).and_then(|memory| memory.u32(variable)).unwrap_or(0);
-        // Until it has been authenticated it has none.
+        // Before authentication it has no database.
         if database != 0 {
             self.databases.insert(pid, database);
         }
     }
 
-    /// Ends: what was counted since.
+    /// Ends: returns the increase of the counters.
     pub fn end(&mut self, server: &Server, roles: &mut Roles, catalog: &Catalog) -> Counted {
         roles.look(server);
         self.look(server, roles);
@@ -92,7 +92,7 @@ impl Counting {
             Err(reason) => Err(reason.clone()),
         };
         let length = self.begun.elapsed();
-        // Numbers of transactions do not tell who had them, but are exact.
+        // Numbers of transactions do not show whose they are, but are exact.
         let written = next_number(server).zip(self.writing).and_then(|(now, then)| now.checked_sub(then));
         counted.figures.extend(written.map(|count| ("writing transactions".to_string(), count)));
         let (before, after) = match after {
@@ -143,10 +143,11 @@ fn inexact(clients: usize, length: Duration) -> String {
     )
 }
 
-/// What was counted, and how many.
+/// Names and values of counters.
 type Figures = Vec<(String, u64)>;
 
-/// What the databases counted together, and which they are: those that clients used, else all.
+/// The increase of the databases' counters together, and the names of these databases: those that clients
+/// used, otherwise all.
 fn increase(
     before: &BTreeMap<u32, DatabaseCounts>,
     after: &BTreeMap<u32, DatabaseCounts>,
@@ -158,7 +159,7 @@ fn increase(
         if !sampled.is_empty() && !sampled.contains(number) {
             continue;
         }
-        // One that was made meanwhile began with nothing.
+        // A database that was created meanwhile began with zero.
         let then =
             before.get(number).copied().unwrap_or(DatabaseCounts { reset: now.reset, ..Default::default() });
         if now.reset != then.reset {
@@ -201,7 +202,7 @@ fn increase(
     Ok((figures.map(|(name, count)| (name.to_string(), count)).into(), databases))
 }
 
-/// Waits for backends to end, but not for those that have nothing to do. How many are left.
+/// Waits for backends to end, but not for idle ones. Returns the number of remaining ones.
 fn wait_for_end(backends: impl Iterator<Item = Pid>) -> usize {
     let mut leaving: Vec<ProcessMemory> = backends.filter_map(|pid| ProcessMemory::open(pid).ok()).collect();
     let begun = Instant::now();
@@ -223,7 +224,7 @@ fn wait_for_end(backends: impl Iterator<Item = Pid>) -> usize {
     leaving.len()
 }
 
-/// How often a process that sleeps has gone to sleep; the same text twice: it did not wake up in between.
+/// How often a sleeping process has gone to sleep; the same text twice: it did not wake up in between.
 fn at_rest(pid: Pid) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -257,7 +258,7 @@ mod tests {
         let (figures, databases) = of(&[5]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (5, 60));
         assert_eq!(databases, [5]);
-        // No backend was seen: all but what the databases share, and one that is new.
+        // No backend was seen: all databases, without shared objects, and a new one.
         let (figures, databases) = of(&[]);
         assert_eq!((figure(&figures, "transactions"), figure(&figures, "rows returned")), (9, 109));
         assert_eq!(databases, [1, 5, 7]);

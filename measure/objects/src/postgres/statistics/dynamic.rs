@@ -1,16 +1,17 @@
-//! Memory that PostgreSQL takes and gives back in shared memory while it runs (a *dynamic shared area*), read from
-//! outside.
+//! Memory that PostgreSQL allocates and frees in shared memory while it runs (a *dynamic shared area*), read
+//! from outside.
 //!
 //! ```text
 //!   pointer      [ number of the segment | 40 bits of offset ]
-//!   segment 0    in the main segment, where the area was made: its header, the area's handle, handles of all segments
+//!   segment 0    in the main segment, where the area was created: its header, the area's handle, handles of all segments
 //!   segment 1 ...  handle even: a file, /dev/shm/PostgreSQL.HANDLE or pg_dynshmem/mmap.HANDLE
-//!                  handle odd:  pages in the main segment that were set aside (min_dynamic_shared_memory)
+//!                  handle odd:  pages reserved in the main segment (min_dynamic_shared_memory)
 //! ```
 //!
-//! The backends map the segments wherever they like, or not at all; their files are the same memory. What is known here
-//! of structures that no header has (`dsa_area_control`, `dsa_segment_header` of dsa.c, `dsm_control_item` of dsm.c) is
-//! only their beginnings, the same in 15 to 18, and tested on each server by the magic numbers.
+//! Backends map the segments at any address, or not at all; the files are the same memory. Structures that
+//! are in no header file (`dsa_area_control`, `dsa_segment_header` of dsa.c, `dsm_control_item` of dsm.c) are
+//! used only at their beginnings, which are the same in 15 to 18 and tested on each server by the magic
+//! numbers.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::postgres::attach::Server;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 pub(crate) struct Pointer(pub u64);
 
 impl Pointer {
-    /// Bits of the offset where pointers have 64.
+    /// Bits of the offset in a 64-bit pointer.
     const OFFSET_BITS: u32 = 40;
 
     fn segment(self) -> u64 {
@@ -46,7 +47,7 @@ mod header {
     pub const LENGTH: usize = 56;
 }
 
-/// What follows it in the first segment.
+/// The data that follows it in the first segment.
 mod control {
     use super::header;
     pub const HANDLE: usize = header::LENGTH;
@@ -54,7 +55,8 @@ mod control {
     pub const MOST_SEGMENTS: u64 = 1024;
 }
 
-/// The list of all dynamic segments of the server: a magic number, how many are used, how many there can be; and each.
+/// The list of all dynamic segments of the server: a magic number, the number in use, the largest number; and
+/// each segment.
 mod list {
     pub const MAGIC: u32 = 0x9a50_3d32;
     pub const HEAD: usize = 16;
@@ -68,17 +70,17 @@ mod list {
     pub const MOST: u32 = 64 + 2 * 262_143;
 }
 
-/// Until PG16 an area reports this size for its first segment, whatever its real size.
+/// Until PG16 an area reports this size for its first segment, independent of its real size.
 const SAID_SIZE: u64 = 1 << 20;
 
-/// Where a segment can be read.
+/// The place where a segment can be read.
 #[derive(Debug)]
 enum Segment {
     Memory(Range<VirtualAddress>),
     File(File),
 }
 
-/// An area of a running server. Segments are looked up once: make a new value for each reading.
+/// An area of a running server. Segments are looked up once: create a new value for each reading.
 #[derive(Debug)]
 pub(crate) struct DynamicArea<'a> {
     server: &'a Server,
@@ -88,7 +90,7 @@ pub(crate) struct DynamicArea<'a> {
 }
 
 impl<'a> DynamicArea<'a> {
-    /// The area that was made at a place in the main segment. Why not, in words.
+    /// The area at a place in the main segment. Otherwise returns the reason.
     pub fn open(server: &'a Server, first: Range<VirtualAddress>) -> Result<DynamicArea<'a>, String> {
         let head: [u8; control::HANDLES] = server
             .memory
@@ -108,7 +110,7 @@ impl<'a> DynamicArea<'a> {
         Ok(DynamicArea { server, first, handle, segments: HashMap::new() })
     }
 
-    /// Fills `into` from a place.
+    /// Fills `into` from a place of the area.
     pub fn read(&mut self, at: Pointer, into: &mut [u8]) -> Result<(), String> {
         let server = self.server;
         let length = into.len() as u64;
@@ -124,7 +126,8 @@ impl<'a> DynamicArea<'a> {
         }
     }
 
-    /// Reads pieces of `size` bytes at many places; piece `i` lands at `i * size`. An error if one is not there.
+    /// Reads pieces of `size` bytes at many places; piece `i` is stored at `i * size`. An error if one is
+    /// missing.
     pub fn read_pieces(&mut self, at: &[Pointer], size: usize) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; at.len() * size];
         let mut in_memory = Vec::new();
@@ -197,7 +200,7 @@ fn find_segment(server: &Server, handle: u32) -> Result<Segment, String> {
     open_file(server, handle).map(Segment::File)
 }
 
-/// The file of a segment, whichever of the two that have one `dynamic_shared_memory_type` names.
+/// The file of a segment, for both values of `dynamic_shared_memory_type` that use files.
 fn open_file(server: &Server, handle: u32) -> Result<File, String> {
     let posix = server.memory.file(&PathBuf::from(format!("/dev/shm/PostgreSQL.{handle}")));
     let mapped = server.data.join(format!("pg_dynshmem/mmap.{handle}"));
@@ -209,7 +212,7 @@ fn open_file(server: &Server, handle: u32) -> Result<File, String> {
     })
 }
 
-/// Where a segment lies that was taken from what the main segment has for it.
+/// The range of a segment in the main segment's reserved pages.
 fn set_aside(server: &Server, handle: u32) -> Result<Range<VirtualAddress>, String> {
     let room = server.areas.named(&["Preallocated DSM"]).ok_or("has a handle that is not known")?;
     let file = open_file(server, server.dynamic_segments.0)?;

@@ -1,4 +1,4 @@
-//! What PostgreSQL counts for itself, by database: transactions and rows, as `pg_stat_database` shows them.
+//! PostgreSQL's own counters by database: transactions and rows, as in `pg_stat_database`.
 //!
 //! ```text
 //!   area "Shared Memory Stats": PgStat_ShmemControl ── raw_dsa_area ──> dynamic area (dynamic.rs)
@@ -6,8 +6,8 @@
 //!   body of kind "database": {magic, lock, PgStat_StatDBEntry}
 //! ```
 //!
-//! Backends count in memory of their own, and add it to this once a second at most, not within a transaction, and when
-//! they end. [`counting`] says how far that makes the figures inexact.
+//! Backends count in private memory, and add it to these counters at most once a second, not within a
+//! transaction, and when they end. [`counting`] reports how inexact that makes the figures.
 
 pub(crate) mod counting;
 mod dynamic;
@@ -22,16 +22,16 @@ use dynamic::{DynamicArea, Pointer};
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::BTreeMap;
 
-/// What is counted of one database.
+/// The counters of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DatabaseCounts {
-    /// Transactions that were committed: one per statement where none was begun.
+    /// Transactions that were committed: one per statement without an explicit transaction.
     pub commits: u64,
-    /// Transactions that were taken back.
+    /// Transactions that were rolled back.
     pub rollbacks: u64,
-    /// Rows that scans of tables returned, and entries that scans of indexes did.
+    /// Rows that scans of tables returned, and entries that scans of indexes returned.
     pub returned: u64,
-    /// Rows that were fetched by way of an index.
+    /// Rows that were fetched through an index.
     pub fetched: u64,
     /// Rows that were inserted.
     pub inserted: u64,
@@ -43,16 +43,16 @@ pub(crate) struct DatabaseCounts {
     pub reset: u64,
 }
 
-/// Where the statistics of a server lie.
+/// The places of a server's statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Statistics {
     area: std::ops::Range<VirtualAddress>,
     table: Pointer,
     shape: table::Shape,
-    /// In an entry of the table: kind, database, whether it was dropped, body.
+    /// Offsets in an entry of the table: kind, database, whether it was dropped, body.
     entry: [usize; 4],
     database_kind: u32,
-    /// In a body: its lock and what is counted.
+    /// Offsets in a body: its lock and the counters.
     lock_at: usize,
     stats_at: usize,
     lock_kind: u32,
@@ -62,11 +62,11 @@ pub(crate) struct Statistics {
 
 /// First word of each body.
 const BODY_MAGIC: u32 = 0xdead_beef;
-/// A body is read again until it is at rest.
+/// Limit of repeated reads of a body that changes.
 const READS: usize = 16;
 
 impl Statistics {
-    /// Finds them, and tests that they look as the layout says. Why not, in words.
+    /// Finds them, and tests that they match the layout. Otherwise returns the reason.
     pub fn find(server: &Server) -> Result<Statistics, String> {
         let (layout, memory) = (&server.layout, &server.memory);
         let area = server.areas.named(&["Shared Memory Stats"]);
@@ -78,7 +78,7 @@ impl Statistics {
             let at = offset("PgStat_ShmemControl", field)?;
             memory.u64(VirtualAddress(area.start.0 + at)).map_err(|error| error.to_string())
         };
-        // The server's own pointer to the area, exported since it is used by several of its files.
+        // The server's own pointer to the area, exported because several of its files use it.
         if let Some(variable) = server.program.address("pgStatLocal") {
             let at = VirtualAddress(variable.0 + offset("PgStat_LocalState", "shmem")?);
             let there = memory.pointer(at).map_err(|error| error.to_string())?;
@@ -119,7 +119,7 @@ impl Statistics {
         Ok(statistics)
     }
 
-    /// What is counted now, by the number of the database; 0 is what all databases share.
+    /// The present counters, by the number of the database; 0 is for shared objects.
     pub fn read(&self, server: &Server) -> Result<BTreeMap<u32, DatabaseCounts>, String> {
         let mut area = DynamicArea::open(server, self.area.clone())?;
         let [kind, database, dropped, body] = self.entry;
@@ -134,7 +134,7 @@ impl Statistics {
             let body = Pointer(u64_at(entry, body).unwrap_or(0));
             all.insert(number, self.counts_at(&mut area, body)?);
         }
-        // A server has the database that it was started in, if no other.
+        // A server has at least the database in which it was started.
         match all.keys().any(|number| *number != 0) {
             true => Ok(all),
             false => Err("they are of no database".into()),
@@ -169,7 +169,7 @@ impl Statistics {
     }
 }
 
-/// Where the counts lie; in PG15 most of their names begin with `n_`.
+/// Offsets of the counters; in PG15 most of their names begin with `n_`.
 fn counts_of(layout: &Layout) -> Result<[usize; 8], String> {
     const NAMES: [&str; 8] = [
         "xact_commit",

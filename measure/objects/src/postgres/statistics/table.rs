@@ -1,4 +1,4 @@
-//! A hash table in a dynamic shared area: all of its entries, while it is used.
+//! Reads all entries of a hash table in a dynamic shared area while the server uses it.
 //!
 //! ```text
 //!   control   {own pointer, magic, 128 partitions {lock, count}, kind of lock, log2 of the buckets, buckets}
@@ -6,9 +6,10 @@
 //!   item      {next, hash} entry
 //! ```
 //!
-//! No lock is taken, so that the table may change meanwhile: then it is walked again. The control structure
-//! (`dshash_table_control` of dshash.c) and the head of an item are in no header; they are the same in 15 to 18, and
-//! the table's own pointer, the kind of each lock and the counts of its partitions tell whether they fit.
+//! No lock is taken, so the table may change meanwhile: then it is walked again. The control structure
+//! (`dshash_table_control` of dshash.c) and the head of an item are in no header file; they are the same in
+//! 15 to 18, and are tested by the table's own pointer, the kind of each lock and the counts of its
+//! partitions.
 
 use super::dynamic::{DynamicArea, Pointer};
 use crate::bytes::{u16_at, u32_at, u64_at};
@@ -18,15 +19,15 @@ const MAGIC: u32 = 0x75ff_6a20;
 const PARTITIONS: usize = 128;
 const MAGIC_AT: usize = 8;
 const PARTITIONS_AT: usize = 16;
-/// Link, hash, and as many bytes unused.
+/// Link, hash, and an equal number of unused bytes.
 const ITEM_HEAD: usize = 16;
 /// 2^24 buckets hold three quarters of that many entries: servers have less than a million tables.
 const MOST_LOG2: u64 = 24;
-/// How often a table that changes is walked.
+/// Limit of walks of a table that changes.
 const WALKS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What a table is expected to be.
+/// The expected properties of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Bytes of an entry, without the head of its item.
@@ -68,7 +69,7 @@ fn read_control(area: &mut DynamicArea, at: Pointer, shape: Shape) -> Result<Con
     Ok(Control { log2, buckets: Pointer(word(buckets_at)), entries })
 }
 
-/// The entries that `keep` wants, one after the other.
+/// The entries that `keep` accepts, concatenated.
 pub(crate) fn entries(
     area: &mut DynamicArea,
     at: Pointer,
@@ -95,7 +96,7 @@ fn walk(
     keep: &dyn Fn(&[u8]) -> bool,
 ) -> Result<Vec<u8>, String> {
     let before = read_control(area, at, shape)?;
-    // Entries come and go while the walk goes on; a layout that is wrong gives other numbers altogether.
+    // Entries change during the walk; with a wrong layout the numbers are completely different.
     let tolerance = 8 + before.entries / 8;
     let mut heads = vec![0; 8 << before.log2];
     area.read(before.buckets, &mut heads)?;

@@ -1,4 +1,5 @@
-//! Statistics made by hand, in our own memory and in files: an area of two segments with a table of three entries.
+//! Synthetic statistics, in this process's memory and in files: an area of two segments with a table of three
+//! entries.
 
 use super::dynamic::{DynamicArea, Pointer};
 use super::table::{entries, Shape};
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 
 const LENGTH: usize = 64 << 10;
 const SHAPE: Shape = Shape { entry: 32, lock: 16, kind: 73 };
-/// Where the table, its buckets and its items are put.
+/// Offsets of the table, its buckets and its items.
 const TABLE: u64 = 8192;
 const BUCKETS: u64 = 16384;
 const ITEM: u64 = 20480;
@@ -34,7 +35,7 @@ impl Made {
         std::fs::create_dir(folder.path().join("pg_dynshmem")).expect("made");
         let room = vec![0; 2 * LENGTH];
         let base = VirtualAddress(room.as_ptr() as u64);
-        // The second half is what the server sets aside for segments.
+        // The second half is what the server reserves for segments.
         let aside = Area {
             name: "Preallocated DSM".into(),
             start: VirtualAddress(base.0 + LENGTH as u64),
@@ -79,7 +80,7 @@ impl Made {
         self.put(at, &value.to_le_bytes());
     }
 
-    /// Three entries: two in one bucket, the second in a file; the third in what was set aside.
+    /// Three entries: two in one bucket, the second in a file; the third in the reserved pages.
     fn make_table(&mut self) {
         self.word(TABLE, TABLE);
         self.put(TABLE + 8, &0x75ff_6a20u32.to_le_bytes());
@@ -100,7 +101,7 @@ impl Made {
         file[0..4].copy_from_slice(&(0x0ce2_6608u32 ^ 1).to_le_bytes());
         file[116..148].fill(2);
         self.store(FILE, &file);
-        // The list says: two pages from the third on.
+        // The list has two pages from the third on.
         let mut list = vec![0; 16 + 2 * 40];
         list[0..4].copy_from_slice(&0x9a50_3d32u32.to_le_bytes());
         list[4..8].copy_from_slice(&2u32.to_le_bytes());
@@ -157,7 +158,7 @@ fn what_does_not_look_right_is_refused_with_the_reason() {
     refused(&|made| made.word(TABLE + 16 + 128 * 24 + 8, 60), "2^60 buckets");
     refused(&|made| made.word(TABLE + 16 + 128 * 24 + 16, 65_000), "does not lie in its segment");
     refused(&|made| made.word(TABLE + 16 + 16, 4000), "says 4001 entries and has 3");
-    // A chain that runs in a circle, and links to nowhere.
+    // A circular chain, and links to invalid places.
     refused(&|made| made.word(ITEM, ITEM), "has more than it says");
     refused(&|made| made.word(ITEM, 3 << 40), "segment 3 of their area is not there");
     refused(&|made| made.word(ITEM, u64::MAX), "there is no segment 16777215");

@@ -5,7 +5,7 @@ use super::Engine;
 use crate::model::{Actuation, Plan};
 
 impl Engine<'_> {
-    /// Carries a plan out.
+    /// Applies a plan.
     pub fn apply(&mut self, plan: &Plan) {
         let index = |cpu| self.machine.cpus.iter().position(|one| one.id == cpu);
         let mut masks = vec![None; self.scenario.kinds.len()];
@@ -43,7 +43,7 @@ impl Engine<'_> {
                         self.threads[thread].home.map_or(Mask::ALL, |(_, mask)| mask);
                 }
             }
-            // Idle threads of the new order may be the ones that waiting requests need.
+            // Waiting requests may need threads that the new order made idle.
             for (thread, work) in self.queues[app].match_waiting() {
                 self.threads[thread].work = Some(work);
                 self.wake(thread);

@@ -54,7 +54,7 @@ impl Measured {
 }
 
 impl Engine<'_> {
-    /// A section ended.
+    /// Counts a section that ended.
     pub(super) fn end_measure(&mut self, cpu: usize, work: &Work) {
         let own = work.own_ns * CYCLES_PER_NS;
         let elapsed = (self.now_ns - work.put_ns) * CYCLES_PER_NS;
@@ -152,7 +152,7 @@ pub struct Judge<'p> {
     pub workload: Workload,
     /// The policy's plan of the last round.
     pub plan: Plan,
-    /// The plan that the engine carries out.
+    /// The plan that the engine applies.
     in_force: Plan,
     /// The number of times that the plan changed the place of a kind.
     pub changes: u64,
@@ -162,7 +162,7 @@ pub struct Judge<'p> {
 pub const HURRY: u64 = 10;
 
 impl<'p> Judge<'p> {
-    /// Without a policy it only looks.
+    /// Without a policy it only measures.
     pub fn new(machine: &Machine, policy: Option<&'p dyn Policy>, guard: Option<Guard>) -> Judge<'p> {
         let options = Options { window_seconds: 1.0, ..Options::of_machine(machine.l2_bytes, HERTZ) };
         Judge {
@@ -176,7 +176,7 @@ impl<'p> Judge<'p> {
         }
     }
 
-    /// Called once per interval: reads the counters, decides, carries out.
+    /// Called once per interval: reads the counters, decides, applies the plan.
     pub fn look(&mut self, engine: &mut Engine, place: bool) {
         self.scores.sections(&std::mem::take(&mut engine.measured.ring));
         self.workload = self.scores.observe(&engine.snapshots());
@@ -193,7 +193,7 @@ impl<'p> Judge<'p> {
         self.carry_out(engine);
     }
 
-    /// Whether a guard watches.
+    /// True if there is a guard.
     pub fn is_guarded(&self) -> bool {
         self.guard.is_some()
     }
@@ -221,7 +221,7 @@ impl<'p> Judge<'p> {
         self.carry_out(engine);
     }
 
-    /// Whether the guard has no decision yet.
+    /// True if the guard has no decision yet.
     pub fn is_undecided(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_undecided)
     }
@@ -236,7 +236,7 @@ impl<'p> Judge<'p> {
         &self.in_force
     }
 
-    /// A plan made elsewhere.
+    /// Applies a plan that was made elsewhere.
     pub fn fix(&mut self, engine: &mut Engine, plan: &Plan) {
         self.plan = plan.clone();
         self.carry_out(engine);

@@ -1,4 +1,5 @@
-//! The simulation itself: events in the order of time. An event is a processor's: its section ends, or its slice does.
+//! The simulation itself: events in the order of time. An event belongs to a processor: its section or its
+//! slice ends.
 //!
 //! ```text
 //!  client ── put ──> queues of an application ── take ──> thread ── wake, migrate ──> run queue ──> processor
@@ -154,7 +155,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The current step of a request waits for a thread.
+    /// Puts the current step of a request into its queue.
     fn put(&mut self, slot: usize) {
         let work = self.work(slot);
         let app = self.scenario.kinds[work.kind].app;
@@ -234,7 +235,7 @@ impl<'a> Engine<'a> {
             return;
         }
         match self.asked[slot].caller {
-            // Back to the thread that waits.
+            // Continue in the waiting thread of the first tier.
             Some(caller) if self.threads[caller].app == self.scenario.kinds[next].app => {
                 self.asked[slot].caller = None;
                 self.threads[caller].work = Some(self.work(slot));

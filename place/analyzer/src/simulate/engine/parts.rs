@@ -31,7 +31,7 @@ pub(super) struct Work {
     pub(super) put_ns: f64,
     /// The remaining time at full speed; before the section begins, the cost of moving it.
     pub(super) left_ns: f64,
-    /// All of it, once it began.
+    /// Its whole time, set when it began.
     pub(super) whole_ns: f64,
     pub(super) own_ns: f64,
     /// Its thread has the affinity that was decided for its kind.
@@ -68,7 +68,7 @@ pub(super) struct Thread {
 pub(super) struct Processor {
     pub(super) l2: usize,
     pub(super) l3: usize,
-    /// The others of its core, and of its L2 cache.
+    /// The other processors of its core, and of its L2 cache.
     pub(super) siblings: Vec<usize>,
     pub(super) neighbours: Vec<usize>,
     pub(super) running: Option<usize>,

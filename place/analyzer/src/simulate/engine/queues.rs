@@ -1,4 +1,5 @@
-//! Requests of an application that wait for a thread: one queue, or one for each class, with soft stealing as split_queue.h has it.
+//! Requests of an application that wait for a thread: one queue, or one for each class, with the soft
+//! stealing of split_queue.h.
 
 use super::parts::{Mask, Work};
 use crate::model::Class;
@@ -32,7 +33,7 @@ impl Queues {
         Queues { threads, groups: vec![roaming], of_kind: Vec::new(), put: 0 }
     }
 
-    /// Whether requests have class queues.
+    /// True if requests have class queues.
     pub fn routed(&self) -> bool {
         self.groups.len() > 1
     }
@@ -77,7 +78,7 @@ impl Queues {
         self.of_kind.iter().find(|(one, _)| *one == kind).map_or(0, |(_, group)| *group)
     }
 
-    /// A thread has nothing to do.
+    /// Records an idle thread.
     pub fn idle(&mut self, thread: usize, home: Option<usize>) {
         let group = home.filter(|&home| home < self.groups.len()).unwrap_or(0);
         self.groups[group].idle.push(thread);
@@ -98,7 +99,7 @@ impl Queues {
         self.pair(group)
     }
 
-    /// Finds an idle thread for the oldest request of a group: one of its own, else one that may steal it.
+    /// Finds an idle thread for the oldest request of a group: one of its own, or one that may steal it.
     fn pair(&mut self, group: usize) -> Option<(usize, Work)> {
         let backlog = self.groups[group].waiting.len();
         if backlog == 0 {

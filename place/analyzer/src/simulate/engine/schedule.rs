@@ -1,7 +1,7 @@
-//! The relevant behaviour of the kernel's scheduler: a thread that wakes goes to its last processor if that core is
-//! idle, else to an idle core near by, else to an idle sibling, else it waits where it ran last; a processor
-//! without work fetches waiting threads. Also the speed of a section, from the data that its processor's caches
-//! have lost and the share of the core that siblings use.
+//! The relevant behaviour of the kernel's scheduler: a thread that wakes up goes to its last processor if
+//! that core is idle, or to an idle core nearby, or to an idle sibling; otherwise it waits where it ran last;
+//! a processor without work fetches waiting threads. Also the speed of a section, from the data that its
+//! processor's caches have lost and the share of the core that siblings use.
 
 use super::parts::{Event, Processor, Status, SLICE_NS};
 use super::Engine;
@@ -65,7 +65,7 @@ impl Engine<'_> {
         self.events.push(Event { at_ns, cpu, version: processor.version });
     }
 
-    /// Processors that share a cache with one that began or stopped get slower or faster.
+    /// Updates processors that share a cache with one that began or stopped: they get slower or faster.
     fn tell_neighbours(&mut self, cpu: usize) {
         for i in 0..self.cpus[cpu].neighbours.len() {
             let neighbour = self.cpus[cpu].neighbours[i];
@@ -106,7 +106,7 @@ impl Engine<'_> {
         let fetched = |inserted: f64, kb: f64| {
             self.damage.lost(own_kb.min(l2_kb) / l2_kb, inserted / l2_kb) * kb * self.damage.reload_us_per_kb
         };
-        // The first pass over a set is what `start` reckons with.
+        // `start` accounts for the first pass over a set.
         let again = (kind.passes - 1.0).max(0.0) / kind.passes;
         let mut longer = fetched(set, kind.resident_kb) * kind.reload / pass_us * again;
         if app.code_kb > 0.0 {
@@ -178,7 +178,7 @@ impl Engine<'_> {
         us
     }
 
-    /// A processor has nothing on it any more.
+    /// Clears a processor.
     pub(super) fn stop(&mut self, cpu: usize) {
         self.account(cpu);
         let processor = &mut self.cpus[cpu];
@@ -247,7 +247,8 @@ impl Engine<'_> {
         shortest.unwrap_or(last)
     }
 
-    /// A processor without work takes the next thread of its own queue, else one that waits on another.
+    /// A processor without work takes the next thread of its own queue, or one that waits on another
+    /// processor.
     pub(super) fn dispatch(&mut self, cpu: usize) {
         if self.cpus[cpu].running.is_some() {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A kill, and what was found afterwards.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Kill {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
     /// The time.
     pub moment: Moment,

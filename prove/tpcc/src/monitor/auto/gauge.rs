@@ -24,7 +24,7 @@ pub(super) struct Use {
     pub cpu: f64,
     /// Seconds ready without a CPU.
     pub ready: f64,
-    /// From being given work to its answer.
+    /// Time from getting work to its answer.
     pub busy: f64,
 }
 

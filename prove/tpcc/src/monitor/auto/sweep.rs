@@ -59,7 +59,7 @@ pub struct Point {
     pub throughput: f64,
     /// New-Orders per minute of each leg.
     pub throughputs: Vec<f64>,
-    /// Against the best, 1 being that.
+    /// Relative to the best, which is 1.
     pub of_best: f64,
     /// CPU seconds of the server per 1000 New-Orders, if known.
     pub server_cpu: Option<f64>,

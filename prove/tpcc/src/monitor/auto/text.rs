@@ -5,7 +5,7 @@ use hardmeter_evidence::table::{Column, TextTable};
 use std::fmt::Write;
 
 impl Sweep {
-    /// The table, and what follows from it.
+    /// The table as text, and the conclusions.
     pub fn in_words(&self) -> String {
         let titles = [
             "connections",

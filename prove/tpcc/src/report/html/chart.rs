@@ -88,7 +88,7 @@ pub enum Layer {
 }
 
 impl Axis {
-    /// From 0 to a round number that is at least this.
+    /// A chart from 0 to a round number that is at least this.
     pub fn up_to(title: impl Into<String>, most: f64) -> Axis {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
         let step = round_step(most);

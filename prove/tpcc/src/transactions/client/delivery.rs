@@ -38,7 +38,7 @@ impl DeliveryScript {
         if self.stage == Stage::Delivered {
             return Ok(Step::Done(Outcome::Delivered { orders: self.orders }));
         }
-        // Behind BEGIN, or behind the locking.
+        // After BEGIN, or after the locking.
         let chosen = replies.reply(1)?;
         if chosen.row_count() as usize != self.orders.len() {
             return Err(Unexpected::Data(format!("orders of {} districts", chosen.row_count())));
