@@ -101,8 +101,8 @@ fn waiting(state: &str, row_lock: bool, kernel: Option<(char, String)>) -> Optio
     if row_lock {
         return Some(("Lock", "row lock".into()));
     }
-    if state.starts_with("Waiting for ") {
-        return Some(("Lock", state["Waiting for ".len()..].to_owned()));
+    if let Some(lock) = state.strip_prefix("Waiting for ") {
+        return Some(("Lock", lock.to_owned()));
     }
     let commits = state.to_ascii_lowercase().contains("commit");
     match kernel {

@@ -127,7 +127,7 @@ impl GlobalSwitch {
 
     fn now(&self, control: &mut MariaControl) -> Result<String, TryError> {
         let sql = format!("SELECT @@GLOBAL.{}", self.name);
-        control.value("reading the variable", &sql)?.ok_or_else(|| TryError::Answer { what: sql })
+        control.value("reading the variable", &sql)?.ok_or(TryError::Answer { what: sql })
     }
 
     /// Whether a value is another one, as the server may round it: sizes are multiples of something.
