@@ -7,21 +7,19 @@ mod cpuset;
 #[path = "split/requests.rs"]
 mod requests;
 
-use common::{hardmeter, run, stderr, stdout, succeeded, tests_folder};
+use common::{hardmeter, run, stderr, stdout, succeeded};
 use cpuset::Cpuset;
 use hardmeter_split::model::{AppId, Class, CpuId, CpuSet, KindProfile};
 use hardmeter_split::segment::{monotonic_ns, Folder};
 use hardmeter_split::state::{Neighbours, State};
 use requests::{serve, wait_for, Running, APP};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{OnceLock, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 fn analyze(folder: &Path, options: &[&str]) -> Command {
     let mut command = hardmeter();

@@ -1,4 +1,4 @@
-//! An account without rights attacks the analyzer that root runs, in a folder that everybody may write into.
+//! An account without rights attacks the analyzer that root runs, in a folder that all users may write into.
 
 mod common;
 #[path = "split/requests.rs"]
@@ -21,7 +21,7 @@ const NOBODY: u32 = 65534;
 const NUMBER_AT: usize = 24;
 const SECRET: &str = "root's own, unchanged\n";
 
-/// A folder as /tmp is, and beside it a file of root's that nobody may read.
+/// A folder as /tmp is, and beside it a file that only root may read.
 struct Place {
     all: TempDir,
 }
@@ -51,7 +51,7 @@ impl Place {
         self.all.path().join("victim")
     }
 
-    /// Runs a script as nobody, in the folder.
+    /// Runs a script as the unprivileged account, in the folder.
     fn attack(&self, script: &str) {
         let mut shell = Command::new("sh");
         shell.args(["-euc", script]).uid(NOBODY).gid(NOBODY).current_dir(self.folder());
@@ -125,7 +125,8 @@ fn files_of_another_account_are_neither_followed_nor_waited_for() {
 fn a_lock_that_is_another_file_is_refused_with_its_name() {
     let Some(place) = Place::new() else { return };
     let lock = place.folder().join("analyzer.lock");
-    // The kernel forbids nobody the second (protected_hardlinks), where it is set so: root makes it here.
+    // Where protected_hardlinks is set, the kernel forbids the second to the unprivileged account: root makes
+    // it here.
     let attacks: [&dyn Fn(); 3] = [
         &|| place.attack("ln -s ../victim analyzer.lock"),
         &|| fs::hard_link(place.victim(), &lock).expect("linked"),

@@ -1,5 +1,5 @@
-//! `hardmeter tune try --copy`: what needs a restart is tried on a copy of the server, which is gone afterwards, whoever
-//! was killed; the server itself stays as it is.
+//! `hardmeter tune try --copy`: what needs a restart is tried on a copy of the server. The copy is gone
+//! afterwards, whichever process was killed; the server itself stays as it is.
 //!
 //! Needs PostgreSQL with pg_stat_statements, pg_basebackup beside it, and pgbench.
 

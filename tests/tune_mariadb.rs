@@ -165,7 +165,7 @@ fn a_variable_is_tried_and_set_back(server: &Maria) {
     assert_eq!(entry["switches"][0]["prior"], before, "{entry:#}");
 }
 
-/// A trial that does not end by itself.
+/// A trial that runs until it is stopped.
 fn background(server: &Maria) -> Child {
     let words = ["try", "--set", "table_open_cache=3000", "--yes", "--block", "0.5", "--settle", "0.1"];
     let mut command = server.on_server(&words);

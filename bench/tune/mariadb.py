@@ -21,7 +21,7 @@ ORDERS = [
     "INSERT INTO ox SELECT seq, seq % 20000, seq % 997, 'x' FROM seq_1_to_200000",
     "ANALYZE TABLE ox",
 ]
-# A statement of a client's script, with numbers that are drawn anew in each line.
+# A statement of a client's script; each line draws new random numbers.
 Line = Callable[[random.Random], str]
 
 

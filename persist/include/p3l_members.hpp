@@ -72,8 +72,8 @@ class optional {
 };
 
 /*
- * The pointer to an object that nobody else owns: reset(), and the clear() of what it is a member or an
- * element of, erases that. It has the size and layout of a pptr<T>.
+ * The only owning pointer to an object: reset(), and the clear() of what it is a member or an
+ * element of, erases that object. It has the size and layout of a pptr<T>.
  */
 template <class T>
 class unique_ptr {

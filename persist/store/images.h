@@ -75,7 +75,7 @@ struct p3l_pager {
   bool loading;              /* load.h; with what follows guarded by `writer` */
   uint64_t load_pages;       /* page_count at begin */
   size_t load_most;          /* images that are kept of pages that are new since */
-  size_t load_next;          /* so many images in all, and they are written */
+  size_t load_next;          /* above this number of images they are written */
 
   /* One writer at a time, from begin until its frames are appended. Guards log (except durable),
    * frames, buffers, transaction. */

@@ -33,7 +33,7 @@ typedef struct p3l_version {
 } p3l_version;
 
 /* In the header page of a backup, at this byte of the payload: what it is a copy of. A store that was
- * restored, or made anew, has zeros there. */
+ * restored, or newly made, has zeros there. */
 #define P3L_ORIGIN_AT 1024u
 #define P3L_ORIGIN_MAGIC "P3L copy"
 typedef struct p3l_origin {
@@ -74,7 +74,7 @@ p3l_code p3l_source_look(const char *path, p3l_source *source, p3l_error *error)
 /*
  * Writes an increment to `path` by way of `fresh`, which is locked meanwhile: the pages that changed
  * since `since`, or all of them if that is NULL. `news`, if not NULL and not `everywhere`, says which
- * they are, and then no others are looked at. P3L_MISUSE: there is a file at `path`, or `since` is of
+ * they are, and then no others are read. P3L_MISUSE: there is a file at `path`, or `since` is of
  * another store or of a later version. P3L_BUSY: another process makes one by way of `fresh`.
  */
 p3l_code p3l_pager_increment(p3l_pager *pager, const p3l_version *since, const p3l_news *news,

@@ -20,7 +20,7 @@
 #include "parser/parsetree.h"
 #include "settings.h"
 #include "shapes.h"
-#include "top_n.h"
+#include "top_n_attach.h"
 
 static ExecutorStart_hook_type previous_executor_start = NULL;
 

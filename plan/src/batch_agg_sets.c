@@ -62,7 +62,7 @@ static List *keys_at(const List *keys, const List *positions) {
 static const char *sets_refusal(const PlannerInfo *root, const Grouping *grouping) {
   if (list_length(root->parse->groupingSets) > MOST_SETS) return "many grouping sets";
   if (grouping_has_distinct(grouping)) return "grouping sets with DISTINCT in an aggregate";
-  /* Columns of a subquery that are the same column below: by its expression one cannot be told from the other. */
+  /* Columns of a subquery that are the same column below: their expressions do not distinguish them. */
   if (list_length(grouping->keys) < list_length(root->parse->groupClause))
     return "grouping sets of equal columns";
   if (grouping->carried != NIL) return "grouping sets with columns that follow from a key";

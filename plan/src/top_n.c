@@ -12,18 +12,11 @@
  */
 #include "top_n.h"
 
-#include "access/transam.h"
-#include "catalog/pg_type.h"
-#include "utils/lsyscache.h"
-
-#include "batch_agg.h"
-#include "batch_join.h"
-#include "batch_scan.h"
-#include "settings.h"
+#include "nodes/execnodes.h"
 
 /* Of more rows the heap takes longer than it saves, and memory beside work_mem: this is 256 kB. */
 #define MOST_ROWS 16384
-/* Of so many rows at least a quarter must have been dropped. */
+/* Of this number of rows at least a quarter must have been dropped. */
 #define TRIED_ROWS (64 * BATCH_ROWS)
 
 struct TopN {
@@ -39,6 +32,15 @@ struct TopN {
   uint64 tried, passed;
   uint64 dropped; /* for EXPLAIN */
 };
+
+TopN *top_n_create(const SortState *sort, bool descending) {
+  TopN *top = MemoryContextAllocZero(sort->ss.ps.state->es_query_cxt, sizeof(*top));
+
+  top->sort = sort;
+  top->descending = descending;
+  top->nulls_first = ((const Sort *)sort->ss.ps.plan)->nullsFirst[0];
+  return top;
+}
 
 /* ---- the heap ---- */
 
@@ -159,10 +161,6 @@ void top_n_filter(TopN *top, Batch *batch) {
 
 void top_n_restart(TopN *top) { top->begun = false; }
 
-static void visit(void *state, Batch *batch) { top_n_filter(state, batch); }
-
-static void restart(void *state) { top_n_restart(state); }
-
 bool top_n_set_column(TopN *top, const Batch *batch, int column) {
   const ColumnKind kind = batch->columns[column].kind;
 
@@ -170,83 +168,6 @@ bool top_n_set_column(TopN *top, const Batch *batch, int column) {
   return kind == COLUMN_INTEGER || kind == COLUMN_DECIMAL;
 }
 
-/* ---- attaching ---- */
-
 void top_n_explain(const TopN *top, ExplainState *es) {
   if (es->analyze) ExplainPropertyUInteger("Rows Removed by Top-N Filter", NULL, top->dropped, es);
-}
-
-static void explain(const void *state, ExplainState *es) { top_n_explain(state, es); }
-
-/* Whether the sort's first operator orders values of the type as their numbers are; and how. */
-static bool orders_numbers(const Sort *sort, Oid type, TopN *top) {
-  Oid family, input;
-  OperatorOrder order;
-
-  switch (type) {
-    case INT2OID:
-    case INT4OID:
-    case INT8OID:
-    case NUMERICOID:
-    case DATEOID:
-    case TIMESTAMPOID:
-    case TIMESTAMPTZOID: break;
-    default: return false;
-  }
-  if (!get_ordering_op_properties(sort->sortOperators[0], &family, &input, &order) ||
-      family >= FirstGenbkiObjectId || input != type)
-    return false;
-  top->descending = order == ORDERS_DESCENDING;
-  top->nulls_first = sort->nullsFirst[0];
-  return true;
-}
-
-static void attach_scan(TopN *top, PlanState *scan, AttrNumber resno) {
-  const Batch *batch = batch_scan_handed_on(scan);
-  int column;
-
-  if (batch == NULL) return;
-  column = batch_scan_column_of_resno(scan, resno);
-  if (column < 0 || !top_n_set_column(top, batch, column)) return;
-  batch_scan_add_visitor(scan, visit, explain, top);
-  batch_scan_on_restart(scan, restart);
-}
-
-static void attach_sort(SortState *state) {
-  const Sort *sort = (const Sort *)state->ss.ps.plan;
-  PlanState *child = outerPlanState(state);
-  AttrNumber resno = sort->sortColIdx[0];
-  TopN *top = MemoryContextAllocZero(state->ss.ps.state->es_query_cxt, sizeof(*top));
-
-  top->sort = state;
-  if (!orders_numbers(sort, TupleDescAttr(ExecGetResultType(child), resno - 1)->atttypid, top))
-    return;
-  if (is_batch_scan(child))
-    attach_scan(top, child, resno);
-  else if (!batch_join_set_top_n(child, top, resno))
-    batch_agg_set_top_n(child, top, resno);
-}
-
-void top_n_attach(PlanState *node) {
-  if (!ccopt_enable_top_n) return;
-  switch (nodeTag(node)) {
-    case T_SortState: attach_sort((SortState *)node); break;
-    case T_AppendState:
-      for (int i = 0; i < ((AppendState *)node)->as_nplans; i++)
-        top_n_attach(((AppendState *)node)->appendplans[i]);
-      break;
-    case T_MergeAppendState:
-      for (int i = 0; i < ((MergeAppendState *)node)->ms_nplans; i++)
-        top_n_attach(((MergeAppendState *)node)->mergeplans[i]);
-      break;
-    case T_SubqueryScanState:
-      if (node->qual == NULL) top_n_attach(((SubqueryScanState *)node)->subplan);
-      break;
-    case T_ResultState:
-    case T_GatherState:
-    case T_GatherMergeState:
-      if (outerPlanState(node)) top_n_attach(outerPlanState(node));
-      break;
-    default: break;
-  }
 }

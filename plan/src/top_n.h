@@ -17,11 +17,8 @@
 
 typedef struct TopN TopN;
 
-/*
- * Connects the sorts that core tells the bound of `node` (ExecSetTupleBound) with what is below them:
- * `node` is the child of a Limit, or the top node of a worker. When the executor has started.
- */
-extern void top_n_attach(PlanState *node);
+/* Of a sort by a key whose order is that of its numbers. Lives as long as the query. */
+extern TopN *top_n_create(const SortState *sort, bool descending);
 
 /* Of batches: which column has the key, false if it has no numbers; drops rows; the input starts again. */
 extern bool top_n_set_column(TopN *top, const Batch *batch, int column);

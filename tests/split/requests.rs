@@ -43,6 +43,7 @@ impl Running {
         self.0.id()
     }
 
+    #[allow(dead_code)] // not every test that includes this file uses it
     pub fn kill(&mut self) {
         self.0.kill().expect("killed");
         self.0.wait().expect("waited for");

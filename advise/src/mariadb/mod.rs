@@ -7,10 +7,12 @@
 //! | `scans` | plans of the statements that were seen most, by EXPLAIN |
 //! | `schema` | indexes that are duplicates, or were not used |
 //! | `look` | the look; what only MariaDB has is [`Maria`] |
+//! | `rules` | what the rules of several remedies need |
 //! | `remedies/` | one file a remedy, with its test |
 
 mod look;
 mod remedies;
+mod rules;
 mod sample;
 mod scans;
 mod schema;

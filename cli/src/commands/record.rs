@@ -62,9 +62,9 @@ pub struct Arguments {
     ///
     /// A program of its own, hardmeter-ghost, stops a process at a system call for as long as it takes to copy its
     /// registers and about 200 pages, lets it run on, and executes the same stretch from the copy. Where the two end
-    /// differently, the stretch is thrown away and counted. Default events: stall, l1d-miss, l2-miss, stlb-miss; without
-    /// stall in -e, time is not sampled. Needs the right to trace the processes: root, or their user where Yama allows
-    /// it. `hardmeter doctor` tries it.
+    /// differently, the stretch is dropped and counted. Default events: stall, l1d-miss, l2-miss, stlb-miss;
+    /// without stall in -e, time is not sampled. Needs the right to trace the processes: root, or their user
+    /// where Yama allows it. `hardmeter doctor` tries it.
     #[arg(long, conflicts_with_all = ["all", "heap"])]
     ghosts: bool,
     /// Do not read a server's memory for objects and statements.

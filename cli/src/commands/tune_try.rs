@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     let mut load = None;
     let (wanted, finding) = match &arguments.remedy {
         Some(remedy) => {
-            // With a copy LOAD runs there alone: the server is looked at under the traffic that it has.
+            // With a copy LOAD runs only there: the server is measured under its own traffic.
             let load_of_look = match arguments.options.copy() {
                 Some(_) => Load::Traffic,
                 None => arguments.options.load_of_look(&arguments.load, &target),

@@ -14,7 +14,7 @@ use hardmeter_samples::model::VirtualAddress;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Bytes of a control block that are looked at.
+/// Bytes of a control block that are read.
 const BLOCK: usize = 0x900;
 /// Where a control block holds the number of its thread.
 const TID_AT: usize = 0x2d0;

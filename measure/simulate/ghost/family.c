@@ -29,7 +29,7 @@
 #include "ghost.h"
 
 #define LOOK_EVERY 200000000ull
-#define LOOK_AGAIN 4000000ull /* at CPU clocks, if nobody ran */
+#define LOOK_AGAIN 4000000ull /* at CPU clocks, if no process ran */
 #define LEAST_RUN 20000ull    /* of CPU time: an idle process's housekeeping is below */
 #define MOST_KINDS 64u
 

@@ -14,7 +14,7 @@ struct hm_follower {
   uint32_t model; /* the simulated core of its kind */
   uint64_t rests_until, paused;
   uint32_t next_stretches; /* small at first: the hot pages are not known yet */
-  uint64_t ran;            /* its CPU time when it was last looked at, nanoseconds */
+  uint64_t ran;            /* its CPU time when it was last read, nanoseconds */
   uint64_t accounted;      /* its CPU time that counted stretches stand for already */
   uint64_t user_ticks, system_ticks;
   uint64_t layout;  /* of its code, as announced; 0: not yet */
@@ -26,12 +26,12 @@ struct hm_follower {
 void hm_family_begin(const int *process, uint32_t count, int descendants, uint32_t models);
 /* Looks for new processes, now and then; the number of those that were found. */
 uint32_t hm_family_look(void);
-/* Whether nobody is left who could be followed, now or later. */
+/* Whether no process is left that could be followed, now or later. */
 int hm_family_is_gone(void);
 uint32_t hm_family_size(void);
 struct hm_follower *hm_family_member(uint32_t index);
 struct hm_follower *hm_family_find(int process);
-/* The next that has run since it was looked at, and does not rest; NULL: none, until `wakes`. */
+/* The next that has run since its last check, and does not rest; NULL: none, until `wakes`. */
 struct hm_follower *hm_family_next(uint64_t *wakes);
 /* CPU time of a process, nanoseconds; 0: it has ended. */
 uint64_t hm_cpu_time(int process);

@@ -118,8 +118,8 @@ static void window_sees(uint64_t instructions) {
   window.instructions += instructions;
 }
 
-/* Nanoseconds of an instruction when nobody follows: the slope, for a stop adds the same to a stretch
- * of any length.  Before enough is known, the simulated core's. */
+/* Nanoseconds of an instruction when the process is not followed: the slope, for a stop adds the same
+ * to a stretch of any length.  Before enough is known, the simulated core's. */
 static double time_of_instruction(void) {
   double spread = pace.n * pace.xx - pace.x * pace.x;
   double slope = spread > 0 ? (pace.n * pace.xy - pace.x * pace.y) / spread : 0;
@@ -337,7 +337,7 @@ static int is_over(uint64_t deadline) {
 }
 
 /* Deals with what there is; returns when the window is closed and all its stretches are done.  At the
- * end of the recording the window is called off, and what is left of it is not looked at. */
+ * end of the recording the window is called off, and what is left of it is not emulated. */
 static void work_off(struct hm_follower *of, uint64_t deadline) {
   uint32_t of_window = 0;
   for (;;) {

@@ -109,7 +109,7 @@ void hm_host_clock_begins(uint64_t cycles);
 void hm_pending_begin(void);
 void hm_pending_keep(void);
 void hm_pending_drop(void);
-/* Writes those of a window; each sample stands for so many times more events. */
+/* Writes those of a window; each sample stands for `weight` times more events. */
 void hm_pending_commit(double weight);
 /* Names and mappings of a process, as records. */
 void hm_announce_process(int process);

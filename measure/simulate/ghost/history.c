@@ -13,8 +13,8 @@
  * return. A page that is only read can be fetched late without harm, so it is not kept longer than
  * KEPT_READ.
  *
- * A scan meets thousands of pages once.  Where so many are hot, those that were read once only are
- * left out: they would crowd out stack and heap.
+ * A scan meets thousands of pages once.  Where more than CROWDED pages are hot, those that were read
+ * once only are left out: they would crowd out stack and heap.
  *
  * Invariant: an entry's page is in `entry` once; entries are only dropped all at a time, when the
  * table is sifted.

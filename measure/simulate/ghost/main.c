@@ -22,7 +22,7 @@ static const char usage[] =
     "      --descendants        and their children, later ones too\n"
     "  -s, --seconds N          for that long (default: until a signal, or the recorder ends)\n"
     "      --segment PATH       the segment made by `hardmeter record` (default: only count)\n"
-    "      --enough N           end when so many stretches were the same\n"
+    "      --enough N           end when N stretches were the same\n"
     "      --stretches N        from one system call to the next so often, per window (default "
     "20)\n"
     "      --share PERCENT      of a process's time that stops may take (default 1)\n"

@@ -1,10 +1,11 @@
 //! Look-ups by key that walk the same B-trees again and again.
 //!
-//! Rule: 20,000 look-ups by key a second or more, of which nearly all hit the pool, on a server that works for half of its
-//! active time, and the adaptive hash index is off. What it gains depends on the load, and it can cost: only a trial tells.
+//! Rule: 20,000 look-ups by key a second or more, of which nearly all hit the pool, on a server that works
+//! for half of its active time, and the adaptive hash index is off. The gain depends on the load and can be
+//! negative: only a trial shows it.
 
-use super::{on_cpu, set_global};
 use crate::look::shares::ratio;
+use crate::mariadb::rules::{on_cpu, set_global};
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 pub(super) struct AdaptiveHash;

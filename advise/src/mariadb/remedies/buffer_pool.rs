@@ -3,8 +3,8 @@
 //! Rule: one page request in a hundred or more misses the pool, 500 a second or more; the tables are larger than the pool, and
 //! the pool is below half of the machine's memory. A high hit rate needs no larger pool.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 /// Seconds of CPU to read a page of 16 kB from the kernel's cache, checksum and free page included; assumed.

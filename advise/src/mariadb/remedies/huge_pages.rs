@@ -2,7 +2,7 @@
 //!
 //! Rule: the pool has 1 GB or more, large pages are off, and the server works for half of its active time.
 
-use super::on_cpu;
+use crate::mariadb::rules::on_cpu;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
 pub(super) struct HugePages;

@@ -3,8 +3,8 @@
 //! Rule: a join without an index once a second or more, and most rows are read in order. A larger buffer reads the table less
 //! often; an index on the joined column is better where one can be made.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 pub(super) struct JoinBuffer;

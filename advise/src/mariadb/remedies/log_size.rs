@@ -3,8 +3,8 @@
 //! Rule: the checkpoint's age is 70 % of the log or more at the end of the look, and pages are flushed 100 a second or more.
 //! A log that is written much and is long enough is no fault.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 pub(super) struct LogSize;

@@ -18,7 +18,7 @@ mod thread_cache;
 mod thread_pool;
 mod unused_indexes;
 
-use crate::{Change, ChangeKind, Kind, Look, Remedy, Takes};
+use crate::Remedy;
 
 /// All remedies of MariaDB.
 pub const MARIADB_REMEDIES: &[&dyn Remedy] = &[
@@ -41,27 +41,11 @@ pub const MARIADB_REMEDIES: &[&dyn Remedy] = &[
     &unused_indexes::UnusedIndexes,
 ];
 
-/// A change of a variable that SET GLOBAL changes; `takes` says whether sessions that run have it.
-fn set_global(look: &Look, name: &str, value: &str, takes: Takes) -> Change {
-    let before = look.mariadb.as_ref().map(|maria| maria.variable(name).to_owned());
-    let kind = ChangeKind::GlobalVariable {
-        name: name.into(),
-        value: value.into(),
-        before: before.unwrap_or_default(),
-    };
-    Change { kind, takes }
-}
-
-/// The part of the active time that backends were on a CPU or waited for one.
-fn on_cpu(look: &Look) -> f64 {
-    look.time.of_active(&[Kind::RunningUser, Kind::RunningKernel, Kind::Running, Kind::RunQueue])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::mariadb::Maria;
-    use crate::{advise, Share, TimeShares};
+    use crate::{advise, Kind, Look, Share, TimeShares};
 
     /// A look of 10 s at a server that ran for 10 s on a CPU, with these counts and variables.
     pub(super) fn look(counted: &[(&str, f64)], variables: &[(&str, &str)]) -> Look {

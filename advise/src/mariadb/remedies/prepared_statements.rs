@@ -3,11 +3,11 @@
 //! Rule: 2,000 statements a second or more, fewer than a tenth of them executed as prepared ones, on a server whose active time
 //! is mostly CPU time. A client that sends few long statements has nothing to gain.
 
-use super::on_cpu;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::on_cpu;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
-/// Seconds of CPU to parse, check and open the tables of a short statement anew; assumed.
+/// Seconds of CPU to parse a short statement again, check it and open its tables; assumed.
 const COST_OF_PARSE: f64 = 15e-6;
 
 pub(super) struct PreparedStatements;

@@ -1,10 +1,10 @@
 //! Sorts whose rows do not fit the sort buffer, so that runs are merged from files.
 //!
 //! Rule: five merge passes a second or more. A sort with a few runs that fit the processor's caches can be faster than one
-//! large sort, so that no gain is predicted: only a trial tells.
+//! large sort, so that no gain is predicted: only a trial shows it.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 pub(super) struct SortBuffer;

@@ -1,10 +1,10 @@
-//! Tables that are opened anew since the cache of open tables is full.
+//! Tables that are opened again because the cache of open tables is full.
 //!
 //! Rule: ten tables a second or more are opened. In the first minutes of a server that is no fault: the cache fills; so the
 //! cache must be nearly full, too.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 /// Seconds of CPU to open a table that the cache of definitions has; assumed.

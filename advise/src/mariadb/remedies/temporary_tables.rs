@@ -1,10 +1,11 @@
 //! Temporary tables that go to disk since they outgrow their memory.
 //!
-//! Rule: five such tables a second or more, a twentieth of all temporary tables or more. Those with long columns (TEXT, BLOB)
-//! go to disk whatever their size, and are not told apart here: a trial tells.
+//! Rule: five such tables a second or more, a twentieth of all temporary tables or more. Tables with long
+//! columns (TEXT, BLOB) go to disk whatever their size. The rule does not distinguish them: a trial shows
+//! the effect.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 /// Seconds of CPU to make and drop a temporary table on disk; assumed.

@@ -2,8 +2,8 @@
 //!
 //! Rule: ten threads a second or more are created, and the cache of threads is smaller than the connections that come and go.
 
-use super::set_global;
 use crate::look::shares::ratio;
+use crate::mariadb::rules::set_global;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 
 /// Seconds of CPU to create and end a thread with its memory; assumed.

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. The lock is held, a watchdog watches, and the entry is in the ledger before the folder is made.
-//! 2. Each block starts the server anew, with the change or without: both kinds of block begin with an empty buffer pool,
-//!    and what fills it (the warm-up) is left out.
+//! 2. Each block restarts the server, with the change or without: both kinds of block begin with an empty
+//!    buffer pool, and what fills it (the warm-up) is left out.
 //! 3. Every way out removes the copy, closes the entry, and then releases the watchdog.
 
 use super::super::conduct::{Conducted, Order, TryProgress};

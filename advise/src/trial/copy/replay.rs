@@ -26,7 +26,7 @@ pub struct ReplayPlan {
 const MOST_SESSIONS: f64 = 64.0;
 /// Statements that are replayed at most, the most expensive first.
 const MOST_STATEMENTS: usize = 100;
-/// Less of the execution time is no picture of the traffic.
+/// Statements that cover a smaller share of the execution time do not represent the traffic.
 const LEAST_COVERED: f64 = 0.5;
 
 impl ReplayPlan {

@@ -70,7 +70,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 impl GlobalSwitch {
-    /// `fresh`: the sessions of the load begin anew in each block.
+    /// `fresh`: the load opens new sessions in each block.
     pub(super) fn plan(
         control: &mut MariaControl,
         name: &str,
@@ -165,8 +165,8 @@ impl GlobalSwitch {
         if now == self.prior {
             return Ok(Undone::AsBefore);
         }
-        // A value that the server has rounded further than `is` allows for is nobody else's while the trial is open, but
-        // that cannot be known: it is left, and named.
+        // The value can be the trial's own, rounded by the server further than `is` allows for. It cannot be
+        // distinguished from another session's change, so it is left and named.
         if !self.is(&now, &self.value) && !self.is(&now, &self.prior) {
             return Ok(Undone::Foreign(format!("another session has set {} to {now} since", self.name)));
         }

@@ -11,7 +11,7 @@ pub struct GhostStretches {
     pub same: u64,
     /// Reached the limit before any call: kept, not checked.
     pub unchecked: u64,
-    /// Ended at another call: thrown away, as all that follow.
+    /// Ended at another call: dropped, as all that follow.
     pub other_call: u64,
     /// Ended at the same call with other registers.
     pub other_registers: u64,

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(10);
 const LARGEST_RETRIED: u64 = 16 << 20;
 /// Chunks that are followed from one that was known.
 const STEPS: usize = 64;
-/// Bytes of a block that are looked at.
+/// Bytes of a block that are read.
 const LOOKED_AT: usize = 128;
 
 /// The chunks of heaps at the last check.

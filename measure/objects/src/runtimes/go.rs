@@ -12,8 +12,8 @@
 //!    allocates for itself (`mSpanManual`) also hold buffers of the garbage collector.
 //! 2. Where the tables cannot be read, an arena is "heap or goroutine stack".
 
+use super::runtime::Runtime;
 use super::struct_layout::StructLayout;
-use super::Runtime;
 use crate::bytes::{u64_at, u8_at};
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};
@@ -282,7 +282,7 @@ impl Runtime for Go {
         match self.layout {
             Some(_) => Vec::new(),
             None => vec![
-                "this Go program has no debug information: heap and goroutine stacks cannot be told apart; build it \
+                "this Go program has no debug information: heap and goroutine stacks look the same; build it \
                  without -ldflags=-s or -w"
                     .into(),
             ],

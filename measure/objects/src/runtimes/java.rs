@@ -7,7 +7,7 @@
 //! ```
 //! These tables are made for debuggers and are in every build, so no offsets by version are needed.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::bytes::{u32_at, u64_at};
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};
@@ -151,7 +151,7 @@ impl Runtime for Java {
     }
 
     fn remarks(&self, memory: &ProcessMemory) -> Vec<String> {
-        super::without_map(
+        super::runtime::without_map(
             memory,
             "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit (JDK 17 or later)",
         )

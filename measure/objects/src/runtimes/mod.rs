@@ -13,30 +13,15 @@ mod java;
 mod node;
 mod observer;
 mod python;
+mod runtime;
 mod struct_layout;
 
 pub(crate) use observer::RuntimeProgram;
 
-use crate::found::Found;
-use crate::process_memory::{Mapping, Mappings, ProcessMemory};
+use crate::process_memory::{Mappings, ProcessMemory};
 use crate::program::files_of;
-use hardmeter_samples::model::VirtualAddress;
-use std::path::{Path, PathBuf};
-
-/// A runtime in one process.
-trait Runtime: Send {
-    /// What it is: "go1.26", "Java (HotSpot)".
-    fn describe(&self) -> String;
-
-    /// Reads again what may have changed. Called every 20 ms at most.
-    fn look(&mut self, memory: &ProcessMemory, mappings: &Mappings);
-
-    /// What lies at an address of anonymous memory; `None` if the runtime does not know it.
-    fn at(&mut self, memory: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found>;
-
-    /// What is missing, and how to get it.
-    fn remarks(&self, memory: &ProcessMemory) -> Vec<String>;
-}
+use runtime::Runtime;
+use std::path::Path;
 
 /// The runtime of a process.
 fn recognise(memory: &ProcessMemory, mappings: &Mappings) -> Option<Box<dyn Runtime>> {
@@ -57,16 +42,4 @@ fn is_command(mappings: &Mappings) -> bool {
         name.is_some_and(|name| matches!(&*name, "java" | "node" | "nodejs") || name.starts_with("python"))
     };
     !files_of(mappings, is_one).is_empty()
-}
-
-/// The remark on code that was compiled at run time and has no names.
-fn without_map(memory: &ProcessMemory, remedy: &str) -> Vec<String> {
-    let map = PathBuf::from(format!("/tmp/perf-{}.map", memory.pid()));
-    if map.exists() {
-        return Vec::new();
-    }
-    vec![format!(
-        "code that was compiled at run time has no names, as {} is missing: run {remedy}",
-        map.display()
-    )]
 }

@@ -7,7 +7,7 @@
 //! The owner is not looked for at an offset: it is the one word of the header that leads to a virtual table of a V8
 //! space, and the program exports those by their names.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::bytes::u64_at;
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};
@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What pages of V8 are aligned to.
 const PAGE: u64 = 256 << 10;
-/// Bytes of a header that are looked at.
+/// Bytes of a header that are read.
 const HEADER: usize = 256;
 /// A large object is not larger.
 const LARGEST: u64 = 1 << 40;
-/// Places that are looked at for headers at one look: 16 GB of heap.
+/// Most places that one check reads for headers: 16 GB of heap.
 const MOST_PLACES: usize = 65_536;
 /// Before the name of a class: Itanium's mangling of a virtual table of `v8::internal`.
 const MANGLED: &str = "_ZTVN2v88internal";
@@ -138,6 +138,6 @@ impl Runtime for Node {
     }
 
     fn remarks(&self, memory: &ProcessMemory) -> Vec<String> {
-        super::without_map(memory, "node --perf-basic-prof")
+        super::runtime::without_map(memory, "node --perf-basic-prof")
     }
 }

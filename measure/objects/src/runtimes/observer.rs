@@ -3,7 +3,8 @@
 //! Unlike a server's buffers, memory of these runtimes is another's within milliseconds: a page of Go's heap becomes a
 //! stack, a block of Python's another object. So each sample is looked up, not each address once.
 
-use super::{is_command, recognise, Runtime};
+use super::runtime::Runtime;
+use super::{is_command, recognise};
 use crate::error::AttachError;
 use crate::facts::Facts;
 use crate::found::Found;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Limit of facts, as PostgreSQL's.
 const MOST_FACTS: usize = 500_000;
-/// The runtime is not looked at again sooner, nor before five times as long has passed as it took.
+/// Least time between two reads of the runtime; it is also at least five times as long as the read took.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_PER_COST: u32 = 5;
 /// The mappings alone are not read again sooner.
@@ -51,7 +52,7 @@ impl Pause {
     }
 }
 
-/// A program that is being looked into.
+/// A program whose runtime is observed.
 pub(crate) struct RuntimeProgram {
     memory: ProcessMemory,
     runtime: Box<dyn Runtime>,

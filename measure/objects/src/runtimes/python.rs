@@ -8,7 +8,7 @@
 //! A pool is known by its header: the last offset is the size of the pool less one block of its class. A type is
 //! known by being an object of class `type`, which the interpreter exports. What fits neither is not named.
 
-use super::Runtime;
+use super::runtime::Runtime;
 use crate::bytes::{u32_at, u64_at};
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};

@@ -59,7 +59,7 @@ static void end_target(void) {
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL); /* it was running until now */
 }
 
-/* It ends after so many seconds, or with so many stretches that were the same. */
+/* It ends after `seconds`, or once `enough` stretches were the same. */
 static pid_t start_follower_until(const char *seconds, const char *enough) {
   pid_t follower = fork();
   if (follower != 0) return follower;
@@ -101,7 +101,7 @@ static uint64_t reported(const char *name) {
   return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* However busy the machine is, so many stretches come together. */
+/* However busy the machine is, the follower reaches `enough` stretches. */
 static void follow(const char *what, const char *enough) {
   unlink(report_path);
   start_target(what);

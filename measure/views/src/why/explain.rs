@@ -1,6 +1,6 @@
 //! Words for what an answer rests on, and for what is missing.
 
-use super::remedy::bytes;
+use super::wording::bytes;
 use crate::number::{counted, grouped, percent, percent_interval};
 use hardmeter_answers::why::{
     CacheLevel, Cause, CauseAnswer, Hierarchy, How, LevelGeometry, Missing, Score, SetIndexing, SetsUnknown,

@@ -8,6 +8,7 @@ mod pattern;
 mod remedy;
 mod sentences;
 mod text;
+mod wording;
 
 use crate::drawn::view_of;
 use crate::layout::printable;

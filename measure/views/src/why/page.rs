@@ -1,6 +1,6 @@
 //! The answer as one HTML file.
 
-use super::{explain, heat, remedy, sentences, WhyReport};
+use super::{explain, heat, remedy, sentences, wording, WhyReport};
 use crate::html::page;
 use crate::layout::printable;
 use crate::number::{counted, grouped, percent, percent_interval};
@@ -43,7 +43,7 @@ impl WhyReport {
             @for missing in &answer.missing { p.faint { "Missing: " (explain::missing(*missing)) "." } }
             @if !answer.causes.is_empty() { (self.causes_html(answer)) }
             @if !answer.places.is_empty() {
-                (counts("Where", answer.places.iter().map(|p| (sentences::place_text(p), p.count)), answer.misses))
+                (counts("Where", answer.places.iter().map(|p| (wording::place_text(p), p.count)), answer.misses))
             }
             @if answer.kind == EventKind::TlbMiss { p.remedy { (remedy::of_tlb()) "." } }
             @match &answer.sets {
@@ -74,7 +74,7 @@ impl WhyReport {
             (table(&titles.map(str::to_string), &rows, 3))
             @for cause in &answer.causes {
                 h3 { (cause.cause.name()) ", " (percent(cause.share)) " (n = " (grouped(cause.share.count)) ")" }
-                (counts("Where", cause.places.iter().map(|p| (sentences::place_text(p), p.count)), cause.share.count))
+                (counts("Where", cause.places.iter().map(|p| (wording::place_text(p), p.count)), cause.share.count))
                 (counts("On", cause.objects.iter().map(|o| (printable(&o.name), o.count)), cause.share.count))
                 (counts(
                     "Statement",
@@ -155,7 +155,7 @@ fn reuse_html(curve: &MissRatioCurve) -> Markup {
         .map(|effect| {
             let change = effect.change.map_or_else(|| "-".into(), sentences::change);
             vec![
-                remedy::bytes(effect.size),
+                wording::bytes(effect.size),
                 format!("{:.2} %", effect.miss_ratio * 100.0),
                 format!("{:.2} %", effect.standard_error * 196.0),
                 if effect.size == curve.now { "as now".into() } else { change },

@@ -1,7 +1,6 @@
 //! Patterns of misses in words, and what helps against each.
 
-use super::remedy::bytes;
-use super::sentences::place_text;
+use super::wording::{bytes, place_text};
 use crate::number::{grouped, percent};
 use hardmeter_answers::why::{Cause, CauseAnswer, LevelGeometry, PatternCount, SetIndexing};
 use hardmeter_answers::Share;

@@ -2,10 +2,11 @@
 
 use super::explain::how;
 use super::heat::ranges;
+use super::wording::{bytes, place_text};
 use super::WhyReport;
 use crate::layout::printable;
 use crate::number::{counted, grouped, percent, percent_interval};
-use hardmeter_answers::why::{CacheLevel, Cause, CauseAnswer, EventAnswer, EventKind, How, PlaceCountNamed};
+use hardmeter_answers::why::{CacheLevel, Cause, CauseAnswer, EventAnswer, EventKind, How};
 use hardmeter_answers::Share;
 
 /// A cause below this share is in the table only.
@@ -108,8 +109,8 @@ pub(super) fn of_sizes(report: &WhyReport) -> Option<String> {
     let conflicts = conflicts_of_l2(report);
     let mut text = format!(
         "with an L2 of {} instead of {}: misses {}, predicted from {} whose reuse was followed (one in {})",
-        super::remedy::bytes(effect.size),
-        super::remedy::bytes(curve.now),
+        bytes(effect.size),
+        bytes(curve.now),
         with_conflicts(effect.change?, conflicts),
         counted(curve.lines_followed, "line"),
         curve.one_line_in
@@ -162,18 +163,6 @@ pub(super) fn change(fraction: f64) -> String {
     match fraction * 100.0 {
         none if none.abs() < 0.05 => "no change".into(),
         percent => format!("{percent:+.1} %"),
-    }
-}
-
-/// `LWLockRelease (lwlock.c:1796)`.
-pub(super) fn place_text(place: &PlaceCountNamed) -> String {
-    let routine = printable(&place.routine);
-    match &place.line {
-        Some(line) => {
-            let file = line.file.rsplit('/').next().unwrap_or_default();
-            format!("{routine} ({}:{})", printable(file), line.line)
-        }
-        None => routine,
     }
 }
 

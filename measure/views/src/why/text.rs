@@ -1,7 +1,7 @@
 //! The answer on a terminal.
 
 use super::heat::{self, Cell};
-use super::{explain, remedy, sentences, WhyReport};
+use super::{explain, remedy, sentences, wording, WhyReport};
 use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
@@ -101,7 +101,7 @@ impl WhyReport {
         for cause in &answer.causes {
             let mut row = cause_figures(answer, cause);
             let object = cause.objects.first().map_or("-".to_string(), |object| printable(&object.name));
-            let place = cause.places.first().map_or("-".to_string(), sentences::place_text);
+            let place = cause.places.first().map_or("-".to_string(), wording::place_text);
             let statement = cause.statements.first().map(|(hash, _)| self.statement(*hash));
             let names = [object, place, statement.unwrap_or_else(|| "-".to_string())];
             row.extend(names.map(|name| (name, Tone::Plain)));
@@ -130,7 +130,7 @@ impl WhyReport {
             }
         }
         if !answer.places.is_empty() {
-            let parts = answer.places.iter().map(|place| (sentences::place_text(place), place.count));
+            let parts = answer.places.iter().map(|place| (wording::place_text(place), place.count));
             list(style, text, "where", parts, answer.misses);
         }
         if !answer.objects.is_empty() {
@@ -160,7 +160,7 @@ impl WhyReport {
         let head = format!("{}: {}", cause.cause.name(), explain::how(answer.how, cause));
         let _ = writeln!(text, "\n  {}", style.paint(Tone::Title, &wrap(&head, style, 2)));
         let of = cause.share.count;
-        let places = cause.places.iter().map(|place| (sentences::place_text(place), place.count));
+        let places = cause.places.iter().map(|place| (wording::place_text(place), place.count));
         list(style, text, "where", places, of);
         let objects = cause.objects.iter().map(|object| (printable(&object.name), object.count));
         list(style, text, "on", objects, of);
@@ -181,8 +181,7 @@ fn places_and_objects(answer: &EventAnswer) -> TextTable {
     let mut grid = TextTable::new([share(), text("in"), share(), text("on")]);
     let percent = |count| percent(Share { count, total: answer.misses });
     for index in 0..answer.places.len().max(answer.objects.len()) {
-        let place =
-            answer.places.get(index).map(|place| (percent(place.count), sentences::place_text(place)));
+        let place = answer.places.get(index).map(|place| (percent(place.count), wording::place_text(place)));
         let object = answer.objects.get(index).map(|object| (percent(object.count), printable(&object.name)));
         let (place, object) = (place.unwrap_or_default(), object.unwrap_or_default());
         grid.plain([place.0, place.1, object.0, object.1]);
@@ -402,7 +401,7 @@ fn render_reuse(curve: &MissRatioCurve, conflicts: Option<Share>, style: Style, 
             None => "-".into(),
         };
         grid.row(vec![
-            (remedy::bytes(effect.size), if now { Tone::Title } else { Tone::Plain }),
+            (wording::bytes(effect.size), if now { Tone::Title } else { Tone::Plain }),
             (format!("{:.2} %", effect.miss_ratio * 100.0), Tone::Plain),
             (format!("{:.2} %", effect.standard_error * 196.0), Tone::Faint),
             (change, Tone::Plain),

@@ -14,6 +14,8 @@ mod backend;
 mod connect;
 mod connection;
 mod failure;
+#[cfg(fuzzing)]
+pub mod fuzz;
 mod numeric;
 mod poll;
 mod refusal;
@@ -22,8 +24,6 @@ mod requests;
 mod script;
 mod socket;
 
-#[cfg(fuzzing)]
-pub use answer::read_pieces;
 pub use backend::PostgresBackends;
 pub use refusal::Refusal;
 pub use replies::{Columns, Elements, Replies, Reply, Row, Rows, Unexpected, Value};
