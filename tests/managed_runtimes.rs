@@ -6,7 +6,9 @@
 
 mod common;
 
-use common::{can_simulate, compile_with, counts, hexadecimal, record, report, stdout};
+use common::{
+    can_simulate, compile_with, counts, hexadecimal, record, recorder, report, run, stdout, succeeded,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -201,7 +203,9 @@ fn nodes_heap_has_its_spaces() {
     fs::write(&script, NODE).expect("written");
     let capture = folder.path().join("node.data");
     let words = [node.to_str().expect("a name"), "--perf-basic-prof", script.to_str().expect("a name")];
-    record(&capture, &EVENTS, &words);
+    // Node leaves a log of its isolate in the current folder.
+    let mut recording = recorder(&capture, &EVENTS);
+    succeeded(run(recording.current_dir(folder.path()).arg("--").args(words)));
     let mut probe = classes_of(&capture, "probe ");
     // Compiled code has its constants beside it.
     probe.remove("compiled code");
