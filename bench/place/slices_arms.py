@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List
 
@@ -20,6 +21,10 @@ from slices_load import Load
 
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
 SHORTEST_US = 100
+
+
+# After policy `time`, each backend takes its slice and class back when its next request begins.
+TAKEN_BACK = 1.0
 
 
 class Arms:
@@ -55,6 +60,7 @@ class Arms:
 
     def _hand(self) -> None:
         self._place(False)
+        time.sleep(TAKEN_BACK)
         for backend in self._load.light:
             set_attributes(backend, os.SCHED_OTHER, SHORTEST_US)
         for backend in self._load.heavy:
