@@ -162,7 +162,9 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         None => Vec::new(),
     };
     let begin = Instant::now();
-    let samples = sample(&mut session, begin, time, stop, progress)?;
+    let mut sampler = Sampler::prepare(&mut session)?;
+    let sample = &mut |at, last| sampler.sample(&mut session, at, last);
+    let samples = sampled(begin, time, stop, progress, sample)?;
     let lines_after = match &extension {
         Some(schema) => statements::read(&mut session, schema, true)?,
         None => Vec::new(),
@@ -202,20 +204,23 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     Ok(look)
 }
 
-/// Samples the sessions five to ten times a second.
-fn sample(
-    session: &mut Session,
+/// Takes samples five to ten times a second, the last one when `time` is over: `sample` is called with the seconds since
+/// `begin`, and whether it is the last.
+///
+/// # Errors
+/// As of `sample`; if `stop` is asked for.
+pub(crate) fn sampled(
     begin: Instant,
     time: Duration,
     stop: &Stop,
     progress: Progress,
+    sample: &mut dyn FnMut(f64, bool) -> Result<ActivitySample, AdviseError>,
 ) -> Result<Vec<ActivitySample>, AdviseError> {
-    let mut sampler = Sampler::prepare(session)?;
     let period = (time / SAMPLES).clamp(PERIOD.0, PERIOD.1);
     let mut samples = Vec::new();
     loop {
         let at = begin.elapsed();
-        samples.push(sampler.sample(session, at.as_secs_f64(), at >= time)?);
+        samples.push(sample(at.as_secs_f64(), at >= time)?);
         progress((at.as_secs_f64() / time.as_secs_f64()).min(1.0));
         if at >= time {
             return Ok(samples);

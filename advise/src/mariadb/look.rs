@@ -4,12 +4,11 @@ use super::sample::{thread_task, Sampler};
 use super::scans::{scans, Scan};
 use super::schema::{indexes, Duplicate, Unused};
 use super::target::{MariaSession, MariaTarget};
-use crate::look::activity::ActivitySample;
 use crate::look::server::{own_cpu, Cost, Server};
 use crate::look::shares::{ratio, TimeShares};
-use crate::look::{statements, Progress};
+use crate::look::{sampled, statements, Progress};
 use crate::{AdviseError, Database, Look};
-use hardmeter_session::{SessionError, Stop};
+use hardmeter_session::Stop;
 use hardmeter_statement::Dialect;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -61,9 +60,6 @@ impl Maria {
     }
 }
 
-const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
-const SAMPLES: u32 = 100;
-
 /// Looks at a MariaDB server for some time. Nothing is changed.
 ///
 /// # Errors
@@ -90,7 +86,9 @@ pub fn look_at_mariadb(
     let thread = session.value("reading the thread", thread)?.and_then(|text| text.parse().ok());
     let own = thread.and_then(thread_task);
     let (before, begin) = (status(&mut session)?, Instant::now());
-    let samples = sample(&mut session, begin, time, own.is_some(), stop, progress)?;
+    let mut sampler = Sampler::new(own.is_some());
+    let sample = &mut |at, last| sampler.sample(&mut session, at, last);
+    let samples = sampled(begin, time, stop, progress, sample)?;
     let after = status(&mut session)?;
     let seconds = begin.elapsed().as_secs_f64();
 
@@ -139,32 +137,6 @@ pub fn look_at_mariadb(
     };
     blind_spots(&mut look);
     Ok(look)
-}
-
-fn sample(
-    session: &mut MariaSession,
-    begin: Instant,
-    time: Duration,
-    local: bool,
-    stop: &Stop,
-    progress: Progress,
-) -> Result<Vec<ActivitySample>, AdviseError> {
-    let mut sampler = Sampler::new(local);
-    let period = (time / SAMPLES).clamp(PERIOD.0, PERIOD.1);
-    let mut samples = Vec::new();
-    loop {
-        let at = begin.elapsed();
-        samples.push(sampler.sample(session, at.as_secs_f64(), at >= time)?);
-        progress((at.as_secs_f64() / time.as_secs_f64()).min(1.0));
-        if at >= time {
-            return Ok(samples);
-        }
-        if stop.asked() {
-            return Err(SessionError::Interrupted { what: "looking at the server".into() }.into());
-        }
-        let next = period * u32::try_from(samples.len()).unwrap_or(u32::MAX);
-        std::thread::sleep(next.min(time).saturating_sub(begin.elapsed()));
-    }
 }
 
 fn status(session: &mut MariaSession) -> Result<BTreeMap<String, f64>, AdviseError> {

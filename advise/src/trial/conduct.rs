@@ -22,6 +22,7 @@ use super::ledger::{now, Begin, Ledger};
 use super::load::Running;
 use super::measure::{is_idle, Block, Measure, Mix, Source};
 use super::outcome::{Closing, Undone};
+use super::pause::{check, pause};
 use super::rounds::Rounds;
 use super::switch::{plan_on, Switch, Wanted};
 use super::undo::{closing, restore, system_identifier, undo_all};
@@ -242,7 +243,7 @@ impl Conductor<'_> {
         let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
         (self.progress)(what, f64::from(self.done) / f64::from(most));
         self.done += 1;
-        self.check()?;
+        check(self.stop)?;
         if !self.watching.as_mut().is_some_and(Watchdog::watches) {
             return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
         }
@@ -291,24 +292,7 @@ impl Conductor<'_> {
     }
 
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
-        let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
-        let mut looked = Instant::now();
-        while Instant::now() < end {
-            self.check()?;
-            if looked.elapsed() >= Duration::from_secs(1) && self.source.postmaster().is_some() {
-                self.order.guards.memory()?;
-                looked = Instant::now();
-            }
-            std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> Result<(), TryError> {
-        if self.stop.asked() {
-            return Err(TryError::Interrupted);
-        }
-        Ok(())
+        pause(seconds, self.stop, self.source.postmaster().is_some().then_some(&self.order.guards))
     }
 
     /// Keeps or undoes the change, and closes the entry.

@@ -43,6 +43,7 @@ mod log;
 mod mariadb;
 mod measure;
 mod outcome;
+mod pause;
 mod proposal;
 mod result;
 mod rounds;

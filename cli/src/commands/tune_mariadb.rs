@@ -1,15 +1,13 @@
 //! `hardmeter tune try` on MariaDB: a variable is set by SET GLOBAL, measured in blocks, and set back.
 
-use super::tune_try::{nanoseconds, watchdog, Arguments, MeasureName};
-use super::workload::{cancelled_by_signals, remark, Bar};
+use super::tune_try::{nanoseconds, print_conducted, watchdog, Arguments, MeasureName, UNDONE};
+use super::workload::{cancelled_by_signals, Bar};
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{
-    conduct_on_mariadb, plan_on_mariadb, Closing, Ledger, Load, Measure, Order, Proposal, Running, TryError,
-    Wanted,
+    conduct_on_mariadb, plan_on_mariadb, Ledger, Load, Measure, Order, Proposal, Running, TryError, Wanted,
 };
 use hardmeter_advise::{advise, look_at_mariadb, Finding, MariaTarget, MARIADB_REMEDIES};
-use hardmeter_evidence::Verdict;
 use hardmeter_session::{Stop, Target};
 use serde_json::json;
 use std::path::Path;
@@ -86,37 +84,12 @@ pub(super) fn tried(
     let conducted = conduct_on_mariadb(&order, target, &ledger, &watchdog, &load, &stop, &progress);
     drop(bar);
     let conducted = conducted?;
-    for entry in &conducted.leftovers {
-        remark(globals, &format!("entry {entry} of an earlier trial was open, and was undone first"));
-    }
-    let text = || {
-        let end = match conducted.closed {
-            Closing::Kept => format!(
-                "kept until the server is restarted (write it into the configuration, too); hardmeter tune undo {} \
-                 restores what was before",
-                conducted.entry
-            ),
-            Closing::Undone => "undone: the server is as it was before".to_owned(),
-            Closing::Foreign => format!("left to others: {}", conducted.note),
-        };
-        format!("\n{}\n{end} (entry {} of the ledger)\n", conducted.result.text(style), conducted.entry)
-    };
-    arguments.output.print("tune-try", text, || {
-        json!({
-            "format": "hardmeter-tune-try",
-            "version": 1,
-            "tried": true,
-            "proposal": proposal.json(),
-            "entry": conducted.entry,
-            "result": conducted.result,
-            "closed": conducted.closed,
-            "note": conducted.note,
-        })
-    })?;
-    Ok(match conducted.result.verdict {
-        Verdict::Undecided => Outcome::Partial,
-        _ => Outcome::Complete,
-    })
+    let kept = format!(
+        "kept until the server is restarted (write it into the configuration, too); hardmeter tune undo {} restores \
+         what was before",
+        conducted.entry
+    );
+    print_conducted(&conducted, &proposal, (&kept, UNDONE), arguments, globals)
 }
 
 /// The finding of a remedy by its name.

@@ -166,19 +166,36 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     drop((bar, load));
     let conducted = conducted?;
+    let kept = format!("kept; hardmeter tune undo {} restores what was before", conducted.entry);
+    let undone = match copy {
+        Some(_) => "the copy is removed; the server was not changed",
+        None => UNDONE,
+    };
+    print_conducted(&conducted, &proposal, (&kept, undone), arguments, globals)
+}
+
+/// How a trial ends that left nothing.
+pub(super) const UNDONE: &str = "undone: the server is as it was before";
+
+/// Prints a completed trial, with the words for one that was kept and one that was undone.
+pub(super) fn print_conducted(
+    conducted: &Conducted,
+    proposal: &Proposal,
+    (kept, undone): (&str, &str),
+    arguments: &Arguments,
+    globals: &Globals,
+) -> Result<Outcome, CommandError> {
     for entry in &conducted.leftovers {
         remark(globals, &format!("entry {entry} of an earlier trial was open, and was undone first"));
     }
     let text = || {
         let end = match conducted.closed {
-            Closing::Kept => {
-                format!("kept; hardmeter tune undo {} restores what was before", conducted.entry)
-            }
-            Closing::Undone if copy.is_some() => "the copy is removed; the server was not changed".to_owned(),
-            Closing::Undone => "undone: the server is as it was before".to_owned(),
+            Closing::Kept => kept.to_owned(),
+            Closing::Undone => undone.to_owned(),
             Closing::Foreign => format!("left to others: {}", conducted.note),
         };
-        format!("\n{}\n{end} (entry {} of the ledger)\n", conducted.result.text(style), conducted.entry)
+        let result = conducted.result.text(terminal::style(globals));
+        format!("\n{result}\n{end} (entry {} of the ledger)\n", conducted.entry)
     };
     arguments.output.print("tune-try", text, || {
         json!({

@@ -12,6 +12,7 @@ use super::super::ledger::{now, Begin, Ledger};
 use super::super::load::{Load, Running};
 use super::super::measure::{is_idle, Block, Mix, Source};
 use super::super::outcome::{Closing, Undone};
+use super::super::pause::{check, pause};
 use super::super::rounds::Rounds;
 use super::super::undo::system_identifier;
 use super::super::watchdog::Watchdog;
@@ -290,7 +291,7 @@ impl Copying<'_> {
         let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
         (self.progress)(what, f64::from(self.done) / f64::from(most));
         self.done += 1;
-        self.check()?;
+        check(self.stop)?;
         if !self.watching.as_mut().is_some_and(Watchdog::watches) {
             return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
         }
@@ -346,23 +347,6 @@ impl Copying<'_> {
     }
 
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
-        let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
-        let mut looked = Instant::now();
-        while Instant::now() < end {
-            self.check()?;
-            if looked.elapsed() >= Duration::from_secs(1) {
-                self.order.guards.memory()?;
-                looked = Instant::now();
-            }
-            std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> Result<(), TryError> {
-        match self.stop.asked() {
-            true => Err(TryError::Interrupted),
-            false => Ok(()),
-        }
+        pause(seconds, self.stop, Some(&self.order.guards))
     }
 }

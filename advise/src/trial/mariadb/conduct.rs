@@ -7,6 +7,7 @@ use super::super::ledger::{now, Begin, Ledger};
 use super::super::load::{Load, Running};
 use super::super::measure::{is_idle, Block, Mix};
 use super::super::outcome::Closing;
+use super::super::pause::{check, pause};
 use super::super::rounds::Rounds;
 use super::super::undo::closing;
 use super::super::watchdog::Watchdog;
@@ -20,7 +21,7 @@ use hardmeter_evidence::Verdict;
 use hardmeter_session::Stop;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Asks the server for the state of what is to be tried.
 ///
@@ -162,7 +163,7 @@ impl Conductor<'_> {
         let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
         (self.progress)(what, f64::from(self.done) / f64::from(most));
         self.done += 1;
-        self.check()?;
+        check(self.stop)?;
         if !self.watching.as_mut().is_some_and(Watchdog::watches) {
             return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
         }
@@ -198,24 +199,7 @@ impl Conductor<'_> {
     }
 
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
-        let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
-        let mut looked = Instant::now();
-        while Instant::now() < end {
-            self.check()?;
-            if looked.elapsed() >= Duration::from_secs(1) && self.source.process().is_some() {
-                self.order.guards.memory()?;
-                looked = Instant::now();
-            }
-            std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> Result<(), TryError> {
-        match self.stop.asked() {
-            true => Err(TryError::Interrupted),
-            false => Ok(()),
-        }
+        pause(seconds, self.stop, self.source.process().is_some().then_some(&self.order.guards))
     }
 
     /// Keeps or undoes, and closes the entry.
