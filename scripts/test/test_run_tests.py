@@ -33,6 +33,14 @@ test-second: #: passes
 \t@echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured'
 test-named: #+ runs only when named
 \t@true
+test-left: #+ waits for the part right
+	@touch left; for i in $$(seq 600); do [ -e right ] && exit 0; sleep 0.1; done; exit 1
+test-right: #+ waits for the part left
+	@touch right; for i in $$(seq 600); do [ -e left ] && exit 0; sleep 0.1; done; exit 1
+built:
+	@touch built
+test-needs: built #+ needs what is built
+	@true
 test-signals: #+ ends by SIGINT, unless it is ignored
 \t@sh -c 'kill -INT $$$$; echo survived' || true
 """
@@ -91,11 +99,20 @@ class Runs(unittest.TestCase):
         self.assertTrue(lines[-1].startswith("FAILED: first: 2 tests passed"), done.stdout)
         self.assertNotIn("named", done.stdout)
 
+    def test_two_parts_run_at_a_time(self) -> None:
+        done = self.run_parts("--at-once", "2", "left", "right")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_what_parts_need_is_built_before(self) -> None:
+        lines = self.run_parts("needs").stdout.splitlines()
+        self.assertEqual(lines[0], "==> building what the tests need")
+        self.assertEqual(self.run_parts("named").stdout.splitlines()[0], "==> testing named: runs only when named")
+
     def test_named_parts_and_wrong_names(self) -> None:
         self.assertEqual(self.run_parts("named", "second").returncode, 0)
         wrong = self.run_parts("third")
         self.assertEqual(wrong.returncode, 2)
-        self.assertIn("there is no part third; there are: first, second, named, signals", wrong.stderr)
+        self.assertIn("there is no part third; there are: first, second, named, left, right, needs, signals", wrong.stderr)
 
     def test_ignored_signals_are_restored(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
