@@ -20,6 +20,9 @@ CARGO_BUILD ?= release
 
 VERSION     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 PROGRAM     := target/$(CARGO_BUILD:dev=debug)/hardmeter
+# A dev build is for the tests. Their dependencies switch on features of common crates, so a build without the tests
+# would compile most of the tree a second time.
+TARGETS     := $(if $(filter dev,$(CARGO_BUILD)),--workspace --all-targets)
 
 # Targets follow one another; cargo and measure/simulate/Makefile use the processors by themselves.
 .NOTPARALLEL:
@@ -43,7 +46,7 @@ build: build-command build-plan build-persist build-objects build-place ## build
 .PHONY: build-command
 build-command: build-simulate
 	$(call say,building the hardmeter command)
-	@$(CARGO) build --profile $(CARGO_BUILD) --locked --jobs $(JOBS)
+	@$(CARGO) build --profile $(CARGO_BUILD) --locked --jobs $(JOBS) $(TARGETS)
 	@printf 'built %s\n' '$(PROGRAM)'
 
 .PHONY: build-simulate
@@ -87,8 +90,12 @@ test: ## run every test: unit, integration, end to end
 test-quick: ## run the tests that need no server, in under three minutes
 	@scripts/run-tests CARGO_BUILD=$(CARGO_BUILD) scripts simulate place rust-units
 
-# The parts of `make test`, in the order in which they run. scripts/run-tests reads them from here.
+# The parts of `make test`, in the order in which they start, the longest first. scripts/run-tests reads them from here,
+# builds what they depend on, and runs two at a time.
 .PHONY: test-scripts test-simulate test-plan test-persist test-place test-objects test-rust
+# --show-output: a test that skips prints why, and libtest hides what passing tests print.
+test-rust: build-simulate build-plan build-objects build-place #: the Rust crates, and the command from end to end
+	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast -- --show-output
 test-scripts: #: the scripts that build and check the tree
 	@scripts/test/run
 test-simulate: build-simulate #: the software PMU: simulator and Valgrind tool
@@ -102,9 +109,6 @@ test-place: build-place #: SPLiT: the library, its queues and modules
 test-objects: build-objects #: the programs of OO1 and OO7
 	@ctest --test-dir build/oo1 --output-on-failure
 	@ctest --test-dir build/oo7 --output-on-failure
-# --show-output: a test that skips prints why, and libtest hides what passing tests print.
-test-rust: build-simulate build-plan build-objects build-place #: the Rust crates, and the command from end to end
-	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast -- --show-output
 .PHONY: test-rust-units
 test-rust-units: #+ the unit tests of the Rust crates (also in rust)
 	@$(CARGO) test --workspace --locked --jobs $(JOBS) --no-fail-fast --lib -- --show-output
