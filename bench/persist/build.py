@@ -19,17 +19,18 @@ BUILT = REPOSITORY / "build/persist"
 ARCHIVES = ["runtime/libp3l.a", "objects/libp3l_objects.a", "store/libp3l_store.a"]
 
 
-def _program(folder: Path) -> Path:
+def compiled(folder: Path, name: str) -> Path:
+    """The program of NAME.c in this folder, with the library that `make build` made."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     archives = [BUILT / archive for archive in ARCHIVES]
     if compiler is None or not all(archive.exists() for archive in archives):
         raise Trouble(f"there is no C compiler, or no library in {BUILT}\n  remedy: make build")
-    program = folder / "build_graph"
-    command = [compiler, "-std=c11", "-O2", f"-I{REPOSITORY / 'persist/include'}", str(HERE / "build_graph.c")]
+    program = folder / name
+    command = [compiler, "-std=c11", "-O2", f"-I{REPOSITORY / 'persist/include'}", str(HERE / f"{name}.c")]
     command += [*map(str, archives), "-lisal", "-luring", "-pthread", "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Trouble(f"compiling build_graph.c\n{done.stderr.strip()}")
+        raise Trouble(f"compiling {name}.c\n{done.stderr.strip()}")
     return program
 
 
@@ -50,15 +51,15 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     nodes, edges = (100_000, 800_000) if quick else (1_000_000, 8_000_000)
     folder = playground.folder / "build"
     folder.mkdir()
-    program = _program(folder)
+    program = compiled(folder, "build_graph")
     figures = []
     for mode in ("load", "commits"):
         say(f"building {nodes:,} nodes and {edges:,} edges, {mode}")
         built = _build(program, mode, nodes, edges)
         megabytes = built["store_bytes"] / 1e6
         said = f"{built['logged_bytes'] / 1e6:.1f} MB of log for a store of {megabytes:.0f} MB, {mode}"
-        bar = Bar(2.0) if mode == "load" else None
-        figures.append(Figure(f"build, {mode}: log / store", built["logged_bytes"] / built["store_bytes"], "x", 1, said, bar))
+        ratio = built["logged_bytes"] / built["store_bytes"]
+        figures.append(Figure(f"build, {mode}: log / store", ratio, "x", 1, said, Bar(2.0)))
         what = f"from opening to closing; {built['peak_kb'] / 1024:.0f} MB of memory at most"
         figures.append(Figure(f"build, {mode}: time", built["seconds"], "s", 1, what, None))
         what = f"of {built['commits']:.0f} commits; the mean is {built['commit_ms']:.1f} ms"

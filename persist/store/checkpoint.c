@@ -19,8 +19,12 @@ static p3l_file_offset place_of(p3l_page_number number) {
   return (p3l_file_offset){number.n * P3L_PAGE_SIZE};
 }
 
-/* Adjacent pages are written with one call. */
-#define WRITE_PAGES 64
+enum {
+  /* Adjacent pages are written with one call. */
+  WRITE_PAGES = 64,
+  /* After this number of pages the disk starts to write them. */
+  START_PAGES = 256
+};
 
 static int by_number(const void *a, const void *b) {
   uint64_t left = (*(p3l_image *const *)a)->number, right = (*(p3l_image *const *)b)->number;
@@ -36,7 +40,7 @@ p3l_code p3l_images_write(p3l_pager *pager, p3l_image **images, size_t count, p3
   if (buffer == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
   p3l_code code = P3L_OK;
-  for (size_t at = 0; at < count && code == P3L_OK;) {
+  for (size_t at = 0, started = 0; at < count && code == P3L_OK;) {
     size_t run = 0;
     do {
       /* Copies the image, because sealing changes it while readers read it. */
@@ -51,6 +55,11 @@ p3l_code p3l_images_write(p3l_pager *pager, p3l_image **images, size_t count, p3
       code = p3l_fail_errno(error, failed, "%s: writing %zu pages from page %llu on", pager->path,
                             run, (unsigned long long)first.n);
     at += run;
+    if (code != P3L_OK || (at < count && at - started < START_PAGES)) continue;
+    if (pager->file->start != NULL)
+      pager->file->start(pager->file, place_of((p3l_page_number){images[started]->number}),
+                         (images[at - 1]->number + 1 - images[started]->number) * P3L_PAGE_SIZE);
+    started = at;
   }
   free(buffer);
   return code;
@@ -83,25 +92,71 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   if (images == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for a checkpoint", pager->path);
   for (p3l_image *image = pager->images; image != NULL; image = image->hh.next)
-    if (image->committed != NULL) images[count++] = image;
+    if (image->committed != NULL && !image->in_file) images[count++] = image;
   p3l_images_sort(images, count);
   code = p3l_old_pages_save(pager, images, count, pager->log.end, error);
   if (code == P3L_OK) code = p3l_images_write(pager, images, count, error);
   free(images);
   if (code != P3L_OK) return code;
-  if (count > 0 && pager->file->sync(pager->file) != 0) return p3l_pager_break(pager, error);
+  if (pager->images != NULL && pager->file->sync(pager->file) != 0)
+    return p3l_pager_break(pager, error);
 
   code = p3l_log_reset(&pager->log, last, error);
   if (code == P3L_BROKEN) return p3l_pager_break(pager, error);
   if (code != P3L_OK) return code;
   pthread_mutex_lock(&pager->sync);
-  pager->appended = pager->durable = pager->emptied = pager->log.end;
-  pager->images_logged = pager->old_images_logged = 0;
+  pager->appended = pager->durable = pager->emptied = pager->begin_next = pager->log.end;
+  pager->images_logged = pager->image_bytes_logged = pager->old_image_bytes_logged = 0;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_forget(pager);
   pager->checkpoint_pages = pager->page_count;
   remap_if_longer(pager);
   return P3L_OK;
+}
+
+/* ---- the beginning ---- */
+
+enum {
+  /* An image rests if the log got longer than this part of `checkpoint_bytes` since its last change. */
+  REST_PART = 16,
+  /* It begins this often in that time. */
+  BEGINS = 4,
+  /* Pages written at a time. */
+  BEGIN_PAGES = 256
+};
+
+bool p3l_checkpoint_may_begin(p3l_pager *pager) {
+  pthread_mutex_lock(&pager->sync);
+  bool may = pager->appended.byte >= pager->begin_next.byte;
+  pthread_mutex_unlock(&pager->sync);
+  return may;
+}
+
+/* Finds images that rest and that the file does not have, beginning after the last one that was seen.
+ * Those that change often are passed over, and are left to the checkpoint. */
+static size_t resting(p3l_pager *pager, p3l_image **images) {
+  uint64_t rest = pager->checkpoint_bytes / REST_PART, end = pager->log.end.byte;
+  size_t count = 0;
+  p3l_image *image = pager->begun == NULL ? pager->images : pager->begun->hh.next;
+  while (image != NULL && count < BEGIN_PAGES && end - image->first.byte >= rest) {
+    if (end - image->last.byte >= rest) images[count++] = image;
+    pager->begun = image;
+    image = image->hh.next;
+  }
+  return count;
+}
+
+void p3l_checkpoint_begin(p3l_pager *pager) {
+  pthread_mutex_lock(&pager->sync);
+  bool durable = pager->durable.byte >= pager->log.end.byte && !pager->broken;
+  pager->begin_next.byte = pager->log.end.byte + pager->checkpoint_bytes / REST_PART / BEGINS;
+  pthread_mutex_unlock(&pager->sync);
+  if (!durable || pager->loading || p3l_old_pages_needed(pager)) return;
+  p3l_image *images[BEGIN_PAGES];
+  size_t count = resting(pager, images);
+  p3l_images_sort(images, count);
+  if (count == 0 || p3l_images_write(pager, images, count, NULL) != P3L_OK) return;
+  for (size_t at = 0; at < count; at++) images[at]->in_file = true;
 }
 
 p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {

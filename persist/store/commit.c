@@ -19,60 +19,40 @@ static void leave_out_unchanged(p3l_image *image) {
   }
 }
 
-enum {
-  WORDS = P3L_PAGE_SIZE / sizeof(uint64_t),
-  UNIT_WORDS = P3L_UNIT / sizeof(uint64_t),
-  /* Words that are the same, between two that are not, of which a frame of its own is no shorter. */
-  GAP_WORDS = sizeof(p3l_frame) / sizeof(uint64_t)
-};
-
-static uint64_t word_at(const p3l_page *page, unsigned word) {
-  uint64_t value;
-  memcpy(&value, (const uint8_t *)page + word * sizeof(value), sizeof(value));
-  return value;
-}
-
-/* The next word from `word` on that differs; WORDS: none does. */
-static unsigned next_difference(const p3l_image *image, unsigned word) {
-  while (word < WORDS) {
-    uint64_t units = image->changed >> word / UNIT_WORDS;
-    if (units == 0) return WORDS;
-    unsigned skipped = (unsigned)__builtin_ctzll(units);
-    if (skipped > 0)
-      word = (word / UNIT_WORDS + skipped) * UNIT_WORDS;
-    else if (word_at(image->private_copy, word) != word_at(image->committed, word))
-      return word;
-    else
-      word++;
-  }
-  return WORDS;
-}
-
-/* One frame for each run of words that differ, or one for the page. */
-static p3l_code log_page(p3l_pager *pager, const p3l_image *image, p3l_error *error) {
-  p3l_address address = {image->number * P3L_PAGE_SIZE};
-  if (!image->logged) {
-    pager->frames.images += P3L_PAGE_SIZE;
-    if (image->number < pager->checkpoint_pages) pager->frames.old_images += P3L_PAGE_SIZE;
-    return p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_IMAGE, address,
-                          image->private_copy, P3L_PAGE_SIZE, error);
-  }
+/* The page whole, or all of it that is not zero. */
+static p3l_code log_image(p3l_pager *pager, const p3l_image *image, p3l_error *error) {
+  p3l_frames *frames = &pager->frames;
+  p3l_page_number number = {image->number};
+  size_t before = p3l_frames_length(frames);
   p3l_code code = P3L_OK;
-  unsigned first = next_difference(image, 0);
-  while (first < WORDS && code == P3L_OK) {
-    unsigned end = first + 1, next = next_difference(image, end);
-    while (next < WORDS && next - end <= GAP_WORDS) {
-      end = next + 1;
-      next = next_difference(image, end);
-    }
-    uint32_t at = first * (uint32_t)sizeof(uint64_t);
-    code =
-        p3l_frames_add(&pager->frames, &pager->log, P3L_FRAME_RANGE,
-                       (p3l_address){address.byte + at}, (const uint8_t *)image->private_copy + at,
-                       (end - first) * (uint32_t)sizeof(uint64_t), error);
-    first = next;
+  bool added = false;
+  if (pager->log.version > 1 && p3l_delta_is_worth(image->private_copy))
+    code = p3l_frames_add_changes(frames, &pager->log, number, image->private_copy, NULL, 0, &added,
+                                  error);
+  if (code == P3L_OK && !added)
+    code = p3l_frames_add(frames, &pager->log, P3L_FRAME_IMAGE,
+                          (p3l_address){number.n * P3L_PAGE_SIZE}, image->private_copy,
+                          P3L_PAGE_SIZE, error);
+  if (code != P3L_OK) return code;
+  if (image->logged) return P3L_OK;
+  size_t bytes = p3l_frames_length(frames) - before;
+  frames->images++;
+  frames->image_bytes += bytes;
+  if (number.n < pager->checkpoint_pages) frames->old_image_bytes += bytes;
+  return P3L_OK;
+}
+
+/* The bytes that changed since the page's last commit; the whole page if that is shorter, or if the log
+ * does not have the page yet. */
+static p3l_code log_page(p3l_pager *pager, const p3l_image *image, p3l_error *error) {
+  bool added = false;
+  if (image->logged && pager->log.version > 1) {
+    p3l_code code = p3l_frames_add_changes(&pager->frames, &pager->log,
+                                           (p3l_page_number){image->number}, image->private_copy,
+                                           image->committed, image->changed, &added, error);
+    if (code != P3L_OK || added) return code;
   }
-  return code;
+  return log_image(pager, image, error);
 }
 
 uint64_t p3l_pager_bytes_logged(p3l_pager *pager) {
@@ -97,8 +77,9 @@ static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error
     if (code == P3L_OK) code = log_page(pager, image, error);
     if (code != P3L_OK) return code;
   }
-  return pager->frames.length == 0 ? P3L_OK
-                                   : p3l_frames_add_commit(&pager->frames, &pager->log, error);
+  return p3l_frames_length(&pager->frames) == 0
+             ? P3L_OK
+             : p3l_frames_add_commit(&pager->frames, &pager->log, error);
 }
 
 void p3l_pager_mark(p3l_pager_transaction *transaction) {
@@ -143,7 +124,8 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   pager->appended = pager->log.end;
   pager->bytes_logged += length;
   pager->images_logged += pager->frames.images;
-  pager->old_images_logged += pager->frames.old_images;
+  pager->image_bytes_logged += pager->frames.image_bytes;
+  pager->old_image_bytes_logged += pager->frames.old_image_bytes;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_publish(transaction);
   p3l_old_pages_trim(pager, false);
@@ -151,38 +133,45 @@ p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position,
   return P3L_OK;
 }
 
-/* A log this many times its intended length makes a commit wait for the writer. */
+/* A log this many times its intended length, or images of so much memory, make a commit wait for the
+ * writer. */
 enum { PATIENCE = 4 };
 
 /*
  * Whether the log is to be emptied: it is longer than `checkpoint_bytes`; and, if the program did not say how
  * long it may get, what is in it of old pages' images has paid, which each checkpoint makes necessary
- * again: the frames of what changed in them after that are as long as PAID times the images; or all
- * images, which are in memory, are more than they may be. So where the same pages change again and again,
- * the log is at most 1 + PAID times as long as they are; where new ones are made, it is as long as ever.
+ * again: the frames of what changed in them after that are as long as PAID times the images. So where the
+ * same pages change again and again, the log is at most 1 + PAID times as long as their images; where new
+ * ones are made, it is as long as ever. Or the images, of which the log may have little, take more memory
+ * than they may. True if the limits are exceeded by the factor `times`.
  */
 enum { PAID = 2 };
 
-static bool is_long(p3l_pager *pager, uint64_t *length) {
+static bool is_long(p3l_pager *pager, uint64_t times) {
   pthread_mutex_lock(&pager->sync);
-  *length = pager->appended.byte - pager->emptied.byte;
-  uint64_t images = pager->images_logged, old_images = pager->old_images_logged;
+  uint64_t length = pager->appended.byte - pager->emptied.byte;
+  uint64_t memory = pager->images_logged * P3L_PAGE_SIZE, images = pager->image_bytes_logged,
+           old_images = pager->old_image_bytes_logged;
   pthread_mutex_unlock(&pager->sync);
-  if (*length <= pager->checkpoint_bytes) return false;
-  return images >= pager->image_bytes || *length - images >= PAID * old_images;
+  if (memory / times > pager->image_bytes && memory / times > pager->checkpoint_bytes) return true;
+  if (length / times <= pager->checkpoint_bytes) return false;
+  return memory >= pager->image_bytes || length - images >= PAID * old_images;
 }
 
 /* A checkpoint that fails for lack of space is repeated by the next commit; the present one is
  * committed. */
 static void shorten_log(p3l_pager *pager) {
-  uint64_t length;
-  if (!is_long(pager, &length)) return;
+  bool now = is_long(pager, 1);
+  if (!now && !p3l_checkpoint_may_begin(pager)) return;
   if (pthread_mutex_trylock(&pager->writer) != 0) {
-    if (length / PATIENCE <= pager->checkpoint_bytes) return;
+    if (!now || !is_long(pager, PATIENCE)) return;
     pthread_mutex_lock(&pager->writer);
   }
   /* Unless another thread has made it meanwhile. */
-  if (is_long(pager, &length)) p3l_checkpoint_locked(pager, false, NULL);
+  if (is_long(pager, 1))
+    p3l_checkpoint_locked(pager, false, NULL);
+  else
+    p3l_checkpoint_begin(pager);
   pthread_mutex_unlock(&pager->writer);
 }
 

@@ -31,6 +31,7 @@ p3l_image *p3l_image_add(p3l_pager *pager, p3l_page_number number) {
   image = calloc(1, sizeof(*image));
   if (image == NULL) return NULL;
   image->number = number.n;
+  image->first.byte = UINT64_MAX;
   pthread_rwlock_wrlock(&pager->readers);
   HASH_ADD(hh, pager->images, number, sizeof(image->number), image);
   p3l_image *added = p3l_image_find(pager, number);
@@ -67,6 +68,9 @@ void p3l_images_publish(p3l_pager_transaction *transaction) {
     image->changed = 0;
     image->early = false;
     image->logged = true;
+    image->in_file = false;
+    image->last = pager->log.end;
+    if (image->first.byte == UINT64_MAX) image->first = image->last;
     if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;
   }
   transaction->pages = NULL;
@@ -93,6 +97,7 @@ void p3l_images_discard(p3l_pager_transaction *transaction) {
 
 void p3l_images_drop(p3l_pager *pager, p3l_image **images, size_t count) {
   pthread_rwlock_wrlock(&pager->readers);
+  pager->begun = NULL;
   for (size_t at = 0; at < count; at++) {
     HASH_DEL(pager->images, images[at]);
     p3l_buffer_give(&pager->buffers, images[at]->committed);
@@ -104,6 +109,7 @@ void p3l_images_drop(p3l_pager *pager, p3l_image **images, size_t count) {
 void p3l_images_forget(p3l_pager *pager) {
   p3l_image *image, *next;
   pthread_rwlock_wrlock(&pager->readers);
+  pager->begun = NULL;
   HASH_ITER(hh, pager->images, image, next) {
     HASH_DEL(pager->images, image);
     p3l_buffer_give(&pager->buffers, image->committed);

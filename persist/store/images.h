@@ -27,17 +27,15 @@ static inline int p3l_numbers_differ(const void *a, const void *b) {
   return *(const uint64_t *)a != *(const uint64_t *)b;
 }
 
-/* Changes of a page are reported in units of this many bytes, so that one word says which units
- * changed; logged are the words in them that did. */
-#define P3L_UNIT (P3L_PAGE_SIZE / 64)
-
 typedef struct p3l_image {
   uint64_t number;        /* key */
   p3l_page *committed;    /* what readers see; NULL: the page in the file */
   p3l_page *private_copy; /* of the running transaction, or NULL */
   uint64_t changed;       /* bit i: unit i of the private copy was changed */
   bool early;             /* the private copy, unchanged since, is already among the frames */
-  bool logged; /* its whole image is in the log since the last checkpoint (log.h, invariant 3) */
+  bool logged;  /* its whole image is in the log since the last checkpoint (log.h, invariant 3) */
+  bool in_file; /* the file has what is committed; it is not synced */
+  p3l_lsn first, last;    /* ends of the log after the first and the last commit of it */
   struct p3l_image *next; /* list of the transaction's pages */
   UT_hash_handle hh;
 } p3l_image;
@@ -87,8 +85,11 @@ struct p3l_pager {
 
   /* Guards images and page_count against readers; the writer may read them without the lock. */
   pthread_rwlock_t readers;
-  p3l_image *images;
+  p3l_image *images; /* in the order of their first change */
   uint64_t page_count;
+  p3l_image
+      *begun; /* the last one that p3l_checkpoint_begin() saw; NULL: none. Guarded by `writer` */
+  p3l_lsn begin_next; /* where the log is to be for its next call. Guarded by `sync` */
 
   /* Group commit: the first thread syncs everything appended by then. */
   pthread_mutex_t sync;
@@ -99,7 +100,8 @@ struct p3l_pager {
   p3l_lsn durable;
   p3l_lsn emptied; /* log.start at the last checkpoint */
   uint64_t bytes_logged;
-  uint64_t images_logged, old_images_logged; /* since the last checkpoint: p3l_frames */
+  /* Since the last checkpoint: p3l_frames. */
+  uint64_t images_logged, image_bytes_logged, old_image_bytes_logged;
 };
 
 /* Finds the committed header page if it is newer than the file's. For a transaction, finds its

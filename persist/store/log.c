@@ -43,6 +43,7 @@ static p3l_code write_header(p3l_log *log, uint64_t round, p3l_lsn start, bool c
     memcpy(copies + copy * SECTOR, &header, sizeof(header));
   int failed = log->device->write(log->device, copies, sizeof(copies), header_place(round, 0));
   if (failed != 0) return p3l_fail_errno(error, failed, "%s: writing the log's header", log->path);
+  log->version = header.version;
   log->round = round;
   log->start = log->end = log->durable = start;
   log->last = header.checksum;
@@ -84,16 +85,17 @@ p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
     if (memcmp(header.magic, LOG_MAGIC, sizeof(header.magic)) != 0 ||
         header.checksum != header_checksum(header) || header.round % 2 != place)
       continue;
-    if (header.version != P3L_LOG_VERSION)
+    if (header.version < P3L_OLDEST_LOG_VERSION || header.version > P3L_LOG_VERSION)
       return p3l_fail(error, P3L_WRONG_VERSION,
-                      "%s has version %u of the format, this library knows version %u", path,
-                      header.version, P3L_LOG_VERSION);
+                      "%s has version %u of the format, this library knows versions %u to %u", path,
+                      header.version, P3L_OLDEST_LOG_VERSION, P3L_LOG_VERSION);
     if (memcmp(header.store_id, store_id, sizeof(header.store_id)) != 0) {
       foreign = true;
       continue;
     }
     if (found && header.round < log->round) continue;
     found = true;
+    log->version = header.version;
     log->round = header.round;
     log->start = log->end = log->durable = (p3l_lsn){header.start};
     log->last = header.checksum;
@@ -119,7 +121,8 @@ static uint32_t frame_checksum(const p3l_frame *frame, const uint8_t *bytes) {
 
 void p3l_frames_clear(p3l_frames *frames) {
   frames->used = frames->part_count = frames->length = frames->written = 0;
-  frames->images = frames->old_images = 0;
+  frames->images = frames->image_bytes = frames->old_image_bytes = 0;
+  frames->delta.used = 0;
 }
 
 void p3l_frames_free(p3l_frames *frames) {
@@ -179,16 +182,44 @@ static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, con
   return P3L_OK;
 }
 
+/* Makes a frame of the changes collected so far. */
+static p3l_code end_changes(p3l_frames *frames, const p3l_log *log, p3l_error *error) {
+  if (frames->delta.used == 0) return P3L_OK;
+  p3l_frame changes = {.kind = P3L_FRAME_CHANGES,
+                       .address = frames->delta.first * P3L_PAGE_SIZE,
+                       .length = (uint32_t)frames->delta.used};
+  p3l_code code = add(frames, log, changes, frames->delta.bytes, error);
+  if (code == P3L_OK) frames->delta.used = 0;
+  return code;
+}
+
 p3l_code p3l_frames_add(p3l_frames *frames, const p3l_log *log, p3l_frame_kind kind,
                         p3l_address address, const void *bytes, uint32_t length, p3l_error *error) {
+  p3l_code code = end_changes(frames, log, error);
+  if (code != P3L_OK) return code;
   return add(frames, log,
              (p3l_frame){.kind = (uint16_t)kind, .address = address.byte, .length = length}, bytes,
              error);
 }
 
+p3l_code p3l_frames_add_changes(p3l_frames *frames, const p3l_log *log, p3l_page_number number,
+                                const p3l_page *now, const p3l_page *before, uint64_t units,
+                                bool *added, p3l_error *error) {
+  *added = p3l_delta_add(&frames->delta, number, now, before, units);
+  if (*added || frames->delta.used == 0) return P3L_OK;
+  p3l_code code = end_changes(frames, log, error);
+  if (code == P3L_OK) *added = p3l_delta_add(&frames->delta, number, now, before, units);
+  return code;
+}
+
+size_t p3l_frames_length(const p3l_frames *frames) {
+  return frames->length +
+         (frames->delta.used == 0 ? 0 : sizeof(p3l_frame) + padded(frames->delta.used));
+}
+
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error) {
-  p3l_frame commit = {.kind = P3L_FRAME_COMMIT, .address = log->durable.byte};
-  return add(frames, log, commit, NULL, error);
+  return p3l_frames_add(frames, log, P3L_FRAME_COMMIT, (p3l_address){log->durable.byte}, NULL, 0,
+                        error);
 }
 
 static p3l_file_offset place_of(const p3l_log *log, p3l_lsn position) {
@@ -210,7 +241,8 @@ static p3l_code write_frames(p3l_log *log, p3l_frames *frames, p3l_error *error)
 }
 
 p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error) {
-  p3l_code code = write_frames(log, frames, error);
+  p3l_code code = end_changes(frames, log, error);
+  if (code == P3L_OK) code = write_frames(log, frames, error);
   if (code != P3L_OK) return code;
   if (log->device->start != NULL)
     log->device->start(log->device, place_of(log, (p3l_lsn){log->end.byte + frames->written}),
@@ -248,9 +280,11 @@ p3l_code p3l_log_reset(p3l_log *log, bool clean, p3l_error *error) {
 }
 
 p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {
+  bool empty = log->end.byte == log->start.byte;
+  if (!log->clean && (log->version == P3L_LOG_VERSION || !empty)) return P3L_OK;
   /* Selects the other header: the current one stays unchanged until the next round is on the
    * disk. */
-  return log->clean ? write_header(log, log->round + 1, log->end, false, error) : P3L_OK;
+  return write_header(log, log->round + 1, log->end, false, error);
 }
 
 /* ---- reading ---- */
@@ -264,6 +298,9 @@ static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
     case P3L_FRAME_RANGE:
       return frame->length > 0 && frame->address % P3L_PAGE_SIZE + frame->length <= P3L_PAGE_SIZE;
     case P3L_FRAME_COMMIT: return frame->length == 0;
+    case P3L_FRAME_CHANGES:
+      return frame->length > 0 && frame->length <= P3L_PAGE_SIZE &&
+             frame->address % P3L_PAGE_SIZE == 0;
     default: return false;
   }
 }

@@ -262,6 +262,13 @@ static void full_fence(void) {
 #endif
 }
 
+bool p3l_old_pages_needed(const p3l_pager *pager) {
+  p3l_lsn oldest, newest;
+  int descriptor = p3l_file_descriptor(pager->file);
+  full_fence(); /* snapshot.h, invariant 2 */
+  return descriptor >= 0 && p3l_readers_span(descriptor, &oldest, &newest);
+}
+
 p3l_code p3l_old_pages_save(p3l_pager *pager, p3l_image *const *images, size_t count,
                             p3l_lsn position, p3l_error *error) {
   p3l_lsn oldest, newest;

@@ -37,6 +37,9 @@ typedef struct p3l_old_pages p3l_old_pages;
 /* Finds the history files of the previous writer and removes those that no reader needs. For a
  * reader: prepares the functions below. */
 p3l_code p3l_old_pages_open(p3l_pager *pager, p3l_error *error);
+/* True if a process reads the store, or begins to: only then is anything to be kept. Frames appended
+ * before are seen by every process that begins later. */
+bool p3l_old_pages_needed(const p3l_pager *pager);
 /* Establishes invariant 1 for a checkpoint of these images (by ascending number) at `position`. */
 p3l_code p3l_old_pages_save(p3l_pager *pager, struct p3l_image *const *images, size_t count,
                             p3l_lsn position, p3l_error *error);

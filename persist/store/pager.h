@@ -35,8 +35,9 @@ typedef struct p3l_pager_options {
   /* With read_only: no process may have the store open for writing at the same time, and pages
    * of a large store are used in the page cache (mapping.h). */
   bool excludes_writers;
-  /* A commit that leaves the log longer than this number of bytes makes a checkpoint. 0: 16 MB, or
-   * more, as long as pages that are changed again and again make up much of it. */
+  /* A commit that leaves the log longer than this number of bytes, or more bytes of pages in memory
+   * than this and image_bytes, makes a checkpoint. 0: 16 MB, or more, as long as pages that are
+   * changed again and again make up much of it. */
   uint64_t checkpoint_bytes;
   /* With checkpoint_bytes of 0: memory for pages that are newer than the file. 0: a 32nd of the
    * machine's, at most 256 MB. */
@@ -194,16 +195,16 @@ p3l_code p3l_pager_append_early(p3l_pager_transaction *transaction, size_t least
  * The first half of a commit: everything that can fail before the frames are in the log. It ends
  * the transaction in any case. After P3L_OK readers see the changes, the next transaction may
  * begin, and this one is committed unless the disk fails; after any other result all its changes
- * are dropped. Of the units of 64 bytes reported to p3l_page_changed(), the words are logged that
+ * are dropped. Of the units of 64 bytes reported to p3l_page_changed(), the bytes are logged that
  * differ from what was committed.
  */
 p3l_code p3l_pager_append(p3l_pager_transaction *transaction, p3l_lsn *position, p3l_error *error);
 /*
  * The second half: returns when the log is durable up to `position`; one sync serves all waiting
  * threads (group commit). P3L_OK or P3L_BROKEN. Call it without locks that a running transaction
- * could wait for. Makes the checkpoint if the log is long and no transaction is running. At four
- * times the length it waits for the end of the running transaction, so that the log does not grow
- * without limit.
+ * could wait for. Makes the checkpoint if the log is long and no transaction is running; before that
+ * it writes pages to the file that no commit changed lately. At four times the length it waits for
+ * the end of the running transaction, so that the log does not grow without limit.
  */
 p3l_code p3l_pager_wait(p3l_pager *pager, p3l_lsn position, p3l_error *error);
 /* Performs both halves. Ends the transaction in any case; see invariant 3. */

@@ -34,16 +34,16 @@ static p3l_code no_memory(const p3l_pager *pager, uint64_t number, p3l_error *er
                   (unsigned long long)number);
 }
 
-/* The transaction's copy of the page, which exists from its first frame on. */
-static p3l_code join(recovering *recovering, const p3l_frame *frame, p3l_image **joined,
+/* The transaction's copy of the page, which exists from its first frame on. `whole`: the frame has all
+ * of the page. */
+static p3l_code join(recovering *recovering, p3l_page_number number, bool whole, p3l_image **joined,
                      p3l_error *error) {
   p3l_pager *pager = recovering->pager;
   p3l_pager_transaction *transaction = &pager->transaction;
-  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
   p3l_image *image = *joined = p3l_image_add(pager, number);
   if (image == NULL) return no_memory(pager, number.n, error);
   if (image->private_copy != NULL) return P3L_OK;
-  if (image->committed == NULL && frame->kind != P3L_FRAME_IMAGE)
+  if (image->committed == NULL && !whole)
     return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
                     pager->log_path, (unsigned long long)number.n);
   image->private_copy = p3l_buffer_take(&pager->buffers);
@@ -51,7 +51,28 @@ static p3l_code join(recovering *recovering, const p3l_frame *frame, p3l_image *
     return no_memory(pager, number.n, error);
   image->next = transaction->pages;
   transaction->pages = image;
+  image->changed = ~UINT64_C(0); /* to be published as a whole */
   if (image->committed != NULL) *image->private_copy = *image->committed;
+  return P3L_OK;
+}
+
+static p3l_code redo_changes(recovering *recovering, const p3l_frame *frame, const uint8_t *bytes,
+                             p3l_error *error) {
+  p3l_delta_reader reader = p3l_delta_read((p3l_address){frame->address}, bytes, frame->length);
+  while (reader.at < reader.end) {
+    p3l_image *image;
+    bool right = p3l_delta_next(&reader);
+    p3l_code code =
+        right ? join(recovering, (p3l_page_number){reader.number}, reader.zeros, &image, error)
+              : P3L_OK;
+    if (code != P3L_OK) return code;
+    if (right && reader.zeros) memset(image->private_copy, 0, P3L_PAGE_SIZE);
+    if (!right || !p3l_delta_apply(&reader, image->private_copy))
+      return p3l_fail(error, P3L_CORRUPT,
+                      "%s: the frame at position %llu changes pages in a way that makes no sense; "
+                      "restore store and log from a copy",
+                      recovering->pager->log_path, (unsigned long long)frame->position);
+  }
   return P3L_OK;
 }
 
@@ -63,10 +84,11 @@ static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, 
     recovering->committed = recovering->redone->count;
     return P3L_OK;
   }
+  if (frame->kind == P3L_FRAME_CHANGES) return redo_changes(recovering, frame, bytes, error);
   p3l_image *image;
-  p3l_code code = join(recovering, frame, &image, error);
+  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
+  p3l_code code = join(recovering, number, frame->kind == P3L_FRAME_IMAGE, &image, error);
   if (code != P3L_OK) return code;
-  image->changed = ~UINT64_C(0); /* to be published as a whole */
   memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
   return P3L_OK;
 }

@@ -13,8 +13,9 @@
  *  1. The lock on base is held from before the frames are read until the reader has another
  *     version.
  *  2. If the round is the same before and after the frames were read, they were not overwritten in
- *     the meantime. A checkpoint that looked for readers before the lock was taken had no commit
- *     after it in this round, so that it writes nothing but these images.
+ *     the meantime. A checkpoint that looked for readers before the lock was taken, or the beginning
+ *     of one (checkpoint.h), writes pages as commits left them whose frames were in the log before it
+ *     looked. So it writes nothing but these images.
  *  3. From the second attempt on the reader is also registered as arriving, and then a checkpoint
  *     keeps every page that it changes. So after a few rounds that ended while their frames were
  *     read, the reader may take base itself, that is, the file without any frame, because the

@@ -121,6 +121,11 @@ static void places_used_again(void **state) {
   golden("reused");
 }
 
+static void log_of_version_2(void **state) {
+  (void)state;
+  golden("changes");
+}
+
 static uint32_t version_of(p3l_pager *pager) {
   p3l_page zero;
   p3l_error error;
@@ -164,6 +169,7 @@ static void version_1_becomes_version_2(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_in_the_log), cmocka_unit_test(deleted_and_moved),
-      cmocka_unit_test(places_used_again), cmocka_unit_test(version_1_becomes_version_2)};
+      cmocka_unit_test(places_used_again), cmocka_unit_test(log_of_version_2),
+      cmocka_unit_test(version_1_becomes_version_2)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,15 +92,17 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   p3l_page_number one = add_page(&f, 1);
   uint64_t before = f.log->size;
   assert_int_equal(write_value(&f, one, 2), P3L_OK);
-  /* A frame with one word of 8 bytes, and the commit's frame. */
+  /* A frame with page, place, length and one byte, filled up to 8, and the commit's frame. */
   assert_int_equal(f.log->size - before, 32 + 8 + 32);
   /* The first change after a checkpoint logs the page. The log begins again, in the same bytes of
    * the file. */
   assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   memset(f.log->bytes + 4096, 0xaa, f.log->size - 4096);
   assert_int_equal(write_value(&f, one, 3), P3L_OK);
-  assert_int_equal(f.log->bytes[4096 + 32 + 4096 + 32 - 1], 0);
-  assert_int_equal(f.log->bytes[4096 + 32 + 4096 + 32], 0xaa);
+  /* That is, what of it is not zero: three words of the header, and one. With place and length of each, and
+   * the page, 37 bytes, filled up to 40. */
+  assert_int_equal(f.log->bytes[4096 + 32 + 40 + 32 - 1], 0);
+  assert_int_equal(f.log->bytes[4096 + 32 + 40 + 32], 0xaa);
   drop(&f);
 }
 
@@ -282,6 +284,13 @@ static void a_closed_log_is_short(void **state) {
   assert_int_equal(p3l_pager_open(path, &options, &pager, NULL, &error), P3L_OK);
   assert_int_equal(p3l_pager_begin(pager, &transaction, &error), P3L_OK);
   assert_int_equal(p3l_page_allocate_run(transaction, 2000, &first, &error), P3L_OK);
+  for (uint64_t i = 0; i < 2000; i++) {
+    p3l_page *filled;
+    assert_int_equal(
+        p3l_page_for_writing(transaction, (p3l_page_number){first.n + i}, &filled, &error), P3L_OK);
+    memset(filled->payload, 7, sizeof(filled->payload));
+    p3l_page_changed(transaction, filled, 32, sizeof(filled->payload));
+  }
   assert_int_equal(p3l_pager_commit(transaction, &error), P3L_OK);
   assert_int_equal(p3l_pager_close(pager, &error), P3L_OK);
   snprintf(path, sizeof(path), "%s/s-log", folder);
