@@ -1,7 +1,7 @@
 /*
  * BatchWindow, planning: when window functions can be computed by it, and its paths.
  *
- * The hook is not told the windows in the order in which core computes them; core's own path has them:
+ * The hook does not get the windows in the order in which core computes them; the path of core has them:
  *
  *     WindowAggPath   w2                         BatchWindow   w1, w2
  *       WindowAggPath   w1          becomes        the input
@@ -38,7 +38,7 @@ typedef struct CoreChain {
   bool sorts;
 } CoreChain;
 
-/* add_path() frees paths that are worse than one of ours. */
+/* add_path() frees paths of core that are worse than a BatchWindow. */
 static WindowAggPath *copy_window(const Path *path) {
   WindowAggPath *copy = palloc(sizeof(*copy));
   memcpy(copy, path, sizeof(*copy));
