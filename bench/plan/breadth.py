@@ -1,5 +1,5 @@
-"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, windows, the first rows of an order, statements that write what they
-read, cursors. On the tables of TPC-H."""
+"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, windows, the first rows of an order, statements that write
+what they read, cursors. On the tables of TPC-H."""
 
 import contextlib
 import random
@@ -52,8 +52,8 @@ STATEMENTS: Dict[str, Sequence[str]] = {
         "FROM lineitem WINDOW w AS (PARTITION BY l_suppkey ORDER BY l_shipdate, l_orderkey, l_linenumber)",
     ],
     "window: first 3 of each": [
-        "SELECT * FROM (SELECT l_suppkey, l_partkey, l_extendedprice, rank() OVER (PARTITION BY l_suppkey ORDER BY l_extendedprice DESC) AS r "
-        "FROM lineitem) AS ranked WHERE r <= 3",
+        "SELECT * FROM (SELECT l_suppkey, l_partkey, l_extendedprice, "
+        "rank() OVER (PARTITION BY l_suppkey ORDER BY l_extendedprice DESC) AS r FROM lineitem) AS ranked WHERE r <= 3",
     ],
     "INSERT ... SELECT, groups": [f"INSERT INTO kept {REVENUE}", "SELECT * FROM kept", "TRUNCATE kept"],
     "INSERT ... SELECT, rows": [
