@@ -1,5 +1,5 @@
-"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, the first rows of an order, statements that write what they
-read, cursors. On the tables of TPC-H."""
+"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, windows, the first rows of an order, statements that write
+what they read, cursors. On the tables of TPC-H."""
 
 import contextlib
 import random
@@ -42,6 +42,18 @@ STATEMENTS: Dict[str, Sequence[str]] = {
     ],
     "first 10 groups": [
         "SELECT l_partkey, sum(l_quantity) AS n, count(*) FROM lineitem GROUP BY l_partkey ORDER BY n DESC, l_partkey LIMIT 10",
+    ],
+    "window: ranks": [
+        "SELECT l_orderkey, l_linenumber, row_number() OVER (PARTITION BY l_suppkey ORDER BY l_shipdate, l_orderkey, l_linenumber) "
+        "FROM lineitem",
+    ],
+    "window: running sums": [
+        "SELECT l_orderkey, l_linenumber, sum(l_quantity) OVER w, count(*) OVER (PARTITION BY l_suppkey), lag(l_shipdate) OVER w "
+        "FROM lineitem WINDOW w AS (PARTITION BY l_suppkey ORDER BY l_shipdate, l_orderkey, l_linenumber)",
+    ],
+    "window: first 3 of each": [
+        "SELECT * FROM (SELECT l_suppkey, l_partkey, l_extendedprice, "
+        "rank() OVER (PARTITION BY l_suppkey ORDER BY l_extendedprice DESC) AS r FROM lineitem) AS ranked WHERE r <= 3",
     ],
     "INSERT ... SELECT, groups": [f"INSERT INTO kept {REVENUE}", "SELECT * FROM kept", "TRUNCATE kept"],
     "INSERT ... SELECT, rows": [

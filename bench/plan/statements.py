@@ -63,6 +63,15 @@ def distinct_rows(chance: random.Random) -> Sequence[str]:
     return [f"SELECT count(DISTINCT abalance) {among}", f"SELECT DISTINCT bid, abalance {among}"]
 
 
+def window_rows(chance: random.Random) -> Sequence[str]:
+    """Ranks and sums over a short range of an index."""
+    first = chance.randint(1, 99950)
+    return [
+        "SELECT aid, row_number() OVER (ORDER BY abalance, aid), sum(abalance) OVER () FROM pgbench_accounts "
+        f"WHERE aid BETWEEN {first} AND {first + 49};"
+    ]
+
+
 def insert_rows(chance: random.Random) -> Sequence[str]:
     """INSERT ... SELECT of a short range of an index."""
     first = chance.randint(1, 99950)
@@ -88,6 +97,7 @@ SMALL: Dict[str, Transaction] = {
 OTHERS: Dict[str, Transaction] = {
     "TPC-B": tpc_b,
     "DISTINCT of 50 rows": distinct_rows,
+    "windows over 50 rows": window_rows,
     "INSERT ... SELECT of 10 rows": insert_rows,
 }
 

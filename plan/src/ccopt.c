@@ -108,6 +108,8 @@ static void create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOp
     batch_agg_add_paths(root, stage, input_rel, output_rel, extra);
   if (ccopt_enabled && ccopt_enable_batch_agg && stage == UPPERREL_DISTINCT)
     batch_agg_add_distinct_paths(root, input_rel, output_rel);
+  if (ccopt_enabled && ccopt_enable_batch_window && stage == UPPERREL_WINDOW)
+    batch_window_add_paths(root, input_rel, output_rel);
 }
 
 PGDLLEXPORT void _PG_init(void);
@@ -117,6 +119,7 @@ void _PG_init(void) {
   batch_scan_register();
   batch_join_register();
   batch_agg_register();
+  batch_window_register();
   buffer_register();
   attach_register();
   adaptive_join_register();

@@ -71,6 +71,10 @@
 #pragma weak old_snapshot_threshold
 #endif
 
+#if PG_VERSION_NUM < 180000
+#pragma weak lc_collate_is_c
+#endif
+
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "ccopt is made for PostgreSQL 15 to 18"
 #endif
@@ -90,6 +94,22 @@ typedef CompareType OperatorOrder;
 #else
 typedef int16 OperatorOrder;
 #define ORDERS_DESCENDING BTGreaterStrategyNumber
+#endif
+
+/* The condition under which a window computes no further rows of a partition. */
+#if PG_VERSION_NUM >= 170000
+#define WINDOW_RUN_CONDITION(path) ((path)->runCondition)
+#define FORGET_RUN_CONDITION(function) ((function)->runCondition = NIL)
+#else
+#define WINDOW_RUN_CONDITION(path) ((path)->winclause->runCondition)
+#define FORGET_RUN_CONDITION(function) ((void)0)
+#endif
+
+/* A collation that compares bytes. */
+#if PG_VERSION_NUM >= 180000
+#define COLLATION_IS_C(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
+#else
+#define COLLATION_IS_C(collation) lc_collate_is_c(collation)
 #endif
 
 /* GROUP BY without what the planner found to follow from the rest. */

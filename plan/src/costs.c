@@ -254,6 +254,43 @@ void cost_batch_distinct(PlannerInfo *root, const Path *input, const AggWork *ke
   *total = *startup + core.groups;
 }
 
+/* Handing a row to a WindowAgg: into its tuplestore, out again, and into its slot. */
+#define STOCK_WINDOW_ROWS 4
+/* Of a BatchWindow: a column into the store and out, a key of the sort; in rows of a BatchScan. */
+#define BATCH_WINDOW_COLUMN 0.5
+#define BATCH_WINDOW_KEY 1.0
+
+static double stock_window_ns(const CostConstants *c, const WindowWork *work, double rows) {
+  double sort_ns = work->stock_sorts && work->keys > 0 ? stock_sort_ns(c, rows) : 0;
+  return sort_ns + work->windows * STOCK_WINDOW_ROWS * c->stock_row +
+         work->functions * c->stock_transition + work->numerics * c->stock_numeric;
+}
+
+static double batch_window_ns(const CostConstants *c, const WindowWork *work, double rows) {
+  double sort_ns = work->keys > 0 ? c->batch_qual * log2(Max(rows, 2)) : 0;
+  return (work->columns * BATCH_WINDOW_COLUMN + work->keys * BATCH_WINDOW_KEY) * c->batch_row +
+         sort_ns + work->functions * c->batch_transition + work->numerics * c->stock_numeric +
+         c->batch_emit;
+}
+
+void cost_batch_window(const Path *input, const WindowWork *work, Cost core, Cost *startup,
+                       Cost *total) {
+  const CostConstants *c = cost_constants();
+  const double rows = input->rows;
+
+  note_offer(NULL, NULL, BATCH_WINDOW_NAME);
+  if (ccopt_force) {
+    *startup = *total = 0;
+    return;
+  }
+  *total = input->total_cost + setup_cost(c) +
+           scaled(c, core, rows * batch_window_ns(c, work, rows) + gather_ns(c, input),
+                  rows * stock_window_ns(c, work, rows));
+  /* Handing out is the smaller part. */
+  *startup = *total - cpu_tuple_cost * rows * 0.1;
+  *startup = Max(*startup, input->total_cost);
+}
+
 void cost_batch_join(PlannerInfo *root, const Path *outer, const Path *inner, const JoinWork *work,
                      double rows, bool emits_rows, Cost *startup, Cost *total) {
   const CostConstants *c = cost_constants();

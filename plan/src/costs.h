@@ -74,6 +74,18 @@ extern void cost_batch_distinct(PlannerInfo *root, const Path *input, const AggW
                                 double pairs, const AggWork *work, double groups, Cost *startup,
                                 Cost *total);
 
+typedef struct WindowWork {
+  bool stock_sorts; /* core's plan over this input has a Sort */
+  int columns;      /* kept of each row */
+  int keys;         /* that rows are sorted by */
+  int windows;
+  int functions; /* of all windows */
+  int numerics;  /* those that add or return numeric */
+} WindowWork;
+/* Cost of a BatchWindow in place of work that costs `core` in core's plan. */
+extern void cost_batch_window(const Path *input, const WindowWork *work, Cost core, Cost *startup,
+                              Cost *total);
+
 /* Minimum cost of a batch operator before its first row. */
 extern Cost batch_setup_cost(void);
 

@@ -187,7 +187,8 @@ static const char *core_is_better(PlannedStmt *ours, List *uses, PlannedStmt *co
 
 static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
-  static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME};
+  static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME,
+                                      BATCH_WINDOW_NAME};
   Query *copy = ccopt_enabled && !ccopt_force && joins(parse) ? copyObject(parse) : NULL;
   PlannedStmt *ours = plan_by_previous(parse, query_string, cursor_options, bound_params);
   PlannedStmt *core;

@@ -21,7 +21,8 @@ bool cursor_may_go_backwards(int cursor_options) {
 PlannedStmt *cursor_keep_backwards(PlannedStmt *ours, Query *copy, planner_hook_type planner,
                                    const char *query_string, int cursor_options,
                                    ParamListInfo bound_params) {
-  static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME};
+  static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME,
+                                      BATCH_WINDOW_NAME};
   PlannedStmt *stock;
   bool has_ours = false;
 

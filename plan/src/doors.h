@@ -18,6 +18,8 @@ extern void batch_agg_add_paths(PlannerInfo *root, UpperRelationKind stage, RelO
                                 RelOptInfo *output_rel, void *extra);
 extern void batch_agg_add_distinct_paths(PlannerInfo *root, RelOptInfo *input_rel,
                                          RelOptInfo *output_rel);
+extern void batch_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+                                   RelOptInfo *output_rel);
 /* With ccopt.force: nested loops read a child that starts workers only once. */
 extern void force_add_materials(RelOptInfo *joinrel);
 /* The first pass after planning: inserts buffer nodes into a finished plan, without changing an
@@ -32,6 +34,7 @@ extern void adaptive_joins_insert(PlannedStmt *plan, int cursor_options);
 extern void batch_scan_register(void);
 extern void batch_join_register(void);
 extern void batch_agg_register(void);
+extern void batch_window_register(void);
 extern void buffer_register(void);
 extern void adaptive_join_register(void);
 extern void explain_register(void); /* EXPLAIN's lines on operators that were not used */

@@ -5,7 +5,7 @@
  *     ccopt: shape pinned to stock: 1.20x over n=12
  *
  * A plain EXPLAIN prints them if the plan has the node of core's that ccopt's would have replaced:
- * a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join; a reason that holds for many
+ * a Seq Scan of that table (of 64 pages or more), an Agg, a Hash Join, a WindowAgg; a reason that holds for many
  * joins is printed once. VERBOSE prints all reasons. Other formats print them in a group of their
  * own beside the plan's, because in PostgreSQL 15 to 17 an extension cannot write into the plan's
  * group once it is open.

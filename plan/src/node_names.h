@@ -7,6 +7,7 @@
 #define BATCH_SCAN_NAME "BatchScan"
 #define BATCH_AGG_NAME "BatchAgg"
 #define BATCH_JOIN_NAME "BatchHashJoin"
+#define BATCH_WINDOW_NAME "BatchWindow"
 #define BUFFER_NAME "Buffer"
 #define ADAPTIVE_JOIN_NAME "AdaptiveJoin"
 

@@ -189,6 +189,7 @@ static bool is_cores_node(Plan *plan, void *argument) {
     return IsA(plan, SeqScan) && scans_wanted(plan, wanted);
   if (strcmp(wanted->node, BATCH_AGG_NAME) == 0) return IsA(plan, Agg);
   if (strcmp(wanted->node, BATCH_JOIN_NAME) == 0) return IsA(plan, HashJoin);
+  if (strcmp(wanted->node, BATCH_WINDOW_NAME) == 0) return IsA(plan, WindowAgg);
   return false;
 }
 
@@ -234,6 +235,8 @@ static const char *switched_off(const char *node) {
   if (strcmp(node, BATCH_AGG_NAME) == 0 && !ccopt_enable_batch_agg) return "ccopt.enable_batch_agg";
   if (strcmp(node, BATCH_JOIN_NAME) == 0 && !ccopt_enable_batch_join)
     return "ccopt.enable_batch_join";
+  if (strcmp(node, BATCH_WINDOW_NAME) == 0 && !ccopt_enable_batch_window)
+    return "ccopt.enable_batch_window";
   return NULL;
 }
 

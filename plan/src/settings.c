@@ -11,6 +11,7 @@ bool ccopt_enabled = true;
 bool ccopt_enable_batch_scan = true;
 bool ccopt_enable_batch_agg = true;
 bool ccopt_enable_batch_join = true;
+bool ccopt_enable_batch_window = true;
 bool ccopt_enable_adaptive_join = true;
 bool ccopt_enable_bloom = true;
 bool ccopt_enable_top_n = true;
@@ -41,6 +42,9 @@ void settings_define(void) {
                            NULL);
   DefineCustomBoolVariable("ccopt.enable_batch_agg", "Lets the planner use BatchAgg.", NULL,
                            &ccopt_enable_batch_agg, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
+                           NULL);
+  DefineCustomBoolVariable("ccopt.enable_batch_window", "Lets the planner use BatchWindow.", NULL,
+                           &ccopt_enable_batch_window, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
                            NULL);
   DefineCustomBoolVariable("ccopt.enable_batch_join", "Lets the planner use BatchHashJoin.", NULL,
                            &ccopt_enable_batch_join, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,

@@ -28,6 +28,7 @@ extern bool ccopt_enabled;              /* ccopt.enabled */
 extern bool ccopt_enable_batch_scan;    /* ccopt.enable_batch_scan, as core's enable_seqscan */
 extern bool ccopt_enable_batch_agg;     /* ccopt.enable_batch_agg */
 extern bool ccopt_enable_batch_join;    /* ccopt.enable_batch_join */
+extern bool ccopt_enable_batch_window;  /* ccopt.enable_batch_window */
 extern bool ccopt_enable_adaptive_join; /* ccopt.enable_adaptive_join */
 extern bool ccopt_enable_bloom;         /* ccopt.enable_bloom */
 extern bool ccopt_enable_top_n;         /* ccopt.enable_top_n */

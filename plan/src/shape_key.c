@@ -128,8 +128,8 @@ uint64 shape_key(const PlannedStmt *plan, uint64 statement_id) {
 }
 
 static bool is_ours(Plan *plan, void *argument) {
-  static const char *const names[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME, BUFFER_NAME,
-                                      ADAPTIVE_JOIN_NAME};
+  static const char *const names[] = {BATCH_SCAN_NAME,   BATCH_AGG_NAME, BATCH_JOIN_NAME,
+                                      BATCH_WINDOW_NAME, BUFFER_NAME,    ADAPTIVE_JOIN_NAME};
 
   if (!IsA(plan, CustomScan)) return false;
   for (int i = 0; i < (int)lengthof(names); i++)

@@ -22,9 +22,9 @@
 #include "utils/tuplestore.h"
 
 static const char *const node_names[STATS_NODES] = {
-    [STATS_BATCH_SCAN] = BATCH_SCAN_NAME,       [STATS_BATCH_AGG] = BATCH_AGG_NAME,
-    [STATS_BATCH_JOIN] = BATCH_JOIN_NAME,       [STATS_BUFFER] = BUFFER_NAME,
-    [STATS_ADAPTIVE_JOIN] = ADAPTIVE_JOIN_NAME,
+    [STATS_BATCH_SCAN] = BATCH_SCAN_NAME,     [STATS_BATCH_AGG] = BATCH_AGG_NAME,
+    [STATS_BATCH_JOIN] = BATCH_JOIN_NAME,     [STATS_BUFFER] = BUFFER_NAME,
+    [STATS_BATCH_WINDOW] = BATCH_WINDOW_NAME, [STATS_ADAPTIVE_JOIN] = ADAPTIVE_JOIN_NAME,
 };
 
 /* Counters of a node, in the order of the view's columns. */

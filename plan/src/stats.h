@@ -20,6 +20,7 @@ typedef enum StatsNode {
   STATS_BATCH_SCAN,
   STATS_BATCH_AGG,
   STATS_BATCH_JOIN,
+  STATS_BATCH_WINDOW,
   STATS_BUFFER,
   STATS_ADAPTIVE_JOIN,
   STATS_NODES /* number of nodes */

@@ -1,7 +1,7 @@
 """Makes random queries whose answer does not depend on the plan.
 
 What a correct plan may change is kept out of the answers: an ORDER BY before a LIMIT has every column; sums of floats are
-of values that add up exactly; and where one of several equal values is chosen (grouping, DISTINCT, min) those that print
+of values that add up exactly; where a window function depends on the order of peers, its ORDER BY has every column shown; and where one of several equal values is chosen (grouping, DISTINCT, min) those that print
 in different forms (1.0 and 1.00, or 'a' and 'A' where a collation folds case) are brought to one form by shown().
 """
 
@@ -374,6 +374,83 @@ class Generator:
             result = replace(result, sql=f"{result.sql} FILTER (WHERE {self.predicate(scope, 0, [])})")
         return replace(result, pool=())
 
+    # ---- windows ----
+
+    def window_aggregate(self, columns: list) -> Expr:
+        """An aggregate of one of the columns, to be followed by OVER."""
+        rng = self.rng
+        column = self.pick([column for column in columns if column.type != "oid" and column.sums_exactly], "int", "numeric", "float")
+        kind = rng.random()
+        if column is None or kind < 0.2:
+            return Expr("count(*)" if self.chance(0.5) else f"count({rng.choice(columns).sql})", "int", "int8")
+        if kind < 0.7 or column.family == "float":
+            return Expr(f"{'sum' if column.family == 'float' else rng.choice(('sum', 'sum', 'avg'))}({column.sql})",
+                        "float" if column.family == "float" else "numeric", "float8" if column.family == "float" else "numeric")
+        extreme = self.pick(columns, "int", "numeric", "date", "timestamp")
+        return replace(extreme, sql=f"{rng.choice(('min', 'max'))}({extreme.sql})", pool=())
+
+    def window_function(self, columns: list, ordered: bool) -> Expr:
+        """A window function without OVER. Unless ordered, one that does not depend on the order of peers."""
+        rng = self.rng
+        rank = rng.choice(("rank()", "dense_rank()", "percent_rank()", "cume_dist()", "row_number()", "ntile(4)")[:6 if ordered else 4])
+        family = "float" if rank[0] in "pc" else "int"
+        if self.chance(0.4):
+            return Expr(rank, family, "float8" if family == "float" else "int4" if rank[0] == "n" else "int8")
+        if not ordered or self.chance(0.6):
+            return self.window_aggregate(columns)
+        column = rng.choice(columns)
+        name = rng.choice(("lag({0})", "lead({0})", "lag({0}, 2)", "lead({0}, 3)", "lead({0}, -1)", "lag({0}, 0)", "first_value({0})",
+                           "last_value({0})", "nth_value({0}, 2)"))
+        if column.type in ("int4", "int8") and self.chance(0.2):
+            name = "lag({0}, 1, 7)"
+        return replace(column, sql=name.format(column.sql), pool=())
+
+    def window(self, partition: list, order: list, ordered: bool) -> str:
+        rng = self.rng
+        text = f"PARTITION BY {', '.join(column.sql for column in partition)} " if partition else ""
+        keys = [f"{column.sql}{rng.choice(('', '', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST'))}" for column in order]
+        if keys:
+            text += f"ORDER BY {', '.join(keys)} "
+        frames = ["", "", "", "RANGE UNBOUNDED PRECEDING", "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+                  "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"]
+        if ordered:
+            frames += ["ROWS UNBOUNDED PRECEDING", "ROWS UNBOUNDED PRECEDING", "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"]
+        return (text + rng.choice(frames)).strip()
+
+    def windows(self, query: Select, scope: list):
+        """Makes the items window functions over rows of some of the columns; false if these do not suffice."""
+        rng = self.rng
+        columns = [column for column in scope if column.family != "opaque" and not column.forms]
+        if not columns:
+            return False
+        columns = rng.sample(columns, rng.randint(1, min(5, len(columns))))
+        query.items = list(columns)
+        for number in range(rng.choices((1, 2), (3, 1))[0]):
+            # Two windows may number equal rows in two orders: which pairs that makes is the plan's business.
+            ordered = number == 0 and self.chance(0.6)
+            shuffled = rng.sample(columns, len(columns))
+            split = rng.choices((0, 1, 2), (2, 4, 1))[0]
+            partition, order = shuffled[:split], shuffled[split:]
+            if not ordered:
+                order = order[:rng.randint(0, 2)]
+            over = self.window(partition, order, ordered)
+            for _ in range(rng.randint(1, 3)):
+                function = self.window_function(columns, ordered)
+                query.items.append(replace(function, sql=f"{function.sql} OVER ({over})"))
+        return True
+
+    def ranked(self, body: Select) -> Select:
+        """The first rows of each partition: a condition on a rank."""
+        self.aliases += 1
+        alias = f"t{self.aliases}"
+        ranks = [number for number, item in enumerate(body.items) if item.sql.startswith(("row_number", "rank", "dense", "count"))
+                 and " OVER " in item.sql]
+        if not ranks:
+            return body
+        outer = Select([replace(item, pool=()) for item in self.outputs(alias, body)], [Source(f"({{0}}) AS {alias}", body)])
+        outer.where = [f"{alias}.o{self.rng.choice(ranks)} {self.rng.choice(('<=', '<', '=', '>='))} {self.rng.choice((1, 2, 5, 20))}"]
+        return outer
+
     def select(self, depth: int = 2, outer: list = (), top: bool = False) -> Select:
         rng = self.rng
         ctes = []
@@ -420,6 +497,13 @@ class Generator:
                 query.items.append(Expr(f"GROUPING({rng.choice(query.group)})", "int", "int4"))
             if self.chance(0.15):
                 query.having = [rng.choice(("count(*) > 1", "count(*) < 5", f"{self.aggregate(scope).sql} IS NOT NULL"))]
+            if self.chance(0.1):
+                query.items.append(Expr(rng.choice(("rank() OVER (ORDER BY count(*) DESC)", "sum(count(*)) OVER ()",
+                                                    "max(count(*)) OVER (ORDER BY count(*))")), "numeric", "numeric"))
+        elif self.chance(0.3) and self.windows(query, scope):
+            ambiguous = True
+            if not outer and not ctes and self.chance(0.3):
+                query = self.ranked(query)
         else:
             count = rng.randint(1, 5)
             query.items = [self.number(scope) if self.chance(0.2) else self.pick(scope) for _ in range(count)]

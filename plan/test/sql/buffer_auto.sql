@@ -7,6 +7,7 @@ set work_mem = '64MB';
 set ccopt.enable_batch_scan = off;
 set ccopt.enable_batch_agg = off;
 set ccopt.enable_batch_join = off;
+set ccopt.enable_batch_window = off;
 set ccopt.enable_adaptive_join = off;
 
 -- 130,000 rows look up 100,000 others, in no order; both tables are larger than 8 MB with their indexes.

@@ -5,6 +5,7 @@ set jit = off;
 set ccopt.enable_batch_scan = off;
 set ccopt.enable_batch_agg = off;
 set ccopt.enable_batch_join = off;
+set ccopt.enable_batch_window = off;
 set ccopt.enable_adaptive_join = off;
 
 create temp table points (id integer primary key, point integer);

@@ -5,6 +5,7 @@ set jit = off;
 set ccopt.enable_batch_scan = off;
 set ccopt.enable_batch_agg = off;
 set ccopt.enable_batch_join = off;
+set ccopt.enable_batch_window = off;
 set ccopt.enable_adaptive_join = off;
 
 create temp table facts (id integer primary key, grp integer, flag boolean, amount numeric(12,2), note text, arr integer[]);
