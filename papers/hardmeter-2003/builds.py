@@ -1,7 +1,9 @@
-"""PostgreSQL from Debian's source package, fetched by apt.
+"""PostgreSQL from Debian's source package, fetched by apt, as it is and with the spin lock of the paper.
 
     FOLDER/stock      the programs, -O2 -g, without a patch
-    FOLDER/source     its source, which debug information names
+    FOLDER/original   LWLocks behind a spin lock that is tested and set in each round, as in 7.3
+    FOLDER/improved   the same with the paper's inner loop, which only reads
+    FOLDER/source     the source of stock, FOLDER/patched that of the other two: debug information names them
 
 Nothing is installed. apt has a configuration, package lists and a state of its own below FOLDER.
 """
@@ -13,6 +15,7 @@ import shutil
 
 from steps import Failure, run, say
 
+HERE = pathlib.Path(__file__).resolve().parent
 MAJOR = 15
 SUITE = "bookworm"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -20,7 +23,7 @@ LISTS = (
     f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian {SUITE} main\n"
     f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian-security {SUITE}-security main\n"
 )
-VARIANTS = ("stock",)
+VARIANTS = ("stock", "original", "improved")
 TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev", "gcc": "gcc", "make": "make", "perl": "perl", "patch": "patch"}
 
 
@@ -50,6 +53,7 @@ def build(folder: pathlib.Path, jobs: int) -> dict[str, pathlib.Path]:
     if not (folder / "stock").exists():
         fetch(folder, source)
         compile_stock(folder, source, jobs)
+    compile_patched(folder, source, jobs)
     return programs
 
 
@@ -111,3 +115,24 @@ def compile_stock(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> None
     except Failure:
         shutil.rmtree(target, ignore_errors=True)  # no half an installation that looks like one
         raise
+
+
+def compile_patched(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> None:
+    say("compiling it with the paper's spin lock, without and with the inner loop")
+    patched = folder / "patched"
+    shutil.rmtree(patched, ignore_errors=True)
+    shutil.copytree(source, patched, symlinks=True)
+    run(["patch", "-p1", "--batch", "-i", HERE / "spinlock.patch"], folder=patched)
+    locks = patched / "src/backend/storage/lmgr"
+    for variant, option in (("original", ""), ("improved", "COPT=-DSPIN_READ_LOOP")):
+        # The new field of a lock fills padding, so that the other files' objects stay valid.
+        for name in ("lwlock.o", "s_lock.o"):
+            (locks / name).unlink(missing_ok=True)
+        make(patched, f"-j{jobs}", "-C", "src/backend", *([option] if option else []), "postgres")
+        target = folder / variant
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(folder / "stock", target, symlinks=True)
+        shutil.copy2(patched / "src/backend/postgres", target / "bin/postgres")
+    for tree in (source, patched):
+        for path in [*tree.rglob("*.o"), *tree.rglob("*.a")]:
+            path.unlink()

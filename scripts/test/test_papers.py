@@ -5,10 +5,12 @@ import unittest
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "papers/hardmeter-2003"))
+sys.path[:0] = [str(REPOSITORY / "papers/hardmeter-2003"), str(REPOSITORY / "bench/common")]
 
 import builds  # noqa: E402
 import captures  # noqa: E402
+import evidence  # noqa: E402
+import locks  # noqa: E402
 import misses  # noqa: E402
 import paper  # noqa: E402
 import screen  # noqa: E402
@@ -35,6 +37,11 @@ class ThePapersFigures(unittest.TestCase):
             counts = [count for count, _, _ in table]
             self.assertEqual((len(counts), counts), (10, sorted(counts, reverse=True)))
             self.assertLess(sum(counts), total)
+
+    def test_two_experiments_with_one_program_differ_by_more_than_the_effect(self) -> None:
+        once, of_four = locks.at_the_same_addresses()
+        self.assertEqual((once, of_four), (22_649, 58_173))
+        self.assertAlmostEqual(100 * (of_four / paper.RUNS / once - 1), -35.8, 1)
 
     def test_the_model_has_the_latencies_of_table_1(self) -> None:
         self.assertEqual(surroundings.modelled_ns(surroundings.model()), paper.TABLE_1)
@@ -71,6 +78,16 @@ class Reading(unittest.TestCase):
     def test_versions_are_sorted_by_their_numbers(self) -> None:
         versions = ["15.9-0+deb12u1", "15.18-0+deb12u1", "15.20-0+deb12u1"]
         self.assertEqual(max(versions, key=builds.parts_of), "15.20-0+deb12u1")
+
+
+class TheLockAlone(unittest.TestCase):
+    def test_runs_of_both_sides_are_interleaved(self) -> None:
+        try:
+            order = locks.order(4)
+        except evidence.Unavailable as error:
+            self.skipTest(str(error))
+        self.assertEqual(sorted(order), ["improved"] * 4 + ["original"] * 4)
+        self.assertEqual((order[:4], order[4:]), (order[3::-1], order[:3:-1]))
 
 
 if __name__ == "__main__":
