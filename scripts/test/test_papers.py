@@ -10,6 +10,7 @@ sys.path[:0] = [str(REPOSITORY / "papers/hardmeter-2003"), str(REPOSITORY / "ben
 import builds  # noqa: E402
 import captures  # noqa: E402
 import evidence  # noqa: E402
+import isolated  # noqa: E402
 import locks  # noqa: E402
 import misses  # noqa: E402
 import paper  # noqa: E402
@@ -81,6 +82,23 @@ class Reading(unittest.TestCase):
 
 
 class TheLockAlone(unittest.TestCase):
+    def test_looks_that_test_and_set_cost_twice_as_many_misses(self) -> None:
+        # Each look but the first misses the write before it. One that tests and sets costs the next write a miss, too.
+        self.assertEqual(isolated.expected_of_looks("tas", 10), {"coherence-miss": 18, "invalidation": 19})
+        self.assertEqual(isolated.expected_of_looks("read", 10), {"coherence-miss": 9, "invalidation": 9})
+
+    def test_takings_of_a_lock_for_one_write(self) -> None:
+        # First: test and set, write, release. Second: test and set (taken), again, then it has the lock.
+        #   accesses        1 t  2 t  1 w  2 t  1 r  2 t  2 w  2 r
+        #   misses                     1    2    1    2
+        #   takes it from        1    2    1    2    1
+        self.assertEqual(isolated.expected_of_takings("tas", 1, 1), {"coherence-miss": 4, "invalidation": 5})
+        # The second one reads after it has failed, and tests and sets when it has read that the lock is free.
+        #   accesses        1 t  2 t  1 w  2 read  1 r  2 read  2 t  2 w  2 r
+        #   misses                     1    2            2
+        #   takes it from        1    2            2            1
+        self.assertEqual(isolated.expected_of_takings("read", 1, 1), {"coherence-miss": 3, "invalidation": 4})
+
     def test_runs_of_both_sides_are_interleaved(self) -> None:
         try:
             order = locks.order(4)
