@@ -8,6 +8,7 @@
 Nothing is installed. apt has a configuration, package lists and a state of its own below FOLDER.
 """
 
+import filecmp
 import os
 import pathlib
 import re
@@ -30,9 +31,12 @@ TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev", "gcc": "gcc", "make": "mak
 def prepare(folder: pathlib.Path) -> None:
     """Makes the folder; the server's account has to enter it.
 
-    Raises Failure if it belongs to another account, whose files must not be run.
+    Raises Failure if it cannot be made, or belongs to another account, whose files must not be run.
     """
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"cannot make {folder}: {error.strerror}", "name another folder with --folder") from error
     if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         raise Failure(f"{folder} belongs to another account", "name a folder of your own with --folder")
 
@@ -110,11 +114,11 @@ def compile_stock(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> None
     target = folder / "stock"
     run(["./configure", f"--prefix={target}", "--without-readline", "--without-zlib", "--without-icu"], source, flags)
     make(source, f"-j{jobs}", "all")
-    try:
-        make(source, "install")
-    except Failure:
-        shutil.rmtree(target, ignore_errors=True)  # no half an installation that looks like one
-        raise
+    stage = folder / "stage"
+    shutil.rmtree(stage, ignore_errors=True)
+    make(source, f"DESTDIR={stage}", "install")
+    (stage / target.relative_to("/")).rename(target)  # only now is it there, and complete
+    shutil.rmtree(stage)
 
 
 def compile_patched(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> None:
@@ -124,15 +128,23 @@ def compile_patched(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> No
     shutil.copytree(source, patched, symlinks=True)
     run(["patch", "-p1", "--batch", "-i", HERE / "spinlock.patch"], folder=patched)
     locks = patched / "src/backend/storage/lmgr"
-    for variant, option in (("original", ""), ("improved", "COPT=-DSPIN_READ_LOOP")):
-        # The new field of a lock fills padding, so that the other files' objects stay valid.
-        for name in ("lwlock.o", "s_lock.o"):
-            (locks / name).unlink(missing_ok=True)
-        make(patched, f"-j{jobs}", "-C", "src/backend", *([option] if option else []), "postgres")
+    for variant, option in (("original", []), ("improved", ["COPT=-DSPIN_READ_LOOP"])):
+        # The new field of a lock fills padding, so that the other files' objects stay valid. PostgreSQL's makefiles
+        # take a missing object for a current one (.SECONDARY), unless it is named.
+        for old in (locks / "lwlock.o", locks / "s_lock.o", patched / "src/backend/postgres"):
+            old.unlink(missing_ok=True)
+        make(locks, *option, "lwlock.o", "s_lock.o")
+        make(patched / "src/backend", f"-j{jobs}", "postgres")
         target = folder / variant
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(folder / "stock", target, symlinks=True)
-        shutil.copy2(patched / "src/backend/postgres", target / "bin/postgres")
+        stage = folder / "stage"
+        for old in (stage, target):
+            shutil.rmtree(old, ignore_errors=True)
+        shutil.copytree(folder / "stock", stage, symlinks=True)
+        shutil.copy2(patched / "src/backend/postgres", stage / "bin/postgres")
+        stage.rename(target)
+    if filecmp.cmp(folder / "original/bin/postgres", folder / "improved/bin/postgres", shallow=False):
+        shutil.rmtree(folder / "improved")
+        raise Failure("the programs with and without the inner loop are the same", f"remove {folder} and try again")
     for tree in (source, patched):
         for path in [*tree.rglob("*.o"), *tree.rglob("*.a")]:
             path.unlink()

@@ -19,7 +19,7 @@ Place = tuple[str, str]  # address, routine
 
 @dataclasses.dataclass(frozen=True)
 class Hits:
-    """Samples of one event, by address and routine."""
+    """Samples of loads that missed, by address and routine: PEBS of 2003 sampled no stores and no code."""
 
     total: int
     period: int
@@ -31,16 +31,17 @@ class Hits:
 
 
 def read_hits(report: dict, event: str) -> Hits:
-    """The table of one event in what `hardmeter report --by address,routine --all --format json` printed.
+    """The loads of one event in what `hardmeter report --by address,routine,operation --all --format json` printed.
 
-    Raises Failure if it has none.
+    Raises Failure if it has no table of the event.
     """
     for table in report["tables"]:
         if table["event"] == event:
             places: Counter[Place] = Counter()
             for row in table["rows"]:
-                places[short_address(row["address"]), row["routine"]] += row["count"]
-            return Hits(table["samples"], round(table["events"] / max(table["samples"], 1)), places)
+                if row["operation"] == "load":
+                    places[short_address(row["address"]), row["routine"]] += row["count"]
+            return Hits(places.total(), round(table["events"] / max(table["samples"], 1)), places)
     raise Failure(f"the capture has no event {event}")
 
 
@@ -109,8 +110,9 @@ class Measured:
         return printed
 
     def hits(self, capture: pathlib.Path, event: str) -> Hits:
-        """The samples of one event in a capture."""
-        return read_hits(self.ask_json("report", "-i", capture, "--event", event, "--by", "address,routine", "--all"), event)
+        """The loads among the samples of one event in a capture."""
+        by = ["--by", "address,routine,operation", "--all"]
+        return read_hits(self.ask_json("report", "-i", capture, "--event", event, *by), event)
 
     def remove(self) -> None:
         """Removes the servers; builds and captures stay."""

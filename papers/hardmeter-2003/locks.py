@@ -68,22 +68,38 @@ def show_effect(measured: Measured, captures: dict[str, list[pathlib.Path]], all
         print(f"  {variant:<9} {count:,} of {total:,} ({share(count, total).strip()}); runs: {runs}; in s_lock: {waits:,}")
     print(f"  by counts, as of the paper's: {in_words(effect['these'])}, all others {in_words(effect['the others'])}")
     figures: dict = {"effect": effect, "counts": pairs}
-    a, b = captures["original"], captures["improved"]
-    if len(a) < 2:
-        return figures
+    if len(captures["original"]) > 1:
+        figures["same_program"] = show_same_program(measured, all_hits)
+        figures["between_runs"] = show_between_runs(measured, captures["original"], captures["improved"])
+    return figures
+
+
+def show_same_program(measured: Measured, all_hits: dict[str, list[Hits]]) -> dict:
+    """How far the first and the last runs of one program are apart by the same method, where nothing differs."""
+    effects = {}
+    print("  the same of one program, its last runs against its first:")
+    for variant, hits in all_hits.items():
+        half = len(hits) // 2
+        halves = [together(part) for part in (hits[:half], hits[-half:])]
+        first, last = ((part.of_routines(paper.LOCK_ROUTINES), part.total) for part in halves)
+        effects[variant] = effect = effect_of(measured, first, last)
+        print(f"    {variant:<18} {in_words(effect['these'])}, all others {in_words(effect['the others'])}")
+    return effects
+
+
+def show_between_runs(measured: Measured, a: list[pathlib.Path], b: list[pathlib.Path]) -> dict:
+    """The effect with an interval that contains what differs from run to run."""
     compared = measured.ask_json("compare", "--a", *a, "--b", *b, "--per", "run", "--event", EVENT, "--by", "function")
     found = compared["events"][0]
     rows = {row["function"]: row for row in found["tables"][0]["rows"]}
     shown = {"all functions": found["total"]} | {name: rows[name] for name in paper.LOCK_ROUTINES if name in rows}
-    figures["between_runs"] = {name: row["change"] for name, row in shown.items()}
-    print("  between runs (`hardmeter compare --per run --by function`):")
+    print("  between runs, loads and stores (`hardmeter compare --per run --by function`):")
     for name, row in shown.items():
-        change = row["change"]
-        low, high = change["interval_95"]["low"], change["interval_95"]["high"]
-        print(f"    {name:<18} {in_words((100 * change['value'], 100 * low, 100 * high))}")
+        change, interval = row["change"], row["change"]["interval_95"]
+        print(f"    {name:<18} {in_words((100 * change['value'], 100 * interval['low'], 100 * interval['high']))}")
     for sentence in compared["sentences"]:
         print(f"    {sentence}")
-    return figures
+    return {name: row["change"] for name, row in shown.items()}
 
 
 def order(runs: int, seed: int = 2003) -> list[str]:

@@ -12,7 +12,8 @@ LISTED = "LWLockRelease"
 
 def heading(hits: Hits, what: str, theirs: int) -> str:
     """What a table is of, and how many samples both have."""
-    return f"{what} misses, n = {hits.total:,}, one of every {hits.period:,} ({MACHINE}, simulated); the paper: n = {theirs:,}"
+    here = f"n = {hits.total:,}, one of every {hits.period:,} ({MACHINE}, simulated)"
+    return f"loads that miss {what}, {here}; the paper: n = {theirs:,}"
 
 
 def side_by_side(hits: Hits, table: list[paper.Row], total: int) -> list[str]:

@@ -19,10 +19,11 @@ import surroundings  # noqa: E402
 
 
 def report(rows: "list[tuple[int, str, str]]") -> dict:
-    """What `hardmeter report --by address,routine --format json` prints of one event."""
-    total = sum(count for count, _, _ in rows)
-    table = {"event": "l1d-miss", "samples": total, "events": 1001 * total}
-    return {"tables": [{**table, "rows": [{"count": n, "address": a, "routine": r} for n, a, r in rows]}]}
+    """What `hardmeter report --by address,routine,operation --format json` prints of one event: loads, and a store."""
+    store = {"count": 100, "address": "0x46cabb", "routine": "LWLockRelease", "operation": "store"}
+    loads = [{"count": n, "address": a, "routine": r, "operation": "load"} for n, a, r in rows]
+    total = sum(row["count"] for row in [store, *loads])
+    return {"tables": [{"event": "l1d-miss", "samples": total, "events": 1001 * total, "rows": [store, *loads]}]}
 
 
 class ThePapersFigures(unittest.TestCase):
