@@ -112,6 +112,7 @@ struct hm_access {
   uint8_t modified_elsewhere;
   uint8_t line_found; /* coherence.h: state of the line being looked up */
   uint8_t pattern;    /* enum hm_pattern (pattern.h) */
+  uint8_t contended;  /* several cores use the line, and one wrote it (coherence.h) */
   int64_t stride;     /* distance to the instruction's previous miss, if constant; else 0 */
   uint32_t set[3];
   struct hm_sharing lost_to;    /* for a coherence miss: the write that took the line */
@@ -241,6 +242,11 @@ struct hm_simulator {
   uint64_t stall_cycles;
   uint64_t release_clock; /* clock of the core when this process last left one */
   uint64_t slice_began;   /* by the same clock: when it got the core from another process */
+
+  /* Turns (turns.h): the clock of the thread furthest behind that waits to run on another core; UINT64_MAX:
+   * none does. And the clock at which each core's thread last returned from the kernel. */
+  _Atomic uint64_t slowest_waiting;
+  uint64_t woken[HM_MAX_CORES];
 
   int filters_stale; /* HM_FILTERS_NEW: never used on this machine */
   int waited;        /* it returned from the kernel since it last ran */
