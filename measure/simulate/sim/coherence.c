@@ -139,7 +139,7 @@ static void share(struct hm_access *access, uint32_t line, uint64_t address, uin
   if (written == HM_LINE_NEW) written = 0;
   if (record != NULL && hm_interleaves()) {
     access->contended = 1;
-    if ((sharers & me) == 0 && held != 0 && hm_still_has_line(record, &touch, words_of(&touch)))
+    if ((sharers & me) == 0 && held != 0 && hm_still_has_line(record, access, words_of(&touch)))
       return;
   }
   int lost = (sharers & me) == 0 && written != 0;

@@ -74,7 +74,11 @@ struct hm_sharing {
 /* An access site, packed into the one constant the generated code passes. */
 #define HM_SITE_IP(site) ((site)&0x7fffffffffffull)
 #define HM_SITE_SIZE(site) ((uint32_t)((site) >> 47 & 0x7f))
-#define HM_SITE_KIND(site) ((enum hm_kind)((site) >> 54 & 7))
+#define HM_SITE_CODE(site) ((site) >> 54 & 7)
+#define HM_SITE_KIND(site) ((enum hm_kind)(HM_SITE_IS_UPDATE(site) ? HM_LOAD : HM_SITE_CODE(site)))
+/* A load whose word the block then stores, as x = x + 1 does: its code in the place of HM_LOAD. */
+#define HM_LOAD_OF_UPDATE 5
+#define HM_SITE_IS_UPDATE(site) (HM_SITE_CODE(site) == HM_LOAD_OF_UPDATE)
 #define HM_SITE_LOCKED(site) ((uint32_t)((site) >> 57 & 1))
 #define HM_SITE(ip, size, kind, locked)                                                   \
   (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \

@@ -5,7 +5,7 @@
  *
  * Whose turn it is.  One thread of a process runs at a time.  It hands over when its core's clock is
  * ahead of that of the thread furthest behind: by a slice of a microsecond if they have nothing to do
- * with one another (tool/turns.c), and at an access to a contended line already by a third of a
+ * with one another (tool/turns.c), and at an access to a contended line already by two thirds of a
  * transfer (hm_end_contended_access).
  *
  * When a line moves.  A core that asks for a line gets it when the one before has got it, and used it:
@@ -23,7 +23,8 @@
  *
  * What a core knows it cannot ignore: a load of a word that the new holder wrote misses, and so does any
  * access after a system call in which the core waited.  Two threads that pass a flag to and fro therefore
- * have a transfer for each pass.
+ * have a transfer for each pass.  Not so the load of an update (x = x + 1): a processor forwards it the
+ * value that it stored itself just before, and x loses increments.
  *
  * Invariants:
  *  1. All of this happens only with HM_FLAG_INTERLEAVE.
@@ -43,7 +44,7 @@
 static inline int hm_interleaves(void) { return (hm_sim.config.flags & HM_FLAG_INTERLEAVE) != 0; }
 
 /* Whether this core still has its copy for this access, though another core has asked for the line. */
-int hm_still_has_line(const struct hm_contended_line *record, const struct hm_touch *touch,
+int hm_still_has_line(const struct hm_contended_line *record, const struct hm_access *access,
                       uint16_t words);
 
 /* The line leaves the cores `losing` it and comes to this one: the access waits for it. */

@@ -18,7 +18,7 @@
 struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
 void hm_discard_translations(void);
-void hm_unroll_no_loops(void); /* from now on: a turn ends between blocks */
+void hm_unroll_no_loops(void);        /* from now on: a turn ends between blocks */
 Addr hm_landmark(void);               /* an address in this tool that is also in a thread's state */
 void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);

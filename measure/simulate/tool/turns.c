@@ -106,7 +106,7 @@ static void take_guard(void) {
   uint32_t is_free = 0;
   for (UInt tries = 1; !atomic_compare_exchange_weak(&guard, &is_free, 1); tries++) {
     is_free = 0;
-    if (tries % 64 == 0) hm_host_yield();
+    if (tries % 4096 == 0) hm_host_yield();
   }
 }
 
@@ -176,16 +176,29 @@ static void note_slowest(void) {
 
 /* --- The lock -------------------------------------------------------------------------- */
 
-/* Between two turns lie a microsecond or two, if lines are contended: sleeping would take longer. */
-#define LOOKS 200u
-#define LOOKS_BETWEEN_SLICES 5u
-static UInt looks_to_take = LOOKS_BETWEEN_SLICES;
+/* Between two turns lie some microseconds, if lines are contended: sleeping would take longer. But where
+ * the machine has no processor left for the waiting thread, it had better sleep: it looks for as long as
+ * that was of use lately. */
+#define MOST_LOOKS 256u
+#define LEAST_LOOKS 4u
+#define TURNS_BETWEEN_TRIALS 32u
+static UInt looks_of_use = LEAST_LOOKS, turns_awaited;
+
+static Bool looks_for_turn(struct waiting *me) {
+  UInt most = turns_awaited++ % TURNS_BETWEEN_TRIALS == 0 ? MOST_LOOKS : looks_of_use;
+  for (UInt looks = 0; looks < most; looks++) {
+    if (atomic_load_explicit(&me->state, memory_order_acquire) == HAS_TURN) {
+      looks_of_use = looks_of_use < MOST_LOOKS / 2 ? 2 * looks_of_use : MOST_LOOKS;
+      return True;
+    }
+    __builtin_ia32_pause();
+  }
+  looks_of_use = looks_of_use / 2 > LEAST_LOOKS ? looks_of_use / 2 : LEAST_LOOKS;
+  return False;
+}
 
 static void await_turn(struct waiting *me) {
-  for (UInt looks = 0; looks < looks_to_take; looks++) {
-    if (atomic_load_explicit(&me->state, memory_order_acquire) == HAS_TURN) return;
-    hm_host_yield();
-  }
+  if (looks_for_turn(me)) return;
   uint32_t waits = WAITS;
   if (!atomic_compare_exchange_strong(&me->state, &waits, SLEEPS)) return;
   while (atomic_load_explicit(&me->state, memory_order_acquire) != HAS_TURN)
@@ -332,7 +345,6 @@ void hm_end_turn(ThreadId tid) {
     Int ran = blocks_given - (left < 0 ? 0 : left);
     if (!ended_early) learn_rate(ran, clock_of_core(hm_sim.cpu) - turn_began);
     not_run += (ULong)(valgrind_gave - blocks_given);
-    looks_to_take = ended_early ? LOOKS : LOOKS_BETWEEN_SLICES;
   }
   ended_early = False;
   blocks_given = 0;
