@@ -21,6 +21,10 @@ static void advance_clock_max(uint64_t clock) {
   }
 }
 
+void hm_note_clock(void) {
+  if (hm_sim.on_core) advance_clock_max(hm_cycles());
+}
+
 /* --- Taking and leaving the core ------------------------------------------- */
 
 /* A computing process would retake its core before a waiter wakes up, indefinitely. So after its

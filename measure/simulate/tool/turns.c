@@ -255,6 +255,7 @@ void hm_free_lock(void) {
   Bool may_go_on =
       turn_was_over && interleaves() && running != VG_INVALID_THREADID && !VG_(is_exiting)(running);
   turn_was_over = False;
+  if (interleaves()) hm_note_clock();
   take_guard();
   if (may_go_on && !others_go_first(lwp)) {
     goes_on = True;
