@@ -30,9 +30,9 @@ struct Seen {
     detail: SimulatedDetail,
 }
 
-fn program(folder: &Path) -> PathBuf {
-    let program = folder.join("sharing");
-    let source = tests_folder().join("microkernels/sharing.c");
+fn program(folder: &Path, name: &str) -> PathBuf {
+    let program = folder.join(name);
+    let source = tests_folder().join(format!("microkernels/{name}.c"));
     let compiler = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&program)
@@ -44,12 +44,22 @@ fn program(folder: &Path) -> PathBuf {
 
 /// Every coherence miss and every invalidation of the line.
 fn sharing(who: &str, words: &str, turns: usize) -> Vec<Seen> {
+    events_on_the_line("sharing", &[who, words, &turns.to_string()])
+}
+
+/// The same, of threads that never wait for one another in the kernel (`microkernels/contention.c`).
+fn contention(what: &str, words: &str, rounds: usize) -> Vec<Seen> {
+    events_on_the_line("contention", &[what, words, "2", &rounds.to_string()])
+}
+
+fn events_on_the_line(name: &str, arguments: &[&str]) -> Vec<Seen> {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("sharing.data");
     let machine = tests_folder().join("machines/small-2.toml");
     let machine = machine.to_str().expect("UTF-8");
-    let program = program(folder.path());
-    let command = [program.to_str().expect("UTF-8"), who, words, &turns.to_string()];
+    let program = program(folder.path(), name);
+    let mut command = vec![program.to_str().expect("UTF-8")];
+    command.extend(arguments);
     // One more event: a recording without any sample is an error.
     let events = "coherence-miss/period=1/,invalidation/period=1/,l1d-miss/period=100/";
     record(&capture, &["-e", events, "--machine", machine], &command);
@@ -138,4 +148,47 @@ fn racing_writers_are_told_apart_too() {
             assert!(right * 100 >= misses.len() * 99, "{words}: {right} of {}", misses.len());
         }
     }
+}
+
+/// Two threads pass a flag to and fro. Each of 2 N passes is a store that the other thread waits to read, so it takes
+/// the line from the other core (2 N - 1 invalidations, for the first store takes it from nobody or from the thread
+/// that looked first), and each but the last two is followed by the reader's miss of what it had before.
+#[test]
+fn a_flag_passed_to_and_fro_moves_its_line_at_each_pass() {
+    if !can_simulate() {
+        return;
+    }
+    const PASSES: usize = 200;
+    let seen = contention("flag", "same", PASSES);
+    let misses = of(MemoryEvent::CoherenceMiss, &seen);
+    let invalidations = of(MemoryEvent::Invalidation, &seen).len();
+    for count in [misses.len(), invalidations] {
+        assert!((2 * PASSES - 2..=2 * PASSES + 2).contains(&count), "{} and {invalidations}", misses.len());
+    }
+    let truly = misses
+        .iter()
+        .filter(|miss| miss.detail.sharing.is_some_and(|other| other.verdict == Some(SharingVerdict::True)));
+    assert!(truly.count() * 100 >= misses.len() * 99);
+}
+
+/// Two threads increment without waiting. On this machine a transfer takes 54 cycles (L3 and L2), its holder uses the
+/// line for a third of them, and an increment takes three instructions of a cycle each: some 7 increments fit. While
+/// both run, every seventh increment of a thread misses, then; with turns of 100,000 blocks some ten of 8,000 did. They
+/// need not begin and end together, so only one in 40 is required. With a line each none misses.
+#[test]
+fn counters_of_two_threads_contend_if_they_share_a_line() {
+    if !can_simulate() {
+        return;
+    }
+    const INCREMENTS: usize = 4000;
+    for (words, verdict) in [("same", SharingVerdict::True), ("different", SharingVerdict::False)] {
+        let seen = contention("locked", words, INCREMENTS);
+        let misses = of(MemoryEvent::CoherenceMiss, &seen);
+        assert!(misses.len() >= 2 * INCREMENTS / 40, "{words}: {} misses", misses.len());
+        let right = misses
+            .iter()
+            .filter(|miss| miss.detail.sharing.is_some_and(|other| other.verdict == Some(verdict)));
+        assert!(right.count() * 100 >= misses.len() * 99, "{words}");
+    }
+    assert_eq!(contention("locked", "apart", INCREMENTS).len(), 0);
 }

@@ -8,6 +8,7 @@ use hardmeter_record::session::{
     self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
     StatementChoice,
 };
+use hardmeter_record::softpmu::Interleave;
 use hardmeter_record::target::Target;
 use hardmeter_samples::model::{EventSource, Period, Pid, StatementProbe};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -104,6 +105,10 @@ pub(super) struct Measured {
     /// Simulate N cores (1 to 64), independent of the machine.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: Option<u32>,
+    /// How often the threads of a simulated program take turns: fine, so that lines move between their cores as on a
+    /// processor, or coarse, which is faster and misses most of that.
+    #[arg(long, value_enum, default_value_t = InterleaveName::Fine)]
+    interleave: InterleaveName,
     /// Exclude the kernel.
     #[arg(long)]
     user_only: bool,
@@ -136,6 +141,14 @@ enum SourceName {
     Live,
     /// The timer: CPU time, without addresses.
     Timer,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum InterleaveName {
+    /// Turns of a microsecond of simulated time, and shorter ones where threads use the same lines.
+    Fine,
+    /// Turns of 100,000 blocks of code.
+    Coarse,
 }
 
 /// The two events of the paper.
@@ -207,12 +220,17 @@ impl Measured {
             set_sampling: self.set_sampling,
             heap: false,
             cores: self.cores,
+            interleave: match self.interleave {
+                InterleaveName::Fine => Interleave::Fine,
+                InterleaveName::Coarse => Interleave::Coarse,
+            },
             may_restart_server: false,
             statements: StatementChoice::None,
             // Options of the simulation select it.
             default_events: self.events.is_none()
                 && self.machine == "this"
                 && self.cores.is_none()
+                && self.interleave == InterleaveName::Fine
                 && self.set_sampling == 1,
             loads: Some(observe::load_finder),
             ghosts: false,

@@ -66,6 +66,9 @@ pub struct Machine {
     pub memory_latency: u32,
     /// Cycles of a page walk.
     pub page_walk_latency: u32,
+    /// Cycles from the request for a line that another core modified to its arrival; `None`: those of L3 and L2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_latency: Option<u32>,
     /// True if a process switch empties the TLBs (no address-space identifiers).
     #[serde(default)]
     pub tlb_flush_on_switch: bool,

@@ -222,6 +222,11 @@ fn latency_between(points: &[LatencyPoint], low: f64, high: f64) -> Option<f64> 
     between.min_by(|a, b| distance(a).total_cmp(&distance(b))).map(|point| point.ns)
 }
 
+/// Half of a round from core to core is two transactions that overlap in part: the writer takes the reader's copy away,
+/// and the reader fetches the line. A line that is asked for all the time moves once in this part of it, as increments
+/// of one counter by two cores show on a Sapphire Rapids (`bench/truth/run --only contention`).
+const TRANSFER_OF_HALF_ROUND: f64 = 0.62;
+
 /// The median cost of a translation between two numbers of pages.
 pub fn translation_between(points: &[PagePoint], low: u64, high: u64) -> Option<f64> {
     let inside = points.iter().filter(|point| (low..=high).contains(&point.pages));
@@ -234,6 +239,13 @@ impl MachineLatency {
     /// Nanoseconds as cycles.
     pub fn cycles(&self, ns: f64) -> f64 {
         ns * self.ghz
+    }
+
+    /// The median over the pairs of processors.
+    pub fn core_to_core_ns(&self) -> Option<f64> {
+        let mut pairs: Vec<f64> = self.cores.iter().map(|pair| pair.ns).collect();
+        pairs.sort_by(f64::total_cmp);
+        pairs.get(pairs.len() / 2).copied()
     }
 
     /// The model with the measured latencies instead of its own, to be written to a file.
@@ -253,6 +265,9 @@ impl MachineLatency {
             if let (Some(level), Some(ns)) = (level.as_mut(), cache(name)) {
                 level.latency = cycles(ns);
             }
+        }
+        if let Some(ns) = self.core_to_core_ns() {
+            machine.transfer_latency = Some(cycles(ns * TRANSFER_OF_HALF_ROUND));
         }
         if let Some(ns) = self.page_walk_ns {
             machine.page_walk_latency = cycles(ns);
@@ -351,13 +366,14 @@ mod tests {
             huge_pages: true,
             small: points,
             pages: Vec::new(),
-            cores: Vec::new(),
+            cores: vec![CorePair { first: 0, second: 1, ns: 100.0, low_ns: 99.0, high_ns: 101.0 }],
             notes: Vec::new(),
         };
         let machine = measured.in_machine(&Machine::builtin("skylake-sp").unwrap());
         assert_eq!((machine.clock_mhz, machine.l1d.latency, machine.l2.unwrap().latency), (2000, 3, 10));
         assert_eq!((machine.memory_latency, machine.page_walk_latency), (180, 28));
         assert_eq!(machine.stlb.unwrap().latency, 7);
+        assert_eq!(machine.transfer_latency, Some(124), "62 % of 200 cycles");
         assert_eq!(machine.l3.unwrap().latency, 77, "not measured");
         let text = machine.to_toml();
         assert_eq!(Machine::parse("written", &text).expect("it can be read again"), machine, "{text}");

@@ -48,6 +48,7 @@ void hm_host_wait(_Atomic uint32_t *word, uint32_t expected) {
 
 void hm_host_wake(_Atomic uint32_t *word) { hm_wake_waiter(word); }
 void hm_host_yield(void) { sched_yield(); }
+void hm_host_end_turn(void) {} /* a ghost has one thread */
 int hm_host_process_exists(uint32_t pid) { return !(kill((pid_t)pid, 0) != 0 && errno == ESRCH); }
 
 /* --- The followed process ------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include "access.h"
 #include "host.h"
 #include "lock.h"
+#include "turns.h"
 
 uint64_t hm_directory_size(void) {
   return (uint64_t)HM_MAX_FRAMES * HM_LINES_A_PAGE * sizeof(struct hm_line_state);
@@ -136,6 +137,11 @@ static void share(struct hm_access *access, uint32_t line, uint64_t address, uin
   struct hm_contended_line *record =
       state->record != 0 ? &hm_sim.coherence->record[state->record] : NULL;
   if (written == HM_LINE_NEW) written = 0;
+  if (record != NULL && hm_interleaves()) {
+    access->contended = 1;
+    if ((sharers & me) == 0 && held != 0 && hm_still_has_line(record, access, words_of(&touch)))
+      return;
+  }
   int lost = (sharers & me) == 0 && written != 0;
   if (lost && held != 0) {
     access->events |= 1u << HM_COHERENCE_MISS;
@@ -163,7 +169,16 @@ static void share(struct hm_access *access, uint32_t line, uint64_t address, uin
       access->taken_from = other_side(
           record->last.core != hm_sim.cpu ? &record->last : &record->elsewhere, HM_VERDICT_UNKNOWN);
   }
-  if (record != NULL) note(record, &touch);
+  if (record != NULL) {
+    note(record, &touch);
+    if (hm_interleaves()) {
+      access->contended = 1;
+      if (having_it != 0)
+        hm_move_line(record, access, having_it);
+      else
+        record->used = hm_cycles();
+    }
+  }
   if (writes) {
     state->sharers = me;
     state->written = HM_LINE_MODIFIED | (hm_sim.cpu + 1);

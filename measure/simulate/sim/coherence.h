@@ -54,8 +54,13 @@ struct hm_contended_line {
   struct hm_touch write;     /* the latest */
   struct hm_touch last;      /* the latest access */
   struct hm_touch elsewhere; /* the latest access by another core than that of `last` */
+  /* Its latest transfer, in cycles: turns.h. */
+  uint64_t requested, arrives;
+  uint64_t used;   /* when its latest holder used it last */
+  uint64_t losing; /* cores that use it until it leaves them */
   /* One bit per word of 4 bytes: written by others since the core lost the line. */
   uint16_t written_since[HM_MAX_CORES];
+  uint32_t leaves[HM_MAX_CORES]; /* low bits of the cycle */
 };
 
 #define HM_CONTENDED_LINES (1u << 17)
@@ -75,6 +80,14 @@ struct hm_coherence {
 #define HM_IN_OTHER_CORE 4u /* modified there, so that core supplies it */
 
 uint64_t hm_directory_size(void);
+
+/* Cycles from the request for a line that another core modified to its arrival. */
+static inline uint32_t hm_transfer_latency(void) {
+  const struct hm_config *config = &hm_sim.config;
+  if (config->transfer_latency != 0) return config->transfer_latency;
+  uint32_t shared_level = config->l3.size != 0 ? config->l3.latency : config->memory_latency;
+  return shared_level + config->l2.latency;
+}
 
 static inline struct hm_line_state *hm_line_state(uint32_t line) { return &hm_sim.directory[line]; }
 

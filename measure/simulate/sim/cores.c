@@ -21,6 +21,10 @@ static void advance_clock_max(uint64_t clock) {
   }
 }
 
+void hm_note_clock(void) {
+  if (hm_sim.on_core) advance_clock_max(hm_cycles());
+}
+
 /* --- Taking and leaving the core ------------------------------------------- */
 
 /* A computing process would retake its core before a waiter wakes up, indefinitely. So after its
@@ -115,7 +119,7 @@ void hm_enter_core(void) {
       empty_tlb(&hm_sim.huge_shared);
     }
   } else if (hm_sim.moved) {
-    hm_timing_begin();
+    if ((hm_sim.config.flags & HM_FLAG_INTERLEAVE) == 0) hm_timing_begin();
     hm_sim.slice_began = core->clock; /* it was another core's */
   }
   hm_sim.moved = 0;
@@ -134,6 +138,7 @@ void hm_enter_core(void) {
   if (hm_sim.waited) {
     uint64_t others = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
     if (core->clock < others) core->clock = others;
+    hm_sim.woken[hm_sim.cpu] = core->clock;
     hm_sim.waited = 0;
   }
   hm_timing_resume();

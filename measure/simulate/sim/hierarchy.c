@@ -32,6 +32,7 @@
 #include "huge_pages.h"
 #include "lower_levels.h"
 #include "timing.h"
+#include "turns.h"
 #include "unmapped.h"
 
 static uint8_t data_seen[HM_L1_SETS], code_seen[HM_L1_SETS];
@@ -335,6 +336,7 @@ static NOINLINE void data_the_long_way(uint64_t address, uint64_t site) {
   struct hm_access access;
   data_access(&access, address, site);
   if (access.events != 0) finish_data(&access);
+  if (unlikely(access.contended)) hm_end_contended_access(&access);
 }
 
 /* A hit, nearly always the case for accesses that pass the filters; returns 0 if it is not one. */
@@ -425,6 +427,7 @@ void hm_data_every(uint64_t address, uint64_t site) {
   if (access.physical_line == 0 || (address ^ (address + HM_SITE_SIZE(site) - 1)) >= HM_LINE_SIZE)
     name_first_line(&access);
   if (access.events != 0) finish_data(&access);
+  if (unlikely(access.contended)) hm_end_contended_access(&access);
   if ((address & sampling_mask()) != 0) { /* a line that is not simulated */
     access.level = HM_LEVEL_NONE;
     access.translation = HM_TLB_NONE;

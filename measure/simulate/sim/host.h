@@ -38,6 +38,10 @@ void hm_host_yield(void);
 /* Whether process `pid` still exists: the owner of a lock may have been killed. */
 int hm_host_process_exists(uint32_t pid);
 
+/* The running thread hands over to another one as soon as it can: one is further behind in simulated
+ * time (turns.h). */
+void hm_host_end_turn(void);
+
 /* Sleeps until *word differs from `expected`, or some milliseconds have passed. */
 void hm_host_wait(_Atomic uint32_t *word, uint32_t expected);
 void hm_host_wake(_Atomic uint32_t *word);

@@ -21,7 +21,7 @@ INLINE uint8_t cause_of(int cold, int shadow_held_it) {
 
 /* The last level is shared by all cores; with one core, the core's lock protects it. A line that
  * another core has modified is supplied by it through the last level, which keeps a copy: the
- * latency is that of the last level plus the other's L2. */
+ * latency is that of a transfer. */
 static void access_l3(struct hm_access *access, uint32_t line) {
   int place, cold = 0, held = 0, causes = causes_wanted(HM_L3_MISS);
   uint32_t set = hm_cache_set(&hm_sim.l3, line);
@@ -35,9 +35,9 @@ static void access_l3(struct hm_access *access, uint32_t line) {
   if (shared) hm_lock_release(&hm_sim.shared->l3_lock);
   int from_other_core = (access->line_found & HM_IN_OTHER_CORE) != 0;
   if (place >= 0 || from_other_core) {
-    uint32_t way_back = from_other_core ? hm_sim.l2.latency : 0;
     access->level = (uint8_t)max32(access->level, HM_LEVEL_L3);
-    access->latency = max32(access->latency, hm_sim.l3.latency + way_back);
+    access->latency = max32(access->latency, hm_sim.l3.latency);
+    if (from_other_core) access->latency = max32(access->latency, hm_transfer_latency());
     return;
   }
   access->events |= 1u << HM_L3_MISS;

@@ -214,6 +214,7 @@ void hm_bind_core(uint32_t cpu) {
     hm_sim.reuse = (struct hm_reuse *)(core + at.reuse);
     hm_sim.reuse_counts = (struct hm_reuse_counts *)(base + hm_sim.header->reuse) + cpu;
   }
+  hm_timing_select(cpu);
   hm_sim.filters_stale |= 1;
 }
 
@@ -278,6 +279,7 @@ const char *hm_attach(struct hm_header *header, uint32_t pid) {
   hm_sim.filters_stale = HM_FILTERS_NEW;
   hm_sim.pages.colour_salt = hm_sim.space - 1;
   hm_sim.release_clock = atomic_load(&header->clock_max);
+  hm_sim.slowest_waiting = UINT64_MAX;
   hm_timing_begin();
   return NULL;
 }

@@ -4,6 +4,8 @@
  */
 #include "prefetch.h"
 
+#include "host.h"
+
 #define REQUESTS 1024u
 #define STREAMS 64u
 #define STRIDES 64u
@@ -14,39 +16,52 @@
 #define LINES_AT_A_TIME 2
 #define REPETITIONS 2 /* number of equal steps before a prefetch */
 
-static struct request {
+struct request {
   uint32_t line;
   uint32_t number; /* number of the miss that caused it */
   uint64_t time;
   enum hm_prefetched into;
-} request[REQUESTS];
+};
 
-static struct stream {
+struct stream {
   uint32_t frame;
   int32_t last, head; /* lines of the page: last miss, last prefetch */
   int32_t direction;
   uint32_t repeated;
-} stream[STREAMS];
+};
 
-static struct stride {
+struct stride {
   uint64_t ip, last;
   int64_t distance;
   uint32_t repeated;
-} stride[STRIDES];
+};
 
-static uint32_t misses, last_line;
+/* One for each core that the process has threads on. */
+static struct prefetch {
+  struct request request[REQUESTS];
+  struct stream stream[STREAMS];
+  struct stride stride[STRIDES];
+  uint32_t misses, last_line;
+} * core, *of_core[HM_MAX_CORES];
 
-void hm_prefetch_begin(void) {
-  for (uint32_t i = 0; i < REQUESTS; i++) request[i].line = 0;
-  for (uint32_t i = 0; i < STREAMS; i++) stream[i].frame = 0;
-  for (uint32_t i = 0; i < STRIDES; i++) stride[i].ip = 0;
-  last_line = 0;
+void hm_prefetch_select(uint32_t cpu) {
+  if (of_core[cpu] == NULL) of_core[cpu] = hm_host_allocate(sizeof *core);
+  core = of_core[cpu];
 }
 
-static struct request *place_of(uint32_t line) { return &request[(line ^ line >> 10) % REQUESTS]; }
+void hm_prefetch_begin(void) {
+  for (uint32_t i = 0; i < REQUESTS; i++) core->request[i].line = 0;
+  for (uint32_t i = 0; i < STREAMS; i++) core->stream[i].frame = 0;
+  for (uint32_t i = 0; i < STRIDES; i++) core->stride[i].ip = 0;
+  core->last_line = 0;
+}
+
+static struct request *place_of(uint32_t line) {
+  return &core->request[(line ^ line >> 10) % REQUESTS];
+}
 
 static int is_alive(const struct request *one, uint32_t line) {
-  return one->line == line && misses - one->number < HM_REQUEST_LIFE;
+  return one->line == line && core->misses - one->number < HM_REQUEST_LIFE;
 }
 
 enum hm_prefetched hm_prefetch_take(uint32_t line, uint64_t *since) {
@@ -63,7 +78,7 @@ static void ask_for(uint32_t line, uint64_t time, enum hm_prefetched into) {
     if (into > one->into) one->into = into;
     return;
   }
-  *one = (struct request){line, misses, time, into};
+  *one = (struct request){line, core->misses, time, into};
 }
 
 /* The line at this distance if it is on the same page, else 0. */
@@ -74,7 +89,7 @@ static uint32_t within_page(uint32_t line, int64_t lines) {
 
 static void follow_stream(uint32_t line, uint64_t time) {
   uint32_t frame = line / PAGE_LINES;
-  struct stream *one = &stream[(frame ^ frame >> 6) % STREAMS];
+  struct stream *one = &core->stream[(frame ^ frame >> 6) % STREAMS];
   int32_t place = (int32_t)(line % PAGE_LINES);
   if (one->frame != frame) {
     *one = (struct stream){frame, place, place, 0, 0};
@@ -103,7 +118,7 @@ static void follow_stream(uint32_t line, uint64_t time) {
 
 static void follow_stride(const struct hm_access *access, uint64_t time) {
   uint64_t ip = HM_SITE_IP(access->site);
-  struct stride *one = &stride[(ip ^ ip >> 6) % STRIDES];
+  struct stride *one = &core->stride[(ip ^ ip >> 6) % STRIDES];
   if (one->ip != ip) {
     *one = (struct stride){ip, access->address, 0, 0};
     return;
@@ -125,16 +140,16 @@ void hm_prefetch_observe(const struct hm_access *access, uint64_t time) {
   uint32_t line = access->physical_line, which = hm_sim.config.core.prefetchers;
   enum hm_kind kind = HM_SITE_KIND(access->site);
   uint32_t next = within_page(line, 1);
-  misses++;
+  core->misses++;
   if (kind == HM_FETCH) {
     if (next != 0 && (which & HM_PREFETCH_NEXT_LINE) != 0) ask_for(next, time, HM_INTO_L1);
     return;
   }
   if (kind != HM_STORE) {
-    if ((which & HM_PREFETCH_NEXT_LINE) != 0 && next != 0 && line == last_line + 1)
+    if ((which & HM_PREFETCH_NEXT_LINE) != 0 && next != 0 && line == core->last_line + 1)
       ask_for(next, time, HM_INTO_L1);
     if ((which & HM_PREFETCH_STRIDE) != 0) follow_stride(access, time);
-    last_line = line;
+    core->last_line = line;
   }
   if ((which & HM_PREFETCH_ADJACENT) != 0 && (access->events & 1u << HM_L2_MISS) != 0)
     ask_for(line ^ 1, time, HM_INTO_L2);

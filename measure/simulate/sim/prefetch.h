@@ -26,6 +26,9 @@
 
 enum hm_prefetched { HM_NOT_PREFETCHED, HM_INTO_L2, HM_INTO_L1 };
 
+/* The prefetchers of this core are asked from now on. */
+void hm_prefetch_select(uint32_t cpu);
+
 /* Forgets all requests and patterns. */
 void hm_prefetch_begin(void);
 

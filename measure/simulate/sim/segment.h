@@ -70,7 +70,8 @@ enum hm_flags {
   HM_FLAG_TLB_FLUSH_SWITCH = 1 << 1, /* no address-space ids: a switch empties TLBs */
   HM_FLAG_EXACT_LRU = 1 << 2,        /* the filters hold one line per set: see hierarchy.c */
   HM_FLAG_REUSE = 1 << 3,            /* measure reuse distances: struct hm_reuse_counts */
-  HM_FLAG_HUGE_PAGES = 1 << 4        /* count the page walks that huge pages would leave */
+  HM_FLAG_HUGE_PAGES = 1 << 4,       /* count the page walks that huge pages would leave */
+  HM_FLAG_INTERLEAVE = 1 << 5        /* threads advance together in simulated time: turns.h */
 };
 
 /* How the core hides miss latency: timing.h. reorder_window 0: it does not. */
@@ -106,7 +107,8 @@ struct hm_config {
   struct hm_tlb_config itlb, dtlb, stlb;
   uint64_t period[HM_EVENTS]; /* 0: the event is counted, not sampled */
   uint32_t branch_predictor;  /* 1: simulate it */
-  uint32_t reserved;
+  uint32_t
+      transfer_latency; /* cycles to get a line that another core modified; 0: those of L3 and L2 */
   struct hm_core_config core;
 };
 

@@ -74,7 +74,11 @@ struct hm_sharing {
 /* An access site, packed into the one constant the generated code passes. */
 #define HM_SITE_IP(site) ((site)&0x7fffffffffffull)
 #define HM_SITE_SIZE(site) ((uint32_t)((site) >> 47 & 0x7f))
-#define HM_SITE_KIND(site) ((enum hm_kind)((site) >> 54 & 7))
+#define HM_SITE_CODE(site) ((site) >> 54 & 7)
+#define HM_SITE_KIND(site) ((enum hm_kind)(HM_SITE_IS_UPDATE(site) ? HM_LOAD : HM_SITE_CODE(site)))
+/* A load whose word the block then stores, as x = x + 1 does: its code in the place of HM_LOAD. */
+#define HM_LOAD_OF_UPDATE 5
+#define HM_SITE_IS_UPDATE(site) (HM_SITE_CODE(site) == HM_LOAD_OF_UPDATE)
 #define HM_SITE_LOCKED(site) ((uint32_t)((site) >> 57 & 1))
 #define HM_SITE(ip, size, kind, locked)                                                   \
   (((uint64_t)(ip)&0x7fffffffffffull) | (uint64_t)(size) << 47 | (uint64_t)(kind) << 54 | \
@@ -112,6 +116,7 @@ struct hm_access {
   uint8_t modified_elsewhere;
   uint8_t line_found; /* coherence.h: state of the line being looked up */
   uint8_t pattern;    /* enum hm_pattern (pattern.h) */
+  uint8_t contended;  /* several cores use the line, and one wrote it (coherence.h) */
   int64_t stride;     /* distance to the instruction's previous miss, if constant; else 0 */
   uint32_t set[3];
   struct hm_sharing lost_to;    /* for a coherence miss: the write that took the line */
@@ -242,6 +247,11 @@ struct hm_simulator {
   uint64_t release_clock; /* clock of the core when this process last left one */
   uint64_t slice_began;   /* by the same clock: when it got the core from another process */
 
+  /* Turns (turns.h): the clock of the thread furthest behind that waits to run on another core; UINT64_MAX:
+   * none does. And the clock at which each core's thread last returned from the kernel. */
+  _Atomic uint64_t slowest_waiting;
+  uint64_t woken[HM_MAX_CORES];
+
   int filters_stale; /* HM_FILTERS_NEW: never used on this machine */
   int waited;        /* it returned from the kernel since it last ran */
 
@@ -288,6 +298,8 @@ void hm_run_on(uint32_t cpu);
 /* Client code is about to run / has stopped running. */
 void hm_enter_core(void);
 void hm_leave_core(void);
+/* Whoever is woken now goes on from this clock. */
+void hm_note_clock(void);
 /* Whether the process has had the core for a full time slice. */
 int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */

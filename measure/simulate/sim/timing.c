@@ -52,7 +52,8 @@ struct follower {
   struct relation relation[2];
 };
 
-static struct {
+/* One for each core that the process has threads on. */
+static struct timing {
   struct load load[LOADS]; /* the latest ones, in a ring */
   uint32_t loads;
   struct stall {
@@ -64,52 +65,58 @@ static struct {
   uint64_t fill[HM_MOST_FILL_BUFFERS]; /* when each is free again */
   uint64_t next_line;                  /* when the next one can arrive from beyond L2 */
   struct follower follower[FOLLOWERS];
-} timing;
+} * timing, *of_core[HM_MAX_CORES];
+
+void hm_timing_select(uint32_t cpu) {
+  if (of_core[cpu] == NULL) of_core[cpu] = hm_host_allocate(sizeof *timing);
+  timing = of_core[cpu];
+  hm_prefetch_select(cpu);
+}
 
 void hm_timing_resume(void) {
-  timing.loads = 0;
-  timing.first = timing.stalls = 0;
-  timing.pending = 0;
+  timing->loads = 0;
+  timing->first = timing->stalls = 0;
+  timing->pending = 0;
 }
 
 void hm_timing_begin(void) {
   hm_timing_resume();
-  for (uint32_t i = 0; i < HM_MOST_FILL_BUFFERS; i++) timing.fill[i] = 0;
-  for (uint32_t i = 0; i < FOLLOWERS; i++) timing.follower[i].ip = 0;
-  timing.next_line = 0;
+  for (uint32_t i = 0; i < HM_MOST_FILL_BUFFERS; i++) timing->fill[i] = 0;
+  for (uint32_t i = 0; i < FOLLOWERS; i++) timing->follower[i].ip = 0;
+  timing->next_line = 0;
   hm_prefetch_begin();
 }
 
 /* The load that is `back` before the latest one. */
 static struct load *load_before(uint32_t back) {
-  return &timing.load[(timing.loads - 1 - back) % LOADS];
+  return &timing->load[(timing->loads - 1 - back) % LOADS];
 }
 
-static uint32_t loads_known(void) { return timing.loads < LOADS ? timing.loads : LOADS; }
+static uint32_t loads_known(void) { return timing->loads < LOADS ? timing->loads : LOADS; }
 
 void hm_timing_pause(void) {
-  if (timing.loads != 0 && load_before(0)->state == UNREAD) load_before(0)->state = UNREADABLE;
+  if (timing->loads != 0 && load_before(0)->state == UNREAD) load_before(0)->state = UNREADABLE;
 }
 
 /* --- Stalls ------------------------------------------------------------------ */
 
 /* Applies the stalls of the instructions begun so far. */
 static void apply_stalls(uint64_t instructions) {
-  while (timing.stalls != 0 && timing.stall[timing.first].instruction <= instructions) {
-    timing.pending -= timing.stall[timing.first].cycles;
-    timing.first = (timing.first + 1) % PENDING;
-    timing.stalls--;
+  while (timing->stalls != 0 && timing->stall[timing->first].instruction <= instructions) {
+    timing->pending -= timing->stall[timing->first].cycles;
+    timing->first = (timing->first + 1) % PENDING;
+    timing->stalls--;
   }
 }
 
 static void defer_stall(uint64_t instruction, uint64_t cycles) {
-  struct stall *last = &timing.stall[(timing.first + timing.stalls - 1) % PENDING];
-  timing.pending += cycles;
-  if (timing.stalls == PENDING || (timing.stalls != 0 && instruction <= last->instruction)) {
+  struct stall *last = &timing->stall[(timing->first + timing->stalls - 1) % PENDING];
+  timing->pending += cycles;
+  if (timing->stalls == PENDING || (timing->stalls != 0 && instruction <= last->instruction)) {
     last->cycles += cycles; /* in order */
     return;
   }
-  timing.stall[(timing.first + timing.stalls++) % PENDING] = (struct stall){instruction, cycles};
+  timing->stall[(timing->first + timing->stalls++) % PENDING] = (struct stall){instruction, cycles};
 }
 
 /* --- Dependences --------------------------------------------------------------- */
@@ -117,7 +124,7 @@ static void defer_stall(uint64_t instruction, uint64_t cycles) {
 static uint64_t bit_of_page(uint64_t page) { return 1ull << (page * 0x9e3779b97f4a7c15ull >> 58); }
 
 static void read_latest(void) {
-  if (timing.loads == 0) return;
+  if (timing->loads == 0) return;
   struct load *load = load_before(0);
   if (load->state != UNREAD) return;
   hm_host_read_line(load->address & ~(uint64_t)(HM_LINE_SIZE - 1), load->word);
@@ -204,7 +211,7 @@ static const struct load *pointer_from(uint64_t address, uint64_t now) {
 
 /* The two latest loads are checked, since an index is often used twice. */
 static const struct load *index_from(uint64_t address, uint64_t ip, uint64_t now) {
-  struct follower *follower = &timing.follower[(ip ^ ip >> 6) % FOLLOWERS];
+  struct follower *follower = &timing->follower[(ip ^ ip >> 6) % FOLLOWERS];
   if (is_predictable(follower, ip, address)) return NULL;
   for (uint32_t back = 0; back < loads_known() && back < 2; back++) {
     const struct load *load = load_before(back);
@@ -247,8 +254,8 @@ static enum hm_dependence dependence_on(const struct load *from, const struct hm
 
 static void note_load(const struct hm_access *access, uint64_t instructions, uint64_t arrival,
                       int waited) {
-  timing.loads++;
-  if (timing.loads >= 2 * LOADS) timing.loads -= LOADS; /* the ring stays as it is */
+  timing->loads++;
+  if (timing->loads >= 2 * LOADS) timing->loads -= LOADS; /* the ring stays as it is */
   struct load *load = load_before(0);
   load->address = access->address;
   load->arrival = arrival;
@@ -276,9 +283,9 @@ static uint64_t window_of(enum hm_kind kind, uint64_t instructions) {
 /* The fill buffer for a line requested at a given time: of those free by then the one freed
  * last, since a later independent miss may begin earlier; else the one that is free first. */
 static uint64_t *fill_buffer(uint64_t wanted) {
-  uint64_t *best = &timing.fill[0];
+  uint64_t *best = &timing->fill[0];
   for (uint32_t i = 1; i < hm_sim.config.core.fill_buffers; i++) {
-    uint64_t *other = &timing.fill[i];
+    uint64_t *other = &timing->fill[i];
     int in_time = *other <= wanted, best_in_time = *best <= wanted;
     if (in_time != best_in_time ? in_time : in_time ? *other > *best : *other < *best) best = other;
   }
@@ -304,7 +311,9 @@ static uint32_t cycles_of_line(const struct hm_access *access) {
 static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_t issue,
                            uint32_t beyond) {
   uint64_t since = 0, *fill = fill_buffer(issue);
-  enum hm_prefetched prefetched = hm_prefetch_take(access->physical_line, &since);
+  enum hm_prefetched prefetched = HM_NOT_PREFETCHED;
+  /* What another core wrote meanwhile, no prefetcher brought. */
+  if (!access->contended) prefetched = hm_prefetch_take(access->physical_line, &since);
   issue = max64(issue, *fill);
   hm_prefetch_observe(access, issue);
   uint64_t arrival = issue + beyond;
@@ -320,8 +329,8 @@ static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_
       hm_sim.counts->prefetched_late++;
   }
   if (access->level > HM_LEVEL_L2) {
-    timing.next_line = max64(timing.next_line, now) + cycles_of_line(access);
-    arrival = max64(arrival, timing.next_line);
+    timing->next_line = max64(timing->next_line, now) + cycles_of_line(access);
+    arrival = max64(arrival, timing->next_line);
   }
   *fill = arrival;
   return arrival;
@@ -334,7 +343,7 @@ void hm_expose(struct hm_access *access, uint32_t beyond) {
   uint64_t instructions = hm_instructions_run();
   uint64_t reached = hm_sim.core->clock + hm_running_cycles();
   apply_stalls(instructions);
-  uint64_t now = reached - timing.pending, issue = locked ? reached : now;
+  uint64_t now = reached - timing->pending, issue = locked ? reached : now;
   const struct load *from = reads && !locked ? address_from(access, instructions, now) : NULL;
   if (from != NULL) {
     hm_sim.counts->dependent++;
@@ -347,8 +356,8 @@ void hm_expose(struct hm_access *access, uint32_t beyond) {
   uint64_t window = locked || kind == HM_FETCH ? 0 : window_of(kind, instructions);
   reached += window * hm_sim.config.milli_cpi / 1000;
   if (locked) { /* no later instruction begins before it has its line */
-    timing.stalls = 0;
-    timing.pending = 0;
+    timing->stalls = 0;
+    timing->pending = 0;
   }
   access->exposed = arrival > reached ? (uint32_t)(arrival - reached) : 0;
   if (access->exposed == 0) return;

@@ -46,6 +46,8 @@
 
 #include "simulator.h"
 
+/* The state of this core is that of the outstanding misses from now on. */
+void hm_timing_select(uint32_t cpu);
 /* Another process had the core, or this is another core: there are no outstanding misses. */
 void hm_timing_begin(void);
 /* The core is taken: after a system call the window is empty. */

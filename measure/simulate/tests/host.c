@@ -99,3 +99,9 @@ void hm_host_sample(const struct hm_sample *sample) {
   kept->access = *sample->access;
   kept->sample.access = &kept->access;
 }
+
+/* --- Turns ------------------------------------------------------------------------- */
+
+uint32_t host_turns_ended;
+
+void hm_host_end_turn(void) { host_turns_ended++; }

@@ -78,6 +78,7 @@ static void add_access(struct block *block, Int statement, IRExpr *address, Int 
   access->size = size > 127 ? 127 : size;
   access->kind = kind;
   access->locked = locked;
+  access->updates = False;
   access->guard = guard;
   access->ip = ip;
   access->source = source_of(block, address);
@@ -88,6 +89,20 @@ static void add_access(struct block *block, Int statement, IRExpr *address, Int 
   } else {
     access->base = IRTemp_INVALID;
     access->offset = (Long)address->Iex.Const.con->Ico.U64;
+  }
+}
+
+/* The block stores what it loaded before. */
+static void note_update(struct block *block) {
+  const struct access *store = &block->access[block->accesses - 1];
+  if (store->kind != HM_STORE) return;
+  for (Int i = block->accesses - 2; i >= 0; i--) {
+    struct access *load = &block->access[i];
+    if (load->statement < block->latest_exit) return;
+    if (load->base != store->base || load->offset != store->offset || load->size != store->size)
+      continue;
+    load->updates = load->kind == HM_LOAD && load->guard == NULL;
+    return;
   }
 }
 
@@ -111,6 +126,7 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
       IRExpr *data = statement->Ist.Store.data;
       add_access(block, index, statement->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, data)),
                  HM_STORE, False, NULL, ip);
+      note_update(block);
       break;
     }
     case Ist_StoreG: {
@@ -149,6 +165,7 @@ static void find_in_statement(struct block *block, Int index, Addr ip) {
                    False, NULL, ip);
       break;
     }
+    case Ist_Exit: block->latest_exit = index; break;
     case Ist_LLSC: /* not on amd64 */
     default: break;
   }

@@ -27,6 +27,7 @@ struct access {
   Int size;
   enum hm_kind kind;
   Bool locked;
+  Bool updates;  /* a load: the block stores this word later, and has no way out between the two */
   IRExpr *guard; /* the latest load that the address was computed from, or -1 */
   Addr ip;
   Int source;               /* instructions of the block that were in the counters before it */
@@ -42,6 +43,7 @@ struct block {
   Int *source; /* for each temporary: the block's latest load that it depends on, or -1 */
   struct access access[MAX_ACCESSES];
   Int accesses;
+  Int latest_exit; /* the statement, or -1 */
   /* Counts not yet added to the counters. */
   ULong instructions, loads, stores;
   ULong flushed;   /* number of instructions added so far */

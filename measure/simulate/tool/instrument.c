@@ -285,7 +285,8 @@ static void report_access(struct block *block, struct access *access, const stru
                           Bool with_line) {
   tell_instruction_pointer(block, access->ip);
   access->flushed = block->flushed;
-  ULong site = HM_SITE(access->ip, access->size, access->kind, access->locked);
+  ULong kind = access->updates ? HM_LOAD_OF_UPDATE : (ULong)access->kind;
+  ULong site = HM_SITE(access->ip, access->size, kind, access->locked);
   site |= dependence(block, access);
   if (every_access_is_reported(access)) {
     call(block, "hm_data_every", hm_data_every, access->address, constant(site), access->guard);
@@ -385,6 +386,7 @@ IRSB *hm_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
   block.accesses = 0;
   block.instructions = block.loads = block.stores = block.flushed = 0;
   block.due_line = 0;
+  block.latest_exit = -1;
   SizeT temps = (SizeT)in->tyenv->types_used + 1;
   block.base = VG_(malloc)("softpmu.base", temps * sizeof *block.base);
   block.offset = VG_(malloc)("softpmu.offset", temps * sizeof *block.offset);

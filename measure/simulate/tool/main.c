@@ -53,6 +53,7 @@ static void start_client_code(ThreadId tid, ULong blocks_done) {
   hm_set_thread(tid);
   hm_run_on(tid < MOST_THREADS ? core_of_thread[tid] : hm_sim.first_cpu);
   if (!hm_sim.on_core) hm_enter_core();
+  hm_start_turn(tid);
 }
 
 /* Discards translated code if it does not match the present setting of measuring. */
@@ -64,12 +65,12 @@ static void follow_the_switch(void) {
 }
 
 static void stop_client_code(ThreadId tid, ULong blocks_done) {
-  (void)tid;
   hm_timing_pause();
+  hm_end_turn(tid);
   /* Stopping to translate a block is no reason to give the core away. */
   if (hm_slice_is_over()) hm_leave_core();
   follow_the_switch();
-  hm_collapse_code(blocks_done);
+  hm_collapse_code(hm_blocks_run(blocks_done));
 }
 
 /* --- Fork, threads, system calls ---------------------------------------------- */
@@ -93,16 +94,26 @@ static void child_after_fork(ThreadId tid) {
   hm_code_pages_forked();
   hm_child_forked(pid);
   place_thread(tid, hm_sim.first_cpu);
+  hm_turns_of_thread(hm_sim.first_cpu);
   hm_set_thread(tid);
   hm_record_fork(forking_pid, forking_tid, pid, pid);
 }
 
 static void thread_begins(ThreadId tid) {
   uint32_t pid = (uint32_t)VG_(getpid)(), thread = (uint32_t)VG_(gettid)();
-  place_thread(tid, pid == thread ? hm_sim.first_cpu : hm_place_thread());
+  UInt cpu = pid == thread ? hm_sim.first_cpu : hm_place_thread();
+  place_thread(tid, cpu);
+  hm_turns_of_thread(cpu);
   if (pid == thread) return;
+  hm_turns_thread_began();
+  hm_sim.waited = 1; /* it begins when it was made */
   hm_set_thread(tid);
   hm_record_fork(pid, pid, pid, thread);
+}
+
+static void thread_ends(ThreadId tid) {
+  (void)tid;
+  hm_turns_thread_ended();
 }
 
 /* It may block: let other processes run. */
@@ -112,6 +123,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *arguments, UInt cou
   (void)arguments;
   (void)count;
   hm_leave_core();
+  hm_turns_waits();
 }
 
 static void after_syscall(ThreadId tid, UInt number, UWord *arguments, UInt count, SysRes result) {
@@ -163,6 +175,7 @@ static void before_options(void) {
   VG_(track_start_client_code)(start_client_code);
   VG_(track_stop_client_code)(stop_client_code);
   VG_(track_pre_thread_first_insn)(thread_begins);
+  VG_(track_pre_thread_ll_exit)(thread_ends);
   if (hm_replace_malloc != NULL) hm_replace_malloc();
   hm_track_mappings();
   /* A sample's registers must be those of its instruction: keep all of them up to date at every

@@ -18,6 +18,7 @@
 struct hm_header *hm_map_segment(const HChar *path);
 void hm_translate_block(ThreadId tid, Addr block);
 void hm_discard_translations(void);
+void hm_unroll_no_loops(void);        /* from now on: a turn ends between blocks */
 Addr hm_landmark(void);               /* an address in this tool that is also in a thread's state */
 void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
@@ -64,6 +65,19 @@ void hm_log_translation(Addr address);
 void hm_warm_up(ThreadId tid);
 extern Bool hm_warming_up;
 extern Bool hm_is_forked; /* this process was created by fork, not by exec */
+
+/* turns.c: which thread runs next; Valgrind's lock. */
+void hm_make_lock(void);
+void hm_take_lock(void);
+void hm_free_lock(void);
+Int hm_owner_of_lock(void);
+void hm_turns_of_thread(UInt cpu); /* the running one has this core */
+void hm_turns_thread_began(void);
+void hm_turns_thread_ended(void);
+void hm_turns_waits(void); /* the running one enters the kernel */
+void hm_start_turn(ThreadId tid);
+void hm_end_turn(ThreadId tid);
+ULong hm_blocks_run(ULong counted); /* Valgrind counts blocks of turns that ended early, too */
 
 /* code_pages.c: huge pages for translated code. */
 void hm_code_pages_forked(void);

@@ -422,6 +422,7 @@ mod tests {
             set_sampling: 1,
             heap: false,
             cores: None,
+            interleave: Default::default(),
             may_restart_server: false,
             statements: StatementChoice::None,
             default_events: false,

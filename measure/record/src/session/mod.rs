@@ -34,7 +34,7 @@ use crate::pmu::plan::{Attachment, SamplingPlan};
 use crate::pmu::recorder::KernelSource;
 use crate::privileges;
 use crate::simulated::SimulatedSource;
-use crate::softpmu::{self, SimulationConfig, SoftPmuError, SoftwarePmu};
+use crate::softpmu::{self, Interleave, SimulationConfig, SoftPmuError, SoftwarePmu};
 use crate::source::RecordSource;
 use crate::target::{self, Target, TargetError};
 use crate::usdt::{StatementProbes, UsdtError};
@@ -80,6 +80,8 @@ pub struct Request {
     pub heap: bool,
     /// Number of cores to simulate, independent of the machine.
     pub cores: Option<u32>,
+    /// How often the threads of a simulated process take turns.
+    pub interleave: Interleave,
     /// Whether a targeted server may be restarted, which the software PMU needs.
     pub may_restart_server: bool,
     /// How to determine the statements that a server's processes execute. The software PMU always reads statements.
@@ -389,7 +391,12 @@ fn followed(request: &Request, chosen: &Chosen) -> Result<(SoftwarePmu, Machine)
     let config = simulation(request, chosen)?;
     let machine = config.machine.clone();
     let cores = Machine { cores: ghosts::MODELS, ..machine.clone() };
-    let pmu = SoftwarePmu::for_followers(SimulationConfig { machine: cores, callchain_depth: 0, ..config })?;
+    let pmu = SoftwarePmu::for_followers(SimulationConfig {
+        machine: cores,
+        callchain_depth: 0,
+        interleave: Interleave::Coarse, // a ghost is one thread
+        ..config
+    })?;
     Ok((pmu, machine))
 }
 
@@ -421,6 +428,7 @@ fn simulation(request: &Request, chosen: &Chosen) -> Result<SimulationConfig, So
         branches: false,
         // A server starts fast; the recorder starts the simulation when everything is ready.
         measure_from_start: request.delay.is_none() && request.target == Target::Command,
+        interleave: request.interleave,
     })
 }
 

@@ -257,6 +257,7 @@ fn simulated(
     let pmu = SoftwarePmu::prepare(SimulationConfig {
         branches: wanted.contains(&MemoryEvent::BranchesMispredicted),
         set_sampling: request.set_sampling,
+        interleave: request.interleave,
         measure_from_start: request.delay.is_none() && request.target == Target::Command,
         ..SimulationConfig::counting(machine(request)?)
     })?;

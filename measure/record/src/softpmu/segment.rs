@@ -18,8 +18,8 @@ mod layout;
 
 use layout::*;
 pub(super) use layout::{
-    Config, CoreConfig, FLAG_CAUSES, FLAG_HUGE_PAGES, FLAG_REUSE, FLAG_TLB_FLUSH_SWITCH, REUSE_BUCKETS,
-    REUSE_ONE_LINE_IN,
+    Config, CoreConfig, FLAG_CAUSES, FLAG_HUGE_PAGES, FLAG_INTERLEAVE, FLAG_REUSE, FLAG_TLB_FLUSH_SWITCH,
+    REUSE_BUCKETS, REUSE_ONE_LINE_IN,
 };
 
 /// Totals of a simulation.

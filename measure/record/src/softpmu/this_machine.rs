@@ -36,6 +36,7 @@ pub fn this_machine() -> Result<Machine, SoftPmuError> {
         base_cpi: 0.5,
         memory_latency: 300,
         page_walk_latency: 30,
+        transfer_latency: None,
         tlb_flush_on_switch: false,
         notes,
         l1i: levels.l1i,

@@ -73,7 +73,7 @@ pub(in crate::softpmu) struct Config {
     pub(super) tlbs: [TlbConfig; 3],
     pub period: [u64; EVENTS],
     pub branch_predictor: u32,
-    pub(super) reserved: u32,
+    pub transfer_latency: u32,
     pub core: CoreConfig,
 }
 
@@ -82,6 +82,7 @@ pub(in crate::softpmu) const FLAG_CAUSES: u32 = 1;
 pub(in crate::softpmu) const FLAG_TLB_FLUSH_SWITCH: u32 = 1 << 1;
 pub(in crate::softpmu) const FLAG_REUSE: u32 = 1 << 3;
 pub(in crate::softpmu) const FLAG_HUGE_PAGES: u32 = 1 << 4;
+pub(in crate::softpmu) const FLAG_INTERLEAVE: u32 = 1 << 5;
 
 impl Config {
     /// A configuration with the given levels (L1I, L1D, L2, L3; ITLB, DTLB, STLB) and defaults for all else.
@@ -115,7 +116,7 @@ impl Config {
             tlbs: tlbs.map(tlb),
             period: [0; EVENTS],
             branch_predictor: 0,
-            reserved: 0,
+            transfer_latency: 0,
             core: CoreConfig::default(),
         }
     }
