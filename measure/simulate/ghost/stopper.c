@@ -61,8 +61,8 @@ static int process, pending_signal;
 static void ignore(int number) { (void)number; }
 
 static void tell(void) {
-  atomic_fetch_add(&channel->news, 1);
-  hm_wake_waiter(&channel->news);
+  atomic_fetch_add(channel->bell, 1);
+  hm_wake_waiter(channel->bell);
 }
 
 /* --- Stops ---------------------------------------------------------------------- */
