@@ -76,10 +76,24 @@ uint64_t hm_record_nanoseconds(uint64_t cycles) {
   return wall + since * 1000 / hm_sim.config.clock_mhz;
 }
 
-/* The first use of a line among the stretches that were followed is hardly its first use. */
-uint8_t hm_cause_to_record(uint8_t cause);
-uint8_t hm_cause_to_record(uint8_t cause) {
-  return cause == HM_CAUSE_COLD ? HM_CAUSE_UNKNOWN : cause;
+static int is_full(const struct hm_shadow *of) {
+  return of->capacity != 0 && of->state->used == of->capacity;
+}
+
+/* The first use of a line among the stretches that were followed is hardly its first use. What is
+ * known of it: since its last use, at least as many other lines were used as there are in the
+ * stretches. Once these have filled the cache, that is a capacity miss, if the line can have been used
+ * before: so in memory that the server had when it was met, but perhaps not in its heap. */
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event);
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event) {
+  uint8_t cause = hm_cause_of(access, event);
+  if (cause != HM_CAUSE_COLD) return cause;
+  const struct hm_shadow *first =
+      HM_SITE_KIND(access->site) == HM_FETCH ? &hm_sim.l1i_shadow : &hm_sim.l1d_shadow;
+  const struct hm_shadow *level[] = {first, &hm_sim.l2_shadow, &hm_sim.l3_shadow};
+  const struct hm_mapping *mapping = hm_find_mapping(access->address);
+  int old = mapping != NULL && (mapping->shared || hm_is_constant(mapping));
+  return old && is_full(level[hm_level_of(event)]) ? HM_CAUSE_CAPACITY : HM_CAUSE_UNKNOWN;
 }
 
 void hm_host_clock_begins(uint64_t cycles) { cycles_began = cycles; }
