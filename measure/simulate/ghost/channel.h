@@ -89,6 +89,7 @@ struct hm_channel {
   int32_t process;
   uint32_t stretches;
   uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
+  uint32_t expected; /* windows of this round: copying begins when all have met their process */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
   _Atomic uint32_t finish; /* 1: all processes end */
@@ -99,8 +100,10 @@ struct hm_channel {
   _Atomic uint32_t begun; /* snapshots ever begun: the next goes to begun % HM_SNAPSHOTS */
   _Atomic uint32_t
       news; /* of the first channel, grows whenever a slot or a window of any changes */
-  _Atomic uint32_t *bell; /* that word: the emulator waits on it */
-  uint32_t real_time;     /* 1: it runs at real-time priority */
+  _Atomic uint32_t *bell;  /* that word: the emulator waits on it */
+  _Atomic uint32_t met;    /* of the first channel: windows of the round that met their process */
+  _Atomic uint32_t *round; /* that word */
+  uint32_t real_time;      /* 1: it runs at real-time priority */
   uint32_t reserved;
 
   /* Written by the watchdog. */

@@ -125,8 +125,9 @@ static void work_off(uint32_t lanes, uint64_t deadline) {
   }
 }
 
-static void order_window(struct hm_lane *on, struct hm_follower *of) {
+static void order_window(struct hm_lane *on, struct hm_follower *of, uint32_t of_round) {
   struct hm_channel *channel = on->channel;
+  channel->expected = of_round;
   hm_pace_end(of);
   on->of = of;
   on->stretches = 0;
@@ -183,7 +184,8 @@ static void follow_round(struct hm_follower *first, uint64_t deadline) {
   uint64_t paused = 0, began = hm_now();
   uint32_t lanes = gather(first, followed);
   if (lanes == 0) return;
-  for (uint32_t i = 0; i < lanes; i++) order_window(&lane[i], followed[i]);
+  atomic_store(lane[0].channel->round, 0);
+  for (uint32_t i = 0; i < lanes; i++) order_window(&lane[i], followed[i], lanes);
   work_off(lanes, deadline);
   for (uint32_t i = 0; i < lanes; i++) {
     close_window(&lane[i]);

@@ -124,6 +124,7 @@ static struct hm_channel *channels(uint32_t lanes) {
   if (channel == MAP_FAILED) fail("no memory is left", strerror(errno));
   for (uint32_t i = 0; i < lanes; i++) {
     channel[i].bell = &channel[0].news;
+    channel[i].round = &channel[0].met;
     if (hm_start_watchdog(&channel[i]) < 0) fail("the watchdog cannot be started", strerror(errno));
   }
   return channel;
