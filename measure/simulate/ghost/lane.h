@@ -54,6 +54,8 @@ double hm_pace_of(uint32_t core);
 
 /* A stretch that ended as the server's did. */
 void hm_weight_sees(const struct hm_snapshot *slot, uint64_t instructions);
+/* Nanoseconds of an instruction in followed stretches; 0: not known. */
+double hm_pace_followed(void);
 /* Scales the kept stretches of the window, and writes their records. */
 void hm_weigh_window(struct hm_lane *lane);
 

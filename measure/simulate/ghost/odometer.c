@@ -8,7 +8,8 @@
  * between them known from the ghost. A word of four bytes that ever changes by less than 1 or more
  * than MOST_STEP counts nothing. Of the others, the one whose counts follow instructions best is
  * taken: for counts y of pairs with x instructions, the ratio's residual is
- * sum(y^2 / x) - sum(y)^2 / sum(x), and least where sum(x) sum(y^2 / x) / sum(y)^2 is.
+ * sum(y^2 / x) - sum(y)^2 / sum(x), and least where sum(x) sum(y^2 / x) / sum(y)^2 is. A word that
+ * follows the time on the wall better than instructions is a clock.
  *
  *   learning: all words that change ── LEARNED pairs ──> watching: the best HM_ODOMETERS words
  *        ^                                                        │ none is left
@@ -34,22 +35,24 @@ struct hm_learned {
   uint32_t words;
   struct learned_word {
     uint64_t address; /* 0: free */
-    double sum, squares;
+    double sum, squares, squares_in_time;
     uint8_t spoiled;
   } word[SLOTS];
 };
 
-static double now; /* instructions of the present pair */
+static double now, now_time; /* of the present pair */
 
-void hm_odometer_pair(struct hm_odometer *of, double instructions) {
+void hm_odometer_pair(struct hm_odometer *of, double instructions, double nanoseconds) {
   if (of->table == NULL && of->word[0].address == 0) {
     of->table = calloc(1, sizeof *of->table);
     of->pairs = 0;
-    of->instructions = 0;
+    of->instructions = of->time = 0;
   }
   now = instructions < 1 ? 1 : instructions;
+  now_time = nanoseconds < 1 ? 1 : nanoseconds;
   of->pairs++;
   of->instructions += now;
+  of->time += now_time;
   for (uint32_t i = 0; i < HM_ODOMETERS; i++) of->word[i].seen = 0;
 }
 
@@ -68,6 +71,7 @@ static void learn(struct hm_learned *table, uint64_t address, uint32_t step) {
   word->spoiled |= !is_a_count(step);
   word->sum += step;
   word->squares += (double)step * step / now;
+  word->squares_in_time += (double)step * step / now_time;
 }
 
 static void watch(struct hm_counting_word *word, uint32_t step) {
@@ -105,6 +109,7 @@ static void choose(struct hm_odometer *of) {
     const struct learned_word *next = &of->table->word[slot];
     if (next->address == 0 || next->spoiled || next->sum < LEAST_COUNTS) continue;
     double fit = misfit(next->sum, next->squares, of->instructions);
+    if (misfit(next->sum, next->squares_in_time, of->time) <= fit) continue;
     /* Insertion into the list, the best first. */
     for (uint32_t i = 0; i < HM_ODOMETERS; i++) {
       struct hm_counting_word *word = &of->word[i];
@@ -138,7 +143,7 @@ uint64_t hm_odometer_best(const struct hm_odometer *of, double *per_instruction)
   if (of->table != NULL) return 0;
   for (uint32_t i = 0; i < HM_ODOMETERS; i++) {
     const struct hm_counting_word *word = &of->word[i];
-    if (word->address == 0) continue;
+    if (word->address == 0 || word->spoiled) continue;
     if (best == NULL || misfit(word->sum, word->squares, of->instructions) <
                             misfit(best->sum, best->squares, of->instructions))
       best = word;
@@ -146,4 +151,9 @@ uint64_t hm_odometer_best(const struct hm_odometer *of, double *per_instruction)
   if (best == NULL) return 0;
   *per_instruction = best->sum / of->instructions;
   return best->address;
+}
+
+void hm_odometer_spoil(struct hm_odometer *of, uint64_t address) {
+  for (uint32_t i = 0; i < HM_ODOMETERS; i++)
+    if (of->word[i].address == address) of->word[i].spoiled = 1;
 }

@@ -21,7 +21,11 @@
 #include "simulator.h"
 
 #define LEAST_COUNTED 100.0
-#define LEAST_TIME 0.02 /* ns of an instruction: faster is no processor, so the word was set anew */
+/* Nanoseconds of an instruction: no processor is faster; without stops it is not slower than with. A
+ * word that says otherwise does not count the work. */
+#define LEAST_TIME 0.05
+#define MOST_TIME 3.0
+#define LEAST_PERIOD 1e6 /* of CPU time, to judge by */
 
 /* Of the processes on a simulated core. */
 static struct pace {
@@ -38,7 +42,7 @@ void hm_pace_sees(uint32_t core, const struct hm_snapshot *before, const struct 
                   uint64_t instructions) {
   struct hm_odometer *odometer = &pace[core].odometer;
   uint32_t from = 0;
-  hm_odometer_pair(odometer, (double)instructions);
+  hm_odometer_pair(odometer, (double)instructions, (double)(after->began - before->began));
   for (uint32_t i = 0; i < after->pages; i++) {
     const struct hm_mapping *mapping = hm_find_mapping(after->page[i]);
     const void *old = copy_of(before, after->page[i], &from);
@@ -66,7 +70,13 @@ void hm_pace_end(struct hm_follower *of) {
   if (!hm_read_process(of->process, word, &value, sizeof value)) return;
   double counts = (double)(value - of->odometer_value), instructions = counts / per_instruction;
   double time = (double)(ran - of->odometer_began) * hm_user_part(of);
-  if (time < instructions * LEAST_TIME) return;
+  double most = hm_pace_followed() > 0 ? hm_pace_followed() : MOST_TIME;
+  if (time < LEAST_PERIOD) return;
+  if (time < instructions * LEAST_TIME || time > instructions * most) {
+    hm_odometer_spoil(&known->odometer, word);
+    known->counts = known->ns = known->instructions = 0;
+    return;
+  }
   known->counts += counts;
   known->ns += time;
   known->instructions += instructions;

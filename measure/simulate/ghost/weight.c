@@ -27,8 +27,7 @@ void hm_weight_sees(const struct hm_snapshot *slot, uint64_t instructions) {
   followed.xy += x * y;
 }
 
-/* 0: not known. */
-static double slope(void) {
+double hm_pace_followed(void) {
   double spread = followed.n * followed.xx - followed.x * followed.x;
   double value = spread > 0 ? (followed.n * followed.xy - followed.x * followed.y) / spread : 0;
   return followed.n >= LEAST_STRETCHES && value > 0 ? value : 0;
@@ -38,7 +37,7 @@ static double slope(void) {
  * simulated core's. */
 static double time_of_instruction(const struct hm_lane *lane) {
   double known = hm_pace_of(lane->of->core);
-  if (known <= 0) known = slope();
+  if (known <= 0) known = hm_pace_followed();
   uint64_t run = hm_sim.counts->events[HM_INSTRUCTIONS] - lane->before.events[HM_INSTRUCTIONS];
   if (known > 0) return known;
   return (double)(hm_sim.counts->cycles - lane->before.cycles) * 1e3 / hm_sim.config.clock_mhz /
@@ -69,6 +68,6 @@ void hm_store_pace(struct hm_statistics *into) {
     sum += hm_pace_of(core);
     cores += hm_pace_of(core) > 0;
   }
-  into->ns_followed = slope();
+  into->ns_followed = hm_pace_followed();
   into->ns_alone = cores > 0 ? sum / cores : 0;
 }

@@ -11,18 +11,19 @@
 #define PAGE 0x7f0000001000ull
 
 /* Words of the page. */
-enum { WORK = 3, FALLS = 5, UNEVEN = 700, STILL = 701 };
+enum { WORK = 3, FALLS = 5, UNEVEN = 700, CLOCK = 701 };
 
 static uint32_t page[1024], before[1024];
 
 /* A stretch of 1,000 or 3,000 instructions, in turns: WORK grows by one a thousand, UNEVEN by one a stretch. */
 static void stretch(struct hm_odometer *odometer, uint32_t round) {
-  uint32_t thousands = round % 2 == 0 ? 1 : 3;
+  uint32_t thousands = round % 2 == 0 ? 1 : 3, ticks = 1 + round % 5;
   memcpy(before, page, sizeof page);
   page[WORK] += thousands;
   page[FALLS] += round % 7 == 6 ? (uint32_t)-6 : 1;
   page[UNEVEN]++;
-  hm_odometer_pair(odometer, 1000.0 * thousands);
+  page[CLOCK] += ticks;
+  hm_odometer_pair(odometer, 1000.0 * thousands, 300.0 * ticks);
   hm_odometer_page(odometer, PAGE, before, page);
   hm_odometer_pair_ends(odometer);
 }
@@ -50,11 +51,13 @@ static void a_word_that_is_set_anew_is_left(void **state) {
   stretch(&odometer, 100);
   memcpy(before, page, sizeof page);
   page[WORK] = 7;
-  hm_odometer_pair(&odometer, 1000);
+  hm_odometer_pair(&odometer, 1000, 5000);
   hm_odometer_page(&odometer, PAGE, before, page);
   hm_odometer_pair_ends(&odometer);
   assert_int_equal(hm_odometer_best(&odometer, &each), PAGE + 4 * UNEVEN);
-  hm_odometer_pair(&odometer, 1000); /* its page is no longer copied */
+  hm_odometer_spoil(&odometer, PAGE + 4 * UNEVEN);
+  assert_int_equal(hm_odometer_best(&odometer, &each), 0); /* the clock was never taken */
+  hm_odometer_pair(&odometer, 1000, 5000);                 /* its page is no longer copied */
   hm_odometer_pair_ends(&odometer);
   assert_int_equal(hm_odometer_best(&odometer, &each), 0);
   for (uint32_t round = 0; round < 100; round++) stretch(&odometer, round);

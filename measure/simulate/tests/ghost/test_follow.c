@@ -224,16 +224,20 @@ static void avx512_is_run_natively(void **state) {
 
 /* --- Two processes at once -------------------------------------------------------------- */
 
-/* Each stretch has one access to the word: at most one miss each, and none where the lines differ. */
+/* Each stretch has one access to the word: at most one miss each, and none where the lines differ.
+ * On a busy machine the two may run in turns for a whole round, so that there is another try. */
 static void assert_shared(const char *what) {
-  follow(what, "800");
-  assert_all_same();
-  uint64_t misses = reported("coherence_misses");
-  assert_true(reported("windows") > reported("rounds")); /* some at the same time */
-  if (misses == 0 || misses > reported("kept"))
-    fail_msg("%lu misses in %lu stretches", misses, reported("kept"));
-  assert_true(reported("invalidations") > 0);
-  end_target();
+  uint64_t misses = 0;
+  for (int tries = 0; tries < 10 && misses == 0; tries++) {
+    follow(what, "800");
+    assert_all_same();
+    assert_true(reported("windows") > reported("rounds")); /* some at the same time */
+    misses = reported("coherence_misses");
+    assert_true(misses <= reported("kept"));
+    assert_int_equal(misses > 0, reported("invalidations") > 0);
+    end_target();
+  }
+  assert_true(misses > 0);
 }
 
 static void one_word_goes_to_and_fro(void **state) {
