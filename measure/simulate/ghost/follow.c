@@ -33,8 +33,7 @@
 
 void hm_explain_refusal(int process, int error, FILE *out);
 
-struct hm_statistics hm_statistics;
-const struct hm_options *hm_options;
+static const struct hm_options *options;
 static struct hm_lane lane[HM_LANES];
 static volatile sig_atomic_t asked_to_end;
 
@@ -47,14 +46,14 @@ static int is_over(uint64_t deadline) {
   struct hm_header *header = hm_sim.header;
   uint64_t same = hm_statistics.verdicts[HM_SAME];
   if (asked_to_end || (deadline != 0 && hm_now() >= deadline)) return 1;
-  if (hm_options->enough != 0 && same >= hm_options->enough) return 1;
-  if (hm_options->segment == NULL) return 0;
+  if (options->enough != 0 && same >= options->enough) return 1;
+  if (options->segment == NULL) return 0;
   uint32_t recorder = atomic_load(&header->recorder_pid);
   return atomic_load(&header->measuring) == 0 || recorder == 0 || !hm_host_process_exists(recorder);
 }
 
 static void finish_all(void) {
-  for (uint32_t i = 0; i < hm_options->lanes; i++) atomic_store(&lane[i].channel->finish, 1);
+  for (uint32_t i = 0; i < options->lanes; i++) atomic_store(&lane[i].channel->finish, 1);
 }
 
 /* --- A round ---------------------------------------------------------------------------------- */
@@ -140,9 +139,9 @@ static void order_window(struct hm_lane *on, struct hm_follower *of, uint32_t of
   channel->stretches = of->next_stretches;
   channel->at_once = of->computes > 0;
   if (of->computes > 0) of->computes--;
-  if (of->next_stretches < hm_options->stretches)
-    of->next_stretches = of->next_stretches * 2 < hm_options->stretches ? of->next_stretches * 2
-                                                                        : hm_options->stretches;
+  if (of->next_stretches < options->stretches)
+    of->next_stretches =
+        of->next_stretches * 2 < options->stretches ? of->next_stretches * 2 : options->stretches;
   atomic_store(&channel->window, HM_WINDOW_ORDERED);
   hm_wake_waiter(&channel->window);
 }
@@ -172,9 +171,9 @@ static uint32_t gather(struct hm_follower *first, struct hm_follower **into) {
   for (struct hm_follower *next = first; next != NULL;) {
     cores |= 1ull << next->core;
     into[count++] = next;
-    next = count < hm_options->lanes ? hm_family_next(cores, first->layout, &wakes) : NULL;
+    next = count < options->lanes ? hm_family_next(cores, first->layout, &wakes) : NULL;
   }
-  uint64_t until = count < hm_options->lanes ? hm_family_partner(cores, first->layout) : 0;
+  uint64_t until = count < options->lanes ? hm_family_partner(cores, first->layout) : 0;
   for (uint32_t i = 0; i < count && until != 0; i++) into[i]->rests_until = until;
   return until == 0 ? count : 0;
 }
@@ -193,7 +192,7 @@ static void follow_round(struct hm_follower *first, uint64_t deadline) {
   }
   hm_statistics.rounds++;
   hm_statistics.followed_ns += hm_now() - began;
-  uint64_t until = hm_now() + (uint64_t)((double)paused * (100.0 / hm_options->share - 1));
+  uint64_t until = hm_now() + (uint64_t)((double)paused * (100.0 / options->share - 1));
   for (uint32_t i = 0; i < lanes; i++) {
     followed[i]->rests_until = until;
     hm_pace_begin(followed[i]);
@@ -250,28 +249,29 @@ static void begin(struct hm_channel *channel) {
   struct sigaction action = {.sa_handler = end_asked};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  for (uint32_t i = 0; i < hm_options->lanes; i++)
+  for (uint32_t i = 0; i < options->lanes; i++)
     lane[i] = (struct hm_lane){.number = i, .channel = &channel[i]};
   hm_memory_begin();
   hm_engine_begin();
-  hm_family_begin(hm_options->processes, hm_options->process_count, hm_options->descendants,
-                  hm_sim.config.cores, hm_options->lanes);
+  hm_family_begin(options->processes, options->process_count, options->descendants,
+                  hm_sim.config.cores, options->lanes);
   announce();
-  while (hm_options->segment != NULL && atomic_load(&hm_sim.header->measuring) == 0 &&
-         !asked_to_end && hm_host_process_exists(atomic_load(&hm_sim.header->recorder_pid)))
+  while (options->segment != NULL && atomic_load(&hm_sim.header->measuring) == 0 && !asked_to_end &&
+         hm_host_process_exists(atomic_load(&hm_sim.header->recorder_pid)))
     rest(UINT64_MAX, 0);
 }
 
 int hm_follow(const struct hm_options *with, struct hm_channel *channel) {
-  hm_options = with;
+  options = with;
+  hm_stretches_begin(with);
   begin(channel);
-  uint64_t started = hm_now(), all = (uint64_t)(hm_options->seconds * 1e9);
+  uint64_t started = hm_now(), all = (uint64_t)(options->seconds * 1e9);
   uint64_t deadline = all > 0 ? started + all : 0;
   while (!is_over(deadline) && !hm_watchdog_is_gone()) {
     uint64_t wakes;
     /* A short measurement counts in its second half, whatever the run-in says. */
     if ((all > 0 && hm_now() - started >= all / 2) ||
-        (hm_options->enough > 0 && hm_statistics.verdicts[HM_SAME] >= hm_options->enough / 2))
+        (options->enough > 0 && hm_statistics.verdicts[HM_SAME] >= options->enough / 2))
       hm_run_in_is_over();
     if (hm_family_look() > 0) announce();
     struct hm_follower *next = hm_family_next(0, 0, &wakes);
@@ -283,9 +283,9 @@ int hm_follow(const struct hm_options *with, struct hm_channel *channel) {
   }
   finish_all();
   collect();
-  if (!hm_options->quiet) hm_print_statistics(&hm_statistics, stderr);
-  if (hm_options->report != NULL && !hm_store_statistics(&hm_statistics, hm_options->report))
-    fprintf(stderr, "hardmeter-ghost: cannot write %s: %s\n", hm_options->report, strerror(errno));
+  if (!options->quiet) hm_print_statistics(&hm_statistics, stderr);
+  if (options->report != NULL && !hm_store_statistics(&hm_statistics, options->report))
+    fprintf(stderr, "hardmeter-ghost: cannot write %s: %s\n", options->report, strerror(errno));
   int none_followed = hm_statistics.windows == hm_statistics.refused_windows;
   return none_followed && (announced == 0 || hm_statistics.windows > 0) ? 1 : 0;
 }

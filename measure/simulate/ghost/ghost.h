@@ -140,7 +140,6 @@ struct hm_options {
   int verbose, quiet;
 };
 
-extern const struct hm_options *hm_options;
 /* `channel`: one for each of options->lanes. */
 int hm_follow(const struct hm_options *options, struct hm_channel *channel);
 

@@ -31,7 +31,9 @@ struct hm_lane {
   struct hm_core_counts before;
 };
 
-/* stretch.c: runs one stretch on the simulated core, and judges it by what the server did. */
+/* stretch.c: once, before all others. */
+void hm_stretches_begin(const struct hm_options *options);
+/* Runs one stretch on the simulated core, and judges it by what the server did. */
 void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot);
 void hm_wait_for_end(const struct hm_lane *lane, const struct hm_snapshot *slot);
 /* Without the watchdogs no process is stopped any more, and no stretch ends. */
@@ -39,11 +41,15 @@ int hm_watchdog_is_gone(void);
 /* From now on all stretches that are the same are counted. */
 void hm_run_in_is_over(void);
 
-/* pace.c: the time of an instruction while nobody follows. */
+/* pace.c: the time of an instruction of a process that is not followed. */
 
 /* Copies at the beginnings of two stretches, and the instructions between them. */
 void hm_pace_sees(uint32_t core, const struct hm_snapshot *before, const struct hm_snapshot *after,
                   uint64_t instructions);
+/* A stretch that ended as the server's did. */
+void hm_pace_of_stretch(const struct hm_snapshot *slot, uint64_t instructions);
+/* Nanoseconds of an instruction in followed stretches; 0: not known. */
+double hm_pace_followed(void);
 /* A window of the process is over; the next begins. */
 void hm_pace_begin(struct hm_follower *of);
 void hm_pace_end(struct hm_follower *of);
@@ -52,10 +58,6 @@ double hm_pace_of(uint32_t core);
 
 /* weight.c: how much a window stands for. */
 
-/* A stretch that ended as the server's did. */
-void hm_weight_sees(const struct hm_snapshot *slot, uint64_t instructions);
-/* Nanoseconds of an instruction in followed stretches; 0: not known. */
-double hm_pace_followed(void);
 /* Scales the kept stretches of the window, and writes their records. */
 void hm_weigh_window(struct hm_lane *lane);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Finds a word in the followed processes' own memory that counts their work: PostgreSQL counts the
- * buffers that it hits, transactions and statements; most servers count something. Read twice, while
- * nobody follows, such a word says how much the process did between.
+ * buffers that it hits, transactions and statements; most servers count something. Read twice, without
+ * a stop, such a word says how much the process did between.
  *
  * Copies of pages at the beginnings of two consecutive stretches are compared, with the instructions
  * between them known from the ghost. A word of four bytes that ever changes by less than 1 or more

@@ -20,7 +20,7 @@ struct hm_odometer {
   } word[HM_ODOMETERS];
 };
 
-/* A pair of copies begins: so many instructions and nanoseconds of time are between them. */
+/* A pair of copies begins: instructions and nanoseconds between them. */
 void hm_odometer_pair(struct hm_odometer *of, double instructions, double nanoseconds);
 /* The two copies of one page (of 4,096 bytes) of its own memory. */
 void hm_odometer_page(struct hm_odometer *of, uint64_t address, const void *before,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * How long an instruction takes while nobody follows.
+ * How long an instruction takes of a process that is not followed.
  *
  * A process that is stopped at each call, and copied from, runs with caches and TLBs that others have
  * emptied: its stretches take up to three times the time that they would. So the work that it does
@@ -21,17 +21,40 @@
 #include "simulator.h"
 
 #define LEAST_COUNTED 100.0
-/* Nanoseconds of an instruction: no processor is faster; without stops it is not slower than with. A
- * word that says otherwise does not count the work. */
+/* Nanoseconds of an instruction: no processor is faster; without stops it is not much slower than with
+ * them, though a process that mostly waits meets cold caches, too. A word that says otherwise does not
+ * count the work. */
 #define LEAST_TIME 0.05
 #define MOST_TIME 3.0
+#define LEAST_STRETCHES 50.0
 #define LEAST_PERIOD 1e6 /* of CPU time, to judge by */
 
 /* Of the processes on a simulated core. */
 static struct pace {
   struct hm_odometer odometer;
-  double counts, ns, instructions; /* while nobody followed */
+  double counts, ns, instructions; /* between windows */
 } pace[HM_MAX_CORES];
+
+/* CPU time over instructions of the stretches of which both are known. */
+static struct { double n, x, y, xx, xy; } followed;
+
+void hm_pace_of_stretch(const struct hm_snapshot *slot, uint64_t instructions) {
+  if (slot->ran_before == 0 || slot->ran_after <= slot->ran_before || !slot->at_call ||
+      slot->end_kind != HM_END_AT_CALL)
+    return;
+  double x = (double)instructions, y = (double)(slot->ran_after - slot->ran_before);
+  followed.n += 1;
+  followed.x += x;
+  followed.y += y;
+  followed.xx += x * x;
+  followed.xy += x * y;
+}
+
+double hm_pace_followed(void) {
+  double spread = followed.n * followed.xx - followed.x * followed.x;
+  double value = spread > 0 ? (followed.n * followed.xy - followed.x * followed.y) / spread : 0;
+  return followed.n >= LEAST_STRETCHES && value > 0 ? value : 0;
+}
 
 static const void *copy_of(const struct hm_snapshot *in, uint64_t page, uint32_t *from) {
   while (*from < in->pages && in->page[*from] < page) ++*from;
@@ -70,7 +93,7 @@ void hm_pace_end(struct hm_follower *of) {
   if (!hm_read_process(of->process, word, &value, sizeof value)) return;
   double counts = (double)(value - of->odometer_value), instructions = counts / per_instruction;
   double time = (double)(ran - of->odometer_began) * hm_user_part(of);
-  double most = hm_pace_followed() > 0 ? hm_pace_followed() : MOST_TIME;
+  double most = hm_pace_followed() > 0 ? 2 * hm_pace_followed() : MOST_TIME;
   if (time < LEAST_PERIOD) return;
   if (time < instructions * LEAST_TIME || time > instructions * most) {
     hm_odometer_spoil(&known->odometer, word);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct hm_statistics hm_statistics;
+
 const char *const hm_verdict_name[HM_VERDICTS] = {[HM_SAME] = "same",
                                                   [HM_UNCHECKED] = "unchecked",
                                                   [HM_OTHER_CALL] = "other_call",

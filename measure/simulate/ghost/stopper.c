@@ -397,7 +397,7 @@ _Noreturn void hm_stopper(struct hm_channel *shared) {
     }
     has_met = 0;
     open_window();
-    meet(); /* it may have met none: nobody is to wait for it */
+    meet(); /* it may have met none: the others are not to wait for it */
     atomic_store(&channel->window, HM_WINDOW_CLOSED);
     tell();
   }

@@ -40,7 +40,10 @@
 #define FEW_MISSES 1e-5 /* per instruction */
 #define MOST_RUN_IN 12000000ull
 
+static const struct hm_options *options;
 static uint64_t layout; /* of the code that is translated */
+
+void hm_stretches_begin(const struct hm_options *with) { options = with; }
 
 /* --- Run-in -------------------------------------------------------------------------------- */
 
@@ -164,7 +167,7 @@ void hm_wait_for_end(const struct hm_lane *lane, const struct hm_snapshot *slot)
  * first; `counted` is 0 if it came no further. */
 static enum hm_ghost_end run(const struct hm_lane *lane, const struct hm_snapshot *slot,
                              struct saved *before, uint64_t *instructions, int *counted) {
-  const struct hm_limits limits = {hm_options->instructions, STRETCH_LIMIT_NS};
+  const struct hm_limits limits = {options->instructions, STRETCH_LIMIT_NS};
   const struct hm_limits run_up = {RUN_UP, STRETCH_LIMIT_NS};
   hm_begin_memory(slot, lane->number);
   hm_guest_load(&slot->registers, slot->xstate, slot->xstate_size);
@@ -226,7 +229,7 @@ void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot) {
   hm_statistics.verdicts[verdict]++;
   hm_statistics.instructions += instructions;
   int good = verdict == HM_SAME || verdict == HM_UNCHECKED;
-  if (hm_options->verbose && !good) say(hm_verdict_name[verdict], slot, of_window, instructions);
+  if (options->verbose && !good) say(hm_verdict_name[verdict], slot, of_window, instructions);
   uint64_t misses = hm_sim.counts->events[HM_L2_MISS] - before.counts.events[HM_L2_MISS];
   int settles = slot->at_call ? of_window < SETTLING : !counted;
   /* Met at its next call, it would always be met at the same place. */
@@ -241,7 +244,7 @@ void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot) {
       hm_statistics.run_in_instructions += instructions;
     }
   }
-  if (verdict == HM_SAME) hm_weight_sees(slot, instructions);
+  if (verdict == HM_SAME) hm_pace_of_stretch(slot, instructions);
   if (lane->last != NULL && slot->at_call)
     hm_pace_sees(lane->of->core, lane->last, slot, lane->last_instructions);
   lane->last = verdict == HM_SAME && slot->at_call ? slot : NULL;

@@ -1,37 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * How much the stretches of a window stand for: the CPU time that the process spent in its own code
- * since its last window that kept any, over the time that these instructions would have taken had
- * nobody followed them. An instruction's time is that of pace.c; before it is known, the slope of CPU
+ * since its last window that kept any, over the time that these instructions would have taken without
+ * any stop. An instruction's time is that of pace.c; before it is known, the slope of CPU
  * time over instructions of followed stretches, which is too long: what a stop adds to each stretch is
  * in the intercept, but the caches that copying emptied are in the slope.
  */
 #include "lane.h"
 #include "simulator.h"
 #include "statistics.h"
-
-#define LEAST_STRETCHES 50.0
-
-/* CPU time over instructions of the stretches of which both are known. */
-static struct { double n, x, y, xx, xy; } followed;
-
-void hm_weight_sees(const struct hm_snapshot *slot, uint64_t instructions) {
-  if (slot->ran_before == 0 || slot->ran_after <= slot->ran_before || !slot->at_call ||
-      slot->end_kind != HM_END_AT_CALL)
-    return;
-  double x = (double)instructions, y = (double)(slot->ran_after - slot->ran_before);
-  followed.n += 1;
-  followed.x += x;
-  followed.y += y;
-  followed.xx += x * x;
-  followed.xy += x * y;
-}
-
-double hm_pace_followed(void) {
-  double spread = followed.n * followed.xx - followed.x * followed.x;
-  double value = spread > 0 ? (followed.n * followed.xy - followed.x * followed.y) / spread : 0;
-  return followed.n >= LEAST_STRETCHES && value > 0 ? value : 0;
-}
 
 /* Nanoseconds of an instruction when the process is not followed. Before enough is known, the
  * simulated core's. */

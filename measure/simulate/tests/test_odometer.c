@@ -40,8 +40,8 @@ static void the_word_that_follows_instructions_is_found(void **state) {
   assert_true(each > 0.000999 && each < 0.001001);
 }
 
-/* Where the best word is set anew the next one serves; where none is left, learning begins again. */
-static void a_word_that_is_set_anew_is_left(void **state) {
+/* Where the best word is reset the next one serves; where none is left, learning begins again. */
+static void a_word_that_is_reset_is_left(void **state) {
   (void)state;
   struct hm_odometer odometer = {0};
   double each = 0;
@@ -67,7 +67,7 @@ static void a_word_that_is_set_anew_is_left(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_word_that_follows_instructions_is_found),
-      cmocka_unit_test(a_word_that_is_set_anew_is_left),
+      cmocka_unit_test(a_word_that_is_reset_is_left),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
