@@ -30,9 +30,9 @@
 #include "segment.h"
 
 #define LOOK_EVERY 200000000ull
-#define LOOK_AGAIN 4000000ull      /* at CPU clocks, if no process ran */
-#define LONGEST_WAIT 1500000000ull /* for one that rests, to be followed together */
-#define LEAST_RUN 20000ull         /* of CPU time: an idle process's housekeeping is below */
+#define LOOK_AGAIN 4000000ull     /* at CPU clocks, if no process ran */
+#define LONGEST_WAIT 400000000ull /* for one that rests, to be followed together */
+#define LEAST_RUN 20000ull        /* of CPU time: an idle process's housekeeping is below */
 
 static struct hm_follower member[HM_MOST_FOLLOWED];
 static uint32_t members, models, workers, roots, kinds;
@@ -231,6 +231,7 @@ uint64_t hm_family_partner(uint64_t cores_taken, uint64_t layout) {
   for (uint32_t i = 0; i < members; i++) {
     const struct hm_follower *of = &member[i];
     if (of->gone || (cores_taken >> of->core & 1) != 0 || of->layout != layout) continue;
+    if (of->core >= workers) continue; /* a helper runs too seldom to wait for */
     if (of->rests_until > now && of->rests_until < earliest) earliest = of->rests_until;
   }
   return earliest < now + LONGEST_WAIT ? earliest : 0;
