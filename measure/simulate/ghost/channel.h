@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Memory shared by the follower's three processes: one anonymous mapping, made before the forks.
+ * Memory shared by the follower's processes: one anonymous mapping, made before the forks. There is a
+ * channel, with a watchdog and a stopper, for each process that may be followed at the same time.
  *
  *     emulator (main)  ── forks ──>  watchdog  ── forks ──>  stopper  ══ ptrace ══>  followed process
  *           │  order: process, time, hot pages  ────────────────>│
@@ -88,6 +89,7 @@ struct hm_channel {
   int32_t process;
   uint32_t stretches;
   uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
+  uint32_t expected; /* windows of this round: copying begins when all have met their process */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
   _Atomic uint32_t finish; /* 1: all processes end */
@@ -96,8 +98,12 @@ struct hm_channel {
 
   /* Written by the stopper. */
   _Atomic uint32_t begun; /* snapshots ever begun: the next goes to begun % HM_SNAPSHOTS */
-  _Atomic uint32_t news; /* grows whenever a slot or the window changes: the emulator waits on it */
-  uint32_t real_time;    /* 1: it runs at real-time priority */
+  _Atomic uint32_t
+      news; /* of the first channel, grows whenever a slot or a window of any changes */
+  _Atomic uint32_t *bell;  /* that word: the emulator waits on it */
+  _Atomic uint32_t met;    /* of the first channel: windows of the round that met their process */
+  _Atomic uint32_t *round; /* that word */
+  uint32_t real_time;      /* 1: it runs at real-time priority */
   uint32_t reserved;
 
   /* Written by the watchdog. */

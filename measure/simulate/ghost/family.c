@@ -9,10 +9,10 @@
  *
  * A process that does not run is left alone: its CPU clock shows it without a stop.
  *
- * Kinds.  Backends that serve clients do the same work and share one simulated core, as they share
- * a processor's; a writer of the log or a checkpointer has another working set, and one of its own.
- * PostgreSQL names its processes in their titles ("postgres: walwriter"); where there is no such
- * title, all processes of a program are of one kind.
+ * Kinds.  Backends that serve clients do the same work and share the first simulated cores, one for
+ * each lane, as they share a processor's; each stays on its core. A writer of the log or a
+ * checkpointer has another working set, and one of the cores behind those to itself. PostgreSQL names
+ * its processes in their titles ("postgres: walwriter"); other processes are all workers.
  *
  * Invariants:
  *  1. member[] has a process once, unless it has gone: numbers of processes are used again.
@@ -27,21 +27,20 @@
 #include <time.h>
 
 #include "ghost.h"
+#include "segment.h"
 
 #define LOOK_EVERY 200000000ull
-#define LOOK_AGAIN 4000000ull /* at CPU clocks, if no process ran */
-#define LEAST_RUN 20000ull    /* of CPU time: an idle process's housekeeping is below */
-#define MOST_KINDS 64u
+#define LOOK_AGAIN 4000000ull     /* at CPU clocks, if no process ran */
+#define LONGEST_WAIT 400000000ull /* for one that rests, to be followed together */
+#define LEAST_RUN 20000ull        /* of CPU time: an idle process's housekeeping is below */
 
 static struct hm_follower member[HM_MOST_FOLLOWED];
-static uint32_t members, models, roots, kinds;
+static uint32_t members, models, workers, roots, kinds;
 static int descend, root[256];
 static uint64_t looked_at;
 
-static struct {
-  char name[32];
-  uint64_t user, system; /* ticks */
-} kind[MOST_KINDS];
+static const char *kind[HM_MAX_CORES];                        /* of helpers */
+static struct { uint64_t user, system; } spent[HM_MAX_CORES]; /* ticks, by core */
 
 /* --- One process ------------------------------------------------------------------------ */
 
@@ -74,43 +73,52 @@ static int ticks(int process, uint64_t *user, uint64_t *system) {
   return 1;
 }
 
-/* What PostgreSQL's helpers call themselves; other titles are of backends. */
-static const char *const helper[] = {"checkpointer",        "background writer", "walwriter",
-                                     "autovacuum launcher", "archiver",          "stats collector",
-                                     "walsender",           "walreceiver",       "logical rep",
-                                     "io worker",           "syslogger",         "logger",
-                                     "parallel worker",     "autovacuum worker", "startup"};
+/* What PostgreSQL's helpers call themselves; other titles are of backends, which parallel workers
+ * help. */
+static const char *const helper[] = {"checkpointer",      "background writer",
+                                     "walwriter",         "autovacuum launcher",
+                                     "archiver",          "stats collector",
+                                     "walsender",         "walreceiver",
+                                     "logical rep",       "io worker",
+                                     "syslogger",         "logger",
+                                     "autovacuum worker", "startup"};
 
-static const char *kind_of(int process, char *into, size_t size) {
+/* The name of a helper's kind; NULL: it is a worker. */
+static const char *helper_of(int process) {
   char path[40], title[256];
   snprintf(path, sizeof path, "/proc/%d/cmdline", process);
   FILE *file = fopen(path, "re");
   size_t length = file != NULL ? fread(title, 1, sizeof title - 1, file) : 0;
   if (file != NULL) fclose(file);
   title[length] = 0;
-  const char *words = strncmp(title, "postgres: ", 10) == 0 ? title + 10 : NULL;
-  for (size_t i = 0; words != NULL && i < sizeof helper / sizeof helper[0]; i++)
-    if (strstr(words, helper[i]) != NULL) return helper[i];
-  if (words != NULL) return "backend";
-  snprintf(path, sizeof path, "/proc/%d/comm", process);
-  file = fopen(path, "re");
-  if (file == NULL || fgets(into, (int)size, file) == NULL) snprintf(into, size, "process");
-  into[strcspn(into, "\n")] = 0;
-  if (file != NULL) fclose(file);
-  return into;
+  if (strncmp(title, "postgres: ", 10) != 0) return NULL;
+  for (size_t i = 0; i < sizeof helper / sizeof helper[0]; i++)
+    if (strstr(title + 10, helper[i]) != NULL) return helper[i];
+  return NULL;
 }
 
-static uint32_t model_of(int process) {
-  char own[32];
-  const char *name = kind_of(process, own, sizeof own);
+/* The core with the fewest workers. */
+static uint32_t least_crowded(void) {
+  uint32_t on[HM_MAX_CORES] = {0}, least = 0;
+  for (uint32_t i = 0; i < members; i++)
+    if (!member[i].gone) on[member[i].core]++;
+  for (uint32_t core = 1; core < workers; core++)
+    if (on[core] < on[least]) least = core;
+  return least;
+}
+
+/* The simulated core that a new process is followed on. */
+static uint32_t core_of(int process) {
+  const char *name = helper_of(process);
+  if (name == NULL || workers == models) return least_crowded();
   uint32_t index = 0;
-  while (index < kinds && strncmp(kind[index].name, name, sizeof kind[0].name - 1) != 0) index++;
+  while (index < kinds && kind[index] != name) index++;
   if (index == kinds) {
     /* The last core takes all for whom none is left. */
-    if (kinds == models || kinds == MOST_KINDS) return kinds - 1;
-    snprintf(kind[kinds++].name, sizeof kind[0].name, "%s", name);
+    if (workers + kinds == models) return models - 1;
+    kind[kinds++] = name;
   }
-  return index;
+  return workers + index;
 }
 
 /* --- The family ---------------------------------------------------------------------------- */
@@ -126,13 +134,13 @@ static void admit(int process) {
   while (place < members && !member[place].gone) place++;
   if (place == HM_MOST_FOLLOWED) return;
   struct hm_follower *new = &member[place];
-  *new = (struct hm_follower){.process = process, .next_stretches = 1};
+  *new = (struct hm_follower){.process = process, .next_stretches = 1, .gone = 1};
   new->ran = new->accounted = hm_cpu_time(process);
-  if (!ticks(process, &new->user_ticks, &new->system_ticks)) new->gone = 1;
-  if (!new->gone) {
-    new->model = model_of(process);
-    kind[new->model].user += new->user_ticks;
-    kind[new->model].system += new->system_ticks;
+  if (ticks(process, &new->user_ticks, &new->system_ticks)) {
+    new->core = core_of(process);
+    new->gone = 0;
+    spent[new->core].user += new->user_ticks;
+    spent[new->core].system += new->system_ticks;
   }
   if (place == members) members++;
 }
@@ -162,9 +170,11 @@ uint32_t hm_family_look(void) {
   return found;
 }
 
-void hm_family_begin(const int *process, uint32_t count, int descendants, uint32_t of_models) {
+void hm_family_begin(const int *process, uint32_t count, int descendants, uint32_t cores,
+                     uint32_t lanes) {
   descend = descendants;
-  models = of_models;
+  models = cores;
+  workers = lanes < cores ? lanes : cores;
   for (uint32_t i = 0; i < count && i < sizeof root / sizeof root[0]; i++) {
     root[roots++] = process[i];
     admit(process[i]);
@@ -189,7 +199,7 @@ struct hm_follower *hm_family_find(int process) {
   return NULL;
 }
 
-struct hm_follower *hm_family_next(uint64_t *wakes) {
+struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64_t *wakes) {
   static uint32_t turn;
   static uint64_t checked_at;
   uint64_t now = hm_now();
@@ -198,7 +208,8 @@ struct hm_follower *hm_family_next(uint64_t *wakes) {
   *wakes = now + LOOK_AGAIN;
   for (uint32_t i = 0; i < members; i++) {
     struct hm_follower *candidate = &member[(turn + i) % members];
-    if (candidate->gone) continue;
+    if (candidate->gone || (cores_taken >> candidate->core & 1) != 0) continue;
+    if (layout != 0 && candidate->layout != layout) continue;
     if (candidate->rests_until > now) {
       if (candidate->rests_until < *wakes) *wakes = candidate->rests_until;
       continue;
@@ -215,17 +226,25 @@ struct hm_follower *hm_family_next(uint64_t *wakes) {
   return NULL;
 }
 
+uint64_t hm_family_partner(uint64_t cores_taken, uint64_t layout) {
+  uint64_t now = hm_now(), earliest = now + LONGEST_WAIT;
+  for (uint32_t i = 0; i < members; i++) {
+    const struct hm_follower *of = &member[i];
+    if (of->gone || (cores_taken >> of->core & 1) != 0 || of->layout != layout) continue;
+    if (of->core >= workers) continue; /* a helper runs too seldom to wait for */
+    if (of->rests_until > now && of->rests_until < earliest) earliest = of->rests_until;
+  }
+  return earliest < now + LONGEST_WAIT ? earliest : 0;
+}
+
 double hm_user_part(struct hm_follower *of) {
   uint64_t user, system;
   if (ticks(of->process, &user, &system)) {
-    kind[of->model].user += user - of->user_ticks;
-    kind[of->model].system += system - of->system_ticks;
+    spent[of->core].user += user - of->user_ticks;
+    spent[of->core].system += system - of->system_ticks;
     of->user_ticks = user;
     of->system_ticks = system;
   }
-  double in_user = (double)kind[of->model].user, in_system = (double)kind[of->model].system;
+  double in_user = (double)spent[of->core].user, in_system = (double)spent[of->core].system;
   return (in_user + 1) / (in_user + in_system + 2);
 }
-
-uint32_t hm_kinds(void) { return kinds; }
-const char *hm_kind_name(uint32_t model) { return kind[model].name; }

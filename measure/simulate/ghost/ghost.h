@@ -21,6 +21,9 @@ int hm_is_own(uint64_t address);
 /* True if a range of the followed process would overlap this program's memory. */
 int hm_overlaps_own(uint64_t start, uint64_t end);
 
+/* Processes that are followed at the same time have a lane each (lane.h). */
+#define HM_LANES 4u
+
 /* --- target.c: the followed process from outside ---------------------------------------- */
 
 struct hm_mapping {
@@ -29,24 +32,28 @@ struct hm_mapping {
   char name[200];
 };
 
+/* The functions below are of the process on this lane. */
+void hm_use_mappings(uint32_t lane);
 /* Reads the process's mappings. Returns NULL, or the reason why it cannot be followed. */
 const char *hm_read_mappings(int process);
 const struct hm_mapping *hm_find_mapping(uint64_t address);
 const struct hm_mapping *hm_all_mappings(uint32_t *count);
 /* Equal for processes whose code lies at the same places. */
 uint64_t hm_code_layout(void);
+/* True if nothing changes there: code and constants of a file. */
+int hm_is_constant(const struct hm_mapping *mapping);
+/* Equal for processes that have the same such mappings. */
+uint64_t hm_constants(void);
 /* Copies memory of the process. Returns 1 if all of it was copied. */
 int hm_read_process(int process, uint64_t address, void *into, size_t length);
 
 /* --- memory.c: the copied pages ------------------------------------------------------------ */
 
 void hm_memory_begin(void); /* once */
-/* Starts with another process: drops all pages of the previous one. */
+/* The next stretch is of this process. Drops all pages if it has mapped other files than the last. */
 void hm_follow_memory_of(int process);
-/* Drops the pages when the same process has mapped other files. */
-void hm_forget_memory(void);
 /* Begins a stretch: drops pages that may have changed, except those copied with the snapshot. */
-void hm_begin_memory(const struct hm_snapshot *snapshot);
+void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane);
 /* Makes the page available; returns 0 if the process does not have it. */
 int hm_need_page(uint64_t address);
 /* The same for a range of addresses. */
@@ -59,10 +66,12 @@ uint64_t hm_pages_fetched(void); /* after their stretch began */
 
 /* --- history.c: which pages come back ------------------------------------------------------- */
 
+/* A stretch of this lane begins. */
+void hm_history_begin(uint32_t lane);
 /* Records that a writable page is touched in this stretch. */
-void hm_history_touch(uint64_t page, uint32_t stretch, int shared, int stored);
+void hm_history_touch(uint64_t page, int shared, int stored);
 /* Predicts from their history the pages that will soon be touched. */
-void hm_history_hot(struct hm_hot_list *into, uint32_t stretch);
+void hm_history_hot(struct hm_hot_list *into);
 uint32_t hm_pages_hot(void); /* in the latest list */
 
 /* --- engine.c: running code from the copy -------------------------------------------------- */
@@ -106,11 +115,11 @@ int hm_host_process(void);
 /* The stretch begins at this simulated time. */
 void hm_host_clock_begins(uint64_t cycles);
 /* Records are kept back until the verdict on their stretch, then kept further or forgotten. */
-void hm_pending_begin(void);
+void hm_pending_begin(uint32_t lane);
 void hm_pending_keep(void);
 void hm_pending_drop(void);
-/* Writes those of a window; each sample stands for `weight` times more events. */
-void hm_pending_commit(double weight);
+/* Writes those of the lane's window; each sample stands for `weight` times more events. */
+void hm_pending_commit(uint32_t lane, double weight);
 /* Names and mappings of a process, as records. */
 void hm_announce_process(int process);
 
@@ -125,11 +134,13 @@ struct hm_options {
   double seconds;
   uint64_t enough;       /* stretches that were the same; 0: no limit */
   uint32_t stretches;    /* of a window */
+  uint32_t lanes;        /* processes followed at once, at most */
   double share;          /* of a process's time that stops may take, percent */
   uint64_t instructions; /* limit of a stretch */
   int verbose, quiet;
 };
 
+/* `channel`: one for each of options->lanes. */
 int hm_follow(const struct hm_options *options, struct hm_channel *channel);
 
 /* --- segment.c ----------------------------------------------------------------------------- */

@@ -16,8 +16,11 @@
  * A scan meets thousands of pages once.  Where more than CROWDED pages are hot, those that were read
  * once only are left out: they would crowd out stack and heap.
  *
- * Invariant: an entry's page is in `entry` once; entries are only dropped all at a time, when the
- * table is sifted.
+ * Each lane has a history and counts its own stretches: two processes that are followed at once do
+ * not halve each other's memory.
+ *
+ * Invariant: a page is in an `entry` of its lane once; entries are only dropped all at a time, when
+ * the table is sifted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,45 +41,57 @@ struct entry {
   uint8_t shared, stored;
 };
 
-static struct entry entry[ENTRIES];
-static uint32_t entries, hot;
+static struct history {
+  struct entry entry[ENTRIES];
+  uint32_t entries, stretch;
+} history[HM_LANES], *now = history;
+static uint32_t hot;
+
+void hm_history_begin(uint32_t lane) {
+  now = &history[lane];
+  now->stretch++;
+}
 
 static struct entry *place_of(uint64_t page) {
   uint32_t slot = (uint32_t)((page >> 12) * 0x9e3779b97f4a7c15ull >> 40) & (ENTRIES - 1);
-  while (entry[slot].page != 0 && entry[slot].page != page) slot = (slot + 1) & (ENTRIES - 1);
-  return &entry[slot];
+  while (now->entry[slot].page != 0 && now->entry[slot].page != page)
+    slot = (slot + 1) & (ENTRIES - 1);
+  return &now->entry[slot];
 }
 
 /* Keeps the pages touched within the last `within` stretches. */
-static void sift(uint32_t stretch, uint32_t within) {
+static void sift(uint32_t within) {
   static struct entry kept[MOST_ENTRIES + 1];
   uint32_t count = 0;
   for (uint32_t i = 0; i < ENTRIES; i++)
-    if (entry[i].page != 0 && stretch - entry[i].touched <= within) kept[count++] = entry[i];
-  memset(entry, 0, sizeof entry);
+    if (now->entry[i].page != 0 && now->stretch - now->entry[i].touched <= within)
+      kept[count++] = now->entry[i];
+  memset(now->entry, 0, sizeof now->entry);
   for (uint32_t i = 0; i < count; i++) *place_of(kept[i].page) = kept[i];
-  entries = count;
+  now->entries = count;
 }
 
-void hm_history_touch(uint64_t page, uint32_t stretch, int shared, int stored) {
+void hm_history_touch(uint64_t page, int shared, int stored) {
   struct entry *of = place_of(page);
   if (of->page == 0) {
-    if (entries == MOST_ENTRIES) {
-      sift(stretch, REMEMBERED);
-      if (entries > MOST_ENTRIES / 2) sift(stretch, KEPT);
-      if (entries > MOST_ENTRIES / 2) sift(stretch, 0);
+    if (now->entries == MOST_ENTRIES) {
+      sift(REMEMBERED);
+      if (now->entries > MOST_ENTRIES / 2) sift(KEPT);
+      if (now->entries > MOST_ENTRIES / 2) sift(0);
       of = place_of(page);
     }
-    *of = (struct entry){
-        .page = page, .touched = stretch, .shared = (uint8_t)shared, .stored = (uint8_t)stored};
-    entries++;
+    *of = (struct entry){.page = page,
+                         .touched = now->stretch,
+                         .shared = (uint8_t)shared,
+                         .stored = (uint8_t)stored};
+    now->entries++;
     return;
   }
   if (stored) of->stored = 1;
-  uint32_t gap = stretch - of->touched;
+  uint32_t gap = now->stretch - of->touched;
   if (gap == 0) return;
   of->gap = gap > of->gap / 2 ? gap : of->gap / 2;
-  of->touched = stretch;
+  of->touched = now->stretch;
 }
 
 static uint32_t kept_for(const struct entry *of) {
@@ -86,13 +101,11 @@ static uint32_t kept_for(const struct entry *of) {
   return kept < KEPT ? KEPT : kept > most ? most : kept;
 }
 
-static uint32_t stretch_now;
-
 /* Orders pages by how overdue they are, the least overdue first. */
 static int by_promise(const void *a, const void *b) {
   const struct entry *first = *(struct entry *const *)a, *second = *(struct entry *const *)b;
-  uint64_t x = (uint64_t)(stretch_now - first->touched + 1) * kept_for(second);
-  uint64_t y = (uint64_t)(stretch_now - second->touched + 1) * kept_for(first);
+  uint64_t x = (uint64_t)(now->stretch - first->touched + 1) * kept_for(second);
+  uint64_t y = (uint64_t)(now->stretch - second->touched + 1) * kept_for(first);
   return x < y ? -1 : x > y;
 }
 
@@ -101,13 +114,13 @@ static int by_address(const void *a, const void *b) {
   return first < second ? -1 : first > second;
 }
 
-void hm_history_hot(struct hm_hot_list *into, uint32_t stretch) {
+void hm_history_hot(struct hm_hot_list *into) {
   static struct entry *found[MOST_ENTRIES + 1];
   uint32_t count = 0;
-  stretch_now = stretch;
-  for (uint32_t i = 0; i < ENTRIES; i++)
-    if (entry[i].page != 0 && stretch - entry[i].touched <= kept_for(&entry[i]))
-      found[count++] = &entry[i];
+  for (uint32_t i = 0; i < ENTRIES; i++) {
+    struct entry *of = &now->entry[i];
+    if (of->page != 0 && now->stretch - of->touched <= kept_for(of)) found[count++] = of;
+  }
   if (count > CROWDED) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++)

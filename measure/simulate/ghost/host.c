@@ -77,10 +77,24 @@ uint64_t hm_record_nanoseconds(uint64_t cycles) {
   return wall + since * 1000 / hm_sim.config.clock_mhz;
 }
 
-/* The first use of a line among the stretches that were followed is hardly its first use. */
-uint8_t hm_cause_to_record(uint8_t cause);
-uint8_t hm_cause_to_record(uint8_t cause) {
-  return cause == HM_CAUSE_COLD ? HM_CAUSE_UNKNOWN : cause;
+static int is_full(const struct hm_shadow *of) {
+  return of->capacity != 0 && of->state->used == of->capacity;
+}
+
+/* The first use of a line among the stretches that were followed is hardly its first use. What is
+ * known of it: since its last use, at least as many other lines were used as there are in the
+ * stretches. Once these have filled the cache, that is a capacity miss, if the line can have been used
+ * before: so in memory that the server had when it was met, but perhaps not in its heap. */
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event);
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event) {
+  uint8_t cause = hm_cause_of(access, event);
+  if (cause != HM_CAUSE_COLD) return cause;
+  const struct hm_shadow *first =
+      HM_SITE_KIND(access->site) == HM_FETCH ? &hm_sim.l1i_shadow : &hm_sim.l1d_shadow;
+  const struct hm_shadow *level[] = {first, &hm_sim.l2_shadow, &hm_sim.l3_shadow};
+  const struct hm_mapping *mapping = hm_find_mapping(access->address);
+  int old = mapping != NULL && (mapping->shared || hm_is_constant(mapping));
+  return old && is_full(level[hm_level_of(event)]) ? HM_CAUSE_CAPACITY : HM_CAUSE_UNKNOWN;
 }
 
 void hm_host_clock_begins(uint64_t cycles) { cycles_began = cycles; }
@@ -125,8 +139,10 @@ void *hm_host_allocate(size_t size) {
 
 /* --- Records ---------------------------------------------------------------------------------- */
 
-static uint8_t *kept;
-static size_t kept_bytes, kept_room, stretch_bytes;
+static struct pending {
+  uint8_t *kept;
+  size_t bytes, room, stretch_bytes;
+} pending[HM_LANES], *of = pending; /* of the window on each lane */
 static int keeping;
 
 enum { RECORD_SAMPLE = 9, PERIOD_WORD = 7 }; /* of tool/records.c */
@@ -138,39 +154,41 @@ void hm_deliver_record(const uint64_t *words, uint64_t bytes) {
     hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), words, bytes);
     return;
   }
-  if (kept_bytes + bytes > kept_room) {
-    size_t room = kept_room == 0 ? 1 << 20 : kept_room * 2;
-    uint8_t *larger = realloc(kept, room);
+  if (of->bytes + bytes > of->room) {
+    size_t room = of->room == 0 ? 1 << 20 : of->room * 2;
+    uint8_t *larger = realloc(of->kept, room);
     if (larger == NULL) return;
-    kept = larger;
-    kept_room = room;
+    of->kept = larger;
+    of->room = room;
   }
-  memcpy(kept + kept_bytes, words, bytes);
-  kept_bytes += bytes;
+  memcpy(of->kept + of->bytes, words, bytes);
+  of->bytes += bytes;
 }
 
-void hm_pending_begin(void) {
+void hm_pending_begin(uint32_t lane) {
   keeping = 1;
-  stretch_bytes = kept_bytes;
+  of = &pending[lane];
+  of->stretch_bytes = of->bytes;
 }
 
 void hm_pending_drop(void) {
   keeping = 0;
-  kept_bytes = stretch_bytes;
+  of->bytes = of->stretch_bytes;
 }
 
 void hm_pending_keep(void) { keeping = 0; }
 
-void hm_pending_commit(double weight) {
-  for (size_t at = 0; at < kept_bytes;) {
-    uint64_t *words = (uint64_t *)(kept + at);
+void hm_pending_commit(uint32_t lane, double weight) {
+  struct pending *window = &pending[lane];
+  for (size_t at = 0; at < window->bytes;) {
+    uint64_t *words = (uint64_t *)(window->kept + at);
     uint64_t bytes = words[0] >> 48;
     if ((uint32_t)words[0] == RECORD_SAMPLE)
       words[PERIOD_WORD] = (uint64_t)((double)words[PERIOD_WORD] * weight + 0.5);
     hm_append_to_ring(hm_sim.header, (uint32_t)getpid(), words, bytes);
     at += bytes;
   }
-  kept_bytes = 0;
+  window->bytes = 0;
 }
 
 /* tool/records.c, whose header needs Valgrind's types. */

@@ -25,6 +25,8 @@ static const char usage[] =
     "      --enough N           end when N stretches were the same\n"
     "      --stretches N        from one system call to the next so often, per window (default "
     "20)\n"
+    "      --lanes N            processes followed at once, at most (default: processors, at most "
+    "4)\n"
     "      --share PERCENT      of a process's time that stops may take (default 1)\n"
     "      --instructions N     most of a stretch (default 2000000)\n"
     "      --report FILE        write what came of it as JSON\n"
@@ -59,12 +61,13 @@ static void processes(struct hm_options *options, const char *text) {
 }
 
 static void parse(int count, char **arguments, struct hm_options *options) {
-  enum { SEGMENT = 256, STRETCHES, SHARE, INSTRUCTIONS, REPORT, DESCENDANTS, ENOUGH };
+  enum { SEGMENT = 256, STRETCHES, SHARE, LANES, INSTRUCTIONS, REPORT, DESCENDANTS, ENOUGH };
   static const struct option known[] = {{"processes", required_argument, NULL, 'p'},
                                         {"seconds", required_argument, NULL, 's'},
                                         {"segment", required_argument, NULL, SEGMENT},
                                         {"stretches", required_argument, NULL, STRETCHES},
                                         {"share", required_argument, NULL, SHARE},
+                                        {"lanes", required_argument, NULL, LANES},
                                         {"instructions", required_argument, NULL, INSTRUCTIONS},
                                         {"report", required_argument, NULL, REPORT},
                                         {"descendants", no_argument, NULL, DESCENDANTS},
@@ -85,6 +88,7 @@ static void parse(int count, char **arguments, struct hm_options *options) {
       case INSTRUCTIONS:
         options->instructions = (uint64_t)number("instructions", optarg, 1000, 1e8);
         break;
+      case LANES: options->lanes = (uint32_t)number("lanes", optarg, 1, HM_LANES); break;
       case REPORT: options->report = optarg; break;
       case ENOUGH: options->enough = (uint64_t)number("enough", optarg, 1, 1e12); break;
       case DESCENDANTS: options->descendants = 1; break;
@@ -94,6 +98,8 @@ static void parse(int count, char **arguments, struct hm_options *options) {
       default: fputs(usage, stderr); exit(2);
     }
   }
+  /* Alone, a process needs no second lane. */
+  if (options->process_count == 1 && !options->descendants) options->lanes = 1;
   if (options->process_count == 0 || optind != count) {
     fputs(usage, stderr);
     exit(2);
@@ -105,15 +111,32 @@ static _Noreturn void fail(const char *what, const char *why) {
   exit(1);
 }
 
+static uint32_t lanes_by_default(void) {
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  return processors < 1 ? 1 : processors > (long)HM_LANES ? HM_LANES : (uint32_t)processors;
+}
+
+/* A channel, with a watchdog and a stopper, for each lane. */
+static struct hm_channel *channels(uint32_t lanes) {
+  size_t size = lanes * sizeof(struct hm_channel);
+  struct hm_channel *channel =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (channel == MAP_FAILED) fail("no memory is left", strerror(errno));
+  for (uint32_t i = 0; i < lanes; i++) {
+    channel[i].bell = &channel[0].news;
+    channel[i].round = &channel[0].met;
+    if (hm_start_watchdog(&channel[i]) < 0) fail("the watchdog cannot be started", strerror(errno));
+  }
+  return channel;
+}
+
 int main(int count, char **arguments) {
   static struct hm_options options = {.stretches = 20, .share = 1, .instructions = 2000000};
+  options.lanes = lanes_by_default();
   parse(count, arguments, &options);
   const char *problem = hm_arrange_layout(arguments);
   if (problem != NULL) fail("its own memory cannot be arranged", problem);
-  struct hm_channel *channel = mmap(NULL, sizeof *channel, PROT_READ | PROT_WRITE,
-                                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (channel == MAP_FAILED) fail("no memory is left", strerror(errno));
-  if (hm_start_watchdog(channel) < 0) fail("the watchdog cannot be started", strerror(errno));
+  struct hm_channel *channel = channels(options.lanes);
   struct hm_header *header = options.segment != NULL ? hm_open_segment(options.segment, &problem)
                                                      : hm_own_segment(&problem);
   if (header == NULL) fail("the segment cannot be used", problem);

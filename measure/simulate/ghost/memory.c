@@ -44,6 +44,7 @@ static uint32_t pages;
 static uint32_t entry[SLOTS]; /* of table, + 1; open addressing */
 static uint32_t stretch;
 static int process;
+static uint64_t constants; /* which pages of files are there to stay */
 static uint64_t fetched;
 static uint8_t late_maps; /* mappings were read again in this stretch */
 
@@ -151,7 +152,7 @@ static int fetch(uint64_t page) {
     mapping = hm_find_mapping(page);
   }
   if (mapping == NULL || !mapping->read || hm_is_own(page)) return 0;
-  int constant = !mapping->write && !mapping->shared && mapping->inode != 0;
+  int constant = hm_is_constant(mapping);
   if (map_page(page, constant, mapping->shared) == NULL) return 0;
   if (!hm_read_process(process, page, (void *)page, HM_PAGE) && !copy_clock(mapping, page)) {
     drop(pages - 1);
@@ -212,16 +213,17 @@ void hm_memory_begin(void) {
 
 /* --- Stretches ------------------------------------------------------------------------- */
 
-void hm_forget_memory(void) { drop_all(); }
-
+/* Processes that were forked from one have the same constant pages. */
 void hm_follow_memory_of(int whom) {
-  if (whom == process) return;
   process = whom;
+  if (hm_constants() == constants) return;
+  constants = hm_constants();
   drop_all();
 }
 
-void hm_begin_memory(const struct hm_snapshot *snapshot) {
+void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane) {
   stretch++;
+  hm_history_begin(lane);
   late_maps = 0;
   if (pages > MOST_PAGES / 2) drop_all();
   for (uint32_t i = 0; i < snapshot->pages; i++) {
@@ -250,7 +252,7 @@ void hm_touch(uint64_t address, int stored) {
     return;
   if (!hm_need_page(address)) return;
   const struct page *page = find(address);
-  if (!page->constant) hm_history_touch(page->address, stretch, page->shared, stored);
+  if (!page->constant) hm_history_touch(page->address, page->shared, stored);
   lately[number % 256].page = number;
   lately[number % 256].stretch = stretch;
   lately[number % 256].stored = stored;
@@ -258,7 +260,7 @@ void hm_touch(uint64_t address, int stored) {
 
 void hm_publish_hot(struct hm_channel *channel) {
   uint32_t next = (atomic_load(&channel->hot_current) + 1) % HM_HOT_LISTS;
-  hm_history_hot(&channel->hot[next], stretch);
+  hm_history_hot(&channel->hot[next]);
   atomic_store(&channel->hot_current, next);
 }
 

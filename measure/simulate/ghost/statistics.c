@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct hm_statistics hm_statistics;
+
 const char *const hm_verdict_name[HM_VERDICTS] = {[HM_SAME] = "same",
                                                   [HM_UNCHECKED] = "unchecked",
                                                   [HM_OTHER_CALL] = "other_call",
@@ -48,11 +50,11 @@ void hm_print_statistics(struct hm_statistics *statistics, FILE *out) {
   uint64_t all = stretches(statistics), checked = finished(statistics);
   double instructions = (double)events[HM_INSTRUCTIONS];
   double accesses = (double)(events[HM_LOADS] + events[HM_STORES]);
-  fprintf(
-      out,
-      "windows       %lu; %lu found the process waiting, %lu refused, %lu ended by the watchdog\n",
-      statistics->windows, statistics->idle_windows, statistics->refused_windows,
-      statistics->killed);
+  fprintf(out,
+          "windows       %lu in %lu rounds; %lu found the process waiting, %lu refused, "
+          "%lu ended by the watchdog\n",
+          statistics->windows, statistics->rounds, statistics->idle_windows,
+          statistics->refused_windows, statistics->killed);
   fprintf(out, "stretches     %lu; self-check: %lu of %lu the same (%.2f %%)\n", all,
           verdict[HM_SAME], checked, 100 * per((double)verdict[HM_SAME], (double)checked));
   fprintf(out, "  thrown away %lu at another call, %lu with other registers, %lu died\n",
@@ -90,14 +92,20 @@ void hm_print_statistics(struct hm_statistics *statistics, FILE *out) {
           1000 * per((double)events[HM_L1I_MISS], instructions));
   fprintf(out, "  L2 misses        %.3f per 1,000 instructions\n",
           1000 * per((double)events[HM_L2_MISS], instructions));
+  fprintf(out, "  coherence misses %.3f per 1,000 instructions\n",
+          1000 * per((double)events[HM_COHERENCE_MISS], instructions));
   fprintf(out, "  page walks       %.3f per 1,000 instructions\n",
           1000 * per((double)events[HM_STLB_MISS], instructions));
+  fprintf(out, "  time             %.3f ns an instruction; %.3f while it is followed\n",
+          statistics->ns_alone, statistics->ns_followed);
 }
 
 int hm_store_statistics(struct hm_statistics *statistics, const char *path) {
   FILE *out = fopen(path, "we");
   if (out == NULL) return 0;
-  fprintf(out, "{\"windows\":%lu,\"idle_windows\":%lu,\"refused_windows\":%lu,\"watchdog\":%lu",
+  fprintf(out, "{\"rounds\":%lu,\"ns_followed\":%.4f,\"ns_alone\":%.4f,", statistics->rounds,
+          statistics->ns_followed, statistics->ns_alone);
+  fprintf(out, "\"windows\":%lu,\"idle_windows\":%lu,\"refused_windows\":%lu,\"watchdog\":%lu",
           statistics->windows, statistics->idle_windows, statistics->refused_windows,
           statistics->killed);
   fprintf(out, ",\"stretches\":{");
@@ -113,6 +121,7 @@ int hm_store_statistics(struct hm_statistics *statistics, const char *path) {
     fprintf(out, "%s%.0f", event == 0 ? "" : ",", statistics->scaled[event]);
   fprintf(out, "],\"real_time\":%s,\"hot_pages\":%lu,\"fetched_pages\":%lu",
           statistics->real_time ? "true" : "false", statistics->hot_pages, statistics->fetched);
+  fprintf(out, ",\"kept\":%lu", statistics->kept);
   fprintf(out, ",\"instructions\":%lu,\"checked_instructions\":%lu,\"unchecked_instructions\":%lu",
           statistics->instructions, statistics->checked_instructions,
           statistics->unchecked_instructions);
@@ -121,7 +130,9 @@ int hm_store_statistics(struct hm_statistics *statistics, const char *path) {
   const uint64_t *events = statistics->counted.events;
   fprintf(out, ",\"counted\":{\"counted_instructions\":%lu,\"loads\":%lu,\"stores\":%lu",
           events[HM_INSTRUCTIONS], events[HM_LOADS], events[HM_STORES]);
-  fprintf(out, ",\"l1d_misses\":%lu,\"l2_misses\":%lu}", events[HM_L1D_MISS], events[HM_L2_MISS]);
+  fprintf(out, ",\"l1d_misses\":%lu,\"l2_misses\":%lu", events[HM_L1D_MISS], events[HM_L2_MISS]);
+  fprintf(out, ",\"coherence_misses\":%lu,\"invalidations\":%lu}", events[HM_COHERENCE_MISS],
+          events[HM_INVALIDATION]);
   fprintf(out, ",\"run_in_stretches\":%lu,\"run_in_instructions\":%lu}\n",
           statistics->run_in_stretches, statistics->run_in_instructions);
   return fclose(out) == 0;

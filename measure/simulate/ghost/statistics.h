@@ -28,8 +28,10 @@ extern const char *const hm_verdict_name[HM_VERDICTS];
 #define HM_MOST_PAUSES (1u << 20)
 
 struct hm_statistics {
+  uint64_t rounds; /* of windows at the same time */
   uint64_t windows, idle_windows, refused_windows, killed;
   uint64_t verdicts[HM_VERDICTS];
+  uint64_t kept;                 /* stretches that are counted */
   uint64_t instructions;         /* emulated, in all stretches */
   uint64_t checked_instructions; /* in stretches found the same */
   uint64_t unchecked_instructions;
@@ -43,7 +45,12 @@ struct hm_statistics {
   double kept_ns, stood_for_ns;  /* CPU time of the stretches kept, and what they stand for */
   double scaled[HM_EVENTS];      /* events of all that time */
   struct hm_core_counts counted; /* what the simulator counted of the stretches kept */
+  double ns_followed, ns_alone;  /* of an instruction: in windows, and between them; 0: not known */
 };
+extern struct hm_statistics hm_statistics;
+
+/* weight.c: fills in the times of an instruction. */
+void hm_store_pace(struct hm_statistics *into);
 
 /* The pause in nanoseconds that the fraction `part` of the pauses does not exceed. */
 uint32_t hm_pause_quantile(struct hm_statistics *statistics, double part);

@@ -39,6 +39,7 @@
 #define COPY_LIMIT 1500000ull  /* nanoseconds */
 #define IDLE_LIMIT 60000000ull /* without any stop */
 #define WINDOW_LIMIT 2000000000ull
+#define MEETING_LIMIT 40000000ull
 #define LONG_STRETCH 1500000ull /* of CPU time */
 #define PATIENCE 15000          /* microseconds: waiting is looked up from that often */
 #define MOST_VECTORS 512
@@ -56,13 +57,13 @@ enum stop {
 };
 
 static struct hm_channel *channel;
-static int process, pending_signal;
+static int process, pending_signal, has_met;
 
 static void ignore(int number) { (void)number; }
 
 static void tell(void) {
-  atomic_fetch_add(&channel->news, 1);
-  hm_wake_waiter(&channel->news);
+  atomic_fetch_add(channel->bell, 1);
+  hm_wake_waiter(channel->bell);
 }
 
 /* --- Stops ---------------------------------------------------------------------- */
@@ -247,12 +248,24 @@ static struct hm_snapshot *begin_stretch(int at_call, int first) {
   return slot;
 }
 
+/* Windows of a round are to overlap: until the last of them has met its process, or for a moment, the
+ * others let theirs run on without a copy. */
+static void meet(void) {
+  if (!has_met) atomic_fetch_add(channel->round, 1);
+  has_met = 1;
+}
+
+static int others_are_late(uint64_t began) {
+  return atomic_load(channel->round) < channel->expected && hm_now() - began < MEETING_LIMIT;
+}
+
 /* Follows until the window is over; leaves the process detached. */
 static enum hm_window_end follow(uint32_t stretches) {
   struct hm_snapshot *slot = NULL;
   uint64_t began = hm_now(), last = began;
   uint32_t taken = 0;
   int interrupted = 0;
+  uint64_t lingered = 0;
   for (;;) {
     enum stop stop = wait_for_stop(last + IDLE_LIMIT);
     uint64_t now = hm_now();
@@ -294,7 +307,7 @@ static enum hm_window_end follow(uint32_t stretches) {
             detach();
           else
             run_on();
-          slot->pause_end = hm_now() - since;
+          slot->pause_end += hm_now() - since;
           end_stretch(&slot, HM_END_AT_CALL);
           if (over) return HM_WINDOW_COMPLETE;
         } else {
@@ -313,11 +326,18 @@ static enum hm_window_end follow(uint32_t stretches) {
           detach();
           return HM_WINDOW_COMPLETE;
         }
+        meet();
+        if (stop == STOP_EXIT && taken == 0 && others_are_late(began)) {
+          run_on();
+          lingered += 2 * (hm_now() - now); /* and the entry that comes next */
+          break;
+        }
         if (free_slot() == NULL) {
           detach();
           return HM_WINDOW_FULL;
         }
         slot = begin_stretch(stop == STOP_EXIT, taken == 0);
+        if (slot != NULL && taken == 0) slot->pause_end = lingered;
         if (slot == NULL && atomic_load(&channel->stopped_since) != 0) run_on();
         taken++;
         break;
@@ -375,7 +395,9 @@ _Noreturn void hm_stopper(struct hm_channel *shared) {
       hm_wait_for_change(&channel->window, window, 50000000);
       continue;
     }
+    has_met = 0;
     open_window();
+    meet(); /* it may have met none: the others are not to wait for it */
     atomic_store(&channel->window, HM_WINDOW_CLOSED);
     tell();
   }

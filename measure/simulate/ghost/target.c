@@ -12,9 +12,15 @@
 #include "ghost.h"
 
 #define MOST_MAPPINGS 8192
-static struct hm_mapping mapping[MOST_MAPPINGS];
-static uint32_t mappings;
-static uint64_t layout;
+
+/* Of the process on each lane. */
+static struct known {
+  struct hm_mapping mapping[MOST_MAPPINGS];
+  uint32_t mappings;
+  uint64_t layout, constants;
+} known[HM_LANES], *now = known;
+
+void hm_use_mappings(uint32_t lane) { now = &known[lane]; }
 
 static uint64_t mix(uint64_t value) {
   value *= 0x9e3779b97f4a7c15ull;
@@ -48,6 +54,14 @@ static int parse(const char *line, struct hm_mapping *into) {
   return 1;
 }
 
+static uint64_t with(uint64_t hash, const struct hm_mapping *of) {
+  return mix(hash ^ of->start) + mix(of->end ^ of->inode << 20 ^ of->offset);
+}
+
+int hm_is_constant(const struct hm_mapping *mapping) {
+  return !mapping->write && !mapping->shared && mapping->inode != 0;
+}
+
 const char *hm_read_mappings(int process) {
   char path[32], line[4608];
   snprintf(path, sizeof path, "/proc/%d/maps", process);
@@ -56,23 +70,24 @@ const char *hm_read_mappings(int process) {
     return errno == ENOENT ? "it has ended"
                            : "its mappings cannot be read: run as its user or as root";
   const char *problem = NULL;
-  mappings = 0;
-  layout = 0;
+  now->mappings = 0;
+  now->layout = now->constants = 0;
   while (problem == NULL && fgets(line, sizeof line, file) != NULL) {
-    struct hm_mapping *next = &mapping[mappings];
-    if (mappings == MOST_MAPPINGS || !parse(line, next) || next->start >> 47 != 0) continue;
+    struct hm_mapping *next = &now->mapping[now->mappings];
+    if (now->mappings == MOST_MAPPINGS || !parse(line, next) || next->start >> 47 != 0) continue;
     if (hm_overlaps_own(next->start, next->end))
       problem = "its memory lies where this program's own does: start the follower again";
-    if (next->execute)
-      layout = mix(layout ^ next->start) + mix(next->end ^ next->inode << 20 ^ next->offset);
-    mappings++;
+    if (next->execute) now->layout = with(now->layout, next);
+    if (hm_is_constant(next)) now->constants = with(now->constants, next);
+    now->mappings++;
   }
   fclose(file);
-  return problem != NULL ? problem : mappings == 0 ? "it has ended" : NULL;
+  return problem != NULL ? problem : now->mappings == 0 ? "it has ended" : NULL;
 }
 
 const struct hm_mapping *hm_find_mapping(uint64_t address) {
-  uint32_t low = 0, high = mappings;
+  const struct hm_mapping *mapping = now->mapping;
+  uint32_t low = 0, high = now->mappings;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
     if (mapping[middle].end <= address)
@@ -80,15 +95,16 @@ const struct hm_mapping *hm_find_mapping(uint64_t address) {
     else
       high = middle;
   }
-  return low < mappings && mapping[low].start <= address ? &mapping[low] : NULL;
+  return low < now->mappings && mapping[low].start <= address ? &mapping[low] : NULL;
 }
 
 const struct hm_mapping *hm_all_mappings(uint32_t *count) {
-  *count = mappings;
-  return mapping;
+  *count = now->mappings;
+  return now->mapping;
 }
 
-uint64_t hm_code_layout(void) { return layout; }
+uint64_t hm_code_layout(void) { return now->layout; }
+uint64_t hm_constants(void) { return now->constants; }
 
 int hm_read_process(int process, uint64_t address, void *into, size_t length) {
   struct iovec local = {into, length}, remote = {(void *)address, length};

@@ -93,8 +93,8 @@ static void replace_stopper(struct hm_channel *channel, pid_t stopper) {
   }
   if (atomic_load(&channel->stoppers_started) >= MOST_STOPPERS) _exit(1);
   start_stopper(channel);
-  atomic_fetch_add(&channel->news, 1);
-  hm_wake_waiter(&channel->news);
+  atomic_fetch_add(channel->bell, 1);
+  hm_wake_waiter(channel->bell);
 }
 
 _Noreturn static void watch(struct hm_channel *channel) {

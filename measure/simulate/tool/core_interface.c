@@ -161,7 +161,9 @@ uint64_t hm_record_nanoseconds(uint64_t cycles) {
   return (uint64_t)((unsigned __int128)cycles * 1000u / hm_sim.config.clock_mhz);
 }
 
-uint8_t hm_cause_to_record(uint8_t cause) { return cause; }
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event) {
+  return hm_cause_of(access, event);
+}
 
 void hm_collapse(Addr start, SizeT length) {
   enum { COLLAPSE = 25 }; /* MADV_COLLAPSE of newer headers */

@@ -325,8 +325,7 @@ static void put_detail(const struct hm_access *access, enum hm_event event,
   uint32_t begin = record.length;
   uint64_t wall = hm_wall_nanoseconds();
   put_pair(0, DETAIL_MAGIC);
-  put_pair(HM_SITE_SIZE(access->site) |
-               (uint32_t)hm_cause_to_record(hm_cause_of(access, event)) << 8 |
+  put_pair(HM_SITE_SIZE(access->site) | (uint32_t)hm_cause_to_record(access, event) << 8 |
                (uint32_t)access->level << 16 | (uint32_t)access->pattern << 24,
            access->set[hm_level_of(event)]);
   put(wall);

@@ -24,8 +24,8 @@ void hm_check_landmark(ThreadId tid); /* when it is about to run */
 uint64_t hm_wall_nanoseconds(void);
 /* The time of a record that is written at this simulated time. */
 uint64_t hm_record_nanoseconds(uint64_t cycles);
-/* The cause of a miss as far as it is known. */
-uint8_t hm_cause_to_record(uint8_t cause);
+/* The cause of the access's miss, as far as it is known. */
+uint8_t hm_cause_to_record(const struct hm_access *access, enum hm_event event);
 void hm_refuse_io_uring(void);
 void hm_collapse(Addr start, SizeT length); /* into huge pages, if the kernel supports it */
 Bool hm_memory_is_plenty(UInt part);        /* one part in `part` is available */

@@ -66,6 +66,8 @@ pub struct GhostNotes {
     pub stretches: GhostStretches,
     /// Windows in which a process was followed.
     pub windows: u64,
+    /// Rounds of windows at the same time; 0 where an older version followed in turns.
+    pub rounds: u64,
     /// How often the watchdog had to free a process.
     pub watchdog: u64,
     /// Pauses of the processes.
@@ -76,6 +78,8 @@ pub struct GhostNotes {
     pub kept_ns: u64,
     /// CPU time of the processes' own code that they stand for: counts are scaled to it.
     pub stood_for_ns: u64,
+    /// Nanoseconds of CPU time an instruction takes between windows, by which counts are scaled; 0: not known.
+    pub ns_alone: f64,
     /// Instructions of the counted stretches that passed the check.
     pub checked_instructions: u64,
     /// Instructions of the counted stretches that were not checked.
@@ -85,6 +89,11 @@ pub struct GhostNotes {
 }
 
 impl GhostNotes {
+    /// Whether some processes were followed at the same time, so that lines were seen to go from one to another.
+    pub fn at_once(&self) -> bool {
+        self.rounds > 0 && self.rounds < self.windows
+    }
+
     /// The part of the CPU time that was followed and counted.
     pub fn followed_share(&self) -> f64 {
         self.kept_ns as f64 / (self.stood_for_ns.max(1)) as f64
@@ -108,6 +117,13 @@ mod tests {
             unfinished: 128,
         };
         assert_eq!((stretches.different(), stretches.checked(), stretches.total()), (28, 29, 255));
+    }
+
+    #[test]
+    fn two_windows_of_a_round_are_at_once() {
+        let of = |windows, rounds| GhostNotes { windows, rounds, ..GhostNotes::default() };
+        assert!(of(4, 2).at_once() && of(4, 3).at_once());
+        assert!(!of(4, 4).at_once() && !of(4, 0).at_once());
     }
 
     #[test]

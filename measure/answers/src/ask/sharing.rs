@@ -15,7 +15,7 @@ use crate::pass::{Located, Pass};
 use crate::remark::Remark;
 use crate::sharing::{InstructionAccess, LineCensus, LineCounts, LineId, LineStudy, OtherSide, Roles};
 use crate::symbols::SymbolNames;
-use hardmeter_samples::model::{CpuMode, EventSource, FileOffset, MemoryOperation, Sample};
+use hardmeter_samples::model::{CpuMode, EventSource, FileOffset, GhostNotes, MemoryOperation, Sample};
 use hardmeter_symbols::Access;
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -145,7 +145,7 @@ impl Inquiry for SharingInquiry {
         let studied: Vec<LineReport> =
             self.study.lines().iter().map(|detail| named.line(&self.study, detail)).collect();
         let remarks = walk.remarks(None);
-        let ghosts = scope.capture.sidecar().is_some_and(|notes| notes.ghosts.is_some());
+        let ghosts = scope.capture.sidecar().and_then(|notes| notes.ghosts.as_ref());
         Ok(SharingAnswer {
             heading: scope.capture.heading(walk),
             filter: scope.filter.text(),
@@ -195,7 +195,7 @@ fn other_side(pass: &mut Pass<SymbolNames>, sample: &Sample<'_>) -> Option<Other
 }
 
 /// The data that a complete answer lacks, with the remedy.
-fn missing(census: &LineCensus, source: EventSource, ghosts: bool) -> Vec<String> {
+fn missing(census: &LineCensus, source: EventSource, ghosts: Option<&GhostNotes>) -> Vec<String> {
     const RECORD: &str = "record with \"hardmeter record --source simulated --cores 4 --period 1 -e \
         coherence-miss,invalidation\", or on hardware with \"perf c2c record\"";
     let (total, roles) = (census.total(), census.roles());
@@ -216,10 +216,14 @@ fn missing(census: &LineCensus, source: EventSource, ghosts: bool) -> Vec<String
         }
         return missing;
     }
-    if ghosts {
-        missing.push(format!(
-            "ghosts are followed one at a time: lines that processes take from each other are not seen; {RECORD}"
-        ));
+    if let Some(ghosts) = ghosts {
+        missing.push(match (ghosts.at_once(), roles.misses_recorded()) {
+            (true, true) => "no access met a line that another process wrote, of those followed at the same time".to_string(),
+            (true, false) => "coherence misses were not recorded: record with -e coherence-miss,invalidation".to_string(),
+            (false, _) => format!(
+                "no two processes were followed at the same time, so that none took a line from another; {RECORD}"
+            ),
+        });
     } else if census.with_address() == 0 {
         missing.push(format!("no sample has a data address, so no line can be identified: {RECORD}"));
     } else if source == EventSource::Simulated {

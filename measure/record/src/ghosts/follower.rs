@@ -97,7 +97,9 @@ impl Follower {
         let program = find()?;
         let descriptor = segment.as_raw_fd();
         let mut command = command(&program, processes);
-        command.args(["--descendants", "--segment"]).arg(format!("/proc/self/fd/{descriptor}"));
+        command
+            .args(["--descendants", "--lanes", &super::lanes().to_string(), "--segment"])
+            .arg(format!("/proc/self/fd/{descriptor}"));
         // SAFETY: one system call on a descriptor that stays open until the child runs.
         unsafe {
             command.pre_exec(move || match libc::fcntl(descriptor, libc::F_SETFD, 0) {
@@ -217,13 +219,15 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_the_follower_writes_it() {
-        let text = r#"{"windows":3,"idle_windows":1,"refused_windows":0,"watchdog":0,"stretches":{"same":40,"unchecked":1,
+        let text = r#"{"rounds":2,"ns_followed":0.9,"ns_alone":0.25,
+            "windows":3,"idle_windows":1,"refused_windows":0,"watchdog":0,"stretches":{"same":40,"unchecked":1,
             "other_call":2,"other_registers":0,"died":1,"unsupported":0,"signal":0,"unfinished":1},
             "pauses":{"n":44,"p50_ns":100,"p99_ns":300,"max_ns":400,"sum_ns":5000},"kept_ns":100,"stood_for_ns":20000,
             "scaled":[7,0,3,0,0,0,1,30,20,100,0,0,0],"real_time":true,"hot_pages":10,"instructions":1000}"#;
         let report: Report = serde_json::from_str(text).expect("readable");
         assert_eq!(report.notes.stretches.checked(), 43);
         assert_eq!((report.notes.windows, report.notes.real_time), (3, true));
+        assert_eq!((report.notes.rounds, report.notes.ns_alone), (2, 0.25));
         assert_eq!(report.notes.followed_share(), 0.005);
         let scaled = report.scaled();
         assert_eq!(scaled.get(&MemoryEvent::L1dMiss), Some(&7));

@@ -38,8 +38,19 @@ const GHOST: u64 = 1 << 62;
 /// How long the follower may take to let go of what it follows: the longest window, and some.
 const PATIENCE: Duration = Duration::from_secs(6);
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Simulated cores: one for each kind of process, the last for all others.
-pub(crate) const MODELS: u32 = 4;
+/// The most processes that the follower follows at the same time, and simulated cores for what helps them.
+const MOST_LANES: usize = 4;
+const HELPERS: u32 = 3;
+
+/// How many processes are followed at the same time: one a processor.
+fn lanes() -> u32 {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST_LANES)) as u32
+}
+
+/// Simulated cores: one for each process followed at once, and those of helpers, the last for all kinds that are left.
+pub(crate) fn simulated_cores() -> u32 {
+    lanes() + HELPERS
+}
 
 /// The default period of an event. Only a part of the time is followed, so that periods are short.
 pub(crate) fn default_period(event: MemoryEvent) -> Period {
@@ -256,19 +267,28 @@ impl RecordSource for GhostSource {
              that reads are overrepresented"
                 .to_string(),
         );
-        notes.push(
-            "processes are followed in turns, and those of a kind share one simulated core: lines that two of them take \
-             from each other at the same moment are not seen"
+        let many = lanes();
+        notes.push(match many {
+            1 => "with one processor, processes are followed in turns: lines that they take from each other are not seen"
                 .to_string(),
-        );
-        notes.push(
-            "totals are too low, by a factor of three on short transactions: a stretch that is followed takes longer \
-             than one that is not; rates and shares do not depend on it"
+            _ => format!(
+                "up to {many} processes are followed at once: lines that others take from them are not seen, so that \
+                 coherence misses are too few where more than {many} run"
+            ),
+        });
+        notes.push(match self.notes_of().ns_alone {
+            0.0 => "totals may be too low, by up to a factor of three: no word in the processes' memory was found that \
+                    counts their work, and a stretch that is followed takes longer than one that is not; rates and \
+                    shares do not depend on it"
                 .to_string(),
-        );
+            nanoseconds => format!(
+                "counts are scaled by {nanoseconds:.2} ns of CPU time an instruction, which a counter in the processes' \
+                 own memory gave between windows"
+            ),
+        });
         notes.push(
-            "a line that the followed stretches use for the first time was probably used before: the cause of such a \
-             miss is unknown, cold or capacity"
+            "a line that the followed stretches use for the first time was probably used before: in shared memory and \
+             code, a capacity miss once they have filled the cache; before, and in other memory, of unknown cause"
                 .to_string(),
         );
         notes.extend(machine.notes.iter().cloned());

@@ -199,7 +199,9 @@ fn follow(request: &Request) -> Result<Chosen, SessionError> {
         );
     }
     let events: Vec<EventRequest> = match request.default_events {
-        true => [STALL_EVENT, "l1d-miss", "l2-miss", "stlb-miss"].map(EventRequest::named).to_vec(),
+        true => [STALL_EVENT, "l1d-miss", "l2-miss", "stlb-miss", "coherence-miss", "invalidation"]
+            .map(EventRequest::named)
+            .to_vec(),
         false => request.events.clone(),
     };
     let mut simulated = Vec::new();

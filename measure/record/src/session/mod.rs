@@ -385,12 +385,12 @@ fn simulated_workload(
     Ok(Some(Workload::prepare_command(&pmu.command(&request.command)?, user)?))
 }
 
-/// The software PMU for ghosts, and the machine that it simulates: a core for each kind of process, whatever the
-/// machine has.
+/// The software PMU for ghosts, and the machine that it simulates: with cores for processes followed at once and for
+/// each kind of helper, however many the machine has.
 fn followed(request: &Request, chosen: &Chosen) -> Result<(SoftwarePmu, Machine), SessionError> {
     let config = simulation(request, chosen)?;
     let machine = config.machine.clone();
-    let cores = Machine { cores: ghosts::MODELS, ..machine.clone() };
+    let cores = Machine { cores: ghosts::simulated_cores(), ..machine.clone() };
     let pmu = SoftwarePmu::for_followers(SimulationConfig {
         machine: cores,
         callchain_depth: 0,

@@ -9,15 +9,20 @@
  *               argument of the call, so that the comparison covers it
  *   avx512      the same in zmm16 and above, under a mask
  *   checksum    sums its memory repeatedly; exits with status 3 when the sum changes
+ *   one-word, one-line, two-lines
+ *               two processes; each adds to a word of shared memory in each stretch: both to the same
+ *               word, to two words of a line, to words of two lines
  *
  * Each program first prints the address of a word that grows with each round.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,6 +120,21 @@ static _Noreturn void checksum(void) {
   }
 }
 
+/* The second process ends with the first. */
+static _Noreturn void share(uint32_t distance) {
+  volatile uint64_t *word = rounds;
+  pid_t first = getpid();
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != first) _exit(0);
+    word += distance;
+  }
+  for (;;) {
+    ++*word;
+    syscall(SYS_getppid);
+  }
+}
+
 int main(int count, char **arguments) {
   const char *what = count > 1 ? arguments[1] : "";
   rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -126,5 +146,8 @@ int main(int count, char **arguments) {
   if (strcmp(what, "avx2") == 0) avx2();
   if (strcmp(what, "avx512") == 0) avx512();
   if (strcmp(what, "checksum") == 0) checksum();
+  if (strcmp(what, "one-word") == 0) share(0);
+  if (strcmp(what, "one-line") == 0) share(4);
+  if (strcmp(what, "two-lines") == 0) share(64);
   return 2;
 }
