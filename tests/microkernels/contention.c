@@ -74,7 +74,7 @@ static void *run(void *argument) {
   cpu_set_t here;
   CPU_ZERO(&here);
   CPU_SET((int)me, &here);
-  sched_setaffinity(0, sizeof here, &here); /* if there are so many processors */
+  sched_setaffinity(0, sizeof here, &here); /* if there is such a processor */
   meet(threads);
   double cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
   took[me].began = seconds(CLOCK_MONOTONIC);

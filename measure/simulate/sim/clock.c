@@ -4,6 +4,12 @@
  */
 #include "clock.h"
 
+void hm_advance_clock_max(uint64_t clock) {
+  uint64_t seen = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
+  while (seen < clock && !atomic_compare_exchange_weak(&hm_sim.header->clock_max, &seen, clock)) {
+  }
+}
+
 void hm_forget_counts(void) {
   hm_sim.packed_counts = 0;
   hm_sim.instructions = hm_sim.loads = hm_sim.stores = 0;

@@ -28,6 +28,9 @@ static inline uint64_t hm_running_cycles(void) {
   return hm_instructions_run() * hm_sim.config.milli_cpi / 1000 + hm_sim.stall_cycles;
 }
 
+/* The latest clock of all cores is at least this: a process that is woken goes on from there. */
+void hm_advance_clock_max(uint64_t clock);
+
 /* Drops the counts since the core was taken. */
 void hm_forget_counts(void);
 

@@ -13,18 +13,6 @@
 #include "simulator.h"
 #include "timing.h"
 
-/* --- Time ------------------------------------------------------------------ */
-
-static void advance_clock_max(uint64_t clock) {
-  uint64_t seen = atomic_load_explicit(&hm_sim.header->clock_max, memory_order_relaxed);
-  while (seen < clock && !atomic_compare_exchange_weak(&hm_sim.header->clock_max, &seen, clock)) {
-  }
-}
-
-void hm_note_clock(void) {
-  if (hm_sim.on_core) advance_clock_max(hm_cycles());
-}
-
 /* --- Taking and leaving the core ------------------------------------------- */
 
 /* A computing process would retake its core before a waiter wakes up, indefinitely. So after its
@@ -158,7 +146,7 @@ void hm_leave_core(void) {
   hm_sim.counts->events[HM_STORES] += hm_stores_run();
   hm_forget_counts();
   hm_sim.release_clock = core->clock;
-  advance_clock_max(core->clock);
+  hm_advance_clock_max(core->clock);
   hm_sim.on_core = 0;
   hm_lock_release(&core->lock);
   if (atomic_load(&core->waiters) != 0) hm_host_wake(&core->lock);

@@ -298,8 +298,6 @@ void hm_run_on(uint32_t cpu);
 /* Client code is about to run / has stopped running. */
 void hm_enter_core(void);
 void hm_leave_core(void);
-/* Whoever is woken now goes on from this clock. */
-void hm_note_clock(void);
 /* Whether the process has had the core for a full time slice. */
 int hm_slice_is_over(void);
 /* Memory of the process was unmapped or moved. */

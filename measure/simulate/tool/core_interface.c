@@ -38,37 +38,6 @@ extern void VG_(disp_cp_evcheck_fail)(void);
 extern Bool VG_(ok_to_discard_translations);
 extern void VG_(discard_translations)(Addr start, ULong range, const HChar *who);
 
-/* Valgrind's lock, which the linker has the core use in the place of its own (Makefile). */
-struct sched_lock;
-struct sched_lock *__wrap_vgModuleLocal_create_sched_lock(void);
-void __wrap_vgModuleLocal_destroy_sched_lock(struct sched_lock *);
-Int __wrap_vgModuleLocal_get_sched_lock_owner(struct sched_lock *);
-void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *);
-void __wrap_vgModuleLocal_release_sched_lock(struct sched_lock *);
-
-struct sched_lock *__wrap_vgModuleLocal_create_sched_lock(void) {
-  static char the_only_one;
-  hm_make_lock();
-  return (struct sched_lock *)&the_only_one;
-}
-
-void __wrap_vgModuleLocal_destroy_sched_lock(struct sched_lock *lock) { (void)lock; }
-
-Int __wrap_vgModuleLocal_get_sched_lock_owner(struct sched_lock *lock) {
-  (void)lock;
-  return hm_owner_of_lock();
-}
-
-void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock) {
-  (void)lock;
-  hm_take_lock();
-}
-
-void __wrap_vgModuleLocal_release_sched_lock(struct sched_lock *lock) {
-  (void)lock;
-  hm_free_lock();
-}
-
 #define SYSCALL(number, a, b, c, d) \
   VG_(do_syscall)(number, (UWord)(a), (UWord)(b), (UWord)(c), (UWord)(d), 0, 0, 0, 0)
 

@@ -66,11 +66,7 @@ void hm_warm_up(ThreadId tid);
 extern Bool hm_warming_up;
 extern Bool hm_is_forked; /* this process was created by fork, not by exec */
 
-/* turns.c: which thread runs next; Valgrind's lock. */
-void hm_make_lock(void);
-void hm_take_lock(void);
-void hm_free_lock(void);
-Int hm_owner_of_lock(void);
+/* turns.c: which thread runs next; in the place of Valgrind's lock. */
 void hm_turns_of_thread(UInt cpu); /* the running one has this core */
 void hm_turns_thread_began(void);
 void hm_turns_thread_ended(void);

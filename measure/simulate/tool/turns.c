@@ -3,8 +3,8 @@
  * Which thread of the process runs next: Valgrind's lock, given to the thread that is furthest behind in
  * simulated time.
  *
- * Valgrind runs one thread at a time, with its lock held for 100,000 blocks of code, and whoever the
- * kernel wakes first takes it.  This file stands in the lock's place (the Makefile has the linker replace
+ * Valgrind runs one thread at a time, with its lock held for 100,000 blocks of code, and the one that
+ * the kernel wakes first takes it.  This file stands in the lock's place (the Makefile has the linker replace
  * Valgrind's four functions) and decides both, if threads interleave (sim/turns.h):
  *
  *   how long   Valgrind counts blocks down in the thread's state, and ends its turn below zero.  The
@@ -19,7 +19,7 @@
  *       └────────── release, unless it goes on (goes_on) ────────────────────────┘
  *
  * Invariants:
- *  1. `owner` holds Valgrind's lock; 0: it is free, and nobody waits.
+ *  1. `owner` holds Valgrind's lock; 0: it is free, and none waits.
  *  2. The list of waiting threads is changed with `guard` held. It is held for some instructions,
  *     never while a thread sleeps.
  *  3. goes_on is set only where Valgrind takes the lock again right after it released it.
@@ -62,8 +62,9 @@ static struct {
 } core_of[HM_MAX_CORES];
 
 static Bool interleaves(void) {
-  return hm_sim.header != NULL && hm_measuring && hm_sim.config.cores > 1 &&
-         (hm_sim.config.flags & HM_FLAG_INTERLEAVE) != 0;
+  return hm_sim.header != NULL &&
+         atomic_load_explicit(&hm_sim.header->measuring, memory_order_relaxed) != 0 &&
+         hm_sim.config.cores > 1 && (hm_sim.config.flags & HM_FLAG_INTERLEAVE) != 0;
 }
 
 static UInt threads = 1;
@@ -98,6 +99,10 @@ struct waiting {
 };
 
 static struct waiting *waiting; /* in order of arrival */
+
+/* A thread whose turn is over waits from then on, and not from when the kernel lets it run again. */
+#define MOST_NUMBERED 512u
+static struct waiting after_turn[MOST_NUMBERED];
 static _Atomic uint32_t guard;
 static UInt owner, cpu_of_owner;
 static Bool goes_on;
@@ -138,7 +143,7 @@ static Bool is_preferred(UInt lwp, UInt cpu) {
          clock_of_core(cpu) - core_of[cpu].since < cycles_of_core_slice();
 }
 
-/* Clocks of processes may be far apart, and with them those of threads that one has woken: nobody waits
+/* Clocks of processes may be far apart, and with them those of threads that one has woken: none waits
  * longer than this. */
 #define MOST_PASSES 2000u
 
@@ -155,6 +160,12 @@ static struct waiting *next_one(void) {
     least = clock;
   }
   return best;
+}
+
+static void append_to_list(struct waiting *one) {
+  struct waiting **link = &waiting;
+  while (*link != NULL) link = &(*link)->next;
+  *link = one;
 }
 
 static void remove_from_list(struct waiting *gone) {
@@ -221,15 +232,22 @@ static Bool others_go_first(UInt lwp) {
   return False;
 }
 
-void hm_take_lock(void) {
+static void take_lock(void) {
   UInt lwp = (UInt)VG_(gettid)();
-  if (owner == lwp && goes_on) { /* nobody else writes `owner` meanwhile */
+  if (owner == lwp && goes_on) { /* no other thread writes `owner` meanwhile */
     goes_on = False;
     return;
   }
   struct home *own = home_of(lwp);
   struct waiting me = {NULL, lwp, own->cpu, 0, 0, WAITS};
   take_guard();
+  struct waiting *mine = waiting;
+  while (mine != NULL && mine->lwp != lwp) mine = mine->next;
+  if (mine != NULL || owner == lwp) { /* it waits since its turn was over, or has its turn again */
+    free_guard();
+    if (mine != NULL) await_turn(mine);
+    return;
+  }
   if (owner == 0) {
     owner = lwp;
     cpu_of_owner = own->cpu;
@@ -237,9 +255,7 @@ void hm_take_lock(void) {
     return;
   }
   if (hm_sim.header != NULL && own->woken) me.clock = clock_at_wake();
-  struct waiting **link = &waiting;
-  while (*link != NULL) link = &(*link)->next;
-  *link = &me;
+  append_to_list(&me);
   if (interleaves() && me.cpu != cpu_of_owner) {
     ULong clock = clock_of(&me);
     if (clock < hm_sim.slowest_waiting) hm_sim.slowest_waiting = clock;
@@ -250,12 +266,12 @@ void hm_take_lock(void) {
 
 static Bool turn_was_over;
 
-void hm_free_lock(void) {
+static void free_lock(void) {
   UInt lwp = owner;
   Bool may_go_on =
       turn_was_over && interleaves() && running != VG_INVALID_THREADID && !VG_(is_exiting)(running);
   turn_was_over = False;
-  if (interleaves()) hm_note_clock();
+  if (interleaves()) hm_advance_clock_max(clock_of_core(hm_sim.cpu));
   take_guard();
   if (may_go_on && !others_go_first(lwp)) {
     goes_on = True;
@@ -266,18 +282,22 @@ void hm_free_lock(void) {
   struct waiting *next = next_one();
   owner = next != NULL ? next->lwp : 0;
   if (next != NULL) {
-    cpu_of_owner = next->cpu;
     remove_from_list(next);
+    if (may_go_on && running < MOST_NUMBERED) {
+      after_turn[running] = (struct waiting){NULL, lwp, hm_sim.cpu, 0, 0, WAITS};
+      append_to_list(&after_turn[running]);
+    }
+    cpu_of_owner = next->cpu;
     if (interleaves()) note_slowest();
     give_turn(next);
   }
   free_guard();
 }
 
-Int hm_owner_of_lock(void) { return (Int)owner; }
+static Int owner_of_lock(void) { return (Int)owner; }
 
 /* After fork, the child's only thread begins with a lock that is free. */
-void hm_make_lock(void) {
+static void make_lock(void) {
   waiting = NULL;
   owner = 0;
   goes_on = turn_was_over = False;
@@ -313,6 +333,12 @@ void hm_start_turn(ThreadId tid) {
   if (!interleaves() || threads < 2) return;
   UInt lwp = owner, cpu = hm_sim.cpu;
   home_of(lwp)->woken = False;
+  if (cpu_of_owner != cpu) { /* a new thread, whose core was not known when it took the lock */
+    take_guard();
+    cpu_of_owner = cpu;
+    note_slowest();
+    free_guard();
+  }
   turn_began = clock_of_core(cpu);
   if (core_of[cpu].lwp != lwp || turn_began - core_of[cpu].since >= cycles_of_core_slice()) {
     core_of[cpu].lwp = lwp;
@@ -358,4 +384,37 @@ void hm_host_end_turn(void) {
   ended_early = True;
   not_run += (ULong)blocks_left(running);
   let_blocks(running, 0);
+}
+
+/* --- In the place of the core's functions ------------------------------------------------ */
+
+/* The linker has the core call these (Makefile). */
+struct sched_lock;
+struct sched_lock *__wrap_vgModuleLocal_create_sched_lock(void);
+void __wrap_vgModuleLocal_destroy_sched_lock(struct sched_lock *);
+Int __wrap_vgModuleLocal_get_sched_lock_owner(struct sched_lock *);
+void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *);
+void __wrap_vgModuleLocal_release_sched_lock(struct sched_lock *);
+
+struct sched_lock *__wrap_vgModuleLocal_create_sched_lock(void) {
+  static char the_only_one;
+  make_lock();
+  return (struct sched_lock *)&the_only_one;
+}
+
+void __wrap_vgModuleLocal_destroy_sched_lock(struct sched_lock *lock) { (void)lock; }
+
+Int __wrap_vgModuleLocal_get_sched_lock_owner(struct sched_lock *lock) {
+  (void)lock;
+  return owner_of_lock();
+}
+
+void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock) {
+  (void)lock;
+  take_lock();
+}
+
+void __wrap_vgModuleLocal_release_sched_lock(struct sched_lock *lock) {
+  (void)lock;
+  free_lock();
 }
