@@ -66,10 +66,10 @@ impl MariaControl {
     /// Ends the session that holds the lock, if it is one of these: the tuner's, which has died.
     pub(super) fn end_holder(&mut self, sessions: &[i32]) -> Result<(), TryError> {
         let holder = self.value("looking for the trial", "SELECT IS_USED_LOCK('hardmeter tune')")?;
-        match holder.and_then(|holder| holder.parse::<i32>().ok()).filter(|one| sessions.contains(one)) {
+        let holder = holder.and_then(|holder| holder.parse::<i32>().ok());
+        if let Some(holder) = holder.filter(|one| sessions.contains(one)) {
             // It may have ended meanwhile.
-            Some(holder) => drop(self.run("ending the session of the trial", &format!("KILL {holder}"))),
-            None => {}
+            let _ = self.run("ending the session of the trial", &format!("KILL {holder}"));
         }
         Ok(())
     }
