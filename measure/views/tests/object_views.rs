@@ -94,7 +94,7 @@ fn partitions_of_an_object_are_drawn() {
     assert!(rows.iter().flatten().all(|share| share.total == 6));
     let text = report.render(Style::default(), true);
     assert!(text.contains("of object  histogram"), "{text}");
-    assert_eq!(report.json()["tables"][0]["rows"][0]["of_object"]["total"], 6);
+    assert_eq!(report.json()["tables"][0]["rows"][0]["of_object"]["count"], 3);
 }
 
 #[test]
