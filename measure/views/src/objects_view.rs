@@ -137,8 +137,14 @@ impl ObjectsReport {
             ObjectLevel::Class | ObjectLevel::Partition => Cut::Never,
             _ => Cut::KeepHead,
         };
-        columns
-            .extend(table.levels.iter().map(|level| Column::left(level.name()).cut(cut(level)).at_least(24)));
+        columns.extend(table.levels.iter().map(|level| {
+            let column = Column::left(level.name()).cut(cut(level));
+            if *level == ObjectLevel::Partition {
+                column
+            } else {
+                column.at_least(24)
+            }
+        }));
         // Partitions of an object follow each other: their bars are its histogram.
         let mut highest: HashMap<&[Arc<str>], u64> = HashMap::new();
         for row in table.rows.iter().filter(|row| row.of_object.is_some()) {
@@ -350,7 +356,7 @@ pub(crate) fn shortened(statement: &str) -> String {
 
 /// A bar for a partition, beside the object's highest.
 fn bar(count: u64, highest: u64) -> String {
-    const WIDTH: f64 = 16.0;
+    const WIDTH: f64 = 12.0;
     "#".repeat((count as f64 / highest.max(1) as f64 * WIDTH).round() as usize)
 }
 

@@ -94,6 +94,10 @@ fn partitions_of_an_object_are_drawn() {
     assert!(rows.iter().flatten().all(|share| share.total == 6));
     let text = report.render(Style::default(), true);
     assert!(text.contains("of object  histogram"), "{text}");
+    // Two blocks with three samples each: both are the highest, and have the whole bar.
+    assert_eq!(counts, [3, 3]);
+    let whole = format!(" 50.00 %  {}", "#".repeat(12));
+    assert_eq!(text.lines().filter(|line| line.trim_end().ends_with(&whole)).count(), 2, "{text}");
     assert_eq!(report.json()["tables"][0]["rows"][0]["of_object"]["count"], 3);
 }
 

@@ -6,6 +6,7 @@
 //!   "main block 3, root" "main block 0-63"
 //!   "17"                 "17"                      a partition of locks, as the server numbers it
 //!   "slot 4"             "slot 4"
+//!   "after crc_table"    ""                        no number: not divided
 //! ```
 //!
 //! Blocks and pages are grouped, up to the highest that has a sample: a range has a power of two of them, so that ranges
@@ -43,7 +44,7 @@ impl Partitions {
                 *most = number.max(*most);
             }
         }
-        let mut found: Vec<((TextId, TextId, &str, u64), Arc<str>, Instance)> = Vec::new();
+        let mut found: Vec<((TextId, TextId, &str, Option<u64>), Arc<str>, Instance)> = Vec::new();
         for instance in instances {
             let (class, name, whole) = instance;
             let whole = text(whole);
@@ -55,9 +56,10 @@ impl Partitions {
                         1 => format!("{kind}{number}"),
                         _ => format!("{kind}{first}-{}", first + (length - 1)),
                     };
-                    ((class, name, kind, first), shown.into(), instance)
+                    ((class, name, kind, Some(first)), shown.into(), instance)
                 }
-                None => ((class, name, whole, 0), whole.clone(), instance),
+                // One that has no number is a part of the whole.
+                None => ((class, name, "", None), Arc::from(""), instance),
             });
         }
         found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
@@ -84,12 +86,14 @@ impl Partitions {
     }
 }
 
-/// The kind and the number of an instance: "main block " and 7.
+/// The kind and the number of an instance: "main block " and 7; of "1024 bytes" or "thread 17" none.
 fn split(instance: &str) -> Option<(&str, u64)> {
     let at = instance.find(|one: char| one.is_ascii_digit())?;
     let (kind, rest) = instance.split_at(at);
     let end = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
-    Some((kind, rest[..end].parse().ok()?))
+    let of_server = ["block ", "page ", "slot "].iter().any(|one| kind.ends_with(one));
+    let whole = kind.is_empty() && end == rest.len();
+    rest[..end].parse().ok().filter(|_| of_server || whole).map(|number| (kind, number))
 }
 
 /// How many numbers a range has.
@@ -119,7 +123,7 @@ mod tests {
         .map(Arc::from)
         .to_vec();
         let of = |instance| (TextId(1), TextId(2), TextId(instance));
-        let partitions = Partitions::of((3..8).map(of), |id| &texts[id.0 as usize]);
+        let partitions = Partitions::of((0..8).map(of), |id| &texts[id.0 as usize]);
         let shown = |instance| &**partitions.text(partitions.number(of(instance))).unwrap();
         // 1000 / 16 + 1 = 63, so 64 blocks a range.
         assert_eq!(
@@ -127,6 +131,7 @@ mod tests {
             ["main block 0-63", "main block 0-63", "main block 64-127", "main block 960-1023", "17"]
         );
         assert_eq!(partitions.number(of(3)), partitions.number(of(4)));
+        assert_eq!((shown(0), partitions.number(of(1))), ("", partitions.number(of(2))));
         assert!(partitions.number(of(5)) < partitions.number(of(6)), "in the order of blocks");
     }
 
@@ -134,7 +139,8 @@ mod tests {
     fn small_objects_have_a_partition_for_each_block() {
         assert_eq!((length("main block ", 15), length("main block ", 16)), (1, 2));
         assert_eq!((length("page ", u64::MAX), length("", 127), length("slot ", 99)), (1 << 60, 1, 1));
-        assert_eq!((split("catalog pg_proc"), split("")), (None, None));
+        assert_eq!((split("catalog pg_proc"), split(""), split("64 bytes")), (None, None, None));
+        assert_eq!((split("main block 3, root"), split("17")), (Some(("main block ", 3)), Some(("", 17))));
         assert_eq!(split("18446744073709551616"), None, "more than a number holds");
     }
 }
