@@ -15,6 +15,7 @@ use hardmeter_evidence::Verdict;
 use hardmeter_session::{Stop, Target};
 use serde_json::json;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -294,8 +295,9 @@ fn nanoseconds() -> u64 {
 
 /// This program again, as the watchdog of a trial.
 pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let mut command = Command::new(program);
+    // The path is gone if an update has replaced the program meanwhile; this one is not.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("hardmeter");
     command.args(["tune", "watchdog", "--trial", token]).args(server.words());
     command
 }

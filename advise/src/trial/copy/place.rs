@@ -40,7 +40,7 @@ const PARTS: [&str; 6] = ["data", "tablespaces", "socket", "copy.conf", "hba.con
 impl CopySwitch {
     /// What is done, in words.
     pub(in super::super) fn apply(&self) -> Vec<String> {
-        let set = |one: &CopySetting| format!("on a copy: {} = '{}'", one.name, one.value);
+        let set = |one: &CopySetting| format!("on a copy: {} = '{}';", one.name, one.value);
         let mut done: Vec<String> = self.settings.iter().map(set).collect();
         done.push(format!("the copy: a base backup of the server, in {}", self.folder.display()));
         done
