@@ -6,29 +6,20 @@
 mod common;
 #[path = "common/server.rs"]
 mod server;
+#[path = "common/tuning.rs"]
+mod tuning;
 
 use common::{hardmeter, run, stderr, stdout, succeeded};
-use serde_json::Value;
 use server::ThrowawayServer;
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tuning::{json, sql, tune};
 
 const SHORT: [&str; 7] = ["--auto", "--seconds", "2", "--block", "0.8", "--settle", "0.3"];
 const SUMS: &str = "SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 2000;";
 const LOOKUPS: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
-
-fn sql(server: &ThrowawayServer, text: &str) -> String {
-    server.cluster().query(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// `hardmeter tune` with a ledger of the test's own.
-fn tune(server: &ThrowawayServer, words: &[&str]) -> Command {
-    let mut command = hardmeter();
-    command.env("XDG_STATE_HOME", server.path("state")).arg("tune").args(words);
-    command
-}
 
 /// A run under pgbench with this script.
 fn auto(server: &ThrowawayServer, words: &[&str], script: &str) -> Command {
@@ -38,11 +29,6 @@ fn auto(server: &ThrowawayServer, words: &[&str], script: &str) -> Command {
     command.args(words).arg("--server").arg(server.folder().path());
     command.args(["--", "pgbench", "-n", "-c", "2", "-T", "600", "-M", "prepared", "-f"]).arg(file);
     command
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
 }
 
 /// The lines that ALTER SYSTEM has written, and what sessions see.

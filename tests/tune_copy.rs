@@ -1,4 +1,4 @@
-//! `hardmeter tune try --copy`: what needs a restart is tried on a copy of the server. The copy is gone
+//! `hardmeter tune --copy`: what needs a restart is tried on a copy of the server. The copy is gone
 //! afterwards, whichever process was killed; the server itself stays as it is.
 //!
 //! Needs PostgreSQL with pg_stat_statements, pg_basebackup beside it, and pgbench.
@@ -6,29 +6,17 @@
 mod common;
 #[path = "common/server.rs"]
 mod server;
+#[path = "common/tuning.rs"]
+mod tuning;
 
-use common::{hardmeter, run, stderr, stdout, succeeded};
-use serde_json::Value;
+use common::{run, stderr, stdout, succeeded};
 use server::ThrowawayServer;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use tuning::{closed, json, kill_watchdogs, log, signal, sql, tune, within};
 
 const SETTINGS: [&str; 2] = ["shared_preload_libraries=pg_stat_statements", "shared_buffers=1MB"];
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn sql(server: &ThrowawayServer, text: &str) -> String {
-    server.cluster().query(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// `hardmeter tune` with a ledger of the test's own.
-fn tune(server: &ThrowawayServer, words: &[&str]) -> Command {
-    let mut command = hardmeter();
-    command.env("XDG_STATE_HOME", server.path("state")).arg("tune").args(words);
-    command
-}
 
 /// A trial on a copy, with blocks as short as they can be.
 fn on_copy(server: &ThrowawayServer, words: &[&str]) -> Command {
@@ -63,47 +51,11 @@ fn state(server: &ThrowawayServer) -> (String, String) {
     (sql(server, settings), file)
 }
 
-fn log(server: &ThrowawayServer) -> Vec<Value> {
-    let output = succeeded(run(&mut tune(server, &["log", "--format", "json"])));
-    let log: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    log["entries"].as_array().expect("entries").clone()
-}
-
-fn is_open(server: &ThrowawayServer) -> bool {
-    log(server).iter().any(|entry| entry["closed"].is_null())
-}
-
-fn within(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(50));
-    }
-}
-
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: a signal to a child that has not been waited for.
-    unsafe { libc::kill(i32::try_from(child.id()).unwrap(), signal) };
-}
-
-/// The watchdogs of this server.
-fn watchdogs(server: &ThrowawayServer) -> Vec<i32> {
-    let folder = server.folder().path().display().to_string();
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words).into_owned();
-        words.contains("tune\0watchdog") && words.contains(&folder)
-    })
-    .collect()
-}
-
 /// A load that writes down which server it works on, and with what pool.
-fn noting_load(server: &ThrowawayServer) -> Vec<String> {
+fn noting_load(server: &ThrowawayServer, arguments: &str) -> Vec<String> {
     let notes = server.path("notes");
     let script = format!(
-        "echo $PGHOST $(psql -AtXc 'SHOW shared_buffers') >> {}; exec pgbench -n -S -c 1 -T 600",
+        "echo $PGHOST $(psql -AtXc 'SHOW shared_buffers') >> {}; exec pgbench -n -c 1 -T 600 {arguments}",
         notes.display()
     );
     ["--", "sh", "-c"].into_iter().map(String::from).chain([script]).collect()
@@ -127,8 +79,7 @@ fn the_traffic_is_replayed(server: &ThrowawayServer) {
     let output = run(&mut command);
     signal(&load, libc::SIGTERM);
     load.wait().unwrap();
-    let value: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
+    let value = json(&output);
     let remarks = value["result"]["remarks"].to_string();
     assert!(remarks.contains("100 % of its execution time"), "{remarks}");
     // pgbench's five statements: three UPDATE, a SELECT, an INSERT.
@@ -141,17 +92,40 @@ fn the_traffic_is_replayed(server: &ThrowawayServer) {
     assert_eq!(sql(server, "SHOW shared_buffers"), "1MB");
 }
 
-fn a_request_to_end_removes_the_copy(server: &ThrowawayServer) {
+/// Each look-up misses the small pool: the remedy is found, tried on a copy, and interrupted there.
+fn a_run_tries_on_a_copy_and_a_request_to_end_removes_it(server: &ThrowawayServer) {
     let before = state(server);
-    let mut trial = on_copy(server, &["--rounds", "500", "--minimum", "0.1"]);
-    let mut trial =
-        trial.args(noting_load(server)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    within("both kinds of block", || is_noted(server, " 1MB") && is_noted(server, " 64MB"));
-    signal(&trial, libc::SIGTERM);
-    assert_eq!(trial.wait().unwrap().code(), Some(1));
+    let script = server.path("misses.sql");
+    let misses =
+        "SELECT sum(abalance) FROM generate_series(1, 200) g, pgbench_accounts WHERE aid = g * 499 % 100000 + 1;";
+    fs::write(&script, misses).unwrap();
+    let mut run = tune(server, &["--auto", "--yes", "--seconds", "2", "--block", "0.5", "--warm-up", "0.2"]);
+    run.args(["--rounds", "500", "--minimum", "0.1", "--format", "json", "--copy"]).arg(copies(server));
+    run.arg("--server").arg(server.folder().path());
+    let load = noting_load(server, &format!("-M prepared -f {}", script.display()));
+    let run = run.args(load).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let notes = || fs::read_to_string(server.path("notes")).unwrap_or_default();
+    let on_copies = |small: bool| {
+        let notes = notes();
+        let lines = notes.lines().filter(|line| line.contains("/copies/hardmeter-copy-"));
+        lines.into_iter().any(|line| line.ends_with(" 1MB") == small)
+    };
+    within("both kinds of block", || on_copies(true) && on_copies(false));
+    signal(&run, libc::SIGTERM);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
     assert_eq!((rest(server), state(server)), (Vec::new(), before));
-    let notes = fs::read_to_string(server.path("notes")).unwrap();
-    assert!(notes.lines().all(|line| line.contains("/copies/hardmeter-copy-")), "{notes}");
+    let report = json(&output);
+    assert_eq!(report["end"]["why"], "interrupted", "{report:#}");
+    let step = &report["steps"][0];
+    assert_eq!((&step["remedy"], &step["on_copy"]), (&"shared-buffers".into(), &true.into()), "{report:#}");
+    assert!(
+        step["apply"][0].as_str().expect("a text").starts_with("on a copy: shared_buffers = "),
+        "{step:#}"
+    );
+    let pools: Vec<String> =
+        notes().lines().filter(|line| !line.contains("/copies/")).map(String::from).collect();
+    assert!(pools.iter().all(|line| line.ends_with(" 1MB")), "the server itself: {pools:?}");
     assert_eq!(log(server).pop().expect("an entry")["note"], "ended early: interrupted");
 }
 
@@ -162,25 +136,25 @@ fn killed_trials_leave_no_copy(server: &ThrowawayServer) {
         let entries = log(server).len();
         fs::remove_file(server.path("notes")).unwrap_or_default();
         let mut trial = on_copy(server, &["--rounds", "500", "--minimum", "0.1"]);
-        let mut trial =
-            trial.args(noting_load(server)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut trial = trial
+            .args(noting_load(server, "-S"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         within("the entry is written", || log(server).len() > entries);
         if number >= 2 {
             within("the copy works", || is_noted(server, " 1MB"));
         }
         if number % 2 == 1 {
-            // SAFETY: a signal to processes that this test's command started.
-            watchdogs(server).into_iter().for_each(|pid| unsafe {
-                libc::kill(pid, libc::SIGKILL);
-            });
+            kill_watchdogs(server);
         }
         signal(&trial, libc::SIGKILL);
         trial.wait().unwrap();
         if number % 2 == 1 {
             succeeded(run(tune(server, &["undo", "--server"]).arg(server.folder().path())));
         }
-        within("the entry is closed", || !is_open(server));
-        within("the watchdog has ended", || watchdogs(server).is_empty());
+        closed(server);
         assert_eq!(rest(server), Vec::<String>::new(), "number {number}");
         assert_eq!(state(server), before, "number {number}");
     }
@@ -214,6 +188,6 @@ fn a_copy_is_made_used_and_removed() {
     sql(&server, "CREATE EXTENSION pg_stat_statements");
     what_a_copy_does_not_do(&server);
     the_traffic_is_replayed(&server);
-    a_request_to_end_removes_the_copy(&server);
+    a_run_tries_on_a_copy_and_a_request_to_end_removes_it(&server);
     killed_trials_leave_no_copy(&server);
 }

@@ -1,207 +1,47 @@
-//! `hardmeter tune` on a throwaway MariaDB: a planted fault is named, a variable is tried and set back, and after any kill
-//! the server's variables are those of before.
+//! `hardmeter tune` on a throwaway MariaDB: planted faults are named, variables and indexes are tried and set back, and
+//! after any kill variables and indexes are those of before.
 //!
 //! Needs mariadbd and the client `mariadb`.
 
 mod common;
+#[path = "common/mariadb.rs"]
+mod mariadb;
+#[path = "common/tuning.rs"]
+mod tuning;
 
-use common::{hardmeter, have, run, stderr, stdout, succeeded};
-use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
-use serde_json::Value;
+use common::{have, run, stderr, stdout, succeeded};
+use mariadb::ThrowawayMariadb;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use tuning::{beside, closed, json, kill_watchdogs, log, on_server, signal, within};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const SHORT: [&str; 6] = ["--block", "0.5", "--rounds", "7", "--database", "test"];
 
-/// The server, which ends with the test.
-struct Maria {
-    temporary: tempfile::TempDir,
+/// A load that sends one statement again and again. The client is the command itself: it ends with the trial.
+fn load(server: &ThrowawayMariadb, statement: &str) -> [String; 4] {
+    let file = beside(server, &format!("{}.sql", statement.split(' ').next().unwrap_or_default()));
+    fs::write(&file, format!("{statement};\n").repeat(50_000)).unwrap();
+    let script =
+        format!("exec mariadb --socket=\"$MYSQL_UNIX_PORT\" -u root test < {} > /dev/null", file.display());
+    ["--".into(), "sh".into(), "-c".into(), script]
 }
 
-impl Maria {
-    fn new() -> Option<Maria> {
-        if !have(&["mariadb"]) {
-            return None;
-        }
-        let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
-            Ok(programs) => programs,
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        };
-        let temporary = tempfile::tempdir().unwrap();
-        fs::set_permissions(temporary.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let server = Maria { temporary };
-        let mut cluster = Cluster::create(&server.folder(), &programs, &|_| {}).unwrap();
-        cluster.start(&StartOptions::default(), &|_| {}).unwrap();
-        Some(server)
-    }
-
-    fn folder(&self) -> ServerFolder {
-        ServerFolder::new(self.path("server"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.temporary.path().join(name)
-    }
-
-    fn query(&self, sql: &str) -> String {
-        let cluster = Cluster::open(&self.folder()).unwrap();
-        cluster.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-
-    /// `hardmeter tune` with a ledger of the test's own.
-    fn tune(&self, words: &[&str]) -> Command {
-        let mut command = hardmeter();
-        command.env("XDG_STATE_HOME", self.path("state")).arg("tune").args(words);
-        command
-    }
-
-    fn on_server(&self, words: &[&str]) -> Command {
-        let mut command = self.tune(words);
-        command.arg("--server").arg(self.folder().path());
-        command
-    }
-
-    /// A load that sends one statement again and again. The client is the command itself: it ends with the trial.
-    fn load(&self, statement: &str) -> [String; 4] {
-        let file = self.path("load.sql");
-        fs::write(&file, format!("{statement};\n").repeat(50_000)).unwrap();
-        let script = format!(
-            "exec mariadb --socket=\"$MYSQL_UNIX_PORT\" -u root test < {} > /dev/null",
-            file.display()
-        );
-        ["--".into(), "sh".into(), "-c".into(), script]
-    }
-
-    fn log(&self) -> Vec<Value> {
-        let output = succeeded(run(&mut self.tune(&["log", "--format", "json"])));
-        let log: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        log["entries"].as_array().expect("entries").clone()
-    }
-
-    fn is_open(&self) -> bool {
-        self.log().iter().any(|entry| entry["closed"].is_null())
-    }
-
-    /// The watchdogs of this server.
-    fn watchdogs(&self) -> Vec<i32> {
-        let folder = self.folder().path().display().to_string();
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter(|pid| {
-            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let words = String::from_utf8_lossy(&words).into_owned();
-            words.contains("tune\0watchdog") && words.contains(&folder)
-        })
-        .collect()
-    }
+fn sql(server: &ThrowawayMariadb, text: &str) -> String {
+    server.sql("test", text)
 }
 
-impl Drop for Maria {
-    fn drop(&mut self) {
-        if let Ok(mut cluster) = Cluster::open(&self.folder()) {
-            let _ = cluster.stop(&|_| {});
-        }
-    }
+/// The indexes of all tables, and whether statements see them.
+fn indexes(server: &ThrowawayMariadb) -> String {
+    sql(
+        server,
+        "SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME, IGNORED FROM information_schema.STATISTICS \
+         WHERE TABLE_SCHEMA = 'test' ORDER BY 1, 2, SEQ_IN_INDEX",
+    )
 }
 
-fn within(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(50));
-    }
-}
-
-fn signal(pid: u32, signal: i32) {
-    // SAFETY: a signal to a process that this test started, or that one of those did.
-    unsafe { libc::kill(i32::try_from(pid).unwrap(), signal) };
-}
-
-fn a_missing_index_is_named(server: &Maria) {
-    server.query("CREATE TABLE ox (id int PRIMARY KEY, customer int, note char(50))");
-    server.query("INSERT INTO ox SELECT seq, seq % 20000, 'x' FROM seq_1_to_200000");
-    server.query("ANALYZE TABLE ox");
-    let mut command = server.on_server(&["--seconds", "3", "--format", "json", "--database", "test"]);
-    let output = succeeded(run(command.args(server.load("SELECT id FROM ox WHERE customer = 77"))));
-    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(page["findings"][0]["remedy"], "missing-index", "{page:#}");
-    let create = page["findings"][0]["apply"][0].as_str().expect("a statement").to_owned();
-    assert_eq!(create, "CREATE INDEX `ox_customer_idx` ON `ox` (`customer`) ALGORITHM=INPLACE LOCK=NONE;");
-    let time = &page["look"]["time"];
-    let shares = time["shares"].as_array().expect("shares");
-    let sum: f64 = shares.iter().filter_map(|share| share["seconds"].as_f64()).sum();
-    let total = time["total"].as_f64().expect("a total");
-    assert!(total > 0.0 && (sum / total - 1.0).abs() < 1e-6, "{sum} of {total}");
-
-    // As it is printed, and undone.
-    server.query(create.trim_end_matches(';'));
-    let undo = page["findings"][0]["undo"][0].as_str().expect("a statement");
-    server.query(undo.trim_end_matches(';'));
-    let text = stdout(&succeeded(run(&mut server.on_server(&["--seconds", "1"]))));
-    assert!(text.starts_with("MariaDB ") && text.contains("No session worked"), "{text}");
-}
-
-fn a_variable_is_tried_and_set_back(server: &Maria) {
-    let before = server.query("SELECT @@GLOBAL.table_open_cache");
-    let words = ["try", "--set", "table_open_cache=3000", "--yes", "--block", "0.5", "--settle", "0.1"];
-    let mut command = server.on_server(&words);
-    command.args(["--rounds", "7", "--format", "json", "--database", "test"]);
-    let output = run(command.args(server.load("SELECT 1")));
-    let value: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
-    assert_eq!(value["closed"], "undone", "{value:#}");
-    assert_eq!(value["proposal"]["apply"][0], "SET GLOBAL table_open_cache = 3000;");
-    assert_eq!(value["proposal"]["undo"][0], format!("SET GLOBAL table_open_cache = {before};"));
-    assert!(value["result"]["rounds"].as_u64().expect("rounds") >= 1, "{value:#}");
-    assert_eq!(server.query("SELECT @@GLOBAL.table_open_cache"), before);
-    let entry = server.log().pop().expect("an entry");
-    assert_eq!(entry["switches"][0]["prior"], before, "{entry:#}");
-}
-
-/// A trial that runs until it is stopped.
-fn background(server: &Maria) -> Child {
-    let words = ["try", "--set", "table_open_cache=3000", "--yes", "--block", "0.5", "--settle", "0.1"];
-    let mut command = server.on_server(&words);
-    command.args(["--rounds", "500", "--minimum", "0.1", "--database", "test"]).args(server.load("SELECT 1"));
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn killed_trials_leave_nothing(server: &Maria) {
-    let now = || server.query("SELECT @@GLOBAL.table_open_cache");
-    let before = now();
-    for number in 0..2 {
-        let mut trial = background(server);
-        within("the variable is set", || now() == "3000");
-        if number % 2 == 1 {
-            server.watchdogs().into_iter().for_each(|pid| signal(u32::try_from(pid).unwrap(), libc::SIGKILL));
-        }
-        signal(trial.id(), libc::SIGKILL);
-        trial.wait().unwrap();
-        if number % 2 == 1 {
-            succeeded(run(&mut server.on_server(&["undo"])));
-        }
-        within("the entry is closed", || !server.is_open());
-        within("the watchdog has ended", || server.watchdogs().is_empty());
-        assert_eq!(now(), before, "number {number}");
-    }
-    let mut trial = background(server);
-    within("the variable is set", || now() == "3000");
-    signal(trial.id(), libc::SIGTERM);
-    assert_eq!(trial.wait().unwrap().code(), Some(1));
-    assert_eq!(now(), before);
-    assert_eq!(server.log().pop().expect("an entry")["note"], "ended early: interrupted");
-}
-
-fn what_is_refused(server: &Maria) {
+fn what_is_refused(server: &ThrowawayMariadb) {
     let refused = |words: &[&str]| {
-        let output = run(&mut server.on_server(words));
+        let output = run(&mut on_server(server, words));
         assert!(!output.status.success(), "{words:?}: {}", stdout(&output));
         stderr(&output)
     };
@@ -211,19 +51,123 @@ fn what_is_refused(server: &Maria) {
     assert!(error.contains("-- LOAD"), "{error}");
     let error = refused(&["try", "--set", "table_open_cache=3000", "--copy"]);
     assert!(error.contains("not copied"), "{error}");
-    let text = stdout(&succeeded(run(&mut server.on_server(&["try", "--set", "table_open_cache=3000"]))));
+    let error = refused(&["--auto", "--copy"]);
+    assert!(error.contains("not copied"), "{error}");
+    let text = stdout(&succeeded(run(&mut on_server(server, &["try", "--set", "table_open_cache=3000"]))));
     assert!(
         text.contains("SET GLOBAL table_open_cache = 3000;") && text.contains("Nothing was changed"),
         "{text}"
     );
-    assert_eq!(server.log().len(), 0);
+    assert_eq!(log(server).len(), 0);
+}
+
+/// Looks, and tries, keeps and undoes what it found.
+fn a_missing_index_is_found_kept_and_undone(server: &ThrowawayMariadb) {
+    sql(server, "CREATE TABLE ox (id int PRIMARY KEY, customer int, note char(50))");
+    sql(server, "INSERT INTO ox SELECT seq, seq % 4000, 'x' FROM seq_1_to_40000");
+    sql(server, "ANALYZE TABLE ox");
+    let look_up = load(server, "SELECT id FROM ox WHERE customer = 77");
+    let before = indexes(server);
+    let mut command = on_server(server, &["--seconds", "2", "--format", "json", "--database", "test"]);
+    let page = json(&succeeded(run(command.args(&look_up))));
+    let finding = &page["findings"][0];
+    assert_eq!(finding["remedy"], "missing-index", "{page:#}");
+    let create = "CREATE INDEX `ox_customer_idx` ON `ox` (`customer`) ALGORITHM=INPLACE LOCK=NONE;";
+    let drop = "ALTER TABLE `ox` DROP INDEX `ox_customer_idx`, ALGORITHM=INPLACE, LOCK=NONE;";
+    assert_eq!((&finding["apply"][0], &finding["undo"][0]), (&create.into(), &drop.into()));
+    let time = &page["look"]["time"];
+    let shares = time["shares"].as_array().expect("shares");
+    let sum: f64 = shares.iter().filter_map(|share| share["seconds"].as_f64()).sum();
+    let total = time["total"].as_f64().expect("a total");
+    assert!(total > 0.0 && (sum / total - 1.0).abs() < 1e-6, "{sum} of {total}");
+
+    let auto = ["--auto", "--yes", "--ddl", "--seconds", "2", "--most-steps", "1", "--format", "json"];
+    let mut command = on_server(server, &auto);
+    let report = json(&run(command.args(SHORT).args(&look_up)));
+    let step = &report["steps"][0];
+    assert_eq!((&step["remedy"], &step["closed"]), (&"missing-index".into(), &"kept".into()), "{report:#}");
+    assert!(step["result"]["gauges"][0]["interval"]["low"].as_f64().expect("an end") > 0.0, "{step:#}");
+    assert_eq!(indexes(server), format!("ox\tox_customer_idx\tcustomer\tNO\n{before}"));
+    let entry = log(server).pop().expect("an entry");
+    assert_eq!((&entry["run"], &entry["note"]), (&report["run"], &"it gained".into()));
+    // The entry has the database: another session's does not matter.
+    let undo = ["undo", &entry["entry"].to_string(), "--database", "mysql"];
+    let undone = stdout(&succeeded(run(&mut on_server(server, &undo))));
+    assert!(undone.contains("undone: ALTER TABLE `test`.`ox` DROP INDEX `ox_customer_idx`"), "{undone}");
+    assert_eq!(indexes(server), before);
+
+    let text = stdout(&succeeded(run(&mut on_server(server, &["--seconds", "1"]))));
+    assert!(text.starts_with("MariaDB ") && text.contains("No session worked"), "{text}");
+}
+
+/// The processes that are killed.
+enum Killed {
+    Tuner,
+    TunerAndWatchdog,
+    /// The tuner is only asked to end.
+    None,
+}
+
+/// A change is made, and what makes it is killed: the watchdog, `tune undo` or the tuner itself undoes it.
+fn what_is_changed_is_undone(server: &ThrowawayMariadb) {
+    for index in ["a1", "a2", "a3", "a4"] {
+        sql(server, &format!("CREATE INDEX {index} ON ox (id, customer)"));
+    }
+    let look_up = load(server, "SELECT note FROM ox WHERE customer = 77");
+    let update = load(server, "UPDATE ox SET customer = customer + 1 WHERE id = 1");
+    let state = || (sql(server, "SELECT @@GLOBAL.table_open_cache"), indexes(server));
+    let before = state();
+    let hidden = "ALTER TABLE `test`.`ox` ALTER INDEX `a2` IGNORED;";
+    let dropped = "ALTER TABLE `test`.`ox` DROP INDEX `a2`, ALGORITHM=INPLACE, LOCK=NONE;";
+    let cases = [
+        (
+            &["--set", "table_open_cache=3000"][..],
+            &look_up,
+            "SET GLOBAL table_open_cache = 3000;",
+            Killed::Tuner,
+        ),
+        (&["missing-index"], &look_up, "CREATE INDEX `ox_customer_idx`", Killed::TunerAndWatchdog),
+        (&["duplicate-indexes"], &update, hidden, Killed::None),
+        (&["duplicate-indexes", "--ddl"], &update, dropped, Killed::Tuner),
+    ];
+    for (words, load, change, killed) in cases {
+        let mut command: Command = on_server(server, &["try", "--yes", "--block", "0.5", "--rounds", "500"]);
+        command.args(["--minimum", "0.1", "--seconds", "1", "--database", "test"]).args(words).args(load);
+        let mut trial = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        within("something is changed", || {
+            assert!(trial.try_wait().unwrap().is_none(), "{words:?} ended early");
+            state() != before
+        });
+        match killed {
+            Killed::Tuner => signal(&trial, libc::SIGKILL),
+            Killed::TunerAndWatchdog => {
+                kill_watchdogs(server);
+                signal(&trial, libc::SIGKILL);
+            }
+            Killed::None => signal(&trial, libc::SIGTERM),
+        }
+        let output = trial.wait_with_output().unwrap();
+        assert!(stdout(&output).contains(change), "{change}: {}", stdout(&output));
+        if matches!(killed, Killed::TunerAndWatchdog) {
+            succeeded(run(&mut on_server(server, &["undo"])));
+        }
+        closed(server);
+        assert_eq!(state(), before, "{words:?}");
+        let entry = log(server).pop().expect("an entry");
+        assert_eq!(entry["closed"], "undone", "{entry:#}");
+        if matches!(killed, Killed::None) {
+            assert_eq!((output.status.code(), &entry["note"]), (Some(1), &"ended early: interrupted".into()));
+        }
+    }
 }
 
 #[test]
 fn mariadb_is_looked_at_tuned_and_left_as_it_was() {
-    let Some(server) = Maria::new() else { return };
+    if !have(&["mariadb"]) {
+        return;
+    }
+    let Some(server) = ThrowawayMariadb::new(&[]) else { return };
     what_is_refused(&server);
-    a_missing_index_is_named(&server);
-    a_variable_is_tried_and_set_back(&server);
-    killed_trials_leave_nothing(&server);
+    a_missing_index_is_found_kept_and_undone(&server);
+    what_is_changed_is_undone(&server);
 }

@@ -7,8 +7,10 @@
 mod common;
 #[path = "common/server.rs"]
 mod server;
+#[path = "common/tuning.rs"]
+mod tuning;
 
-use common::{hardmeter, run, stderr, stdout, succeeded};
+use common::{run, stderr, stdout, succeeded};
 use hardmeter_servers::StartOptions;
 use serde_json::Value;
 use server::ThrowawayServer;
@@ -16,27 +18,11 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tuning::{closed, is_open, json, kill_watchdogs, log, on_server, signal, sql, tune, within};
 
 const SETTINGS: [&str; 1] = ["shared_preload_libraries=pg_stat_statements"];
 const SHORT: [&str; 6] = ["--block", "1", "--settle", "0.4", "--seconds", "3"];
 const JIT: &str = "SELECT sum(abalance * 2), avg(bid + 1) FROM pgbench_accounts WHERE aid < 3000;";
-
-fn sql(server: &ThrowawayServer, text: &str) -> String {
-    server.cluster().query(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// `hardmeter tune` with a ledger of the test's own.
-fn tune(server: &ThrowawayServer, words: &[&str]) -> Command {
-    let mut command = hardmeter();
-    command.env("XDG_STATE_HOME", server.path("state")).arg("tune").args(words);
-    command
-}
-
-fn on_server(server: &ThrowawayServer, words: &[&str]) -> Command {
-    let mut command = tune(server, words);
-    command.arg("--server").arg(server.folder().path());
-    command
-}
 
 /// A trial under pgbench, as JSON.
 fn tried(server: &ThrowawayServer, words: &[&str], script: &str, mode: &str) -> (Value, Output) {
@@ -46,9 +32,7 @@ fn tried(server: &ThrowawayServer, words: &[&str], script: &str, mode: &str) -> 
     command.args(words).args(SHORT).args(["--yes", "--format", "json", "--"]);
     command.args(["pgbench", "-n", "-c", "2", "-T", "600", "-M", mode, "-f"]).arg(file);
     let output = run(&mut command);
-    let value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
-    (value, output)
+    (json(&output), output)
 }
 
 /// Everything that a trial may change: settings with their sources, the lines of ALTER SYSTEM, indexes, schemas.
@@ -66,21 +50,6 @@ fn state(server: &ThrowawayServer) -> Vec<String> {
         state.push(sql(server, query));
     }
     state
-}
-
-fn log(server: &ThrowawayServer) -> Vec<Value> {
-    let output = succeeded(run(&mut tune(server, &["log", "--format", "json"])));
-    let log: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    log["entries"].as_array().expect("entries").clone()
-}
-
-/// Waits until a condition holds.
-fn within(patience: Duration, what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + patience;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(100));
-    }
 }
 
 fn jit_is_proven_and_undone(server: &ThrowawayServer) {
@@ -147,7 +116,7 @@ fn an_index_is_kept_and_undone_later(server: &ThrowawayServer) {
 
 fn a_line_of_another_session_survives(server: &ThrowawayServer) {
     let mut trial = background(server, "random_page_cost=1.5");
-    within(Duration::from_secs(20), "an entry is open", || is_open(server));
+    within("an entry is open", || is_open(server));
     sql(server, "ALTER SYSTEM SET random_page_cost = '2.5'");
     let status = trial.wait().unwrap();
     assert_eq!(status.code(), Some(1));
@@ -181,28 +150,6 @@ fn background(server: &ThrowawayServer, setting: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn is_open(server: &ThrowawayServer) -> bool {
-    log(server).iter().any(|entry| entry["closed"].is_null())
-}
-
-fn signal(pid: i32, signal: i32) {
-    // SAFETY: the call sends a signal to a process that this test started, or to a child of such a process.
-    unsafe { libc::kill(pid, signal) };
-}
-
-/// The watchdog processes of this server.
-fn watchdogs(server: &ThrowawayServer) -> Vec<i32> {
-    let folder = server.folder().path().display().to_string();
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words).into_owned();
-        words.contains("tune\0watchdog") && words.contains(&folder)
-    })
-    .collect()
-}
-
 /// Kills trials at moments between their start and six seconds later. Each third time it kills the watchdog
 /// as well, each fifth time the server.
 fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::RangeInclusive<u32>) {
@@ -217,9 +164,9 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::Rang
         let mut trial = background(server, "work_mem=64MB");
         sleep(Duration::from_secs_f64(moment));
         if number % 3 == 0 {
-            watchdogs(server).into_iter().for_each(|pid| signal(pid, libc::SIGKILL));
+            kill_watchdogs(server);
         }
-        signal(i32::try_from(trial.id()).unwrap(), libc::SIGKILL);
+        signal(&trial, libc::SIGKILL);
         trial.wait().unwrap();
         if number % 5 == 0 {
             let mut cluster = server.cluster();
@@ -230,8 +177,7 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::Rang
         if number % 3 == 0 {
             succeeded(run(&mut on_server(server, &["undo"])));
         }
-        within(Duration::from_secs(30), "the entry is closed", || !is_open(server));
-        within(Duration::from_secs(30), "the watchdog has ended", || watchdogs(server).is_empty());
+        closed(server);
         // A reload takes a moment to reach a session.
         let end = Instant::now() + Duration::from_secs(5);
         while state(server) != before && Instant::now() < end {
@@ -247,8 +193,8 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::Rang
 fn a_request_to_end_undoes_at_once(server: &ThrowawayServer) {
     let before = state(server);
     let mut trial = background(server, "work_mem=64MB");
-    within(Duration::from_secs(20), "the setting is changed", || sql(server, "SHOW work_mem") == "64MB");
-    signal(i32::try_from(trial.id()).unwrap(), libc::SIGTERM);
+    within("the setting is changed", || sql(server, "SHOW work_mem") == "64MB");
+    signal(&trial, libc::SIGTERM);
     assert_eq!(trial.wait().unwrap().code(), Some(1));
     assert_eq!(before, state(server));
     let entry = log(server).pop().expect("an entry");

@@ -7,6 +7,7 @@
 //!    CONCURRENTLY need.
 
 use crate::look::views::quoted;
+use crate::mariadb::name as maria;
 use crate::Server;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,12 @@ pub enum ChangeKind {
     TableOption { schema: String, table: String, name: String, value: String, before: Option<String> },
     /// A variable of MariaDB, until the server is restarted. `before` is the value that SET GLOBAL takes back.
     GlobalVariable { name: String, value: String, before: String },
+    /// An index of MariaDB; `columns` are as CREATE INDEX takes them.
+    CreateOnlineIndex { table: String, index: String, columns: String },
+    /// An index of MariaDB that nothing needs.
+    DropOnlineIndex { table: String, index: String, columns: String },
+    /// A setting that the server's command line gives, and a person must change. `before` is its value there.
+    CommandLine { name: String, value: String, before: String },
     /// New statistics for the planner.
     Analyze { schema: String, table: String },
 }
@@ -98,6 +105,15 @@ impl Change {
                 vec![option(schema, table, name, Some(value))]
             }
             ChangeKind::GlobalVariable { name, value, .. } => vec![set_global(name, value)],
+            ChangeKind::CreateOnlineIndex { table, index, columns } => {
+                vec![create_online(&maria(table), &maria(index), columns)]
+            }
+            ChangeKind::DropOnlineIndex { table, index, .. } => {
+                vec![drop_online(&maria(table), &maria(index))]
+            }
+            ChangeKind::CommandLine { name, value, before } => vec![format!(
+                "-- the server's command line sets {name} (now {before}): set {value} there, and restart"
+            )],
             ChangeKind::Analyze { schema, table } => vec![format!("ANALYZE {};", full_name(schema, table))],
         }
     }
@@ -112,6 +128,15 @@ impl Change {
                 vec![option(schema, table, name, before.as_deref())]
             }
             ChangeKind::GlobalVariable { name, before, .. } => vec![set_global(name, before)],
+            ChangeKind::CreateOnlineIndex { table, index, .. } => {
+                vec![drop_online(&maria(table), &maria(index))]
+            }
+            ChangeKind::DropOnlineIndex { table, index, columns } => {
+                vec![create_online(&maria(table), &maria(index), columns)]
+            }
+            ChangeKind::CommandLine { name, .. } => {
+                vec![format!("-- the former {name} on the server's command line")]
+            }
             ChangeKind::Analyze { .. } => Vec::new(),
         }
     }
@@ -165,6 +190,16 @@ pub(crate) fn set_global(name: &str, value: &str) -> String {
         true => format!("SET GLOBAL {name} = {value};"),
         false => format!("SET GLOBAL {name} = '{}';", value.replace('\\', "\\\\").replace('\'', "''")),
     }
+}
+
+/// Builds an index of MariaDB while writers work. Names are quoted.
+pub(crate) fn create_online(table: &str, index: &str, columns: &str) -> String {
+    format!("CREATE INDEX {index} ON {table} ({columns}) ALGORITHM=INPLACE LOCK=NONE;")
+}
+
+/// Drops an index of MariaDB while writers work: DROP INDEX takes no such clauses. Names are quoted.
+pub(crate) fn drop_online(table: &str, index: &str) -> String {
+    format!("ALTER TABLE {table} DROP INDEX {index}, ALGORITHM=INPLACE, LOCK=NONE;")
 }
 
 fn full_name(schema: &str, name: &str) -> String {

@@ -1,6 +1,6 @@
 //! The rule of a remedy, its advice, and the order of findings.
 
-use crate::change::{applying, undoing, Change, Scope};
+use crate::change::{applying, undoing, Change, ChangeKind, Scope, Takes};
 use crate::look::server::Server;
 use crate::look::Look;
 use serde::Serialize;
@@ -132,20 +132,19 @@ pub struct Advice {
 
 impl Advice {
     /// Adds a change of a setting; if the server's command line sets it, a person must change it, since no
-    /// statement can.
-    pub(crate) fn with_setting(mut self, server: &Server, scope: Scope, name: &str, value: &str) -> Advice {
-        if scope == Scope::System && server.on_command_line.iter().any(|one| one == name) {
-            let now = server.setting(name);
-            self.apply.insert(
-                0,
-                format!(
-                    "-- the server's command line sets {name} (now {now}): set {value} there, and restart"
-                ),
-            );
-            self.undo.insert(0, format!("-- the former {name} on the server's command line"));
-            return self;
-        }
-        let change = server.change(scope, name, value);
+    /// statement can: then its commands are comments.
+    pub(crate) fn with_setting(self, server: &Server, scope: Scope, name: &str, value: &str) -> Advice {
+        let change = match scope == Scope::System && server.on_command_line.iter().any(|one| one == name) {
+            true => Change {
+                kind: ChangeKind::CommandLine {
+                    name: name.into(),
+                    value: value.into(),
+                    before: server.setting(name).into(),
+                },
+                takes: Takes::Restart,
+            },
+            false => server.change(scope, name, value),
+        };
         self.with_changes(vec![change])
     }
 
@@ -243,7 +242,7 @@ mod tests {
         let settings = [("work_mem".to_owned(), "64".to_owned())].into();
         let server = Server { settings, on_command_line: vec!["work_mem".into()], ..Server::default() };
         let system = advice.clone().with_setting(&server, Scope::System, "work_mem", "4MB");
-        assert_eq!(system.changes, []);
+        assert_eq!((system.changes.len(), system.changes[0].takes), (1, Takes::Restart));
         assert!(system.apply[0].starts_with("-- the server's command line sets work_mem (now 64)"));
         // A database's setting takes precedence over the command line.
         let database = advice.with_setting(&server, Scope::Database("d".into()), "work_mem", "4MB");

@@ -96,6 +96,8 @@ class Server:
         run([HARDMETER, "--quiet", "server", "start", "mariadb", "--dir", folder, *words])
 
     def remove(self) -> None:
+        if not self.folder.exists():
+            return  # removed already, and the playground removes what is left at its end
         run([HARDMETER, "--quiet", "server", "remove", "--dir", self.folder])
 
     def client(self) -> List[str]:

@@ -7,6 +7,7 @@ use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder,
 use hardmeter_tpcc::mariadb::Target;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The server, which ends with the test.
@@ -88,6 +89,12 @@ impl ThrowawayMariadb {
 
     pub fn start(&self) {
         self.cluster().start(&StartOptions::default(), &|_| {}).unwrap();
+    }
+}
+
+impl super::common::InFolder for ThrowawayMariadb {
+    fn folder_path(&self) -> PathBuf {
+        self.folder.path().to_owned()
     }
 }
 

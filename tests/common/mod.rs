@@ -180,6 +180,12 @@ pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// A throwaway server, by its folder.
+pub trait InFolder {
+    /// The folder that `--server` names.
+    fn folder_path(&self) -> PathBuf;
+}
+
 /// Names in a folder, sorted.
 pub fn files_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("readable").flatten();

@@ -3,7 +3,7 @@
 // Each test file uses its part.
 #![allow(dead_code)]
 
-use super::common::{hardmeter, have};
+use super::common::{hardmeter, have, InFolder};
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
 use std::fs;
 use std::ops::Deref;
@@ -55,6 +55,12 @@ impl ThrowawayServer {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.temporary.path().join(name)
+    }
+}
+
+impl InFolder for ThrowawayServer {
+    fn folder_path(&self) -> PathBuf {
+        self.folder().path().to_owned()
     }
 }
 

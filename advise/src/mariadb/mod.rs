@@ -24,4 +24,4 @@ pub use scans::Scan;
 pub use schema::{Duplicate, Unused};
 pub use target::{MariaSession, MariaTarget};
 
-pub(crate) use target::literal;
+pub(crate) use target::{literal, name};

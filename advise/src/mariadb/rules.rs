@@ -1,6 +1,63 @@
 //! What the rules of several remedies of MariaDB need.
 
-use crate::{Change, ChangeKind, Kind, Look, Takes};
+use crate::look::shares::ratio;
+use crate::{Advice, Change, ChangeKind, Evidence, Kind, Look, Prediction, Takes};
+
+/// Seconds of CPU to maintain one more index for a written row; assumed.
+const COST_OF_ENTRY: f64 = 4e-6;
+/// Rows written a second below which indexes cost little.
+const LEAST_ROWS: f64 = 10.0;
+
+/// What is said of indexes that nothing needs.
+pub(super) struct Needless<'a> {
+    /// The sentence on them.
+    pub finding: String,
+    /// What they are, for the evidence.
+    pub what: &'a str,
+    /// "up to", where not each written row has an entry in each.
+    pub at_most: &'a str,
+    /// What can go wrong.
+    pub risk: &'a str,
+}
+
+/// Drops indexes (table, name, columns) that each write maintains; `None` where hardly a row is written.
+pub(super) fn without_indexes(
+    look: &Look,
+    indexes: &[(&str, &str, &str)],
+    words: Needless,
+) -> Option<Advice> {
+    let maria = look.mariadb.as_ref()?;
+    let writes: f64 =
+        ["handler_write", "handler_update", "handler_delete"].iter().map(|name| maria.count(name)).sum();
+    // An update of an indexed column marks one entry and writes another.
+    let entries = writes + maria.count("handler_update");
+    let rate = ratio(writes, look.seconds);
+    if rate < LEAST_ROWS || indexes.is_empty() {
+        return None;
+    }
+    let number = indexes.len();
+    let change = |(table, index, columns): &(&str, &str, &str)| {
+        let [table, index, columns] = [table, index, columns].map(|text| (*text).to_owned());
+        Change::at_once(ChangeKind::DropOnlineIndex { table, index, columns })
+    };
+    let advice = Advice {
+        finding: words.finding,
+        evidence: vec![
+            Evidence::new(words.what, number as f64, "", number as u64),
+            Evidence::new("rows written a second", rate, "1/s", writes as u64),
+        ],
+        prediction: Prediction::gain(
+            look.time.with_cpu_seconds(entries * COST_OF_ENTRY * number as f64).min(0.9),
+            format!("{}{number} entries fewer for each written row", words.at_most),
+            "4 us of CPU an entry (assumed), for rows of all tables, with the run queue in proportion",
+        ),
+        apply: Vec::new(),
+        undo: Vec::new(),
+        changes: Vec::new(),
+        risk: words.risk.into(),
+    };
+    Some(advice.with_changes(indexes.iter().map(change).collect()))
+}
 
 /// A change of a variable that SET GLOBAL changes; `takes` says whether sessions that run have it.
 pub(super) fn set_global(look: &Look, name: &str, value: &str, takes: Takes) -> Change {

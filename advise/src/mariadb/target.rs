@@ -127,7 +127,7 @@ fn failed(what: &str, error: &mysql::Error) -> AdviseError {
     AdviseError::Maria {
         what: what.to_owned(),
         reason: error.to_string(),
-        remedy: "grant the user PROCESS and SELECT, and for trials SUPER or SYSTEM_VARIABLES_ADMIN".into(),
+        remedy: "grant the user PROCESS and SELECT; for trials SUPER or SYSTEM_VARIABLES_ADMIN, of an index INDEX and ALTER".into(),
     }
 }
 

@@ -14,16 +14,16 @@
 //! 3. A run has at most `most_steps` steps.
 
 use super::auto_report::{plan_text, AutoReport, End, Seen, Step};
-use super::conduct::{conduct, Conducted, Order, Pace, TryProgress};
+use super::conduct::{Conducted, Order, Pace, TryProgress};
 use super::copy::{conduct_on_copy, CopyPlan, ReplayPlan};
 use super::guard::Guards;
 use super::ledger::Ledger;
 use super::load::{Load, Running};
 use super::outcome::Closing;
 use super::sift::{sift, Candidate, Left, Limits};
-use super::switch::plan;
-use super::{Measure, Switch, TryError, Wanted};
-use crate::{advise, look, AdviseError, REMEDIES};
+use super::tuned::Tuned;
+use super::{Switch, TryError, Wanted};
+use crate::{advise, AdviseError};
 use hardmeter_evidence::table::Style;
 use hardmeter_evidence::Verdict;
 use hardmeter_session::{SessionError, Stop, Target};
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub struct AutoOrder {
     /// The server.
-    pub target: Target,
+    pub server: Tuned,
     /// The load of the trials.
     pub load: Load,
     /// The duration of each look.
@@ -49,6 +49,7 @@ pub struct AutoOrder {
     /// True if indexes may be created.
     pub ddl: bool,
     /// The folder for copies of the server, on which settings are tried that need a restart; `None`: they are left.
+    /// Only PostgreSQL is copied.
     pub copy: Option<PathBuf>,
     /// Seconds at the begin of a block on a copy that are left out.
     pub warm_up: f64,
@@ -117,10 +118,16 @@ const WARM: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the load cannot be started or fails, or the server cannot be examined.
 pub fn survey(order: &AutoOrder, hands: &Hands) -> Result<Survey, TryError> {
-    survey_without(order, hands, &BTreeSet::new())
+    survey_without(order, hands, &BTreeSet::new(), 1)
 }
 
-fn survey_without(order: &AutoOrder, hands: &Hands, settled: &BTreeSet<String>) -> Result<Survey, TryError> {
+/// The same without what is settled, before the step with this number.
+fn survey_without(
+    order: &AutoOrder,
+    hands: &Hands,
+    settled: &BTreeSet<String>,
+    number: usize,
+) -> Result<Survey, TryError> {
     // A command of blocks is repeated during the look.
     let load = match &order.load {
         Load::PerBlock(command) => Load::Throughout(command.clone()),
@@ -131,35 +138,38 @@ fn survey_without(order: &AutoOrder, hands: &Hands, settled: &BTreeSet<String>) 
         std::thread::sleep(WARM);
     }
     let progress = |share: f64| (hands.progress)("looking at the server", share);
-    let look = look(&order.target, order.look, hands.stop, &progress).map_err(|error| match error {
+    let look = order.server.look(order.look, hands.stop, &progress).map_err(|error| match error {
         AdviseError::Session(SessionError::Interrupted { .. }) => TryError::Interrupted,
         error => error.into(),
     })?;
     running.still_works()?;
     drop(running);
-    let findings = advise(&look, REMEDIES);
+    let findings = advise(&look, order.server.remedies());
     let limits = Limits { ddl: order.ddl, minimum: order.pace.minimum };
-    let per_block = matches!(order.load, Load::PerBlock(_));
-    let mut check = |wanted: &[Wanted]| match (plan(&order.target, wanted, per_block), &order.copy) {
-        (Err(error), Some(_)) if error.needs_restart() => {
-            Ok(vec![Switch::Copy(copy_plan(order, wanted, order.seed)?.switch)])
+    let mut check = |wanted: &[Wanted]| {
+        let planned = order.server.plan(wanted, &order.load);
+        match (planned, &order.server, &order.copy) {
+            (Err(error), Tuned::Postgres(target), Some(folder)) if error.needs_copy() => {
+                let plan = CopyPlan::new(target, wanted, folder, order.warm_up, seed_of(order, number))?;
+                Ok(vec![Switch::Copy(plan.switch)])
+            }
+            (planned, ..) => planned,
         }
-        (planned, _) => planned,
     };
     let (candidates, left) = sift(&findings, settled, limits, &mut check)?;
     Ok(Survey { seen: Seen::of(&look), candidates, left })
 }
 
-fn copy_plan(order: &AutoOrder, wanted: &[Wanted], seed: u64) -> Result<CopyPlan, TryError> {
-    let parent = order.copy.as_deref().unwrap_or(Path::new("/var/tmp"));
-    CopyPlan::new(&order.target, wanted, parent, order.warm_up, seed)
+/// The seed of a step: it names the step's copy, too.
+fn seed_of(order: &AutoOrder, number: usize) -> u64 {
+    order.seed.wrapping_add(number as u64)
 }
 
 /// Tries one remedy after the other, from what a first look has found, until nothing is left that may be tried.
 pub fn auto(order: &AutoOrder, hands: &Hands, first: Survey) -> AutoReport {
     let begun = Instant::now();
     let mut settled = BTreeSet::new();
-    let mut report = AutoReport::new(&order.target, &order.run, first.seen);
+    let mut report = AutoReport::new(&order.server.description(), &order.run, first.seen);
     let mut survey = first;
     report.end = loop {
         report.left.clone_from(&survey.left);
@@ -182,7 +192,7 @@ pub fn auto(order: &AutoOrder, hands: &Hands, first: Survey) -> AutoReport {
         if let Some(end) = end {
             break end;
         }
-        survey = match survey_without(order, hands, &settled) {
+        survey = match survey_without(order, hands, &settled, report.steps.len() + 1) {
             Ok(next) => next,
             Err(TryError::Interrupted) => break End::Interrupted,
             Err(error) => break End::failed(&error),
@@ -201,27 +211,30 @@ fn conduct_step(
 ) -> (Step, Option<End>) {
     let finding = &candidate.finding;
     let trial = Order {
-        target: order.target.clone(),
         wanted: candidate.wanted.clone(),
         remedy: finding.remedy.to_owned(),
         finding: Some(finding.advice.finding.clone()),
         evidence: json!(finding.advice.evidence),
         predicted: finding.advice.prediction.gain,
-        measure: Measure::of_remedy(finding.remedy),
+        measure: order.server.measure(finding.remedy, &order.load),
         pace: order.pace,
         keep: true,
         guards: order.guards,
         run: Some(order.run.clone()),
-        seed: order.seed.wrapping_add(number as u64),
+        seed: seed_of(order, number),
     };
     let progress = |what: &str, share: f64| {
         (hands.progress)(&format!("step {number}: {}, {what}", finding.remedy), share);
     };
     let on_copy = candidate.switches.iter().any(|switch| matches!(switch, Switch::Copy(_)));
-    let conducted = match on_copy {
-        true => try_on_copy(order, &trial, hands, &progress),
-        false => Running::start(&order.load, hands.ledger.beside("load.log"))
-            .and_then(|load| conduct(&trial, hands.ledger, hands.watchdog, &load, hands.stop, &progress)),
+    let conducted = match (&order.server, &order.copy) {
+        (Tuned::Postgres(target), Some(folder)) if on_copy => {
+            try_on_copy((order, target, folder), &trial, hands, &progress)
+        }
+        (server, _) => {
+            let recorded = (hands.ledger, hands.watchdog);
+            server.conduct(&trial, recorded, &order.load, hands.stop, &progress)
+        }
     };
     let mut step = Step {
         number,
@@ -235,9 +248,14 @@ fn conduct_step(
         result: None,
         closed: None,
         note: String::new(),
+        on_copy,
+        by_hand: Vec::new(),
     };
     match conducted {
         Ok(Conducted { entry, result, closed, note, .. }) => {
+            if on_copy && result.verdict == Verdict::Better {
+                step.by_hand.clone_from(&finding.advice.apply);
+            }
             step = Step { entry: Some(entry), result: Some(result), closed: Some(closed), note, ..step };
             (step, None)
         }
@@ -259,17 +277,17 @@ fn conduct_step(
 
 /// A trial of what needs a restart, which the server itself gets from a person alone.
 fn try_on_copy(
-    order: &AutoOrder,
+    (order, target, folder): (&AutoOrder, &Target, &Path),
     trial: &Order,
     hands: &Hands,
     progress: TryProgress,
 ) -> Result<Conducted, TryError> {
-    let plan = copy_plan(order, &trial.wanted, trial.seed)?;
+    let plan = CopyPlan::new(target, &trial.wanted, folder, order.warm_up, trial.seed)?;
     let replay = match order.load {
         Load::Traffic => {
             let looking = |share: f64| progress("looking at the traffic to replay", share);
-            let seen = look(&order.target, order.look, hands.stop, &looking)?;
-            Some(ReplayPlan::of(&seen, &order.target)?)
+            let seen = order.server.look(order.look, hands.stop, &looking)?;
+            Some(ReplayPlan::of(&seen, target)?)
         }
         _ => None,
     };
@@ -298,6 +316,7 @@ fn ending(error: &TryError) -> Option<End> {
         | TryError::Already { .. } => None,
         // For example, a lock that is not granted in time.
         TryError::Session(error @ SessionError::Statement { .. }) if !error.ends_session() => None,
+        TryError::Advise(AdviseError::Maria { .. }) if matches!(error, TryError::EndedEarly { .. }) => None,
         _ => Some(End::failed(error)),
     }
 }

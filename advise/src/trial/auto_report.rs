@@ -8,7 +8,6 @@ use crate::look::shares::ratio;
 use crate::Look;
 use hardmeter_evidence::number::{counted, grouped};
 use hardmeter_evidence::table::{printable, Column, Style, TextTable, Tone};
-use hardmeter_session::Target;
 use serde::Serialize;
 use serde_json::{json, Value};
 use std::fmt::Write;
@@ -102,6 +101,10 @@ pub struct Step {
     pub closed: Option<Closing>,
     /// A note on how it ended, if necessary.
     pub note: String,
+    /// It was tried on a copy of the server.
+    pub on_copy: bool,
+    /// What a person applies, since a gain is proven on a copy.
+    pub by_hand: Vec<String>,
 }
 
 impl Step {
@@ -120,6 +123,7 @@ impl Step {
 
     fn state(&self) -> &'static str {
         match (self.closed, self.entry) {
+            (Some(_), _) if self.on_copy => "on a copy",
             (Some(closed), _) => super::log::state(Some(closed)),
             (None, Some(_)) => "open",
             (None, None) => "nothing was changed",
@@ -149,9 +153,9 @@ pub struct AutoReport {
 }
 
 impl AutoReport {
-    pub(super) fn new(target: &Target, run: &str, before: Seen) -> AutoReport {
+    pub(super) fn new(server: &str, run: &str, before: Seen) -> AutoReport {
         AutoReport {
-            server: target.description().to_owned(),
+            server: server.to_owned(),
             run: run.to_owned(),
             seconds: 0.0,
             before,
@@ -183,13 +187,17 @@ impl AutoReport {
             End::NothingToGain if self.steps.is_empty() => {
                 format!("Nothing to gain on {} that may be tried", printable(&self.server))
             }
-            _ => format!(
-                "Tuned {}: {} in {:.0} s, {} kept",
-                printable(&self.server),
-                counted(self.steps.len() as u64, "trial"),
-                self.seconds,
-                kept.len()
-            ),
+            _ => {
+                let by_hand = self.steps.iter().filter(|step| !step.by_hand.is_empty()).count();
+                format!(
+                    "Tuned {}: {} in {:.0} s, {} kept{}",
+                    printable(&self.server),
+                    counted(self.steps.len() as u64, "trial"),
+                    self.seconds,
+                    kept.len(),
+                    if by_hand > 0 { format!(", {by_hand} proven on a copy") } else { String::new() }
+                )
+            }
         };
         let _ = writeln!(text, "{}", style.paint(Tone::Title, &title));
         if !self.steps.is_empty() {
@@ -200,6 +208,16 @@ impl AutoReport {
             let apply = step.apply.join(" ");
             let _ = writeln!(text, "  kept: {}", cut(&apply, WIDTH - 8));
             let _ = writeln!(text, "        undone by: hardmeter tune undo {entry} {again}");
+        }
+        if kept.iter().flat_map(|step| &step.apply).any(|statement| statement.starts_with("SET GLOBAL ")) {
+            let _ = writeln!(
+                text,
+                "  a restart of the server ends what SET GLOBAL has set: write it into the configuration, too"
+            );
+        }
+        for step in self.steps.iter().filter(|step| !step.by_hand.is_empty()).take(KEPT) {
+            let _ = writeln!(text, "  proven on a copy, and yours to apply:");
+            let _ = writeln!(text, "        {}", cut(&step.by_hand.join(" "), WIDTH - 8));
         }
         if kept.len() > KEPT {
             let _ = writeln!(text, "  {} more are kept: hardmeter tune log", kept.len() - KEPT);
@@ -271,6 +289,9 @@ impl AutoReport {
 
     fn end_words(&self) -> String {
         match &self.end {
+            End::NothingToGain if self.left.is_empty() && self.kept().len() < self.steps.len() => {
+                "Nothing more is to be tried: no other rule fired for a gain that matters.".into()
+            }
             End::NothingToGain if self.left.is_empty() => {
                 "Nothing to gain is left: no rule fired for a gain that matters.".into()
             }
@@ -345,7 +366,6 @@ mod tests {
     use crate::trial::result::tests::result;
     use crate::trial::sift::tests::finding;
     use hardmeter_evidence::Verdict;
-    use std::path::Path;
 
     fn step(number: usize, closed: Option<Closing>, verdict: Verdict, change: f64) -> Step {
         Step {
@@ -360,13 +380,14 @@ mod tests {
             result: Some(result(verdict, change)),
             closed,
             note: String::new(),
+            on_copy: false,
+            by_hand: Vec::new(),
         }
     }
 
     fn report(steps: Vec<Step>, end: End) -> AutoReport {
-        let target = Target::socket(Path::new("/run"), 5432, "postgres", "shop");
         let before = Seen { transactions_per_second: 23.0, active_ms: Some(85.2), busy: 2 };
-        AutoReport { steps, end, ..AutoReport::new(&target, "1", before) }
+        AutoReport { steps, end, ..AutoReport::new("shop at /run", "1", before) }
     }
 
     #[test]
@@ -406,6 +427,27 @@ mod tests {
             (&json!("hardmeter-tune-auto"), &json!("kept"))
         );
         assert_eq!(json["end"]["why"], "nothing_to_gain");
+    }
+
+    #[test]
+    fn what_gained_on_a_copy_is_for_a_person_to_apply() {
+        let apply = ["ALTER SYSTEM SET shared_buffers = '64MB';", "-- then restart the server"];
+        let by_hand = apply.map(String::from).to_vec();
+        let step = step(1, Some(Closing::Undone), Verdict::Better, -0.4);
+        let report = report(vec![Step { on_copy: true, by_hand, ..step }], End::NothingToGain);
+        let text = report.text(Style::default(), "--server /s");
+        assert!(
+            text.starts_with("Tuned shop at /run: 1 trial in 0 s, 0 kept, 1 proven on a copy\n"),
+            "{text}"
+        );
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "better on a copy 4",
+            "yours to apply: ALTER SYSTEM SET shared_buffers = '64MB'; -- then restart the server",
+            "Nothing more is to be tried",
+        ] {
+            assert!(joined.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! 4. The control session is opened without the caller's `Stop`: undoing cannot be cancelled.
 
 use super::control::{Control, Lock};
+use super::ending::{end, Changed};
 use super::guard::Guards;
 use super::ledger::{now, Begin, Ledger};
 use super::load::Running;
@@ -25,10 +26,9 @@ use super::outcome::{Closing, Undone};
 use super::pause::{check, pause};
 use super::rounds::Rounds;
 use super::switch::{plan_on, Switch, Wanted};
-use super::undo::{closing, restore, system_identifier, undo_all};
+use super::undo::{restore, system_identifier, undo_all};
 use super::watchdog::Watchdog;
 use super::{TrialResult, TryError};
-use hardmeter_evidence::Verdict;
 use hardmeter_session::{SessionError, Stop, Target};
 use serde_json::Value;
 use std::process::Command;
@@ -57,8 +57,6 @@ pub struct Pace {
 /// The change to try, and how.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The server.
-    pub target: Target,
     /// The changes.
     pub wanted: Vec<Wanted>,
     /// The remedy's name, or the setting.
@@ -105,20 +103,21 @@ pub struct Conducted {
 /// If it cannot begin, or ended early; then the error reports whether the change was undone.
 pub fn conduct(
     order: &Order,
+    target: &Target,
     ledger: &Ledger,
     watchdog: &dyn Fn(&str) -> Command,
     load: &Running,
     stop: &Stop,
     progress: TryProgress,
 ) -> Result<Conducted, TryError> {
-    let undone = undo_all(&order.target, ledger)?;
+    let undone = undo_all(target, ledger)?;
     let leftovers = undone.iter().map(|(entry, _)| entry.begin.entry).collect();
-    let mut control = Control::open(&order.target, &Stop::new())?;
+    let mut control = Control::open(target, &Stop::new())?;
     control.lock_within(Lock::Trial, Duration::from_secs(2))?;
     let switches = plan_on(&mut control, &order.wanted, load.is_per_block())?;
     let builder = match switches.iter().any(Switch::is_index) {
         true => {
-            let mut builder = Control::open(&order.target, stop)?;
+            let mut builder = Control::open(target, stop)?;
             builder.lock_within(Lock::Build, Duration::from_secs(2))?;
             Some(builder)
         }
@@ -128,7 +127,7 @@ pub fn conduct(
     let token = format!("{}-{}", std::process::id(), order.seed);
     let watching = Watchdog::start(watchdog(&token))?;
     let postmaster = source.postmaster();
-    let begin = begin(order, &token, &mut control, builder.as_ref(), &switches)?;
+    let begin = begin((order, target), &token, &mut control, builder.as_ref(), &switches)?;
     let entry = ledger.begin(Begin { postmaster, ..begin })?;
     let begun = Instant::now();
     let mut conductor = Conductor {
@@ -145,12 +144,13 @@ pub fn conduct(
     };
     let measured =
         conductor.measure().map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
-    let (closed, note, result) = conductor.finish(ledger, entry, measured)?;
+    let watching = conductor.watching.take();
+    let (closed, note, result) = end(&mut conductor, order.keep, (ledger, entry), measured, watching)?;
     Ok(Conducted { entry, result, closed, note, leftovers })
 }
 
 fn begin(
-    order: &Order,
+    (order, target): (&Order, &Target),
     token: &str,
     control: &mut Control,
     builder: Option<&Control>,
@@ -162,8 +162,8 @@ fn begin(
         token: token.to_owned(),
         at: now(),
         server: system_identifier(control)?,
-        target: order.target.description().to_owned(),
-        database: order.target.database().to_owned(),
+        target: target.description().to_owned(),
+        database: target.database().to_owned(),
         remedy: order.remedy.clone(),
         finding: order.finding.clone(),
         evidence: order.evidence.clone(),
@@ -294,37 +294,11 @@ impl Conductor<'_> {
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
         pause(seconds, self.stop, self.source.postmaster().is_some().then_some(&self.order.guards))
     }
+}
 
-    /// Keeps or undoes the change, and closes the entry.
-    fn finish(
-        mut self,
-        ledger: &Ledger,
-        entry: u64,
-        measured: Result<TrialResult, TryError>,
-    ) -> Result<(Closing, String, TrialResult), TryError> {
-        let gained = matches!(&measured, Ok(result) if self.order.keep && result.verdict == Verdict::Better);
-        let (how, note) = match gained && self.switch(true).is_ok() {
-            true => (Closing::Kept, "it gained".to_owned()),
-            false => {
-                let undone =
-                    self.undo().map_err(|error| TryError::NotUndone { reason: error.to_string() })?;
-                let (how, why) = closing(&undone);
-                let early = |error: &TryError| format!("ended early: {error}");
-                let note = measured.as_ref().err().map_or_else(String::new, early);
-                (how, if why.is_empty() { note } else { why.to_owned() })
-            }
-        };
-        if let Ok(result) = &measured {
-            ledger.result(entry, result.clone())?;
-        }
-        ledger.close(entry, how, &note)?;
-        if let Some(watching) = self.watching.take() {
-            watching.done();
-        }
-        match measured {
-            Ok(result) => Ok((how, note, result)),
-            Err(error) => Err(TryError::EndedEarly { cause: Box::new(error), how }),
-        }
+impl Changed for Conductor<'_> {
+    fn keep(&mut self) -> Option<String> {
+        self.switch(true).ok().map(|()| "it gained".to_owned())
     }
 
     fn undo(&mut self) -> Result<Undone, TryError> {

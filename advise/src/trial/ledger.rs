@@ -256,11 +256,11 @@ pub(super) fn now() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn begin(remedy: &str) -> Begin {
+    pub(in crate::trial) fn begin(remedy: &str) -> Begin {
         Begin {
             entry: 0,
             token: format!("of {remedy}"),

@@ -16,7 +16,7 @@
 //! | `allowed` | the settings that may be tried |
 //! | `switch`, `setting`, `index` | what is changed, and how it is undone |
 //! | `copy` | settings that need a restart, tried on a throwaway copy of the server |
-//! | `mariadb` | variables of MariaDB, switched by SET GLOBAL |
+//! | `mariadb` | variables of MariaDB, switched by SET GLOBAL, and its indexes |
 //! | `measure` | what is measured of a block |
 //! | `load` | the traffic of the server, or a command |
 //! | `conduct` | the trial from its first to its last block |
@@ -25,6 +25,8 @@
 //! | `wanted`, `proposal` | from a finding to a switch; the text that is printed before |
 //! | `guard` | conditions that end a trial even if it gains: memory, standbys |
 //! | `auto`, `sift` | one trial after the other until no gain is left; which findings may be tried |
+//! | `tuned` | the server, PostgreSQL or MariaDB: what a run of trials needs of either |
+//! | `ending` | the end of a trial: kept or undone, closed |
 //! | `result`, `log`, `auto_report`, `chapter` | printed results, and the chapter of a page |
 
 mod allowed;
@@ -34,6 +36,7 @@ mod chapter;
 mod conduct;
 mod control;
 mod copy;
+mod ending;
 mod error;
 mod guard;
 mod index;
@@ -51,6 +54,7 @@ mod setting;
 mod sift;
 mod spread;
 mod switch;
+mod tuned;
 mod undo;
 mod wanted;
 mod watchdog;
@@ -67,7 +71,7 @@ pub use load::{Load, LoadCommand, Running};
 pub use log::Log;
 pub use mariadb::{
     conduct_on_mariadb, plan_on_mariadb, undo_all_of_mariadb, undo_entry_of_mariadb, watch_mariadb,
-    GlobalSwitch,
+    GlobalSwitch, IndexWay, OnlineIndexSwitch,
 };
 pub use measure::Measure;
 pub use outcome::{Closing, Undone};
@@ -75,5 +79,6 @@ pub use proposal::Proposal;
 pub use result::{Gauge, Regression, TrialResult};
 pub use sift::{Candidate, Left};
 pub use switch::{plan, Switch, Wanted};
+pub use tuned::Tuned;
 pub use undo::{undo_all, undo_entry};
 pub use watchdog::{watch, Watchdog};

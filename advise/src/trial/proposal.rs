@@ -80,6 +80,9 @@ impl Proposal {
             if let Switch::Global(global) = switch {
                 line("before", &format!("{} is {}", global.name, global.prior));
             }
+            if let Switch::OnlineIndex(index) = switch {
+                line("before", &index.before());
+            }
             if let Switch::Setting(setting) = switch {
                 let prior = match &setting.prior {
                     Some(prior) => format!("the line there is '{prior}'"),

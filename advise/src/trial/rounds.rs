@@ -234,12 +234,10 @@ mod tests {
     use super::*;
     use crate::trial::{Guards, Pace, Wanted};
     use hardmeter_evidence::Coin;
-    use hardmeter_session::Target;
 
     fn order(measure: Measure, most_rounds: u32) -> Order {
         let (block, settle, first_blocks, minimum, longest_build) = (5.0, 1.5, 6, 0.02, 30.0);
         Order {
-            target: Target::socket(std::path::Path::new("/s"), 1, "u", "d"),
             wanted: vec![Wanted::Setting { name: "jit".into(), value: "off".into() }],
             remedy: "jit".into(),
             finding: None,

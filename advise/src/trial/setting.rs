@@ -51,6 +51,9 @@ pub struct SettingSwitch {
     pub replans: bool,
 }
 
+/// What can be done about a setting of the server's command line.
+pub(super) const STARTED_WITH: &str = "start the server without it, or try it on a copy: --copy DIR";
+
 /// Makes all sessions of the database plan again.
 const REPLAN: &str = "BEGIN; CREATE SCHEMA hardmeter_replan; DROP SCHEMA hardmeter_replan; COMMIT;";
 
@@ -242,10 +245,7 @@ fn scope(control: &mut Control, name: &str, fresh_sessions: bool) -> Result<Opti
     let source = format!("SELECT source FROM pg_catalog.pg_settings WHERE name = {}", literal(name));
     let source = control.value("reading the setting's source", &source)?.unwrap_or_default();
     if ["command line", "environment variable", "override"].contains(&source.as_str()) {
-        return overridden(
-            format!("the server was started with it ({source})"),
-            "start the server without it",
-        );
+        return overridden(format!("the server was started with it ({source})"), STARTED_WITH);
     }
     let stored = format!(
         "SELECT r.rolname, d.datname FROM pg_catalog.pg_db_role_setting s \

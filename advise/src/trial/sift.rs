@@ -79,8 +79,9 @@ pub(super) fn sift(
         if settled.contains(&key(finding.remedy, &wanted)) {
             continue;
         }
-        if !limits.ddl && wanted.iter().any(|one| matches!(one, Wanted::Index { .. })) {
-            left.push(leave(finding, "creating an index changes the schema: allow that with --ddl".into()));
+        let is_ddl = |one: &Wanted| matches!(one, Wanted::Index { .. } | Wanted::OnlineIndex { .. });
+        if !limits.ddl && wanted.iter().any(is_ddl) {
+            left.push(leave(finding, "an index changes the schema: allow that with --ddl".into()));
             continue;
         }
         match check(&wanted) {
@@ -124,6 +125,7 @@ fn key(remedy: &str, wanted: &[Wanted]) -> String {
     let names = wanted.iter().map(|one| match one {
         Wanted::Setting { name, .. } => name.clone(),
         Wanted::Index { schema, name, .. } => format!("{schema}.{name}"),
+        Wanted::OnlineIndex { table, index, .. } => format!("{table}.{index}"),
     });
     format!("{remedy}: {}", names.collect::<Vec<_>>().join(", "))
 }

@@ -3,7 +3,7 @@
 use super::control::Control;
 use super::copy::{remove, CopySwitch};
 use super::index::IndexSwitch;
-use super::mariadb::GlobalSwitch;
+use super::mariadb::{GlobalSwitch, IndexWay, OnlineIndexSwitch};
 use super::outcome::Undone;
 use super::setting::SettingSwitch;
 use super::TryError;
@@ -29,6 +29,17 @@ pub enum Wanted {
         /// `CREATE INDEX ... ON ...`, without CONCURRENTLY.
         definition: String,
     },
+    /// An index of MariaDB exists, is gone, or is not seen by statements.
+    OnlineIndex {
+        /// Its table.
+        table: String,
+        /// Its name.
+        index: String,
+        /// Its columns, as CREATE INDEX takes them.
+        columns: String,
+        /// Which of them.
+        way: IndexWay,
+    },
 }
 
 /// A change that a trial switches on (B) and off (A: as it was found).
@@ -40,6 +51,7 @@ pub enum Switch {
     Index(IndexSwitch),
     Copy(CopySwitch),
     Global(GlobalSwitch),
+    OnlineIndex(OnlineIndexSwitch),
 }
 
 /// Reads the server's state that a change needs: rights, former values, and conditions that would make a
@@ -68,6 +80,7 @@ pub(super) fn plan_on(
         Wanted::Index { schema, name, definition } => {
             IndexSwitch::plan(control, schema, name, definition).map(Switch::Index)
         }
+        Wanted::OnlineIndex { .. } => Err(TryError::Answer { what: "an index of MariaDB".into() }),
     };
     wanted.iter().map(one).collect()
 }
@@ -80,6 +93,7 @@ impl Switch {
             Switch::Index(index) => vec![index.create()],
             Switch::Copy(copy) => copy.apply(),
             Switch::Global(global) => vec![global.apply()],
+            Switch::OnlineIndex(index) => vec![index.apply()],
         }
     }
 
@@ -90,6 +104,7 @@ impl Switch {
             Switch::Index(index) => vec![index.drop()],
             Switch::Copy(copy) => copy.undo(),
             Switch::Global(global) => vec![global.undo()],
+            Switch::OnlineIndex(index) => vec![index.undo()],
         }
     }
 
@@ -104,7 +119,7 @@ impl Switch {
             Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
             Switch::Index(index) => index.to(on, control),
             // Trials on a copy restart it instead, and those on MariaDB have another session.
-            Switch::Copy(_) | Switch::Global(_) => Ok(Duration::ZERO),
+            Switch::Copy(_) | Switch::Global(_) | Switch::OnlineIndex(_) => Ok(Duration::ZERO),
         }
     }
 
@@ -117,6 +132,9 @@ impl Switch {
             Switch::Copy(copy) => remove(copy),
             Switch::Global(global) => {
                 Err(TryError::Answer { what: format!("{} of PostgreSQL", global.name) })
+            }
+            Switch::OnlineIndex(index) => {
+                Err(TryError::Answer { what: format!("{} of PostgreSQL", index.index) })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Converts a finding to wanted changes, or returns why it is not tried.
 
-use super::{TryError, Wanted};
+use super::{IndexWay, TryError, Wanted};
 use crate::{ChangeKind, Finding, Scope};
 
 impl Wanted {
@@ -35,6 +35,18 @@ impl Wanted {
                     name: name.clone(),
                     definition: definition.clone(),
                 },
+                ChangeKind::CreateOnlineIndex { table, index, columns } => Wanted::OnlineIndex {
+                    table: table.clone(),
+                    index: index.clone(),
+                    columns: columns.clone(),
+                    way: IndexWay::Create,
+                },
+                ChangeKind::DropOnlineIndex { table, index, columns } => Wanted::OnlineIndex {
+                    table: table.clone(),
+                    index: index.clone(),
+                    columns: columns.clone(),
+                    way: IndexWay::Drop,
+                },
                 ChangeKind::DropIndex { .. } => {
                     return not_tried(
                         "an index that is dropped comes back only by a build, in each round anew",
@@ -45,7 +57,8 @@ impl Wanted {
                         "a table's option works on rows that are written later, not within a trial",
                     )
                 }
-                ChangeKind::GlobalVariable { name, value, .. } => {
+                ChangeKind::GlobalVariable { name, value, .. }
+                | ChangeKind::CommandLine { name, value, .. } => {
                     Wanted::Setting { name: name.clone(), value: value.clone() }
                 }
                 ChangeKind::Analyze { .. } => {
@@ -54,6 +67,16 @@ impl Wanted {
             });
         }
         Ok(wanted)
+    }
+
+    /// The same, but an index that would be dropped is hidden from statements: that is undone in a moment.
+    pub fn hidden(self) -> Wanted {
+        match self {
+            Wanted::OnlineIndex { table, index, columns, way: IndexWay::Drop } => {
+                Wanted::OnlineIndex { table, index, columns, way: IndexWay::Hide }
+            }
+            other => other,
+        }
     }
 
     /// A setting in the form of the command line: `NAME=VALUE`.
@@ -106,6 +129,15 @@ mod tests {
         assert_eq!(error.remedy(), "apply it by hand, and look again: ANALYZE t;");
         let error = Wanted::of_finding(&finding(Vec::new())).unwrap_err();
         assert!(error.to_string().contains("no statement to the server"), "{error}");
+    }
+
+    #[test]
+    fn an_index_to_drop_can_be_hidden_instead() {
+        let [table, index, columns] = ["t", "i", "`a`"].map(String::from);
+        let kind = ChangeKind::DropOnlineIndex { table, index, columns };
+        let wanted = Wanted::of_finding(&finding(vec![Change::at_once(kind)])).unwrap().remove(0);
+        assert!(matches!(wanted, Wanted::OnlineIndex { way: IndexWay::Drop, .. }));
+        assert!(matches!(wanted.hidden(), Wanted::OnlineIndex { way: IndexWay::Hide, .. }));
     }
 
     #[test]

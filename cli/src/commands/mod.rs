@@ -34,7 +34,6 @@ pub mod tune;
 mod tune_auto;
 mod tune_estimate;
 mod tune_ledger;
-mod tune_mariadb;
 mod tune_options;
 mod tune_server;
 mod tune_try;

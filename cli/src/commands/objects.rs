@@ -13,12 +13,15 @@ Examples:
   hardmeter objects                               by class, name and part of object, per event
   hardmeter objects --by class
   hardmeter objects --by instance --event l2-miss --all
+  hardmeter objects --by partition                where the misses of a table, index or lock are
   hardmeter objects --define 'slot=(addr - 0x7f0000000000) / 1024 % 16'
   hardmeter objects --format json | jq '.coverage.specific_share'
 
 Levels (--by): class (\"index\"), name (\"public.t_pkey\"), instance (\"main block 7\"),
-part (\"line pointers\"). A name stands beside its class; parts are of all instances
-together, unless both are asked for.
+part (\"line pointers\"), partition (\"main block 0-63\": a sixteenth of a table or
+index at most; of locks the partition by its number). A name stands beside its
+class; parts are of all instances together, unless both are asked for. Partitions
+of an object follow each other, and are drawn.
 
 Names come from the notes beside the capture (NAME.objects), which hardmeter record
 writes when it records a PostgreSQL server; of other programs, from the allocations
@@ -38,7 +41,7 @@ pub struct Arguments {
     /// Define an object by a formula over the address: a further column. May be repeated.
     #[arg(long, value_name = "NAME=FORMULA", value_parser = str::parse::<Formula>)]
     define: Vec<Formula>,
-    /// Rows per table (default: 20).
+    /// Rows per table (default: 20; by partition 64).
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// All rows.
@@ -70,10 +73,11 @@ fn parse_level(name: &str) -> Result<ObjectLevel, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
+    let usual = if arguments.by.contains(&ObjectLevel::Partition) { 64 } else { 20 };
     let question = ObjectsQuestion {
         levels: ObjectLevel::complete(&arguments.by),
         formulas: arguments.define.clone(),
-        limit: (!arguments.all).then_some(arguments.top.unwrap_or(20)),
+        limit: (!arguments.all).then_some(arguments.top.unwrap_or(usual)),
     };
     let report = ObjectsReport(arguments.view.ask(globals, |answers| answers.objects(&question))?);
     let passing = report.coverage.with_address + report.coverage.without_address;

@@ -7,9 +7,7 @@ use super::workload::{cancelled_by_signals, Bar};
 use super::{tune_auto, tune_estimate, tune_ledger, tune_try, CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{Ledger, Running};
-use hardmeter_advise::{
-    advise, look, look_at_mariadb, AdviseError, Audience, Page, MARIADB_REMEDIES, REMEDIES,
-};
+use hardmeter_advise::{advise, AdviseError, Audience, Page};
 use hardmeter_session::SessionError;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -25,9 +23,10 @@ changes nothing: remedies are printed as commands, with their undo; `hardmeter t
 needs a role that may see other sessions (pg_monitor); the plans of statements need the right to read their tables. Run
 queue and kernel time need to be on the server's machine. What is known of statements is richer with pg_stat_statements.
 
-With --auto it goes on: it tries the best remedy that a reload switches (with --ddl: or an index), keeps it if a gain is
-proven, undoes it if not, looks again, and ends when nothing is left that may gain. Without --yes it prints what it would
-do, and asks on a terminal. LOAD finds the server by PGHOST, PGPORT, PGUSER, PGDATABASE.
+With --auto it goes on: it tries the best remedy that a reload or SET GLOBAL switches (with --ddl: or an index; with
+--copy: what needs a restart, on a copy of PostgreSQL), keeps it if a gain is proven, undoes it if not, looks again, and
+ends when nothing is left that may gain. Without --yes it prints what it would do, and asks on a terminal. LOAD finds the server by PGHOST, PGPORT, PGUSER, PGDATABASE, of MariaDB by MYSQL_UNIX_PORT
+or MYSQL_HOST and MYSQL_TCP_PORT.
 
 Exit status: 0 when the server was looked at, whatever was found, and --auto came to its end; 1 when not; 2 for wrong
 arguments.
@@ -59,7 +58,7 @@ pub struct Arguments {
     /// Do it: without this --auto asks on a terminal, and elsewhere only prints what it would do.
     #[arg(long, requires = "auto")]
     yes: bool,
-    /// --auto may create indexes.
+    /// --auto may create indexes; on MariaDB it may drop them, too.
     #[arg(long, requires = "auto")]
     ddl: bool,
     /// The most trials of --auto.
@@ -116,24 +115,18 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
             "add --auto, or use hardmeter tune try",
         ));
     }
-    let mariadb = arguments.server.mariadb()?;
-    let load = match &mariadb {
-        Some(target) => arguments.options.load_in(&arguments.load, target.environment()),
-        None => arguments.options.load(&arguments.load, &arguments.server.target()?),
-    };
+    let server = arguments.server.tuned()?;
+    let load = arguments.options.load(&arguments.load, server.environment());
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let stop = cancelled_by_signals();
     let bar = Bar::new(globals);
     let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
     let seconds = Duration::from_secs(arguments.seconds);
-    let (look, remedies) = match &mariadb {
-        Some(target) => (look_at_mariadb(target, seconds, &stop, &progress)?, MARIADB_REMEDIES),
-        None => (look(&arguments.server.target()?, seconds, &stop, &progress)?, REMEDIES),
-    };
+    let look = server.look(seconds, &stop, &progress)?;
     drop(bar);
     running.still_works()?;
     drop(running);
-    let mut findings = advise(&look, remedies);
+    let mut findings = advise(&look, server.remedies());
     if let Some(reader) = arguments.reader {
         findings.retain(|finding| finding.audience == reader.audience());
     }

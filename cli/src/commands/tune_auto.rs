@@ -29,11 +29,12 @@ pub(super) struct Wanted<'a> {
 /// Runs the command.
 pub(super) fn run(wanted: &Wanted, globals: &Globals) -> Result<Outcome, CommandError> {
     let (pace, guards) = (wanted.options.pace()?, wanted.options.guards()?);
-    let target = wanted.server.target()?;
+    let server = wanted.server.tuned()?;
+    wanted.options.copies(&server)?;
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
     let order = AutoOrder {
-        load: wanted.options.load(wanted.load, &target),
-        target,
+        load: wanted.options.load(wanted.load, server.environment()),
+        server,
         look: Duration::from_secs(wanted.seconds),
         pace,
         guards,

@@ -1,8 +1,7 @@
 //! Options that `tune try` and `tune --auto` share: how trials are conducted, and under which load.
 
 use super::CommandError;
-use hardmeter_advise::trial::{Guards, Load, LoadCommand, Pace};
-use hardmeter_session::Target;
+use hardmeter_advise::trial::{Guards, Load, LoadCommand, Pace, Tuned};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ pub(super) struct TrialOptions {
     /// Seconds of a block [default: 5].
     #[arg(long, value_name = "SECONDS")]
     block: Option<f64>,
-    /// Seconds at the begin of a block that are left out [default: 1.5].
+    /// Seconds at the begin of a block that are left out [default: 3 tenths of the block].
     #[arg(long, value_name = "SECONDS")]
     settle: Option<f64>,
     /// Rounds of two blocks after which an undecided trial ends [default: 24].
@@ -57,6 +56,17 @@ impl TrialOptions {
         self.copy.as_deref()
     }
 
+    /// # Errors
+    /// If a copy of a server is wanted that cannot be copied.
+    pub(super) fn copies(&self, server: &Tuned) -> Result<(), CommandError> {
+        match (server, &self.copy) {
+            (Tuned::Mariadb(_), Some(_)) => {
+                Err(CommandError::new("MariaDB is not copied yet", "leave out --copy: SET GLOBAL is undone"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Seconds that a copy warms up.
     pub(super) fn warm_up(&self) -> Result<f64, CommandError> {
         match self.warm_up.unwrap_or(10.0) {
@@ -74,7 +84,8 @@ impl TrialOptions {
 
     pub(super) fn pace(&self) -> Result<Pace, CommandError> {
         let within = |value: f64, low: f64, high: f64| value >= low && value <= high;
-        let (block, settle) = (self.block.unwrap_or(5.0), self.settle.unwrap_or(1.5));
+        let block = self.block.unwrap_or(5.0);
+        let settle = self.settle.unwrap_or(block * 0.3);
         let (minimum, longest_build) = (self.minimum.unwrap_or(2.0), self.longest_build.unwrap_or(30.0));
         if !within(block, 0.5, 3600.0) || !within(settle, 0.0, block - 0.2) {
             return Err(CommandError::new(
@@ -111,14 +122,9 @@ impl TrialOptions {
         Ok(Guards { least_memory, most_lag })
     }
 
-    /// The load of the trial: a command that finds the server in its environment, or the server's existing
-    /// traffic.
-    pub(super) fn load(&self, words: &[OsString], target: &Target) -> Load {
-        self.load_in(words, target.environment())
-    }
-
-    /// The same with the variables that say where the server is.
-    pub(super) fn load_in(&self, words: &[OsString], environment: Vec<(String, OsString)>) -> Load {
+    /// The load of the trial: a command that finds the server in these variables of its environment, or the server's
+    /// existing traffic.
+    pub(super) fn load(&self, words: &[OsString], environment: Vec<(String, OsString)>) -> Load {
         if words.is_empty() {
             return Load::Traffic;
         }
@@ -126,14 +132,6 @@ impl TrialOptions {
         match self.per_block {
             true => Load::PerBlock(command),
             false => Load::Throughout(command),
-        }
-    }
-
-    /// The load while the server is observed: it runs in any case.
-    pub(super) fn load_of_look(&self, words: &[OsString], target: &Target) -> Load {
-        match self.load(words, target) {
-            Load::PerBlock(command) => Load::Throughout(command),
-            load => load,
         }
     }
 }

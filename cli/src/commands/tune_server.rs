@@ -2,6 +2,7 @@
 
 use super::place::refuse_password;
 use super::CommandError;
+use hardmeter_advise::trial::Tuned;
 use hardmeter_advise::MariaTarget;
 use hardmeter_servers::{Cluster, Engine, ServerError, ServerFolder, Status};
 use hardmeter_session::Target;
@@ -72,6 +73,14 @@ impl TunedServer {
             Some(name) => target.with_database(name),
             None => target,
         }))
+    }
+
+    /// The server that is named, of either kind.
+    pub(super) fn tuned(&self) -> Result<Tuned, CommandError> {
+        Ok(match self.mariadb()? {
+            Some(target) => Tuned::Mariadb(target),
+            None => Tuned::Postgres(self.target()?),
+        })
     }
 
     pub(super) fn target(&self) -> Result<Target, CommandError> {

@@ -4,18 +4,18 @@ use super::output::Output;
 use super::tune_options::TrialOptions;
 use super::tune_server::TunedServer;
 use super::workload::{cancelled_by_signals, remark, Bar};
-use super::{tune_mariadb, CommandError, Globals, Outcome};
+use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{
-    conduct, conduct_on_copy, plan, Closing, Conducted, CopyPlan, Ledger, Load, Measure, Order, Pace,
-    Proposal, ReplayPlan, Running, Switch, TryError, TryProgress, Wanted,
+    conduct_on_copy, Closing, Conducted, CopyPlan, Ledger, Load, Measure, Order, Pace, Proposal, ReplayPlan,
+    Running, Switch, TryError, TryProgress, Tuned, Wanted,
 };
-use hardmeter_advise::{advise, look, Finding, REMEDIES};
+use hardmeter_advise::{advise, look, Finding};
 use hardmeter_evidence::Verdict;
 use hardmeter_session::{Stop, Target};
 use serde_json::json;
 use std::ffi::OsString;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,6 +29,9 @@ verdict is sure: better, worse, same, or undecided. Then the change is undone; w
 A setting that needs a restart is tried with --copy: on a throwaway copy of the server (pg_basebackup), which is started
 anew for each block. Its load is LOAD, which finds the copy by PGHOST and PGPORT, or the statements of the server's
 traffic, replayed. The server itself is only read; the copy is removed.
+
+An unused or duplicate index of MariaDB is hidden from statements (IGNORED): the trial tells whether one needs it. Writes
+maintain it still; with --ddl it is dropped, and built again to undo that.
 
 The state before is written to a ledger first (hardmeter tune log). Ctrl-C undoes at once; if this program dies, its
 watchdog undoes; if both die, hardmeter tune undo does. LOAD finds the server by PGHOST, PGPORT, PGUSER, PGDATABASE.
@@ -44,35 +47,38 @@ Examples:
 pub struct Arguments {
     /// The remedy, by the name that `hardmeter tune` gives it.
     #[arg(required_unless_present = "set", conflicts_with = "set")]
-    pub(super) remedy: Option<String>,
+    remedy: Option<String>,
     /// A setting to try instead of a remedy; may be repeated: all of them are tried together.
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(super) set: Vec<String>,
+    set: Vec<String>,
     #[command(flatten)]
-    pub(super) server: TunedServer,
+    server: TunedServer,
     /// Do it: without this nothing is changed.
     #[arg(long)]
-    pub(super) yes: bool,
+    yes: bool,
     /// Leave the change in place if a gain is proven.
     #[arg(long, requires = "yes", conflicts_with = "copy")]
-    pub(super) keep: bool,
+    keep: bool,
+    /// Drop an index of MariaDB and build it again in each round, instead of hiding it from statements.
+    #[arg(long)]
+    ddl: bool,
     /// The deciding metric [default: chosen for the remedy].
     #[arg(long, value_enum, value_name = "MEASURE")]
-    pub(super) measure: Option<MeasureName>,
+    measure: Option<MeasureName>,
     /// Duration of the observation for the remedy's evidence, in seconds.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(super) seconds: u64,
+    seconds: u64,
     #[command(flatten)]
-    pub(super) options: TrialOptions,
+    options: TrialOptions,
     #[command(flatten)]
-    pub(super) output: Output,
+    output: Output,
     /// A command that loads the server [default: the existing traffic].
     #[arg(last = true, value_name = "LOAD")]
-    pub(super) load: Vec<OsString>,
+    load: Vec<OsString>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MeasureName {
+enum MeasureName {
     /// Execution time per call.
     Latency,
     /// CPU time of the server per transaction.
@@ -84,24 +90,21 @@ pub(super) enum MeasureName {
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let (pace, guards) = (arguments.options.pace()?, arguments.options.guards()?);
-    if let Some(target) = arguments.server.mariadb()? {
-        return tune_mariadb::tried(arguments, &target, globals);
-    }
-    let target = arguments.server.target()?;
-    let ledger = Ledger::of_user();
-    let stop = cancelled_by_signals();
-    let mut load = None;
+    let server = arguments.server.tuned()?;
+    arguments.options.copies(&server)?;
+    let load = arguments.options.load(&arguments.load, server.environment());
+    let (ledger, stop) = (Ledger::of_user(), cancelled_by_signals());
     let (wanted, finding) = match &arguments.remedy {
         Some(remedy) => {
             // With a copy LOAD runs only there: the server is measured under its own traffic.
-            let load_of_look = match arguments.options.copy() {
-                Some(_) => Load::Traffic,
-                None => arguments.options.load_of_look(&arguments.load, &target),
+            let load_of_look = match (arguments.options.copy(), &load) {
+                (Some(_), _) => Load::Traffic,
+                (None, Load::PerBlock(command)) => Load::Throughout(command.clone()),
+                (None, load) => load.clone(),
             };
             let running = Running::start(&load_of_look, ledger.beside("load.log"))?;
-            let finding = arguments.finding(remedy, &target, &stop, globals)?;
-            // A load that runs throughout is also the load of the trial.
-            load = (!arguments.options.per_block()).then_some(running);
+            let finding = arguments.finding(remedy, &server, &stop, globals)?;
+            running.still_works()?;
             (Wanted::of_finding(&finding)?, Some(finding))
         }
         None => {
@@ -110,13 +113,16 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
             (wanted?, None)
         }
     };
+    let wanted = match arguments.ddl {
+        true => wanted,
+        false => wanted.into_iter().map(Wanted::hidden).collect(),
+    };
     let name = finding.as_ref().map_or_else(|| arguments.set.join(", "), |found| found.remedy.to_owned());
-    let measure = arguments.measure.map_or_else(|| Measure::of_remedy(&name), MeasureName::measure);
-    let copy = arguments.options.copy().map(|folder| copy_plan(arguments, &target, &wanted, folder));
-    let copy = copy.transpose()?;
+    let measure = arguments.measure.map_or_else(|| server.measure(&name, &load), MeasureName::measure);
+    let copy = arguments.copy_plan(&server, &wanted)?;
     let (switches, pace) = match &copy {
         Some(copy) => (vec![Switch::Copy(copy.switch.clone())], Pace { settle: copy.warm_up, ..pace }),
-        None => (plan(&target, &wanted, arguments.options.per_block())?, pace),
+        None => (server.plan(&wanted, &load)?, pace),
     };
     let per_block = arguments.options.per_block();
     let proposal =
@@ -132,18 +138,8 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         })?;
         return Ok(Outcome::Complete);
     }
-    let load = match (load, &copy) {
-        // It runs on the copy.
-        (_, Some(_)) => None,
-        (Some(load), None) => Some(load),
-        (None, None) => Some(Running::start(
-            &arguments.options.load(&arguments.load, &target),
-            ledger.beside("load.log"),
-        )?),
-    };
     let advice = finding.as_ref().map(|finding| &finding.advice);
     let order = Order {
-        target,
         wanted,
         remedy: name,
         finding: advice.map(|advice| advice.finding.clone()),
@@ -159,38 +155,40 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     let bar = Bar::new(globals);
     let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
     let watchdog = |token: &str| watchdog(&arguments.server, token);
-    let conducted = match (&copy, &load) {
-        (Some(copy), _) => on_copy(arguments, &order, copy, (&ledger, &watchdog, &stop, &progress)),
-        (None, Some(load)) => conduct(&order, &ledger, &watchdog, load, &stop, &progress),
-        (None, None) => Err(TryError::NoLoad { seconds: 0.0 }),
+    let conducted = match (&copy, &server) {
+        (Some(copy), Tuned::Postgres(target)) => {
+            let hands = (&ledger, &watchdog as &dyn Fn(&str) -> Command, &stop, &progress as TryProgress);
+            on_copy((arguments, target, &load), &order, copy, hands)
+        }
+        _ => server.conduct(&order, (&ledger, &watchdog), &load, &stop, &progress),
     };
-    drop((bar, load));
-    let conducted = conducted?;
-    let kept = format!("kept; hardmeter tune undo {} restores what was before", conducted.entry);
-    let undone = match copy {
-        Some(_) => "the copy is removed; the server was not changed",
-        None => UNDONE,
-    };
-    print_conducted(&conducted, &proposal, (&kept, undone), arguments, globals)
+    drop(bar);
+    print_conducted(&conducted?, &proposal, arguments, globals)
 }
 
-/// How a trial ends that left nothing.
-pub(super) const UNDONE: &str = "undone: the server is as it was before";
-
-/// Prints a completed trial, with the words for one that was kept and one that was undone.
-pub(super) fn print_conducted(
+/// Prints a completed trial.
+fn print_conducted(
     conducted: &Conducted,
     proposal: &Proposal,
-    (kept, undone): (&str, &str),
     arguments: &Arguments,
     globals: &Globals,
 ) -> Result<Outcome, CommandError> {
+    let has = |wanted: fn(&Switch) -> bool| proposal.switches.iter().any(wanted);
+    let undone = match has(|switch| matches!(switch, Switch::Copy(_))) {
+        true => "the copy is removed; the server was not changed",
+        false => "undone: the server is as it was before",
+    };
+    let ends = match has(|switch| matches!(switch, Switch::Global(_))) {
+        true => "; a restart of the server ends it: write it into the configuration, too",
+        false => "",
+    };
+    let kept = format!("kept; hardmeter tune undo {} restores what was before{ends}", conducted.entry);
     for entry in &conducted.leftovers {
         remark(globals, &format!("entry {entry} of an earlier trial was open, and was undone first"));
     }
     let text = || {
         let end = match conducted.closed {
-            Closing::Kept => kept.to_owned(),
+            Closing::Kept => kept.clone(),
             Closing::Undone => undone.to_owned(),
             Closing::Foreign => format!("left to others: {}", conducted.note),
         };
@@ -216,7 +214,7 @@ pub(super) fn print_conducted(
 }
 
 impl MeasureName {
-    pub(super) fn measure(self) -> Measure {
+    fn measure(self) -> Measure {
         match self {
             MeasureName::Latency => Measure::Latency,
             MeasureName::Cpu => Measure::Cpu,
@@ -229,12 +227,12 @@ impl Arguments {
     fn finding(
         &self,
         remedy: &str,
-        target: &Target,
+        server: &Tuned,
         stop: &Stop,
         globals: &Globals,
     ) -> Result<Finding, CommandError> {
-        if !REMEDIES.iter().any(|known| known.id() == remedy) {
-            let names: Vec<&str> = REMEDIES.iter().map(|known| known.id()).collect();
+        if !server.remedies().iter().any(|known| known.id() == remedy) {
+            let names: Vec<&str> = server.remedies().iter().map(|known| known.id()).collect();
             return Err(CommandError::new(
                 format!("no remedy is named {remedy}"),
                 format!("name one of {}; or a setting: --set NAME=VALUE", names.join(", ")),
@@ -242,9 +240,9 @@ impl Arguments {
         }
         let bar = Bar::new(globals);
         let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
-        let look = look(target, Duration::from_secs(self.seconds), stop, &progress)?;
+        let look = server.look(Duration::from_secs(self.seconds), stop, &progress)?;
         drop(bar);
-        let findings = advise(&look, REMEDIES);
+        let findings = advise(&look, server.remedies());
         let found: Vec<&str> = findings.iter().map(|finding| finding.remedy).collect();
         let others = match found.is_empty() {
             true => "nothing else was found".to_owned(),
@@ -257,17 +255,16 @@ impl Arguments {
             )
         })
     }
-}
 
-/// What a copy takes, and whether it may be made.
-fn copy_plan(
-    arguments: &Arguments,
-    target: &Target,
-    wanted: &[Wanted],
-    folder: &Path,
-) -> Result<CopyPlan, CommandError> {
-    let warm_up = arguments.options.warm_up()?;
-    Ok(CopyPlan::new(target, wanted, folder, warm_up, nanoseconds())?)
+    /// What a copy takes, if one is wanted.
+    fn copy_plan(&self, server: &Tuned, wanted: &[Wanted]) -> Result<Option<CopyPlan>, CommandError> {
+        match (self.options.copy(), server) {
+            (Some(folder), Tuned::Postgres(target)) => {
+                Ok(Some(CopyPlan::new(target, wanted, folder, self.options.warm_up()?, nanoseconds())?))
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 /// What a trial on a copy needs besides its order.
@@ -275,32 +272,32 @@ type Hands<'a> = (&'a Ledger, &'a dyn Fn(&str) -> Command, &'a Stop, TryProgress
 
 /// Conducts it on a copy, under LOAD or the traffic that the server has now.
 fn on_copy(
-    arguments: &Arguments,
+    (arguments, target, load): (&Arguments, &Target, &Load),
     order: &Order,
     copy: &CopyPlan,
     (ledger, watchdog, stop, progress): Hands,
 ) -> Result<Conducted, TryError> {
-    let load = arguments.options.load(&arguments.load, &order.target);
     let replay = match load {
         Load::Traffic => {
             let looking = |share: f64| progress("looking at the traffic to replay", share);
-            let look = look(&order.target, Duration::from_secs(arguments.seconds), stop, &looking)?;
-            Some(ReplayPlan::of(&look, &order.target)?)
+            let look = look(target, Duration::from_secs(arguments.seconds), stop, &looking)?;
+            Some(ReplayPlan::of(&look, target)?)
         }
         _ => None,
     };
-    conduct_on_copy(order, copy, ledger, watchdog, (&load, replay.as_ref()), stop, progress)
+    conduct_on_copy(order, copy, ledger, watchdog, (load, replay.as_ref()), stop, progress)
 }
 
 /// The moment, as a seed.
-pub(super) fn nanoseconds() -> u64 {
+fn nanoseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
 }
 
 /// This program again, as the watchdog of a trial.
 pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let mut command = Command::new(program);
+    // The path is gone if an update has replaced the program meanwhile; this one is not.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("hardmeter");
     command.args(["tune", "watchdog", "--trial", token]).args(server.words());
     command
 }

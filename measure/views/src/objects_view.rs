@@ -13,7 +13,9 @@ use hardmeter_answers::{
 use hardmeter_evidence::envelope::envelope;
 use hardmeter_samples::model::{EventSource, MissCause};
 use serde_json::{json, Map, Value as Json};
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 view_of! {
     /// Samples by the object of their data address.
@@ -132,11 +134,26 @@ impl ObjectsReport {
         columns.extend(latency.then(|| right("mean-latency").spare(2)));
         columns.extend(unsure.then(|| right("sure").spare(1)));
         let cut = |level: &ObjectLevel| match level {
-            ObjectLevel::Class => Cut::Never,
+            ObjectLevel::Class | ObjectLevel::Partition => Cut::Never,
             _ => Cut::KeepHead,
         };
-        columns
-            .extend(table.levels.iter().map(|level| Column::left(level.name()).cut(cut(level)).at_least(24)));
+        columns.extend(table.levels.iter().map(|level| {
+            let column = Column::left(level.name()).cut(cut(level));
+            if *level == ObjectLevel::Partition {
+                column
+            } else {
+                column.at_least(24)
+            }
+        }));
+        // Partitions of an object follow each other: their bars are its histogram.
+        let mut highest: HashMap<&[Arc<str>], u64> = HashMap::new();
+        for row in table.rows.iter().filter(|row| row.of_object.is_some()) {
+            let most = highest.entry(&row.names[..2]).or_default();
+            *most = row.share.count.max(*most);
+        }
+        if !highest.is_empty() {
+            columns.extend([right("of object"), Column::left("histogram")]);
+        }
         columns.extend(self.defined.iter().map(|name| right(name)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
@@ -152,6 +169,10 @@ impl ObjectsReport {
             cells.extend(latency.then(|| (mean(), Tone::Plain)));
             cells.extend(unsure.then(|| (percent(row.stable), Tone::Plain)));
             cells.extend(row.names.iter().map(|name| (name_text(name), Tone::Plain)));
+            if let Some(share) = row.of_object {
+                let highest = highest.get(&row.names[..2]).copied().unwrap_or(share.count);
+                cells.extend([(percent(share), Tone::Plain), (bar(share.count, highest), tone)]);
+            }
             cells.extend(row.defined.iter().map(|value| (defined_text(*value), Tone::Plain)));
             grid.row(cells);
         }
@@ -202,6 +223,9 @@ impl ObjectsReport {
         }
         object.insert("count".into(), json!(row.share.count));
         object.insert("share".into(), json!(row.share));
+        if let Some(share) = row.of_object {
+            object.insert("of_object".into(), json!(share));
+        }
         object.insert("stable".into(), json!(row.stable));
         object.insert("events".into(), json!(row.events));
         if row.latency.samples > 0 {
@@ -328,6 +352,12 @@ pub(crate) fn shortened(statement: &str) -> String {
         return line;
     }
     line.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+/// A bar for a partition, beside the object's highest.
+fn bar(count: u64, highest: u64) -> String {
+    const WIDTH: f64 = 12.0;
+    "#".repeat((count as f64 / highest.max(1) as f64 * WIDTH).round() as usize)
 }
 
 fn name_text(name: &str) -> String {

@@ -77,6 +77,31 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
 }
 
 #[test]
+fn partitions_of_an_object_are_drawn() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let answers = Answers::open(write(folder.path())).expect("opened");
+    let levels = ObjectLevel::complete(&[ObjectLevel::Partition]);
+    let question = ObjectsQuestion { levels, formulas: Vec::new(), limit: None };
+    let report = ObjectsReport(answers.objects(&question).expect("answered"));
+    let rows: Vec<_> = report.tables[0]
+        .rows
+        .iter()
+        .filter(|row| &*row.names[1] == "public.i")
+        .map(|row| row.of_object)
+        .collect();
+    let counts: Vec<u64> = rows.iter().flatten().map(|share| share.count).collect();
+    assert_eq!((counts.iter().sum::<u64>(), rows.len()), (6, counts.len()));
+    assert!(rows.iter().flatten().all(|share| share.total == 6));
+    let text = report.render(Style::default(), true);
+    assert!(text.contains("of object  histogram"), "{text}");
+    // Two blocks with three samples each: both are the highest, and have the whole bar.
+    assert_eq!(counts, [3, 3]);
+    let whole = format!(" 50.00 %  {}", "#".repeat(12));
+    assert_eq!(text.lines().filter(|line| line.trim_end().ends_with(&whole)).count(), 2, "{text}");
+    assert_eq!(report.json()["tables"][0]["rows"][0]["of_object"]["count"], 3);
+}
+
+#[test]
 fn statements_add_up_and_have_figures_per_transaction() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let answers = Answers::open(write(folder.path())).expect("opened");

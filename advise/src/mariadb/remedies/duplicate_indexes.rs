@@ -3,12 +3,8 @@
 //! Rule: the same columns in the same order, one of them not unique, and rows are written. An index that only begins another
 //! is left: it may be the smaller one for a reason.
 
-use crate::look::shares::ratio;
-use crate::mariadb::target::name;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
-
-/// Seconds of CPU to maintain one more index for a written row; assumed.
-const COST_OF_ENTRY: f64 = 4e-6;
+use crate::mariadb::rules::{without_indexes, Needless};
+use crate::{Advice, Audience, Look, Remedy};
 
 pub(super) struct DuplicateIndexes;
 
@@ -30,46 +26,19 @@ impl Remedy for DuplicateIndexes {
     }
 
     fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let writes = ["handler_write", "handler_update", "handler_delete"]
-            .iter()
-            .map(|name| maria.count(name))
-            .sum::<f64>();
-        // An update of an indexed column marks one entry and writes another.
-        let entries = writes + maria.count("handler_update");
-        let rate = ratio(writes, look.seconds);
-        let first = maria.duplicates.first()?;
-        if rate < 10.0 {
-            return None;
-        }
-        let number = maria.duplicates.len();
-        let seconds = entries * COST_OF_ENTRY * number as f64;
-        let drop = |one: &crate::mariadb::Duplicate| {
-            format!("DROP INDEX {} ON {};", name(&one.index), name(&one.table))
-        };
-        let create = |one: &crate::mariadb::Duplicate| {
-            format!("CREATE INDEX {} ON {} ({});", name(&one.index), name(&one.table), one.columns)
-        };
-        let advice = Advice {
-            finding: format!(
-                "{} of {} agrees with {} ({number} such indexes)",
-                first.index, first.table, first.same_as
-            ),
-            evidence: vec![
-                Evidence::new("duplicate indexes", number as f64, "", number as u64),
-                Evidence::new("rows written a second", rate, "1/s", writes as u64),
-            ],
-            prediction: Prediction::gain(
-                look.time.with_cpu_seconds(seconds),
-                format!("{number} entries fewer for each written row"),
-                "4 us of CPU an entry (assumed), for rows of all tables, with the run queue in proportion",
-            ),
-            apply: maria.duplicates.iter().map(drop).collect(),
-            undo: maria.duplicates.iter().map(create).collect(),
-            changes: Vec::new(),
-            risk: "statements that name the index in a hint fail".into(),
-        };
-        Some(advice)
+        let duplicates = &look.mariadb.as_ref()?.duplicates;
+        let first = duplicates.first()?;
+        let indexes: Vec<_> =
+            duplicates.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
+        let finding = format!(
+            "{} of {} agrees with {} ({} such indexes)",
+            first.index,
+            first.table,
+            first.same_as,
+            indexes.len()
+        );
+        let risk = "statements that name the index in a hint fail";
+        without_indexes(look, &indexes, Needless { finding, what: "duplicate indexes", at_most: "", risk })
     }
 }
 
@@ -93,7 +62,10 @@ mod tests {
         assert!((advice.prediction.gain.unwrap() - 0.1).abs() < 1e-9);
         assert_eq!(
             (advice.apply[0].as_str(), advice.undo[0].as_str()),
-            ("DROP INDEX `a2` ON `t`;", "CREATE INDEX `a2` ON `t` (`a`);")
+            (
+                "ALTER TABLE `t` DROP INDEX `a2`, ALGORITHM=INPLACE, LOCK=NONE;",
+                "CREATE INDEX `a2` ON `t` (`a`) ALGORITHM=INPLACE LOCK=NONE;"
+            )
         );
         assert_eq!(of(10.0), None);
     }

@@ -4,8 +4,8 @@
 //! with that column. Small tables, and tables that are read whole on purpose, have no such condition.
 
 use crate::look::shares::ratio;
-use crate::mariadb::target::name;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
+use crate::mariadb::name;
+use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy};
 
 const LEAST_ROWS: f64 = 10_000.0;
 /// What is left of the statement with the index, as a part.
@@ -35,12 +35,6 @@ impl Remedy for MissingIndex {
         let wanted = |scan: &&crate::mariadb::Scan| scan.rows >= LEAST_ROWS && !scan.indexed;
         let scan = maria.scans.iter().filter(wanted).max_by(|a, b| a.share.total_cmp(&b.share))?;
         let index = format!("{}_{}_idx", scan.table, scan.column);
-        let create = format!(
-            "CREATE INDEX {} ON {} ({}) ALGORITHM=INPLACE LOCK=NONE;",
-            name(&index),
-            name(&scan.table),
-            name(&scan.column)
-        );
         let read = maria.count("handler_read_rnd_next");
         let advice = Advice {
             finding: format!(
@@ -57,12 +51,14 @@ impl Remedy for MissingIndex {
                 "the statement reads the rows of the value alone",
                 "the statement's part of the samples, of which 2 % are left (assumed)",
             ),
-            apply: vec![create],
-            undo: vec![format!("DROP INDEX {} ON {};", name(&index), name(&scan.table))],
+            apply: Vec::new(),
+            undo: Vec::new(),
             changes: Vec::new(),
             risk: "each write of the table also writes the index".into(),
         };
-        Some(advice)
+        let (table, columns) = (scan.table.clone(), name(&scan.column));
+        let create = Change::at_once(ChangeKind::CreateOnlineIndex { table, index, columns });
+        Some(advice.with_changes(vec![create]))
     }
 }
 
@@ -86,7 +82,7 @@ mod tests {
             advice.apply,
             ["CREATE INDEX `ox_cust_idx` ON `ox` (`cust`) ALGORITHM=INPLACE LOCK=NONE;"]
         );
-        assert_eq!(advice.undo, ["DROP INDEX `ox_cust_idx` ON `ox`;"]);
+        assert_eq!(advice.undo, ["ALTER TABLE `ox` DROP INDEX `ox_cust_idx`, ALGORITHM=INPLACE, LOCK=NONE;"]);
         assert!((advice.prediction.gain.unwrap() - 0.49).abs() < 1e-9);
         assert_eq!((of(100.0, false), of(2e5, true)), (None, None));
     }

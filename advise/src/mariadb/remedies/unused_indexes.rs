@@ -3,12 +3,8 @@
 //! Rule: the server counts the use of indexes (userstat, or the performance schema), some were not used since it does, and
 //! rows are written. Unique indexes and those of foreign keys have a use that is not counted: they are left out.
 
-use crate::look::shares::ratio;
-use crate::mariadb::target::name;
-use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
-
-/// Seconds of CPU to maintain one more index for a written row; assumed.
-const COST_OF_ENTRY: f64 = 4e-6;
+use crate::mariadb::rules::{without_indexes, Needless};
+use crate::{Advice, Audience, Look, Remedy};
 
 pub(super) struct UnusedIndexes;
 
@@ -30,47 +26,17 @@ impl Remedy for UnusedIndexes {
     }
 
     fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let writes = ["handler_write", "handler_update", "handler_delete"]
-            .iter()
-            .map(|name| maria.count(name))
-            .sum::<f64>();
-        // An update of an indexed column marks one entry and writes another.
-        let entries = writes + maria.count("handler_update");
-        let rate = ratio(writes, look.seconds);
-        let unused = maria.unused.as_deref()?;
+        let unused = look.mariadb.as_ref()?.unused.as_deref()?;
         let first = unused.first()?;
-        if rate < 10.0 {
-            return None;
-        }
-        let number = unused.len();
-        let drop = |one: &crate::mariadb::Unused| {
-            format!("DROP INDEX {} ON {};", name(&one.index), name(&one.table))
-        };
-        let create = |one: &crate::mariadb::Unused| {
-            format!("CREATE INDEX {} ON {} ({});", name(&one.index), name(&one.table), one.columns)
-        };
-        let advice = Advice {
-            finding: format!(
-                "{number} indexes were not used since their use is counted, {} of {} for one",
-                first.index, first.table
-            ),
-            evidence: vec![
-                Evidence::new("unused indexes", number as f64, "", number as u64),
-                Evidence::new("rows written a second", rate, "1/s", writes as u64),
-            ],
-            prediction: Prediction::gain(
-                look.time.with_cpu_seconds(entries * COST_OF_ENTRY * number as f64).min(0.9),
-                format!("up to {number} entries fewer for each written row"),
-                "4 us of CPU an entry (assumed), for rows of all tables, with the run queue in proportion",
-            ),
-            apply: unused.iter().map(drop).collect(),
-            undo: unused.iter().map(create).collect(),
-            changes: Vec::new(),
-            risk: "a monthly report may need one that was not used this week: ask since when use is counted"
-                .into(),
-        };
-        Some(advice)
+        let indexes: Vec<_> = unused.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
+        let finding = format!(
+            "{} indexes were not used since their use is counted, {} of {} for one",
+            indexes.len(),
+            first.index,
+            first.table
+        );
+        let risk = "a monthly report may need one that was not used this week: ask since when use is counted";
+        without_indexes(look, &indexes, Needless { finding, what: "unused indexes", at_most: "up to ", risk })
     }
 }
 
@@ -91,7 +57,7 @@ mod tests {
         let advice = of(Some(vec![one])).unwrap();
         // 250,000 updates, two entries each, x 4 us = 2 s of 10 s.
         assert!((advice.prediction.gain.unwrap() - 0.2).abs() < 1e-9);
-        assert_eq!(advice.apply, ["DROP INDEX `i` ON `t`;"]);
+        assert_eq!(advice.apply, ["ALTER TABLE `t` DROP INDEX `i`, ALGORITHM=INPLACE, LOCK=NONE;"]);
         assert_eq!((of(None), of(Some(Vec::new()))), (None, None));
     }
 }

@@ -8,10 +8,11 @@
 
 use super::super::conduct::{Conducted, Order, TryProgress};
 use super::super::control::Control;
+use super::super::ending::{end, Changed};
 use super::super::ledger::{now, Begin, Ledger};
 use super::super::load::{Load, Running};
 use super::super::measure::{is_idle, Block, Mix, Source};
-use super::super::outcome::{Closing, Undone};
+use super::super::outcome::Undone;
 use super::super::pause::{check, pause};
 use super::super::rounds::Rounds;
 use super::super::undo::system_identifier;
@@ -33,6 +34,8 @@ pub struct CopyPlan {
     pub switch: CopySwitch,
     /// Seconds at the begin of a block that are left out.
     pub warm_up: f64,
+    /// The server that is copied.
+    target: Target,
     original: Original,
 }
 
@@ -62,7 +65,8 @@ impl CopyPlan {
                 remedy: "name a folder with a shorter path: --copy DIR".into(),
             });
         }
-        Ok(CopyPlan { switch: CopySwitch { folder, token, settings }, warm_up, original })
+        let switch = CopySwitch { folder, token, settings };
+        Ok(CopyPlan { switch, warm_up, target: target.clone(), original })
     }
 }
 
@@ -97,42 +101,27 @@ pub fn conduct_on_copy(
         watching: Some(watching),
         log: ledger.beside("load.log"),
         server: None,
-        target: order.target.clone(),
+        target: plan.target.clone(),
         texts: None,
         done: 0,
     };
     let begun = Instant::now();
     let measured = copy.measure();
     let measured = measured.map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
-    copy.server = None; // stops it
-    let undone = remove(&plan.switch).map_err(|error| TryError::NotUndone { reason: error.to_string() })?;
-    let how = if matches!(undone, Undone::Foreign(_)) { Closing::Foreign } else { Closing::Undone };
-    let note = match &measured {
-        Ok(_) => "on a copy, which is removed".to_owned(),
-        Err(error) => format!("ended early: {error}"),
-    };
-    if let Ok(result) = &measured {
-        ledger.result(entry, result.clone())?;
-    }
-    ledger.close(entry, how, &note)?;
-    if let Some(watching) = copy.watching.take() {
-        watching.done();
-    }
-    match measured {
-        Ok(result) => Ok(Conducted { entry, result, closed: how, note, leftovers }),
-        Err(error) => Err(TryError::EndedEarly { cause: Box::new(error), how }),
-    }
+    let watching = copy.watching.take();
+    let (closed, note, result) = end(&mut copy, false, (ledger, entry), measured, watching)?;
+    Ok(Conducted { entry, result, closed, note, leftovers })
 }
 
 fn begin(order: &Order, plan: &CopyPlan) -> Result<Begin, TryError> {
-    let mut control = Control::open(&order.target, &Stop::new())?;
+    let mut control = Control::open(&plan.target, &Stop::new())?;
     Ok(Begin {
         entry: 0,
         token: plan.switch.token.clone(),
         at: now(),
         server: system_identifier(&mut control)?,
-        target: format!("a copy of {}", order.target.description()),
-        database: order.target.database().to_owned(),
+        target: format!("a copy of {}", plan.target.description()),
+        database: plan.target.database().to_owned(),
         remedy: order.remedy.clone(),
         finding: order.finding.clone(),
         evidence: order.evidence.clone(),
@@ -159,6 +148,22 @@ struct Copying<'a> {
     /// Reads the texts of statements: of the block that ended last.
     texts: Option<(Source, Control)>,
     done: u32,
+}
+
+impl Changed for Copying<'_> {
+    /// A copy is never kept.
+    fn keep(&mut self) -> Option<String> {
+        None
+    }
+
+    fn undo(&mut self) -> Result<Undone, TryError> {
+        self.server = None; // stops it
+        remove(&self.plan.switch)
+    }
+
+    fn note(&self) -> String {
+        "on a copy, which is removed".into()
+    }
 }
 
 /// A load that works on the copy.
@@ -188,9 +193,9 @@ impl Copying<'_> {
         let folder = &self.plan.switch.folder;
         (self.progress)("copying the server", 0.0);
         self.plan.switch.create()?;
-        self.plan.original.back_up(&self.order.target, folder, self.stop)?;
+        self.plan.original.back_up(&self.plan.target, folder, self.stop)?;
         let server = CopyServer::prepare(&self.plan.original, folder)?;
-        self.target = server.target(&self.order.target);
+        self.target = server.target(&self.plan.target);
         self.server = Some(server);
         self.takes_effect()?;
 

@@ -40,16 +40,15 @@ const PARTS: [&str; 6] = ["data", "tablespaces", "socket", "copy.conf", "hba.con
 impl CopySwitch {
     /// What is done, in words.
     pub(in super::super) fn apply(&self) -> Vec<String> {
-        let mut done = vec![format!("a base backup of the server, in {}", self.folder.display())];
-        done.extend(
-            self.settings.iter().map(|one| format!("there: {} = '{}', and a restart", one.name, one.value)),
-        );
+        let set = |one: &CopySetting| format!("on a copy: {} = '{}';", one.name, one.value);
+        let mut done: Vec<String> = self.settings.iter().map(set).collect();
+        done.push(format!("the copy: a base backup of the server, in {}", self.folder.display()));
         done
     }
 
     /// What undoes it, in words.
     pub(in super::super) fn undo(&self) -> Vec<String> {
-        vec![format!("stopping the copy and removing {}", self.folder.display())]
+        vec![format!("removing the copy: {}", self.folder.display())]
     }
 
     /// Makes the folder with its mark.

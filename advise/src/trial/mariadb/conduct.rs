@@ -3,21 +3,21 @@
 //! A load that is a command is started after each switch and ended with the block: variables of sessions reach it, too.
 
 use super::super::conduct::{Conducted, Order, TryProgress};
+use super::super::ending::{end, Changed};
 use super::super::ledger::{now, Begin, Ledger};
 use super::super::load::{Load, Running};
 use super::super::measure::{is_idle, Block, Mix};
-use super::super::outcome::Closing;
+use super::super::outcome::Undone;
 use super::super::pause::{check, pause};
 use super::super::rounds::Rounds;
-use super::super::undo::closing;
 use super::super::watchdog::Watchdog;
-use super::super::{Switch, TrialResult, TryError, Wanted};
+use super::super::{IndexWay, Switch, TrialResult, TryError, Wanted};
 use super::control::MariaControl;
 use super::global::GlobalSwitch;
+use super::index::OnlineIndexSwitch;
 use super::measure::{is_own, Source};
 use super::undo::{restore, undo_all_of_mariadb};
 use crate::mariadb::MariaTarget;
-use hardmeter_evidence::Verdict;
 use hardmeter_session::Stop;
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,16 +41,15 @@ fn planned(control: &mut MariaControl, wanted: &[Wanted], load: &Load) -> Result
         Wanted::Setting { name, value } => {
             GlobalSwitch::plan(control, name, value, fresh).map(Switch::Global)
         }
-        Wanted::Index { .. } => Err(TryError::NotTried {
-            remedy: "an index of MariaDB".into(),
-            reason: "only variables are tried".into(),
-            instead: "create it by hand, and look again".into(),
-        }),
+        Wanted::OnlineIndex { table, index, columns, way } => {
+            OnlineIndexSwitch::plan(control, (table, index, columns), *way).map(Switch::OnlineIndex)
+        }
+        Wanted::Index { .. } => Err(TryError::Answer { what: "an index of PostgreSQL".into() }),
     };
     wanted.iter().map(one).collect()
 }
 
-/// Conducts a trial. `order.target` is for its description alone; the other arguments are as in `conduct`.
+/// Conducts a trial. The arguments are as in `conduct`.
 ///
 /// # Errors
 /// If it cannot begin, or ended early; then the error says whether the change was undone.
@@ -82,7 +81,7 @@ pub fn conduct_on_mariadb(
         evidence: order.evidence.clone(),
         predicted: order.predicted,
         switches: switches.clone(),
-        backends: Vec::new(),
+        backends: control.id().and_then(|id| i32::try_from(id).ok()).into_iter().collect(),
         run: order.run.clone(),
         postmaster: source.process(),
     })?;
@@ -102,7 +101,8 @@ pub fn conduct_on_mariadb(
     };
     let measured =
         conductor.measure().map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
-    let (closed, note, result) = conductor.finish(ledger, entry, measured)?;
+    let watching = conductor.watching.take();
+    let (closed, note, result) = end(&mut conductor, order.keep, (ledger, entry), measured, watching)?;
     Ok(Conducted { entry, result, closed, note, leftovers })
 }
 
@@ -154,6 +154,15 @@ impl Conductor<'_> {
             true => "one run of the load counts as one transaction".into(),
             false => "a statement of a client counts as one transaction".into(),
         });
+        let hidden =
+            |switch: &Switch| matches!(switch, Switch::OnlineIndex(index) if index.way == IndexWay::Hide);
+        if self.switches.iter().any(hidden) {
+            result.remarks.push(
+                "a hidden index is still written: this shows if a statement needs it; --ddl, which drops it and builds \
+                 it again, shows what writes gain"
+                    .into(),
+            );
+        }
         Ok(result)
     }
 
@@ -191,8 +200,13 @@ impl Conductor<'_> {
             order.reverse();
         }
         for switch in order {
-            if let Switch::Global(global) = switch {
-                global.to(on, &mut self.control)?;
+            match switch {
+                Switch::Global(global) => global.to(on, &mut self.control)?,
+                Switch::OnlineIndex(index) => {
+                    let longest = self.order.pace.longest_build;
+                    index.to(on, &mut self.control, longest, self.stop)?;
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -201,36 +215,23 @@ impl Conductor<'_> {
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {
         pause(seconds, self.stop, self.source.process().is_some().then_some(&self.order.guards))
     }
+}
 
-    /// Keeps or undoes, and closes the entry.
-    fn finish(
-        mut self,
-        ledger: &Ledger,
-        entry: u64,
-        measured: Result<TrialResult, TryError>,
-    ) -> Result<(Closing, String, TrialResult), TryError> {
-        let gained = matches!(&measured, Ok(result) if self.order.keep && result.verdict == Verdict::Better);
-        let (how, note) = match gained && self.switch(true).is_ok() {
-            true => (Closing::Kept, "it gained; a restart of the server ends it".to_owned()),
-            false => {
-                let undone = restore(&mut self.control, &self.switches)
-                    .map_err(|error| TryError::NotUndone { reason: error.to_string() })?;
-                let (how, why) = closing(&undone);
-                let early = |error: &TryError| format!("ended early: {error}");
-                let note = measured.as_ref().err().map_or_else(String::new, early);
-                (how, if why.is_empty() { note } else { why.to_owned() })
+impl Changed for Conductor<'_> {
+    fn keep(&mut self) -> Option<String> {
+        self.switch(true).ok()?;
+        let lasts = self.switches.iter().all(|switch| matches!(switch, Switch::OnlineIndex(_)));
+        Some(if lasts { "it gained" } else { "it gained; a restart of the server ends it" }.to_owned())
+    }
+
+    fn undo(&mut self) -> Result<Undone, TryError> {
+        let mut attempts = 0;
+        loop {
+            match restore(&mut self.control, &self.switches) {
+                // DDL waits for transactions that use the table, and fails after the lock_wait_timeout.
+                Err(error) if attempts < 5 && !error.is_passing() => attempts += 1,
+                result => return result,
             }
-        };
-        if let Ok(result) = &measured {
-            ledger.result(entry, result.clone())?;
-        }
-        ledger.close(entry, how, &note)?;
-        if let Some(watching) = self.watching.take() {
-            watching.done();
-        }
-        match measured {
-            Ok(result) => Ok((how, note, result)),
-            Err(error) => Err(TryError::EndedEarly { cause: Box::new(error), how }),
         }
     }
 }

@@ -1,14 +1,17 @@
-//! Trials on MariaDB: a variable is switched by SET GLOBAL, measured in blocks, and set back.
+//! Trials on MariaDB: a variable is switched by SET GLOBAL, or an index by DDL that lets writers work; both are measured in
+//! blocks, and set back.
 //!
 //! Invariants:
 //! 1. The watchdog watches, then the entry with the value before is in the ledger, then the first variable is set.
 //! 2. Who sets or restores holds the server's lock of users `hardmeter tune` (GET_LOCK), which ends with its connection.
 //! 3. A value that is neither the one before nor the one that is tried was set by another session, and stays.
-//! 4. SET GLOBAL ends with the server: after a restart all is as before, and an undo finds nothing to do.
+//! 4. SET GLOBAL ends with the server: after a restart variables are as before, and an undo finds nothing to do. Indexes
+//!    stay, and are undone.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `global` | a variable and both of its values; the variables that may be tried |
+//! | `index` | an index that is created, dropped or hidden |
 //! | `control` | the session that sets, its lock, the identity of the server |
 //! | `measure` | what is measured of a block |
 //! | `conduct` | the trial |
@@ -17,9 +20,11 @@
 mod conduct;
 mod control;
 mod global;
+mod index;
 mod measure;
 mod undo;
 
 pub use conduct::{conduct_on_mariadb, plan_on_mariadb};
 pub use global::GlobalSwitch;
+pub use index::{IndexWay, OnlineIndexSwitch};
 pub use undo::{undo_all_of_mariadb, undo_entry_of_mariadb, watch_mariadb};

@@ -61,9 +61,9 @@ pub fn watch_mariadb(
     let undo = || -> Result<(), TryError> {
         // A trial without an entry has changed nothing.
         let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
-        if open()?.is_none() {
-            return Ok(());
-        }
+        let Some(entry) = open()? else { return Ok(()) };
+        // A build that goes on without its client holds the lock.
+        MariaControl::open(target)?.end_holder(&entry.begin.backends)?;
         let mut control = MariaControl::locked(target)?;
         // It may have been closed by a new trial, or by hand, while the lock was waited for.
         let Some(entry) = open()? else { return Ok(()) };
@@ -86,8 +86,12 @@ fn close(control: &mut MariaControl, ledger: &Ledger, entry: &Entry, note: &str)
 pub(super) fn restore(control: &mut MariaControl, switches: &[Switch]) -> Result<Undone, TryError> {
     let mut worst = Undone::AsBefore;
     for switch in switches.iter().rev() {
-        let Switch::Global(global) = switch else { continue };
-        match (global.restore(control)?, &worst) {
+        let undone = match switch {
+            Switch::Global(global) => global.restore(control)?,
+            Switch::OnlineIndex(index) => index.restore(control)?,
+            _ => continue,
+        };
+        match (undone, &worst) {
             (Undone::AsBefore, _) | (_, Undone::Foreign(_)) => {}
             (undone, _) => worst = undone,
         }

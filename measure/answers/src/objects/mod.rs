@@ -17,6 +17,7 @@ mod data_map;
 mod formula;
 mod index;
 mod marks;
+mod partitions;
 mod processes;
 mod range_tree;
 mod table;

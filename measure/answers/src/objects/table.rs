@@ -1,5 +1,6 @@
 //! Samples counted by the object of their data address.
 
+use super::partitions::Partitions;
 use super::{Formula, Object, ObjectIndex, ObjectSource};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
@@ -27,15 +28,18 @@ pub enum ObjectLevel {
     /// The part; requires its name. Parts are summed over all instances unless [`ObjectLevel::Instance`] is
     /// requested.
     Part,
+    /// The partition that the instance is in: a range of blocks, a partition of locks; requires its name.
+    Partition,
 }
 
 impl ObjectLevel {
     /// Every level with its name on the command line, from general to particular.
-    pub const ALL: [(ObjectLevel, &'static str); 4] = [
+    pub const ALL: [(ObjectLevel, &'static str); 5] = [
         (ObjectLevel::Class, "class"),
         (ObjectLevel::Name, "name"),
         (ObjectLevel::Instance, "instance"),
         (ObjectLevel::Part, "part"),
+        (ObjectLevel::Partition, "partition"),
     ];
 
     /// The name on the command line and in the table's head.
@@ -91,6 +95,8 @@ pub struct ObjectRow {
     pub defined: Vec<Option<i64>>,
     /// Its samples, of all with an address.
     pub share: Share,
+    /// Its samples, of all of its object, if the table is by partition.
+    pub of_object: Option<Share>,
     /// The part of them whose object was certainly there.
     pub stable: Share,
     /// Events that the samples stand for (sum of periods).
@@ -161,6 +167,17 @@ const ABSENT: i64 = i64::MIN;
 // The packed key:   event | class | name | instance | part | one word per formula
 const NAMES: usize = 1;
 const FORMULAS: usize = 5;
+
+/// The class and name of a packed key.
+fn object_of(key: &[u64]) -> (u64, u64) {
+    (key[NAMES], key[NAMES + 1])
+}
+
+/// The class, name and instance of a packed key.
+fn instance_of(key: &[u64]) -> (TextId, TextId, TextId) {
+    let id = |level: ObjectLevel| TextId(key[NAMES + level as usize] as u32);
+    (id(ObjectLevel::Class), id(ObjectLevel::Name), id(ObjectLevel::Instance))
+}
 
 /// Counts samples by object.
 #[derive(Debug)]
@@ -253,7 +270,8 @@ impl ObjectCount {
         })
     }
 
-    /// The table of an event, by `levels` and the formulas: at most `limit` rows in the order of `ranking`.
+    /// The table of an event, by `levels` and the formulas: at most `limit` rows in the order of `ranking`. The
+    /// partitions of an object follow each other in their own order.
     pub fn table(
         &self,
         event: EventIndex,
@@ -262,11 +280,22 @@ impl ObjectCount {
         index: &ObjectIndex,
     ) -> ObjectTable {
         let coverage = self.coverage.get(event.0).copied().unwrap_or_default();
+        let by_partition = levels.contains(&ObjectLevel::Partition);
+        let partitions = if by_partition { self.partitions(event, index) } else { Partitions::default() };
+        let word = |level: ObjectLevel, key: &[u64]| match level {
+            ObjectLevel::Partition => partitions.number(instance_of(key)),
+            level => key[NAMES + level as usize],
+        };
         let mut groups = KeyTable::new(levels.len() + self.formulas.len() + 1);
         let mut tallies: Vec<ObjectTally> = Vec::new();
+        // Whole objects by class and name, where rows are their partitions.
+        let mut wholes: FxHashMap<(u64, u64), ObjectTally> = FxHashMap::default();
         for row in self.rows_of(event) {
             let key = self.keys.key(row);
-            let mut group: Vec<u64> = levels.iter().map(|level| key[NAMES + *level as usize]).collect();
+            if by_partition {
+                wholes.entry(object_of(key)).or_default().merge(&self.tallies[row]);
+            }
+            let mut group: Vec<u64> = levels.iter().map(|level| word(*level, key)).collect();
             group.extend(&key[FORMULAS..]);
             group.push(0); // a key has at least one word
             let number = groups.number(&group);
@@ -277,14 +306,28 @@ impl ObjectCount {
         }
         let total = coverage.with_address;
         let texts = |group: usize| -> Vec<Arc<str>> {
-            let words = &groups.key(group)[..levels.len()];
-            words.iter().map(|word| index.text(TextId(*word as u32)).clone()).collect()
+            let words = levels.iter().zip(groups.key(group));
+            let text = |(level, word): (&ObjectLevel, &u64)| match level {
+                ObjectLevel::Partition => partitions.text(*word).cloned().unwrap_or_default(),
+                _ => index.text(TextId(*word as u32)).clone(),
+            };
+            words.map(text).collect()
+        };
+        // By partition the first two levels are class and name.
+        let whole = |group: usize| -> Option<ObjectTally> {
+            let key = groups.key(group);
+            wholes.get(&(*key.first()?, *key.get(1)?)).copied()
         };
         let mut order: Vec<(usize, Vec<Arc<str>>)> =
             (0..groups.len()).map(|group| (group, texts(group))).collect();
         // Ties are ordered by name, so that the order is the same in every run.
         order.sort_by(|(a, names), (b, others)| {
             let (x, y) = (&tallies[*a], &tallies[*b]);
+            if let (Some(x), Some(y)) = (whole(*a), whole(*b)) {
+                let larger = ranking.size(&y.all).cmp(&ranking.size(&x.all));
+                let named = larger.then_with(|| names[..2].cmp(&others[..2]));
+                return named.then_with(|| groups.key(*a).cmp(groups.key(*b)));
+            }
             ranking
                 .size(&y.all)
                 .cmp(&ranking.size(&x.all))
@@ -305,6 +348,7 @@ impl ObjectCount {
                     .map(|word| Some(*word as i64).filter(|value| *value != ABSENT))
                     .collect(),
                 share: tally.all.share(total),
+                of_object: whole(group).map(|whole| tally.all.share(whole.all.count)),
                 stable: Share { count: tally.stable, total: tally.all.count },
                 events: tally.all.events(),
                 latency: tally.all.latency(None),
@@ -321,6 +365,11 @@ impl ObjectCount {
             more_samples: more.iter().map(|(group, _)| tallies[*group].all.count).sum(),
             findings: self.findings(event, (total, all.latency_sum), ranking, index),
         }
+    }
+
+    fn partitions(&self, event: EventIndex, index: &ObjectIndex) -> Partitions {
+        let instances = self.rows_of(event).map(|row| instance_of(self.keys.key(row)));
+        Partitions::of(instances, |id| index.text(id))
     }
 
     fn rows_of(&self, event: EventIndex) -> impl Iterator<Item = usize> + '_ {
@@ -466,6 +515,20 @@ mod tests {
         assert_eq!(all.rows[0].share, Share { count: 2, total: 6 }, "of all with an address");
         assert_eq!(all.rows[0].stable, Share { count: 1, total: 2 }, "one was after the last look");
         assert_eq!(all.rows[1].latency.sum, Cycles(20));
+    }
+
+    #[test]
+    fn partitions_follow_each_other_and_have_their_share_of_the_object() {
+        let (count, index) = counted(&[]);
+        let levels = ObjectLevel::complete(&[ObjectLevel::Partition]);
+        assert_eq!(levels, [ObjectLevel::Class, ObjectLevel::Name, ObjectLevel::Partition]);
+        let table = count.table(EventIndex(0), &levels, (None, Ranking::Count), &index);
+        let own = [("table/t/1", 3), ("table/t/2", 1), ("heap//", 2)];
+        assert_eq!(rows(&table), own.map(|(text, count)| (text.to_owned(), count)));
+        assert_eq!(table.rows[0].of_object, Some(Share { count: 3, total: 4 }));
+        assert_eq!(table.rows[2].of_object, Some(Share { count: 2, total: 2 }));
+        let table = count.table(EventIndex(0), &[ObjectLevel::Class], (None, Ranking::Count), &index);
+        assert_eq!(table.rows[0].of_object, None);
     }
 
     #[test]
