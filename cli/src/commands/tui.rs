@@ -5,17 +5,18 @@ use crate::terminal::Progress;
 use crate::view::SampleArguments;
 use hardmeter_record::doctor;
 use hardmeter_record::events::catalogue;
-use hardmeter_tui::{browse, choose, CaptureChapters, Choice, Chooser, Picked};
+use hardmeter_tui::{browse, choose, watch, CaptureChapters, Choice, Chooser, Picked, Recording, Watch};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Browse a capture in the terminal; without one, choose what to record.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   hardmeter tui hardmeter.data
-  sudo hardmeter tui                     servers, sources and events of this machine; records, then shows the result
+  sudo hardmeter tui                     servers, sources and events of this machine; records in sight, opens the result
 
 Chapters: findings, routines (Enter: the code), objects, statements, why, sharing. Keyboard only; ? lists the keys.")]
 pub struct Arguments {
@@ -69,19 +70,26 @@ fn recorded(arguments: &Arguments, globals: &Globals) -> Result<Option<PathBuf>,
     Ok(Some(arguments.output.clone()))
 }
 
-/// `hardmeter record` with the user's choice, in this terminal.
+/// `hardmeter record` with the user's choice: its counts and findings are shown while it runs.
 fn record(picked: &Picked, output: &Path) -> Result<(), CommandError> {
     let seconds = picked.seconds.to_string();
-    println!("$ hardmeter record {} -- sleep {seconds}", picked.arguments.join(" "));
+    let shown = format!("$ hardmeter record {} -- sleep {seconds}", picked.arguments.join(" "));
     let own = std::env::current_exe().map_err(|error| {
         CommandError::new(format!("cannot find this program: {error}"), "run `hardmeter record` yourself")
     })?;
     let mut command = Command::new(own);
     command.arg("record").args(&picked.arguments).arg("-o").arg(output).args(["--", "sleep", &seconds]);
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err(CommandError::new("nothing was recorded", "see the messages above")),
-        Err(error) => Err(CommandError::new(format!("cannot record: {error}"), "")),
+    let cannot =
+        |error: io::Error| CommandError::new(format!("cannot record: {error}"), "see docs/measure.md");
+    let mut recording = Recording::start(command, output).map_err(cannot)?;
+    let planned = Duration::from_secs(picked.seconds.into());
+    watch(&mut recording, Watch::new(shown, planned)).map_err(|error| unusable(&error))?;
+    let ended = recording.wait().map_err(cannot)?;
+    // Standard error keeps what the screen showed for a moment.
+    ended.said.iter().for_each(|line| eprintln!("{line}"));
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(CommandError::new("nothing was recorded", "see the messages above")),
     }
 }
 

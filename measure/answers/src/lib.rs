@@ -93,8 +93,9 @@ pub use heading::{EventHeading, Heading};
 pub use instructions::Instructions;
 pub use latency::{Latencies, LatencySummary};
 pub use objects::{
-    CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount, ObjectCoverage, ObjectFinding,
-    ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable, OperandField,
+    Besides, BesidesKind, CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount,
+    ObjectCoverage, ObjectFinding, ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable,
+    OperandField,
 };
 pub use pages::{
     find_relation, relations, FoldedPage, PageFold, PageLine, PagePart, Relation, RelationError,
@@ -120,6 +121,6 @@ pub use stacks::{StackCount, StackId, Stacks};
 pub use statement_spans::{Executions, Running, StatementSpans};
 pub use statements::Statements;
 pub use symbols::SymbolNames;
-pub use top::{Row, Table, Top, TopOptions, Value};
+pub use top::{RoutineSum, Row, Table, Top, TopOptions, Value};
 pub use totals::{EventTotals, NamedShare, Totals};
 pub use workload::{singular, Workload};

@@ -141,6 +141,9 @@ pub struct QueryTable {
     pub latency: LatencySummary,
     /// What the rows are ordered by, largest first.
     pub ranking: Ranking,
+    /// Samples while no statement was executed, and their latencies, if statements are a column: of backends that
+    /// start, end or wait, and of other processes.
+    pub outside: Option<(Share, LatencySummary)>,
     /// The rows, in that order.
     pub rows: Vec<QueryRow>,
     /// Number of rows beyond the limit.
@@ -339,6 +342,9 @@ impl QueryCount {
         rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.values.cmp(&b.values)));
         let mut all = Tally::default();
         tallies.iter().for_each(|tally| all.merge(tally));
+        let mut outside = Tally::default();
+        let executing = |group: &usize| groups.key(*group)[0] == EXECUTING;
+        (0..groups.len()).filter(|group| !executing(group)).for_each(|group| outside.merge(&tallies[group]));
         let more = rows.split_off(limit.unwrap_or(usize::MAX).min(rows.len()));
         QueryTable {
             event,
@@ -346,6 +352,7 @@ impl QueryCount {
             total,
             latency: all.latency(None),
             ranking,
+            outside: with_statement.then(|| (outside.share(total), outside.latency(None))),
             rows,
             more_rows: more.len() as u64,
             more_samples: more.iter().map(|row| row.share.count).sum(),

@@ -3,20 +3,27 @@
 //! ```text
 //!   Chapters (a capture's answers) ──> Browser ── draw ──> frame
 //!                                        ^ └── key ──> scroll, search, annotate, quit
+//!   Recording (a process) ── count, Glimpse (a read of the file as it grows) ──> Watch ── draw ──> frame
 //!   Choices (servers, sources, events) ──> Chooser ──> arguments of `hardmeter record`
 //! ```
 //!
-//! State and drawing know no terminal: tests draw into ratatui's `TestBackend`. [`browse`] and [`choose`] run them on
-//! the real one.
+//! State and drawing know no terminal: tests draw into ratatui's `TestBackend`. [`browse`], [`choose`]
+//! and [`watch`] run them on the real one.
 
 mod browser;
 mod capture;
 mod chooser;
+mod glimpse;
 mod pane;
+mod recording;
 mod screen;
+mod watch;
 
 pub use browser::{Browser, Chapters, Flow, RoutineRow};
 pub use capture::CaptureChapters;
 pub use chooser::{Choice, Chooser, Picked};
+pub use glimpse::{Glimpse, GlimpseEvent, GlimpseRow};
 pub use ratatui;
-pub use screen::{browse, choose};
+pub use recording::{Ended, Recording};
+pub use screen::{browse, choose, watch};
+pub use watch::Watch;

@@ -1,5 +1,6 @@
 //! `hardmeter objects`: on what data a program misses.
 
+use crate::advice;
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
@@ -8,7 +9,8 @@ use crate::screen::{sentences_text, Block, Screen, Wanted};
 use crate::top_view::{closing_text, more_rows_text, remark_json, stall_text};
 use crate::ReportError;
 use hardmeter_answers::{
-    ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer, Ranking, Share,
+    Besides, BesidesKind, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer,
+    Ranking, Share,
 };
 use hardmeter_evidence::envelope::envelope;
 use hardmeter_samples::model::{EventSource, MissCause};
@@ -23,17 +25,59 @@ view_of! {
 }
 
 impl ObjectsReport {
-    /// Sentences on the objects with most samples, event by event.
+    /// Sentences on the objects that cost most, event by event, and one on what is no named object.
     pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = self.strongest();
+        sentences.extend(self.besides());
+        sentences
+    }
+
+    fn strongest(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for table in &self.tables {
             let event = &self.heading.events[table.event.0].name;
             sentences.extend(table.findings.iter().map(|finding| {
                 let statement = finding.statement.and_then(|(hash, _)| self.statements.get(&hash));
-                sentence(event, finding, self.heading.source, statement.map(|text| &**text))
+                let mut text = sentence(event, finding, self.heading.source, statement.map(|text| &**text));
+                if let Some(advice) = self.advice(finding) {
+                    let _ = write!(text, ". Try: {advice}");
+                }
+                text
             }));
         }
         sentences
+    }
+
+    /// The rules are those of PostgreSQL.
+    fn advice(&self, finding: &ObjectFinding) -> Option<&'static str> {
+        let postgres = self.server.as_deref().is_some_and(|server| server.starts_with("PostgreSQL"));
+        advice::on_object(&finding.class, &finding.name).filter(|_| postgres)
+    }
+
+    /// What costs much and is no named object, in one sentence for all events, with what helps.
+    fn besides(&self) -> Option<String> {
+        let (mut told, mut named) = (Vec::new(), Vec::new());
+        for table in self.tables.iter().filter(|table| !table.besides.is_empty()) {
+            let parts = table.besides.iter().map(|besides| {
+                // What the memory is, is said once.
+                let first = !named.contains(&besides.kind);
+                named.push(besides.kind);
+                besides_text(besides, first)
+            });
+            let parts: Vec<String> = parts.collect();
+            told.push(format!("of {}, {}", self.heading.events[table.event.0].name, parts.join(" and ")));
+        }
+        let mut helps: Vec<&str> = Vec::new();
+        for besides in self.tables.iter().flat_map(|table| &table.besides) {
+            for help in advice::against(besides) {
+                if !helps.contains(&help) {
+                    helps.push(help);
+                }
+            }
+        }
+        let helps =
+            if helps.is_empty() { String::new() } else { format!(". Less of it: {}", helps.join("; ")) };
+        (!told.is_empty()).then(|| format!("Not on a named object: {}{helps}", told.join("; ")))
     }
 
     /// The report as text; `tables_only` leaves out the heading and the remarks.
@@ -71,7 +115,8 @@ impl ObjectsReport {
         screen.about(self.server.as_deref().map(server_in_short));
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
         if !wanted.quiet {
-            screen.findings(self.sentences());
+            screen.findings(self.strongest());
+            screen.besides(self.besides());
         }
         let tables = || self.tables.iter().filter(|table| !table.rows.is_empty());
         for table in tables() {
@@ -209,6 +254,8 @@ impl ObjectsReport {
             "rows": rows,
             "more_rows": table.more_rows,
             "more_samples": table.more_samples,
+            "findings": table.findings,
+            "besides": table.besides,
         })
     }
 
@@ -328,6 +375,25 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
         let _ = write!(text, ". For: {} ({})", shortened(statement), percent(share));
     }
     text
+}
+
+/// `53.46 % of the stall time (n = 261 of 6,005) is on memory without a name (heap outside memory contexts, ...)`
+fn besides_text(besides: &Besides, named: bool) -> String {
+    const NAMES: usize = 2;
+    let share = besides.share;
+    let n = format!("n = {} of {}", grouped(share.count), grouped(share.total));
+    let size = match besides.stall {
+        Some(stall) => format!("{stall:.2} % of the stall time ({n})"),
+        None => format!("{} ({n})", percent(share)),
+    };
+    if besides.kind == BesidesKind::Code {
+        return format!("{size} fetches code");
+    }
+    let names = besides.most.iter().take(NAMES).filter(|_| named);
+    let names: Vec<String> =
+        names.map(|(class, name, _)| format!("{class} {name}").trim_end().to_string()).collect();
+    let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    format!("{size} is on memory without a name{names}")
 }
 
 fn cause_text(cause: MissCause) -> &'static str {

@@ -79,48 +79,87 @@ impl QueriesReport {
         facts
     }
 
-    /// One sentence for each of the statements with 5 % of an event's samples or more, three of an event at most.
+    /// One sentence for each of the strongest statements, three of an event at most, and one on what is outside of
+    /// statements.
     pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = self.strongest();
+        sentences.extend(self.outside());
+        sentences
+    }
+
+    /// Statements with 5 % or more; where there are fewer than three, smaller ones that are more than chance.
+    fn strongest(&self) -> Vec<String> {
         const MOST: usize = 3;
+        const LARGE: f64 = 5.0;
+        const SMALL: f64 = 0.5;
+        const LEAST_SAMPLES: u64 = 10;
         let mut sentences = Vec::new();
         for table in &self.tables {
-            let stall = |row: &QueryRow| match table.ranking {
-                Ranking::Count => None,
-                Ranking::Stall => row.latency.percent_of(table.latency.sum),
+            let stated = |row: &&QueryRow| match table.outside {
+                Some(_) => row.statement.is_some(),
+                None => row.values.iter().any(Option::is_some),
             };
+            let size = |row: &QueryRow| stall(table, row).unwrap_or(row.share.fraction() * 100.0);
             let told = |row: &&QueryRow| {
-                let percent = stall(row).unwrap_or(row.share.fraction() * 100.0);
-                row.values.iter().any(Option::is_some) && percent >= 5.0
+                size(row) >= LARGE || (size(row) >= SMALL && row.share.count >= LEAST_SAMPLES)
             };
-            for row in table.rows.iter().filter(told).take(MOST) {
-                let values: Vec<String> = row.values.iter().flatten().map(|value| shortened(value)).collect();
-                let mut text = format!(
-                    "{} (n = {} of {}) of {}: {}",
-                    percent(row.share),
-                    grouped(row.share.count),
-                    grouped(row.share.total),
-                    self.heading.events[table.event.0].name,
-                    values.join(", ")
-                );
-                if let Some(stall) = stall(row) {
-                    text = format!("{stall:.2} % of the stall time; {text}");
-                }
-                let by_object = table.columns.contains(&QueryColumn::Object);
-                if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
-                    let _ = write!(text, "; most on {object} ({})", percent(*share));
-                }
-                // The counters do not attribute rows to statements; each statement is part of a transaction.
-                let transactions = self.workload.divisors();
-                if let Some((unit, number)) =
-                    transactions.first().filter(|(unit, _)| !unit.starts_with("row"))
-                {
-                    let each = self.heading.events[table.event.0].each(row.events.0, *number);
-                    let _ = write!(text, "; {each} a {unit}");
-                }
-                sentences.push(text);
-            }
+            let rows = table.rows.iter().filter(stated).filter(told).take(MOST);
+            sentences.extend(rows.map(|row| self.sentence(table, row)));
         }
         sentences
+    }
+
+    fn sentence(&self, table: &QueryTable, row: &QueryRow) -> String {
+        let values: Vec<String> = row.values.iter().flatten().map(|value| shortened(value)).collect();
+        let mut text = format!(
+            "{} (n = {} of {}) of {}: {}",
+            percent(row.share),
+            grouped(row.share.count),
+            grouped(row.share.total),
+            self.heading.events[table.event.0].name,
+            values.join(", ")
+        );
+        if let Some(stall) = stall(table, row) {
+            text = format!("{stall:.2} % of the stall time; {text}");
+        }
+        let by_object = table.columns.contains(&QueryColumn::Object);
+        if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
+            let _ = write!(text, "; most on {object} ({})", percent(*share));
+        }
+        // The counters do not attribute rows to statements; each statement is part of a transaction.
+        let transactions = self.workload.divisors();
+        if let Some((unit, number)) = transactions.first().filter(|(unit, _)| !unit.starts_with("row")) {
+            let each = self.heading.events[table.event.0].each(row.events.0, *number);
+            let _ = write!(text, "; {each} a {unit}");
+        }
+        text
+    }
+
+    /// The samples outside of statements, of each event where they are 5 % or more, and what lessens them.
+    fn outside(&self) -> Option<String> {
+        const LARGE: f64 = 5.0;
+        let told = self.tables.iter().filter_map(|table| {
+            let (share, latency) = table.outside?;
+            let stall = match table.ranking {
+                Ranking::Count => None,
+                Ranking::Stall => latency.percent_of(table.latency.sum),
+            };
+            let event = &self.heading.events[table.event.0].name;
+            let n = format!("n = {} of {}", grouped(share.count), grouped(share.total));
+            let size = stall.unwrap_or(share.fraction() * 100.0);
+            (size >= LARGE).then(|| match stall {
+                Some(stall) => format!("{stall:.2} % of the stall time of {event} ({n})"),
+                None => format!("{} of {event} ({n})", percent(share)),
+            })
+        });
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| {
+            format!(
+                "Outside of statements: {}, in backends that start, end or wait for a client, and in other processes. \
+                 Less of it: keep connections open (a pool); record --delay leaves their start out",
+                told.join(", ")
+            )
+        })
     }
 
     /// The first screen.
@@ -138,7 +177,8 @@ impl QueriesReport {
             None => &self.tables[..],
         };
         if !wanted.quiet && !apart.is_empty() {
-            screen.findings(self.sentences());
+            screen.findings(self.strongest());
+            screen.besides(self.outside());
         }
         for table in apart {
             let counts = table.rows.iter().map(|row| row.share.count).collect();
@@ -325,6 +365,14 @@ impl QueriesReport {
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A row's share of the stall, in percent, where rows are ordered by it.
+fn stall(table: &QueryTable, row: &QueryRow) -> Option<f64> {
+    match table.ranking {
+        Ranking::Count => None,
+        Ranking::Stall => row.latency.percent_of(table.latency.sum),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  head       one line: the capture
-//!  findings   sentences, strongest first
+//!  findings   sentences, strongest first; then one on what else costs much
 //!  blocks     a table each: as many rows as there are lines left, shared out evenly
 //!  closing    one line of warnings and limits, one or two lines of commands
 //! ```
@@ -20,6 +20,8 @@ pub const LINES: usize = 40;
 pub const COLUMNS: usize = 100;
 /// Lines of sentences where tables follow them.
 const FINDINGS: usize = 14;
+/// Lines of what costs much besides the findings.
+const BESIDES: usize = 4;
 /// A table with fewer rows is left to `--full`, where there are others.
 const LEAST_ROWS: usize = 3;
 /// Maximum warnings on the screen; `--full` shows all.
@@ -156,6 +158,7 @@ pub(crate) struct Screen<'h> {
     wanted: Wanted,
     about: Vec<String>,
     findings: Vec<String>,
+    besides: Option<String>,
     blocks: Vec<Block>,
     remarks: &'h [Remark],
     limits: bool,
@@ -166,8 +169,8 @@ impl<'h> Screen<'h> {
     /// The first screen of a view of a capture.
     pub(crate) fn new(heading: &'h Heading, style: Style, wanted: Wanted) -> Self {
         let style = Style { width: Some(style.width.unwrap_or(COLUMNS)), ..style };
-        let (about, findings, blocks, next) = Default::default();
-        Screen { heading, style, wanted, about, findings, blocks, remarks: &[], limits: true, next }
+        let (about, findings, besides, blocks, next) = Default::default();
+        Screen { heading, style, wanted, about, findings, besides, blocks, remarks: &[], limits: true, next }
     }
 
     /// The style, with the width that the screen has in any case.
@@ -183,6 +186,11 @@ impl<'h> Screen<'h> {
     /// Adds sentences, the strongest first.
     pub(crate) fn findings(&mut self, sentences: Vec<String>) {
         self.findings.extend(sentences);
+    }
+
+    /// Adds a sentence that is shown below the findings, however many there are.
+    pub(crate) fn besides(&mut self, sentence: Option<String>) {
+        self.besides = sentence;
     }
 
     /// Adds a table.
@@ -222,6 +230,7 @@ impl<'h> Screen<'h> {
             }
             findings.push_str(&sentence);
         }
+        findings.extend(self.besides.iter().map(|sentence| self.cut_sentence(sentence)));
         if !findings.is_empty() {
             left = left.saturating_sub(findings.lines().count() + 1);
             parts.push(findings);
@@ -229,6 +238,18 @@ impl<'h> Screen<'h> {
         parts.extend(self.blocks_text(left));
         parts.extend((!closing.is_empty()).then_some(closing));
         parts.join("\n")
+    }
+
+    /// A sentence on at most [`BESIDES`] lines.
+    fn cut_sentence(&self, sentence: &str) -> String {
+        let text = sentences_text(&[sentence.to_string()], self.style);
+        let mut lines: Vec<&str> = text.lines().take(BESIDES).collect();
+        let last = format!("{} …", lines.last().copied().unwrap_or_default());
+        let last = one_line_indented(&last, self.width());
+        if text.lines().count() > BESIDES {
+            lines[BESIDES - 1] = last.as_str();
+        }
+        lines.join("\n") + "\n"
     }
 
     /// The blocks that fit on this number of lines, each with a proportional number of its rows.

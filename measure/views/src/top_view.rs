@@ -1,5 +1,6 @@
 //! The tables of `hardmeter report`: the paper's tables 5 and 6, and any other grouping.
 
+use crate::advice;
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
 use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
@@ -7,7 +8,8 @@ use crate::number::{counted, grouped, percent, percent_interval, rounded};
 use crate::screen::{Block, Screen, Wanted};
 use crate::ReportError;
 use hardmeter_answers::{
-    Dimension, Heading, LatencySummary, Measure, Remark, Row, Share, Shown, Table, TopAnswer, Value,
+    Dimension, Heading, LatencySummary, Measure, Remark, RoutineSum, Row, Share, Shown, Table, TopAnswer,
+    Value,
 };
 use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Map, Value as Json};
@@ -42,6 +44,9 @@ impl TopReport {
     pub fn screen(&self, style: Style, wanted: Wanted) -> String {
         let mut screen = Screen::new(&self.heading, style, wanted);
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
+        if !wanted.quiet {
+            screen.findings(self.sentences());
+        }
         for table in &self.tables {
             let title = self.title(table);
             let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
@@ -53,11 +58,42 @@ impl TopReport {
             screen.block(block.of(counts, table.total, (table.more_rows, table.more_samples)));
         }
         screen.remarks(&self.remarks);
-        if let Some(routine) = self.hottest_routine() {
+        let found = self.routines.first().map(|sum| sum.routine.to_string());
+        if let Some(routine) = found.filter(|name| is_plain(name)).or_else(|| self.hottest_routine()) {
             screen.next(format!("annotate {routine}"));
         }
         ["why", "objects", "queries"].into_iter().for_each(|command| screen.next(command));
         screen.text()
+    }
+
+    /// One sentence for each routine that has a large part of an event.
+    fn sentences(&self) -> Vec<String> {
+        const LARGE: f64 = 5.0;
+        const LEAST_SAMPLES: u64 = 5;
+        let size = |sum: &RoutineSum| sum.stall.unwrap_or(sum.share.fraction() * 100.0);
+        let large = |sum: &&RoutineSum| size(sum) >= LARGE && sum.share.count >= LEAST_SAMPLES;
+        self.routines.iter().filter(large).map(|sum| self.sentence(sum)).collect()
+    }
+
+    fn sentence(&self, sum: &RoutineSum) -> String {
+        let mut text = format!(
+            "{} of {} (n = {} of {}): {}",
+            percent(sum.share),
+            self.heading.events[sum.event.0].name,
+            grouped(sum.share.count),
+            grouped(sum.share.total),
+            sum.routine,
+        );
+        if let Some(stall) = sum.stall {
+            text = format!("{stall:.2} % of the stall time; {text}");
+        }
+        if let Some(image) = &sum.image {
+            let _ = write!(text, " in {}", file_name(image));
+        }
+        if let Some(advice) = advice::on_routine(&sum.routine) {
+            let _ = write!(text, ". Try: {advice}");
+        }
+        text
     }
 
     /// The named routine with most samples of the first table that has routines.
@@ -65,7 +101,7 @@ impl TopReport {
         let table = self.tables.first()?;
         let mut names =
             table.rows.iter().map(|row| dimension_value(table, row, Dimension::Routine).to_string());
-        names.find(|name| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_'))
+        names.find(|name| is_plain(name))
     }
 
     fn render_table(&self, table: &Table, style: Style, text: &mut String) {
@@ -206,6 +242,11 @@ impl TopReport {
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// Whether a shell takes a routine's name as one word.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
 fn csv_row(name: &str, row: &Row) -> Vec<String> {

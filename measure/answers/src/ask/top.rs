@@ -8,10 +8,13 @@ use crate::heading::Heading;
 use crate::pass::{Located, Pass};
 use crate::remark::Remark;
 use crate::symbols::SymbolNames;
-use crate::top::{Table, Top, TopOptions, Value};
+use crate::top::{RoutineSum, Table, Top, TopOptions, Value};
 use crate::totals::NamedShare;
 use hardmeter_samples::model::Sample;
 use serde::Serialize;
+
+/// Routines of an event among the findings.
+const ROUTINES: usize = 3;
 
 /// Columns, limits and order of the table.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub struct TopAnswer {
     pub shown: Vec<Shown>,
     /// The tables.
     pub tables: Vec<Table>,
+    /// The routines that cost most, event by event, if the tables are by address.
+    pub routines: Vec<RoutineSum>,
     /// Share of user code that has a name, if names were requested.
     pub names: Option<NamedShare>,
     /// Warnings about this answer.
@@ -115,11 +120,13 @@ impl Inquiry for TopInquiry {
                 .is_none_or(|event| scope.wants(event) && (table.total > 0 || !capture.is_carrier(event)))
         });
         let names = self.top.named_share(&mut walk.pass);
+        let mut routines = self.top.routines(&mut walk.pass, ROUTINES);
+        routines.retain(|routine| scope.wants(routine.event));
         let heading = capture.heading(walk);
         let mut remarks = walk.remarks(names);
         let shown = columns(&self.question, self.sort, &self.by, &tables, &mut remarks);
         let (filter, unread) = (scope.filter.text(), walk.unread());
-        Ok(TopAnswer { heading, filter, shown, tables, names, remarks, unread })
+        Ok(TopAnswer { heading, filter, shown, tables, routines, names, remarks, unread })
     }
 }
 

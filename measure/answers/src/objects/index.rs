@@ -67,7 +67,7 @@ const STRUCT_AT_MOST: u64 = 1024;
 
 /// Classes that describe only how memory was mapped. A name in them ("heap", "outside memory contexts") is a
 /// place, not an object.
-const UNSPECIFIC: [&str; 6] =
+pub(super) const UNSPECIFIC: [&str; 6] =
     ["shared memory", "heap", "anonymous memory", "private memory", "memory", "unknown"];
 
 /// Names the objects of a capture. Call [`ObjectIndex::observe`] with all records in order, and query between

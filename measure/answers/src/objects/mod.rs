@@ -14,6 +14,7 @@
 //! recording) and is independent of the server: it has only classes, names and ranges.
 
 mod data_map;
+mod findings;
 mod formula;
 mod index;
 mod marks;
@@ -29,10 +30,11 @@ mod hostile;
 mod tests;
 
 pub use data_map::{DataArea, DataMap, OperandField};
+pub use findings::{Besides, BesidesKind, ObjectFinding};
 pub use formula::{Formula, FormulaError};
 pub use index::ObjectIndex;
 pub use marks::CodeMarks;
-pub use table::{ObjectCount, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable};
+pub use table::{ObjectCount, ObjectCoverage, ObjectLevel, ObjectRow, ObjectTable};
 
 use hardmeter_samples::model::VirtualAddress;
 use hardmeter_samples::object_notes::ObjectPath;

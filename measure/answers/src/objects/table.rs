@@ -1,5 +1,6 @@
 //! Samples counted by the object of their data address.
 
+use super::findings::{Besides, Findings, ObjectFinding};
 use super::partitions::Partitions;
 use super::{Formula, Object, ObjectIndex, ObjectSource};
 use crate::estimate::Share;
@@ -10,7 +11,7 @@ use crate::tally::Tally;
 use hardmeter_samples::model::{
     CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementId,
 };
-use hardmeter_samples::object_notes::{ObjectPath, TextId, NOT_IN_TIME};
+use hardmeter_samples::object_notes::{ObjectPath, TextId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::sync::Arc;
@@ -105,25 +106,6 @@ pub struct ObjectRow {
     pub latency: LatencySummary,
 }
 
-/// Details about one of the objects with most samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ObjectFinding {
-    /// The class of the object.
-    pub class: Arc<str>,
-    /// The object's name.
-    pub name: Arc<str>,
-    /// Its samples, of all with an address.
-    pub share: Share,
-    /// Its share of the exposed latency of all samples with an address, in percent; `None` if unknown.
-    pub stall: Option<f64>,
-    /// The part with most of the samples.
-    pub part: Option<(Arc<str>, Share)>,
-    /// The most frequent cause, with its share, if it was simulated.
-    pub cause: Option<(MissCause, Share)>,
-    /// The statement with the most of these samples, and its share.
-    pub statement: Option<(StatementId, Share)>,
-}
-
 /// The samples of one event by object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectTable {
@@ -143,14 +125,16 @@ pub struct ObjectTable {
     pub more_rows: u64,
     /// Samples in rows beyond the limit.
     pub more_samples: u64,
-    /// The objects with most samples, by class and name, whatever the columns.
+    /// The objects that cost most, by class and name, whatever the columns: those of the database first.
     pub findings: Vec<ObjectFinding>,
+    /// Code and nameless memory, where they cost much.
+    pub besides: Vec<Besides>,
 }
 
 /// Samples of one object, and the number of them that were certainly on it.
 #[derive(Clone, Copy, Debug, Default)]
-struct ObjectTally {
-    all: Tally,
+pub(super) struct ObjectTally {
+    pub(super) all: Tally,
     stable: u64,
 }
 
@@ -165,7 +149,7 @@ impl ObjectTally {
 const ABSENT: i64 = i64::MIN;
 
 // The packed key:   event | class | name | instance | part | one word per formula
-const NAMES: usize = 1;
+pub(super) const NAMES: usize = 1;
 const FORMULAS: usize = 5;
 
 /// The class and name of a packed key.
@@ -184,13 +168,13 @@ fn instance_of(key: &[u64]) -> (TextId, TextId, TextId) {
 pub struct ObjectCount {
     formulas: Vec<Formula>,
     line_size: u32,
-    keys: KeyTable,
-    tallies: Vec<ObjectTally>,
+    pub(super) keys: KeyTable,
+    pub(super) tallies: Vec<ObjectTally>,
     coverage: Vec<ObjectCoverage>,
     /// Samples by event, class, name, cause.
-    causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
+    pub(super) causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
     /// Samples by event, class, name, statement.
-    statements: FxHashMap<(usize, TextId, TextId, StatementId), u64>,
+    pub(super) statements: FxHashMap<(usize, TextId, TextId, StatementId), u64>,
     scratch: Vec<u64>,
 }
 
@@ -338,6 +322,7 @@ impl ObjectCount {
         let mut all = Tally::default();
         tallies.iter().for_each(|tally| all.merge(&tally.all));
         let more = order.split_off(limit.unwrap_or(usize::MAX).min(order.len()));
+        let found = Findings::new(self, event, (total, all.latency_sum), ranking, index);
         let rows = order.into_iter().map(|(group, names)| {
             let tally = &tallies[group];
             let formulas = &groups.key(group)[levels.len()..levels.len() + self.formulas.len()];
@@ -363,7 +348,8 @@ impl ObjectCount {
             rows: rows.collect(),
             more_rows: more.len() as u64,
             more_samples: more.iter().map(|(group, _)| tallies[*group].all.count).sum(),
-            findings: self.findings(event, (total, all.latency_sum), ranking, index),
+            findings: found.strongest(),
+            besides: found.besides(),
         }
     }
 
@@ -372,67 +358,8 @@ impl ObjectCount {
         Partitions::of(instances, |id| index.text(id))
     }
 
-    fn rows_of(&self, event: EventIndex) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn rows_of(&self, event: EventIndex) -> impl Iterator<Item = usize> + '_ {
         (0..self.keys.len()).filter(move |row| self.keys.key(*row)[0] == event.0 as u64)
-    }
-
-    /// The three largest objects with at least 5 % each. Memory that was not observed in time comes last,
-    /// whatever its size, because a reader cannot act on it.
-    fn findings(
-        &self,
-        event: EventIndex,
-        (total, all_latency): (u64, u64),
-        ranking: Ranking,
-        index: &ObjectIndex,
-    ) -> Vec<ObjectFinding> {
-        const MOST: usize = 3;
-        let mut objects: FxHashMap<(TextId, TextId), FxHashMap<TextId, u64>> = FxHashMap::default();
-        let mut latencies: FxHashMap<(TextId, TextId), u64> = FxHashMap::default();
-        for row in self.rows_of(event) {
-            let id = |level: ObjectLevel| TextId(self.keys.key(row)[NAMES + level as usize] as u32);
-            let parts = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
-            *parts.entry(id(ObjectLevel::Part)).or_default() += self.tallies[row].all.count;
-            *latencies.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default() +=
-                self.tallies[row].all.latency_sum;
-        }
-        let share = |parts: &FxHashMap<TextId, u64>| Share { count: parts.values().sum(), total };
-        let size = |object: &(TextId, TextId), parts: &FxHashMap<TextId, u64>| match ranking {
-            Ranking::Count => share(parts),
-            Ranking::Stall => Share { count: latencies[object], total: all_latency },
-        };
-        let mut order: Vec<_> =
-            objects.iter().filter(|(object, parts)| size(object, parts).fraction() >= 0.05).collect();
-        order.sort_by(|(a, x), (b, y)| {
-            let texts = |(class, name): (TextId, TextId)| (index.text(class), index.text(name));
-            let unnamed = |object: &(TextId, TextId)| &**index.text(object.1) == NOT_IN_TIME;
-            unnamed(a)
-                .cmp(&unnamed(b))
-                .then_with(|| size(b, y).count.cmp(&size(a, x).count))
-                .then_with(|| texts(**a).cmp(&texts(**b)))
-        });
-        order.truncate(MOST);
-        let finding = |((class, name), parts): (&(TextId, TextId), &FxHashMap<TextId, u64>)| {
-            let share = share(parts);
-            let here = |(e, c, n): (usize, TextId, TextId)| (e, c, n) == (event.0, *class, *name);
-            let of = |count: u64| Share { count, total: share.count };
-            let parts = parts.iter().filter(|(part, _)| **part != TextId(0));
-            let part = parts.map(|(part, count)| (*count, index.text(*part).clone())).max();
-            let causes = self.causes.iter().filter(|((e, c, n, _), _)| here((*e, *c, *n)));
-            let cause = causes.map(|((.., cause), count)| (*count, *cause)).max();
-            let statements = self.statements.iter().filter(|((e, c, n, _), _)| here((*e, *c, *n)));
-            let statement = statements.map(|((.., statement), count)| (*count, *statement)).max();
-            ObjectFinding {
-                class: index.text(*class).clone(),
-                name: index.text(*name).clone(),
-                share,
-                stall: (ranking == Ranking::Stall)
-                    .then(|| latencies[&(*class, *name)] as f64 * 100.0 / all_latency.max(1) as f64),
-                part: part.map(|(count, part)| (part, of(count))),
-                cause: cause.map(|(count, cause)| (cause, of(count))),
-                statement: statement.map(|(count, statement)| (statement, of(count))),
-            }
-        };
-        order.into_iter().map(finding).collect()
     }
 }
 
@@ -549,16 +476,6 @@ mod tests {
             count.table(EventIndex(3), &[ObjectLevel::Class], (None, Ranking::Count), &index).rows,
             []
         );
-    }
-
-    #[test]
-    fn memory_not_looked_at_in_time_is_the_last_finding() {
-        let names = |(count, index): (ObjectCount, ObjectIndex)| -> Vec<String> {
-            let table = count.table(EventIndex(0), &[ObjectLevel::Class], (None, Ranking::Count), &index);
-            table.findings.iter().map(|finding| format!("{}/{}", finding.class, finding.name)).collect()
-        };
-        assert_eq!(names(counted(&[])), ["table/t", "heap/"], "four samples and two");
-        assert_eq!(names(counted_in(index(NOT_IN_TIME), &[])), ["heap/", &format!("table/{NOT_IN_TIME}")]);
     }
 
     #[test]

@@ -157,6 +157,7 @@ mod tests {
             columns: vec![QueryColumn::Statement, QueryColumn::Operator],
             total,
             latency: LatencySummary::default(),
+            outside: None,
             ranking: crate::ranking::Ranking::Count,
             rows: rows.iter().map(row).collect(),
             more_rows: 0,

@@ -87,6 +87,21 @@ pub struct Table {
     pub more_samples: u64,
 }
 
+/// The samples of one event in a routine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoutineSum {
+    /// The event.
+    pub event: EventIndex,
+    /// The routine.
+    pub routine: Arc<str>,
+    /// Its program or library.
+    pub image: Option<Arc<str>>,
+    /// Its samples, of all of the event.
+    pub share: Share,
+    /// Its share of the event's exposed latency, in percent, where the tables are ordered by it.
+    pub stall: Option<f64>,
+}
+
 // The packed key:   event | mode | image | offset | one word per column of the sample's own
 //                                 `--- only when a column needs the place
 const EVENT: usize = 0;
@@ -181,6 +196,46 @@ impl Top {
         (0..events.len())
             .map(|event| groups.table(Some(EventIndex(event)), pass, &mut names, events))
             .collect()
+    }
+
+    /// The routines of each event that cost most, `limit` of an event; none if no column needed places, or if places are
+    /// named by the table itself.
+    pub fn routines<M: CodeMap>(&self, pass: &mut Pass<M>, limit: usize) -> Vec<RoutineSum> {
+        let by_address = self.options.by.contains(&Dimension::Address);
+        if !self.has_place || !by_address || self.options.by.contains(&Dimension::Event) {
+            return Vec::new();
+        }
+        let mut names = Names::default();
+        let mut all: FxHashMap<u64, Tally> = FxHashMap::default();
+        let mut sums: FxHashMap<(u64, Arc<str>, ImageId), Tally> = FxHashMap::default();
+        for row in 0..self.keys.len() {
+            let (key, tally) = (self.keys.key(row), &self.tallies[row]);
+            all.entry(key[EVENT]).or_default().merge(tally);
+            if let Routine::Named(name) = names.routine(pass, place_of(key)) {
+                sums.entry((key[EVENT], name, place_of(key).image)).or_default().merge(tally);
+            }
+        }
+        let size = |tally: &Tally| match self.options.sort {
+            SortBy::TotalLatency => (tally.latency_sum, tally.count),
+            _ => (tally.count, 0),
+        };
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by(|((_, a, _), x), ((_, b, _), y)| size(y).cmp(&size(x)).then_with(|| a.cmp(b)));
+        let mut events: Vec<u64> = all.keys().copied().collect();
+        events.sort_unstable();
+        let of = |event: u64| sums.iter().filter(move |((of, ..), _)| *of == event).take(limit);
+        let strongest: Vec<_> = events.iter().flat_map(|event| of(*event)).collect();
+        let sum = |((event, routine, image), tally): &((u64, Arc<str>, ImageId), Tally)| RoutineSum {
+            event: EventIndex(*event as usize),
+            routine: routine.clone(),
+            image: pass.map().image(*image).map(|image| image.path.into()),
+            share: tally.share(all[event].count),
+            stall: match self.options.sort {
+                SortBy::TotalLatency => tally.latency(None).percent_of(Cycles(all[event].latency_sum)),
+                _ => None,
+            },
+        };
+        strongest.into_iter().map(sum).collect()
     }
 
     /// Share of user-mode samples in an identified routine; `None` if no column needed places.

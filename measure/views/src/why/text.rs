@@ -2,6 +2,7 @@
 
 use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, wording, WhyReport};
+use crate::advice;
 use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
@@ -89,7 +90,12 @@ impl WhyReport {
     fn findings(&self) -> Vec<String> {
         let strongest = |answer: &EventAnswer| {
             let cause = answer.causes.first().filter(|cause| cause.cause != Cause::Unknown)?;
-            let remedy = remedy::of_cause(answer, cause, self.geometry_of(answer));
+            let routine = cause.places.first().map(|place| place.routine.as_str());
+            // On the first screen what an administrator can do comes first; `--full` has the remedy in the code.
+            let remedy = match routine.and_then(advice::on_routine) {
+                Some(advice) => format!("{advice}; --full says what helps in the code"),
+                None => remedy::of_cause(answer, cause, self.geometry_of(answer)),
+            };
             Some(format!("{}. Helps: {remedy}", sentences::of_cause(self, answer, cause)))
         };
         let of_machine = sentences::of_sizes(self).into_iter().chain(sentences::of_huge_pages(self));
