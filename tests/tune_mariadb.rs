@@ -68,7 +68,7 @@ impl Maria {
         command
     }
 
-    /// A load that sends one statement again and again. The client is the command itself: it ends with the trial.
+    /// A load that sends one statement repeatedly. The client is the command itself: it ends with the trial.
     fn load(&self, statement: &str) -> [String; 4] {
         let file = self.path("load.sql");
         fs::write(&file, format!("{statement};\n").repeat(50_000)).unwrap();

@@ -158,7 +158,7 @@ enum { PATIENCE = 4 };
  * Whether the log is to be emptied: it is longer than `checkpoint_bytes`; and, if the program did not say how
  * long it may get, what is in it of old pages' images has paid, which each checkpoint makes necessary
  * again: the frames of what changed in them after that are as long as PAID times the images; or all
- * images, which are in memory, are more than they may be. So where the same pages change again and again,
+ * images, which are in memory, are more than they may be. So where the same pages change repeatedly,
  * the log is at most 1 + PAID times as long as they are; where new ones are made, it is as long as ever.
  */
 enum { PAID = 2 };

@@ -27,7 +27,7 @@ static void the_deleted_is_gone_and_others_stay(void **state) {
   p3l_delete(f.store, second); /* first->next dangles */
   p3l_delete(f.store, NULL);
   commit(&f);
-  assert_fault(P3L_MISUSE, p3l_extent(second), "no persistent object");
+  assert_fault(P3L_MISUSE, p3l_extent(second), "not a persistent object");
   /* A dangling pointer does not prevent a commit. */
   begin(&f);
   P3L_SET(first->value, 1);
@@ -109,14 +109,14 @@ static void misuse_is_told(void **state) {
   begin(&f);
   node *first = p3l_new(f.store, node);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, &first->next), "within an object");
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, &local), "no object of this store");
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, foreign), "no object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, &local), "not an object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, foreign), "not an object of this store");
   p3l_delete(f.store, first);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "deleted before");
   commit(&f);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "outside of a transaction");
   begin(&f);
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "no object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "not an object of this store");
   commit(&f);
   fixture_drop(&other);
   fixture_drop(&f);

@@ -334,7 +334,7 @@ static void each_broken_invariant_is_told(void **state) {
   uint64_t surrogate = UINT64_C(1) << 63 | 9 * 4096;
   assert_null(p3l_data_page_fault(&page));
   view->use = 9, expect_fault(&page, "no known use");
-  page = good(), page.kind = P3L_PAGE_FREE, expect_fault(&page, "no data page");
+  page = good(), page.kind = P3L_PAGE_FREE, expect_fault(&page, "not a data page");
   page = good(), view->end = 64, expect_fault(&page, "where none can be");
   page = good(), view->end = 170, expect_fault(&page, "where none can be");
   page = good(), view->count = 2000, expect_fault(&page, "where none can be");

@@ -28,14 +28,6 @@ static void add_list(cJSON *object, const char *name, const uint64_t *values, si
     cJSON_AddItemToArray(list, cJSON_CreateNumber((double)values[i]));
 }
 
-static void print_and_free(cJSON *object) {
-  char *text = cJSON_PrintUnformatted(object);
-  if (text == NULL || puts(text) < 0 || fflush(stdout) != 0)
-    oo1_die_errno("the result cannot be written");
-  free(text);
-  cJSON_Delete(object);
-}
-
 static void add_graph(cJSON *object, const oo1_description *description) {
   cJSON_AddNumberToObject(object, "parts", description->parts);
   cJSON_AddBoolToObject(object, "locality", description->locality);
@@ -51,7 +43,7 @@ void oo1_report_load(const oo1_description *description, uint64_t store_bytes) {
   add_graph(object, description);
   cJSON_AddNumberToObject(object, "load_seconds", description->load_seconds);
   oo1_json_whole(object, "store_bytes", store_bytes);
-  print_and_free(object);
+  oo1_json_print(object);
 }
 
 void oo1_report_mode(const char *name, const oo1_mode *mode) {
@@ -67,7 +59,7 @@ void oo1_report_mode(const char *name, const oo1_mode *mode) {
   cJSON_AddBoolToObject(object, "persistent", mode->keeps);
   cJSON_AddBoolToObject(object, "can_prefetch", mode->can_prefetch);
   cJSON_AddBoolToObject(object, "can_limit_memory", mode->can_limit);
-  print_and_free(object);
+  oo1_json_print(object);
 }
 
 static void add_cache(cJSON *object, const oo1_request *request, const oo1_result *result) {
@@ -130,5 +122,5 @@ void oo1_report_run(oo1_report *report, const oo1_mode *mode, const oo1_descript
     cJSON_AddNullToObject(object, "durable");
   cJSON_AddItemToObject(object, "statistics", report->statistics);
   free(report);
-  print_and_free(object);
+  oo1_json_print(object);
 }

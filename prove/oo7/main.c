@@ -99,14 +99,6 @@ static cJSON *begin(const oo1_description *description) {
   return object;
 }
 
-static void print_and_free(cJSON *object) {
-  char *text = cJSON_PrintUnformatted(object);
-  if (text == NULL || puts(text) < 0 || fflush(stdout) != 0)
-    oo1_die_errno("the result cannot be written");
-  free(text);
-  cJSON_Delete(object);
-}
-
 /* ---- load ---- */
 
 static void load(int count, char **arguments) {
@@ -127,7 +119,7 @@ static void load(int count, char **arguments) {
   oo1_describe(asked.store, &description);
   cJSON *object = begin(&description);
   oo1_json_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
-  print_and_free(object);
+  oo1_json_print(object);
 }
 
 /* ---- run ---- */
@@ -220,7 +212,7 @@ static void run(int count, char **arguments) {
             visited, oo7_seen.visited);
   oo1_json_whole(object, "visited", visited);
   oo1_json_hex(object, "checksum", oo7_seen.checksum);
-  print_and_free(object);
+  oo1_json_print(object);
   free(copy), free(taken.wall), free(taken.cpu);
 }
 
@@ -232,7 +224,7 @@ int main(int count, char **arguments) {
   else if (strcmp(command, "run") == 0)
     run(count - 1, arguments + 1);
   else
-    oo1_die("%s is no command\n  remedy: load STORE, run STORE --traversal T1|T2a|T6",
+    oo1_die("%s is not a command\n  remedy: load STORE, run STORE --traversal T1|T2a|T6",
             *command != '\0' ? command : "nothing");
   return 0;
 }

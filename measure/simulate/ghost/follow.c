@@ -134,7 +134,7 @@ static void close_window(struct hm_follower *of) {
   hm_run_on(of->model);
   double kept = time_of_instruction() * (double)window.instructions, weight = 1;
   uint64_t ran = hm_cpu_time(of->process);
-  if (ran <= of->accounted) ran = of->ran; /* it has ended: what was seen last */
+  if (ran <= of->accounted) ran = of->ran; /* the process has ended: use the last CPU time read */
   double user = ran > of->accounted ? (double)(ran - of->accounted) * hm_user_part(of) : 0;
   if (kept > 0 && user > kept) weight = user / kept;
   of->accounted = ran > of->accounted ? ran : of->accounted;

@@ -34,7 +34,7 @@ impl ObjectsReport {
         sentences
     }
 
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
@@ -263,7 +263,7 @@ fn coverage_text(coverage: ObjectCoverage) -> String {
     if stable.total > 0 {
         let _ = write!(
             text,
-            "; {} of the {} named by the notes surely at that moment",
+            "; {} of the {} named by the side file surely at that moment",
             percent(stable),
             grouped(stable.total)
         );
