@@ -109,14 +109,14 @@ static void misuse_is_told(void **state) {
   begin(&f);
   node *first = p3l_new(f.store, node);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, &first->next), "within an object");
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, &local), "not an object of this store");
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, foreign), "not an object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, &local), "no object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, foreign), "no object of this store");
   p3l_delete(f.store, first);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "deleted before");
   commit(&f);
   assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "outside of a transaction");
   begin(&f);
-  assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "not an object of this store");
+  assert_fault(P3L_MISUSE, p3l_delete(f.store, first), "no object of this store");
   commit(&f);
   fixture_drop(&other);
   fixture_drop(&f);

@@ -378,8 +378,8 @@ static void pages_of_large_objects_are_checked(void **state) {
   page = large(7, 7, 4000), expect_fault(&page, "cannot be");
   page = large(7, 0, 5000), expect_fault(&page, "cannot be");
   page = large(7, 7, UINT64_C(1) << 56), expect_fault(&page, "cannot be");
-  page = large(7, 8, 5000), expect_fault(&page, "does not lie in");
-  page = large(8, 7, 4032), expect_fault(&page, "does not lie in"); /* it ends with page 7 */
+  page = large(7, 8, 5000), expect_fault(&page, "does not contain it");
+  page = large(8, 7, 4032), expect_fault(&page, "does not contain it"); /* it ends with page 7 */
   page = large(8, 7, 4033);
   assert_null(p3l_data_page_fault(&page));
   page = large(7, 7, 5000), view->zero = 1, expect_fault(&page, "never written");
