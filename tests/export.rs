@@ -18,7 +18,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeeded(arguments).0).expect("JSON")
 }
 
-/// What a program in Python prints; `None`, with a message, without Python or a module of it.
+/// The output of a program in Python; `None`, with a message, without Python or a module of it.
 fn python(module: &str, program: &str, arguments: &[&str]) -> Option<String> {
     let name = std::env::var("HARDMETER_PYTHON").unwrap_or_else(|_| "python3".into());
     let import = format!("import {module}");

@@ -107,7 +107,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
         assert_all_tell(&server.path("major.data"), told);
         assert!(!ObjectNotes::path_for(&server.path("major.data")).exists());
         let text = view(&server.path("major.data"), &["objects"]);
-        assert!(text.contains("no notes on a server's objects lie beside this capture"), "{text}");
+        assert!(text.contains("this capture has no side file of a server's objects"), "{text}");
     }
     drop(changed);
 
@@ -193,7 +193,7 @@ fn a_server_that_dies_in_the_middle_leaves_what_was_known_until_then() {
         let path = server.path(capture);
         assert_complete(&path, &output, &["l1d-miss", "l2-miss"]);
         if whole {
-            let told = "the server ended while it was recorded; what was found until then is here";
+            let told = "the server ended while it was recorded; the capture has what was found until then";
             assert!(stderr(&output).contains(told), "{}", stderr(&output));
             assert_all_tell(&path, told);
         }

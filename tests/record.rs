@@ -126,7 +126,7 @@ fn a_watched_variable_is_sampled_at_each_write() {
     assert!(addresses.iter().all(|seen| u64::from_str_radix(seen, 16) == Ok(address)), "{addresses:?}");
 }
 
-/// What `perf evlist -v` prints of a capture's first event, as `key: value` pairs.
+/// The output of `perf evlist -v` about a capture's first event, as `key: value` pairs.
 fn attribute(capture: &Path) -> Vec<(String, String)> {
     let output = succeeded(run(Command::new("perf").args(["evlist", "-v", "-i"]).arg(capture)));
     let text = stdout(&output).replace("{ sample_period, sample_freq }", "rate");

@@ -27,10 +27,10 @@ fn files_that_are_no_captures() {
     fails(&["report", "-i", &path], &["cannot read", "No such file", "check the name"]);
     std::fs::write(&path, "").unwrap();
     fails(&["report", "-i", &path], &["is empty", "record again"]);
-    std::fs::write(&path, "#!/bin/sh\necho this is no capture, though long enough to be looked at\n")
+    std::fs::write(&path, "#!/bin/sh\necho this is not a capture, though long enough to be looked at\n")
         .unwrap();
     for command in [&["report"][..], &["annotate", "main"], &["export", "--to", "csv"]] {
-        fails(&[command, &["-i", &path]].concat(), &["no perf.data file", "hardmeter record"]);
+        fails(&[command, &["-i", &path]].concat(), &["not a perf.data file", "hardmeter record"]);
     }
     // Without -i, in a folder that has no capture.
     let output = Command::new(env!("CARGO_BIN_EXE_hardmeter"))
@@ -48,7 +48,7 @@ fn a_recording_that_was_killed_is_pointed_at() {
     let path = bench.path("backend.data");
     std::fs::write(format!("{path}.4711-0.partial"), "").unwrap();
     std::fs::write(format!("{path}.old.partial"), "").unwrap();
-    let partial = format!("remedy: wait for its end, or see what there is of it: -i {path}.4711-0.partial");
+    let partial = format!("remedy: wait for its end, or see what is there already: -i {path}.4711-0.partial");
     fails(&["report", "-i", &path], &["there is no", "was killed", &partial]);
 }
 

@@ -86,7 +86,7 @@ fn sharing(capture: &Path, arguments: &[&str]) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// The line at an address.

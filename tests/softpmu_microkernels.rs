@@ -13,7 +13,7 @@
 //!   L3       4096 =  256 x 16            16 KiB
 //! ```
 //!
-//! One rule explains most numbers. Under LRU, a set of W ways that is gone over in the same order again and again
+//! One rule explains most numbers. Under LRU, a set of W ways that is gone over in the same order repeatedly
 //! keeps up to W lines for ever; of W + 1 lines or more it keeps none, for each goes just before it is needed.
 
 #[path = "common/counting.rs"]

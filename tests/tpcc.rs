@@ -216,10 +216,10 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
 
     let output = tpcc.tpcc(&["load", "--warehouses", "4", "--partitions", "2"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("a load was cut off here, of 3 warehouses"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("an interrupted load of 3 warehouses"), "{}", stderr(&output));
 
     let text = stdout(&succeeded(tpcc.tpcc(&arguments)));
-    assert!(text.contains("were there already, of a load that was cut off"), "{text}");
+    assert!(text.contains("were there already, of an interrupted load"), "{text}");
     let sum = "SELECT count(*) || ' ' || sum(hashtext(s::text)::bigint) FROM stock s";
     let resumed = tpcc.sql(sum);
     assert_eq!(verdicts(&tpcc.audit(&[]), "conditions"), ["held"; 12]);

@@ -79,9 +79,9 @@ fn arguments_that_make_no_sense_are_refused() {
     for (arguments, said) in [
         (&["--mode", "open"][..], "--rate"),
         (&["--interval", "0s"], "it has to take some time"),
-        (&["--ramp", "soon"], "'soon' is no time"),
+        (&["--ramp", "soon"], "'soon' is not a time"),
         (&["--connections", "0"], "or auto"),
-        (&["--cpu-plan", "daemons"], "is no part of a plan"),
+        (&["--cpu-plan", "daemons"], "is not a part of a plan"),
         (&["--first-warehouse", "2"], "--driver-warehouses"),
         (&["--stub", "1ms", "--server", "/tmp"], "cannot be used with"),
     ] {
@@ -132,7 +132,7 @@ fn a_load_that_is_cut_off_is_gone_on_with_and_other_data_are_left_alone() {
 
     let output = succeeded(tpcc.run("whole", &arguments));
     assert!(
-        stderr(&output).contains("going on with a load that was cut off: 3 warehouses"),
+        stderr(&output).contains("continuing an interrupted load: 3 warehouses"),
         "{}",
         stderr(&output)
     );
@@ -222,7 +222,7 @@ fn a_server_that_goes_in_the_ramp_leaves_a_report_that_says_so() {
     wait_until("the run", || tpcc.is_under_way());
     crash(&tpcc);
     let output = ended(child);
-    failed_saying(&output, &["the run failed:", "the report is of what there was"]);
+    failed_saying(&output, &["the run failed:", "the report covers the time until then"]);
     let result = tpcc.result("ramp");
     assert_eq!(result["ending"]["how"], "failed");
     assert_eq!(result["measured_seconds"], 0.0);

@@ -201,10 +201,10 @@ fn a_load_that_was_killed_goes_on_and_gives_the_same_rows() {
     let output = run(&mut tpcc(&server, &["load", "--warehouses", "4"]));
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(said.contains("a load was cut off here, of 3 warehouses, seed 1, 2 parts by range"), "{said}");
+    assert!(said.contains("an interrupted load of 3 warehouses, seed 1, 2 parts by range"), "{said}");
 
     let text = stdout(&succeeded(run(&mut tpcc(&server, &arguments))));
-    assert!(text.contains("were there already, of a load that was cut off"), "{text}");
+    assert!(text.contains("were there already, of an interrupted load"), "{text}");
     let sums = |table: &str| server.sql("tpcc", &format!("CHECKSUM TABLE {table}"));
     let resumed: Vec<String> = ["stock", "customer", "order_line"].map(sums).to_vec();
     assert_eq!(broken(&audited(&server.target("tpcc"))), [""; 0]);

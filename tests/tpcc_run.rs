@@ -15,7 +15,7 @@ use std::fs;
 use tpcc::{ended, interrupt, Tpcc};
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a count"))
 }
 
 fn lines(tpcc: &Tpcc, name: &str) -> Vec<String> {
@@ -228,7 +228,7 @@ fn a_cpu_plan_binds_processes_until_ctrl_c_and_a_part_of_a_run_is_reported() {
     wait_until("the interval", || tpcc.there_is("district WHERE d_next_o_id > 3050"));
     interrupt(&child);
     let output = ended(child);
-    tpcc::failed_saying(&output, &["the run was interrupted: the report is of a part of it"]);
+    tpcc::failed_saying(&output, &["the run was interrupted: the report covers a part of it"]);
     for pid in pids(daemons) {
         assert_eq!(allowed(&pid), before, "process {pid} is let go again");
     }

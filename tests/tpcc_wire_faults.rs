@@ -392,6 +392,6 @@ fn a_server_that_goes_mad_in_the_middle_is_a_lost_connection() {
         let done = driven.wait_for(1);
         let Outcome::Failed(failure) = &done[0].outcome else { panic!("{done:?}") };
         assert!(failure.message.contains(told), "{failure:?}, and not: {told}");
-        assert!(driven.backend.server_processes().is_empty(), "0 is no process");
+        assert!(driven.backend.server_processes().is_empty(), "0 is not a process");
     }
 }

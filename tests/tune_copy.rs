@@ -33,7 +33,7 @@ fn copies(server: &ThrowawayServer) -> PathBuf {
     folder
 }
 
-/// What is left of copies: their folders, and processes that work in them.
+/// Remains of copies: their folders, and processes that work in them.
 fn rest(server: &ThrowawayServer) -> Vec<String> {
     let copies = copies(server);
     let folders = fs::read_dir(&copies).unwrap().flatten().map(|entry| entry.path().display().to_string());

@@ -11,13 +11,15 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterable, Optional, Sequence
+from typing import Callable, Dict, Generator, Iterable, Optional, Sequence
 
 import figure
 from figure import Figure
 from processes import Trouble
 from servers import HARDMETER, Playground
 
+# A quick run stops a part that yields its figures one by one after this time.
+QUICK_SECONDS = 8.0
 Part = Callable[[Playground, bool, Callable[[str], None]], Iterable[Figure]]
 # Restricts what parts measure to cases whose names contain one of these words.
 Choose = Callable[[Sequence[str]], None]
@@ -58,11 +60,16 @@ def _measure(name: str, documentation: str, parts: Dict[str, Part], choose: Opti
         print(figure.HEADING, flush=True)
     with Playground() as playground:
         for part in arguments.only or parts:
+            begun = time.monotonic()
             try:
-                for one in parts[part](playground, arguments.quick, say):
+                for one in (measured := iter(parts[part](playground, arguments.quick, say))):
                     figures.append(one)
                     if arguments.format == "text":
                         print(one.as_line(), flush=True)
+                    if arguments.quick and time.monotonic() - begun > QUICK_SECONDS and isinstance(measured, Generator):
+                        measured.close()
+                        say(f"{part}: the rest is left out of a quick run")
+                        break
             except (Trouble, OSError) as error:
                 broken.append(part)
                 print(f"bench: {part} could not be measured: {error}", file=sys.stderr)

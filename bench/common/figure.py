@@ -4,6 +4,7 @@ import json
 import math
 import random
 from dataclasses import dataclass, field
+from datetime import date
 from typing import List, Optional, Sequence, TypeVar
 
 import evidence
@@ -114,10 +115,11 @@ def interleaved(kinds: Sequence[Kind], chance: random.Random) -> List[Kind]:
 def as_lines(part: str, figures: Sequence[Figure], machine: dict, quick: bool) -> str:
     """One line of JSON for each figure, for bench/results."""
     lines = []
+    origin = {"quick": quick, "processor": machine["processor"], "date": date.today().isoformat()}
     for figure in figures:
         whole = figure.as_json()
         del whole["blocks"]
-        lines.append(json.dumps({"part": part, **whole, "quick": quick, "processor": machine["processor"]}))
+        lines.append(json.dumps({"part": part, **whole, **origin}))
     return "".join(line + "\n" for line in lines)
 
 

@@ -224,3 +224,10 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in zip(signals, before):
             signal.signal(number, handler)
+
+
+def make_capture() -> Path:
+    """The generator of captures, built."""
+    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
+    run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
+    return REPOSITORY / "target/release/examples/make_capture"

@@ -12,7 +12,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     with playground.server("native", 10, {"shared_buffers": "256MB"}).running() as server:
         live = [HARDMETER, "--quiet", "record", "--source", "live", "-o", server.capture]
         ways: Dict[str, Optional[Sequence]] = {"off": None, "live": [*live, "--server", server.folder, "--", "cat"]}
-        blocks = windows.blocks_of(server, "select", ways, 2 if quick else 10, lambda what: say(f"cost, {what}"))
+        blocks = windows.blocks_of(server, "select", ways, 1 if quick else 10, lambda what: say(f"cost, {what}"))
     by = f"pgbench -S, {windows.CLIENTS} clients, beside record --source live"
     return [
         Figure.of_blocks(

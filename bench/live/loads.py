@@ -71,7 +71,7 @@ def _record(server: Server, source: List[str], seconds: str) -> None:
 
 
 def _notes(capture: Path) -> dict:
-    """The recorder's notes on a live recording."""
+    """The side file of a live recording."""
     return json.loads((capture.parent / (capture.name + ".json")).read_text())["stall"]
 
 

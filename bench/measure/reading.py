@@ -6,7 +6,7 @@ from typing import Callable, Dict, List
 
 from figure import Bar, Figure
 from processes import Trouble, Used, run, run_measured
-from servers import HARDMETER, REPOSITORY, Playground
+from servers import HARDMETER, Playground, make_capture
 
 BYTES_PER_SAMPLE = 330
 
@@ -24,7 +24,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         say(f"making a capture of {samples} samples")
         # Its samples are in this program's code.
         program = playground.server("native").program("postgres")
-        run([_make_capture(), capture, str(samples), program])
+        run([make_capture(), capture, str(samples), program])
         readers = {
             "hardmeter": [HARDMETER, "report", "-i", capture],
             # perf's default; and the same without callers' trees, which hardmeter does not print either.
@@ -40,13 +40,6 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     finally:
         capture.unlink(missing_ok=True)
     return _figures(used, samples)
-
-
-def _make_capture() -> str:
-    """The generator, built."""
-    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
-    run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
-    return str(REPOSITORY / "target/release/examples/make_capture")
 
 
 def _figures(used: dict, samples: int) -> List[Figure]:

@@ -78,7 +78,7 @@ class Warm:
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Figures 1 to 4, and the slowdowns against native for information."""
-    blocks, transactions = (2, 20) if quick else (15, 100)
+    blocks, transactions = (1, 10) if quick else (15, 100)
     chance = random.Random(1)
     with contextlib.ExitStack() as stack:
         warm: Dict[str, Warm] = {}

@@ -28,7 +28,7 @@ def torture(folder: Path, kills: int, *options: str) -> Tuple[int, str]:
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Number of kills with a loss: the test ends at the first."""
-    kills, readers = (200, 3) if quick else (10_000, 8)
+    kills, readers = (30, 3) if quick else (10_000, 8)
     if not P3L.exists():
         raise Trouble(f"there is no {P3L}\n  remedy: make build")
     say(f"killing a writer {kills:,} times")

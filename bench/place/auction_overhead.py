@@ -21,7 +21,7 @@ SCENARIOS = ("accesses", "volume")
 PAPER = {"accesses": 5.0, "volume": 2.5}
 # Apache and MariaDB do cleanup work after the answer.
 SETTLE_SECONDS = 0.002
-SECONDS, QUICK_SECONDS = 150, 8
+SECONDS, QUICK_SECONDS = 150, 3
 # Words of items' names (prove/auction/src/words.rs); each makes a statement read all items.
 WORDS = ("brass", "wooden", "green", "copper", "round")
 CATEGORIES, REGIONS, PICTURES = 20, 62, 16

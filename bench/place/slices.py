@@ -62,14 +62,14 @@ def measure(case: Case, playground: Playground, quick: bool, say: Say) -> Iterat
     """Both arms relative to stock, by metric, and the values of stock."""
     if not case.own_group and not _autogroups():
         raise Trouble("this kernel makes no group of a session\n  remedy: sysctl kernel.sched_autogroup_enabled=1")
-    rounds, seconds = (2, 2.0) if quick else (9, 4.0)
+    rounds, seconds = (1, 1.0) if quick else (9, 4.0)
     blocks: Dict[str, List[Block]] = {arm: [] for arm in ARMS}
     with _serving(case, playground) as (server, segments):
         with analyzer(segments, "time", guard=False):
             with Load(server, playground.folder, case.rate, case.parallel, case.elsewhere).running() as load:
                 with Arms(server, load).watching(case.parallel) as arms:
                     arms.switch("time")
-                    time.sleep(8)  # the analyzer learns the kinds of statements
+                    time.sleep(3 if quick else 8)  # the analyzer learns the kinds of statements
                     _trial(case, arms, load, rounds, seconds, blocks, say)
     yield from _figures(case, blocks, 0.0 if quick else CALM)
 

@@ -30,6 +30,7 @@ from servers import HARDMETER, Playground  # noqa: E402
 
 BAR_MILLIONS = 650
 SCALE = "0.1"
+QUICK_SCALE = "0.01"
 # As config A of the measurements, and buffers that hold the data.
 SETTINGS = [
     "shared_buffers=512MB",
@@ -79,19 +80,19 @@ def count(
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Q1 with and without the extension. --quick does not shorten it: one run each."""
-    del quick
-    server = tpch.server(playground, SCALE, say)
+    """Q1 with and without the extension, one run each."""
+    scale = QUICK_SCALE if quick else SCALE
+    server = tpch.server(playground, scale, say)
     extension = tpch.Extension(playground)
     programs = Path(server.program("postgres")).parent
     library = [f"{name}={value}" for name, value in extension.server_settings().items()]
     ways = {"stock": [], "ccopt": extension.statements()}
     counted = {}
     for way, statements in ways.items():
-        say(f"instructions of Q1 at scale {SCALE}, {way}")
-        query = tpch.text(1, SCALE)
+        say(f"instructions of Q1 at scale {scale}, {way}")
+        query = tpch.text(1, scale)
         counted[way] = count(programs, server.data, server.account, query, statements, library) / 1e6
-    what = f"instructions of Q1 at scale {SCALE} within ExecutorRun, by callgrind"
+    what = f"instructions of Q1 at scale {scale} within ExecutorRun, by callgrind"
     return [
         Figure("Q1: instructions", counted["ccopt"], "million", 1, f"{what}, with the extension", Bar(BAR_MILLIONS)),
         Figure("Q1: instructions of stock", counted["stock"], "million", 1, what),

@@ -16,6 +16,7 @@ from servers import Playground
 BAR = 0.99
 # The instructions of the larger run minus those of the smaller one: without start-up and first executions.
 FEW, MANY = 100, 600
+QUICK_FEW, QUICK_MANY = 20, 60
 DATABASE = "postgres"
 Transaction = Callable[[random.Random], Sequence[str]]
 # A new segment of the log is filled with zeros, 100,000 instructions for each of 500 transactions: in one run and not in another.
@@ -104,18 +105,19 @@ OTHERS: Dict[str, Transaction] = {
 
 def small(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Look-ups, and aggregates over 0, 1 and 50 rows."""
-    del quick
-    return _measure(SMALL, playground, say)
+    return _measure(SMALL, playground, quick, say)
 
 
 def others(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Further statements that the extension examines during planning."""
-    del quick
-    return _measure(OTHERS, playground, say)
+    return _measure(OTHERS, playground, quick, say)
 
 
-def _measure(transactions: Dict[str, Transaction], playground: Playground, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Instructions per transaction with the extension loaded, relative to stock. --quick does not shorten it."""
+def _measure(
+    transactions: Dict[str, Transaction], playground: Playground, quick: bool, say: Callable[[str], None]
+) -> Iterator[Figure]:
+    """Instructions per transaction with the extension loaded, relative to stock."""
+    few, many = (QUICK_FEW, QUICK_MANY) if quick else (FEW, MANY)
     extension = tpch.Extension(playground)
     server = playground.server("native", settings=extension.server_settings())
     where = (Path(server.program("postgres")).parent, server.data, server.account, DATABASE)
@@ -126,16 +128,16 @@ def _measure(transactions: Dict[str, Transaction], playground: Playground, say: 
         for way, statements in ways.items():
             say(f"instructions of {name}, {way}")
             counted = []
-            for times in (FEW, MANY):
+            for times in (few, many):
                 chance = random.Random(1)
                 lines = [line for _ in range(times) for line in transaction(chance)]
                 # Dead rows of the previous run, or another order of rows, would add work to this run.
                 with server.running():
                     run([server.program("pgbench"), "--initialize", "--quiet"], env=server.environment())
                 counted.append(collect(*where, [*statements, *lines], settings))
-            each[way] = (counted[1] - counted[0]) / (MANY - FEW)
+            each[way] = (counted[1] - counted[0]) / (many - few)
         what = f"instructions of a transaction ({name}) on pgbench's tables in postgres --single, by callgrind"
         ratio = each["loaded"] / each["stock"]
         bar = Bar(round(1 / BAR, 3))
-        yield Figure(f"{name}: instructions", ratio, "x", MANY - FEW, f"{what}, with the extension to stock", bar)
-        yield Figure(f"{name}: instructions of stock", each["stock"] / 1000, "thousand", MANY - FEW, what)
+        yield Figure(f"{name}: instructions", ratio, "x", many - few, f"{what}, with the extension to stock", bar)
+        yield Figure(f"{name}: instructions of stock", each["stock"] / 1000, "thousand", many - few, what)

@@ -12,7 +12,7 @@ from typing import Callable, Iterator
 import page
 from figure import Bar, Figure
 from processes import Trouble, run, run_measured
-from servers import HARDMETER, Playground
+from servers import HARDMETER, Playground, make_capture
 
 # Each host has a capture of this many samples in each of two releases; files are linked until there are ROWS.
 HOSTS = 3
@@ -56,7 +56,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         for release in ("3.1", "3.2"):
             capture = playground.folder / "fleet.data"
             say(f"exporting {samples} samples of host {host}, release {release}")
-            run([page.make_capture(), capture, str(samples), program, f"host-{host}-{release}"])
+            run([make_capture(), capture, str(samples), program, f"host-{host}-{release}"])
             words = [HARDMETER, "--quiet", "export", "--to", "parquet", "-o", folder, "--release", release, capture]
             begun = time.monotonic()
             used = run_measured(words)

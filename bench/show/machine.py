@@ -25,8 +25,11 @@ def latency(_playground: Playground, quick: bool, say: Callable[[str], None]) ->
     yield Figure("latency: sizes that disagree, unnoted", int(silent), "", len(report["caches"]), what, Bar(0))
 
 
-def demo(_playground: Playground, _quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+def demo(_playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Lines of `make demo` after the build, and lines that it prints twice."""
+    if quick:
+        say("the demo compiles for minutes: left out of a quick run")
+        return
     say("running the demo")
     output = run(["make", "--no-print-directory", "demo"], cwd=REPOSITORY)
     after = output[output.index("==> recording") :].splitlines()

@@ -7,7 +7,7 @@ from typing import Callable, Iterator, Tuple
 
 from figure import Bar, Figure
 from processes import Trouble, Used, run, run_measured
-from servers import HARDMETER, REPOSITORY, Playground
+from servers import HARDMETER, REPOSITORY, Playground, make_capture
 
 Say = Callable[[str], None]
 BYTES_PER_SAMPLE = 330
@@ -71,10 +71,3 @@ def _report(playground: Playground, samples: int, say: Say) -> Tuple[Path, Used]
         return page, run_measured([HARDMETER, "--quiet", "report", "-i", capture, "--html", page])
     finally:
         capture.unlink(missing_ok=True)
-
-
-def make_capture() -> Path:
-    """The generator, built."""
-    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
-    run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
-    return REPOSITORY / "target/release/examples/make_capture"

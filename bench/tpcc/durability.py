@@ -20,7 +20,7 @@ WAREHOUSES = 2
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Acknowledged orders that are not there, and kills after which a condition does not hold."""
-    kills, control = (4, 1) if quick else (20, 3)
+    kills, control = (2, 1) if quick else (20, 3)
     database = Database(playground, "durability")
     say(f"loading {WAREHOUSES} warehouses")
     database.tpcc("load", "--warehouses", str(WAREHOUSES))

@@ -15,7 +15,7 @@ CEILING = 12.86  # New-Orders per minute and warehouse if every answer were imme
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """The distance from the ceiling, and the verdicts."""
     warehouses = int(os.environ.get("HARDMETER_BENCH_WAREHOUSES", "2" if quick else "100"))
-    ramp, interval = ("20s", "20s") if quick else ("3m", "10m")
+    ramp, interval = ("10s", "10s") if quick else ("3m", "10m")
     database = Database(playground, "full")
     say(f"loading {warehouses} warehouses")
     database.tpcc("load", "--warehouses", str(warehouses))

@@ -15,7 +15,8 @@ MEBIBYTE = 1 << 20
 SIZES = [(100_000, 256, Bar(30), Bar(5)), (390_000, 1024, None, None)]
 QUICK_SIZES = [(10_000, 64, Bar(30), Bar(5))]
 # Three cycles until the steady state: terminals begin evenly distributed, unlike later.
-RAMP, INTERVAL, QUICK_INTERVAL = 60, 60, 10
+RAMP, INTERVAL = 60, 60
+QUICK_RAMP, QUICK_INTERVAL = 10, 5
 
 # Clauses 5.2.5.7 and 5.2.4.2, by transaction: seconds of keying and of thinking, shares of the two ways of mixing.
 KEYING = [18, 3, 2, 2, 2]
@@ -25,13 +26,13 @@ SHARES = {"weights": [0.4405, 0.4335, 0.042, 0.042, 0.042], "deck": [count / 23 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Memory, lag, CPU time and throughput, for each number of terminals."""
-    interval = QUICK_INTERVAL if quick else INTERVAL
+    ramp, interval = (QUICK_RAMP, QUICK_INTERVAL) if quick else (RAMP, INTERVAL)
     figures = []
     for terminals, connections, memory, lag in QUICK_SIZES if quick else SIZES:
-        say(f"{terminals:,} terminals: {RAMP} s to get going, {interval} s measured")
+        say(f"{terminals:,} terminals: {ramp} s to get going, {interval} s measured")
         result = playground.folder / f"terminals-{terminals}.json"
         words = ["--stub", SERVICE, "--warehouses", str(terminals // 10), "--connections", str(connections)]
-        words += ["--ramp", f"{RAMP}s", "--interval", f"{interval}s", "--output", str(result.with_suffix(""))]
+        words += ["--ramp", f"{ramp}s", "--interval", f"{interval}s", "--output", str(result.with_suffix(""))]
         used = run_measured([HARDMETER, "--quiet", "tpcc", "run", *words])
         figures += figures_of(terminals, shown(result), used.peak_bytes, memory, lag)
     return figures

@@ -28,8 +28,9 @@ HEALTHY: Dict[str, Load] = {
 def healthy(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """Number of loads, of five on a tuned server, that get advice."""
     advised = []
+    loads = dict(list(HEALTHY.items())[: 1 if quick else None])
     with bed.running(playground, bed.MAIN) as server:
-        for name, load in HEALTHY.items():
+        for name, load in loads.items():
             found = bed.named(bed.looked(server, load, 5 if quick else 10))
             say(f"healthy, {name}: {', '.join(found) or 'nothing to gain'}")
             if found:
@@ -37,9 +38,9 @@ def healthy(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     yield Figure(
         name="healthy loads with advice",
         value=len(advised),
-        unit="of 5",
-        n=len(HEALTHY),
-        what="; ".join(advised) or "nothing to gain on each of " + ", ".join(HEALTHY),
+        unit=f"of {len(loads)}",
+        n=len(loads),
+        what="; ".join(advised) or "nothing to gain on each of " + ", ".join(loads),
         bar=Bar(0),
     )
 
@@ -48,8 +49,8 @@ def cost(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """CPU time of the command and of its backend, for observations of the default length."""
     here, backend = [], []
     with bed.running(playground, bed.MAIN) as server:
-        for block in range(2 if quick else 6):
-            look = bed.looked(server, Load(clients=4), 20)["look"]
+        for block in range(1 if quick else 6):
+            look = bed.looked(server, Load(clients=4), 5 if quick else 20)["look"]
             here.append(look["cost"]["here"] / look["seconds"] * 100)
             backend.append(look["cost"]["backend"] / look["seconds"] * 100)
             say(f"cost, {block}: {here[-1]:.2f} + {backend[-1]:.2f} %")
@@ -71,7 +72,7 @@ def onset(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
             time.sleep(1)
             for _ in range(1 if quick else 3):
                 begin = time.monotonic()
-                found = bed.named(bed.look(server, 20))
+                found = bed.named(bed.look(server, 5 if quick else 20))
                 if found:
                     seconds.append(time.monotonic() - begin)
                 say(f"onset: {', '.join(found) or 'nothing'} after {time.monotonic() - begin:.1f} s")

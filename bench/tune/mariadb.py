@@ -113,7 +113,7 @@ class Server:
 
 @contextlib.contextmanager
 def _under(server: Server, fault: Fault) -> Iterator[None]:
-    """The server under the fault's load: clients that read scripts, again and again."""
+    """The server under the fault's load: clients that read scripts, repeatedly."""
     with contextlib.ExitStack() as stack:
         processes = []
         for client in range(fault.clients):

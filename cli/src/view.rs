@@ -113,7 +113,7 @@ impl SampleArguments {
                         input.display(),
                         partial.display()
                     ),
-                    format!("wait for its end, or see what there is of it: -i {}", partial.display()),
+                    format!("wait for its end, or see what is there already: -i {}", partial.display()),
                 ));
             }
             if input.as_os_str() == "hardmeter.data" {

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   p3l_statistics statistics = store.statistics();
   printf("sum of 0 .. %llu: %llu\n", static_cast<unsigned long long>(LEAVES - 1),
          static_cast<unsigned long long>(sum));
-  /* The limit is looked at when a scope ends: what one scope touches, here 1000 leaves, comes on
+  /* The limit is enforced when a scope ends: what one scope touches, here 1000 leaves, comes on
    * top of it. */
   printf("memory stayed below limit + 2 MB: %s; objects were evicted: %s\n",
          statistics.memory_peak <= LIMIT + (2 << 20) ? "yes" : "no",

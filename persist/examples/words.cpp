@@ -15,7 +15,7 @@ using dictionary = p3l::unordered_map<p3l::string, word>;
 int main(int, char **argv) {
   p3l::store store(argv[1], p3l::create());
   auto *words = store.root<dictionary>("words");
-  store.transact([&] { /* all of the text, or nothing of it, whenever the process is killed */
+  store.transact([&] { /* the whole text or no part of it, even if the process is killed */
                        if (!words) store.set_root("words", words = store.make<dictionary>());
                        std::ifstream text(argv[2]);
                        std::string line, found;

@@ -1,6 +1,6 @@
 """Pointers into stores of P3L, for gdb: (gdb) source persist/gdb/p3l.py
 
-A pointer that was not read yet is no address but a surrogate (p3l_access.h), which gdb would print as
+A pointer that was not read yet is not an address but a surrogate (p3l_access.h), which gdb would print as
 0x8000000000012080. With this script it is
 
     18:128 (not resident)               page 18, byte 128; not accessed yet

@@ -107,7 +107,7 @@ typedef struct p3l_options {
                               * soft limit: a scope or transaction that needs more goes over it
                               * until it ends */
   uint64_t checkpoint_bytes; /* length of the log that triggers a checkpoint; 0: 16 MB, or three
-                              * times the pages that are changed again and again, up to 768 MB */
+                              * times the pages that are changed repeatedly, up to 768 MB */
   /* Copy objects in the order of their first access, also from small stores: later pointer
    * accesses are faster, the first ones slower (docs/persist.md). */
   bool discovery_order;

@@ -66,8 +66,8 @@ inline void check_type(const char *root, const void *object, const p3l_type *exp
   const p3l_type *type = p3l_type_of(object);
   if (type && std::strcmp(type->name, expected->name) == 0) return;
   p3l_error cause;
-  p3l_fail(&cause, P3L_WRONG_TYPE, "root %s is of type %s, and not %s: ask for what it is", root,
-           type ? type->name : "that this program has none for", expected->name);
+  p3l_fail(&cause, P3L_WRONG_TYPE, "root %s is of type %s, and not %s: read it as its own type",
+           root, type ? type->name : "that this program has none for", expected->name);
   throw error(cause);
 }
 

@@ -210,7 +210,7 @@ static p3l_code take_large(p3l_pager_transaction *transaction, p3l_type_id type,
 p3l_code p3l_room_take(p3l_pager_transaction *transaction, p3l_type_id type, uint64_t bytes,
                        p3l_address near, p3l_address *address, p3l_error *error) {
   if (type == P3L_HOLE || type == P3L_FORWARD)
-    return p3l_fail(error, P3L_MISUSE, "%s: %u is no type that an object can have",
+    return p3l_fail(error, P3L_MISUSE, "%s: %u is not a type that an object can have",
                     p3l_pager_path(p3l_pager_of(transaction)), type);
   if (bytes >> (P3L_ADDRESS_BITS - 8) != 0)
     return p3l_fail(error, P3L_NO_SPACE, "%s: an object of %llu bytes is larger than stores can be",

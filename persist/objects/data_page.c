@@ -24,10 +24,11 @@ static p3l_code check(const p3l_page *page, uint64_t number, p3l_page_use use, c
  */
 static p3l_code there_is(uint64_t number, uint64_t page_count, const char *path, p3l_error *error) {
   if (number != 0 && number < page_count) return P3L_OK;
-  return p3l_fail(error, P3L_CORRUPT,
-                  "%s: something leads to page %llu, which is no data page; restore the store from "
-                  "a copy",
-                  path, (unsigned long long)number);
+  return p3l_fail(
+      error, P3L_CORRUPT,
+      "%s: a pointer leads to page %llu, which is not a data page; restore the store from "
+      "a copy",
+      path, (unsigned long long)number);
 }
 
 p3l_code p3l_data_page_read(p3l_pager *pager, uint64_t number, p3l_page_use use, p3l_page *page,

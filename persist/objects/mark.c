@@ -34,8 +34,8 @@ static p3l_code mark_value(void *state, const p3l_found *found, uint64_t offset,
   marking *marking = state;
   if (!p3l_slot_possible(value))
     return p3l_fail(error, P3L_CORRUPT,
-                    "%s: page %llu: an object has at byte %llu of it what is "
-                    "no pointer; see p3l "
+                    "%s: page %llu: an object has at its byte %llu what is "
+                    "not a pointer; see p3l "
                     "verify",
                     p3l_pager_path(marking->survey->pager),
                     (unsigned long long)(found->address.byte / P3L_PAGE_SIZE),

@@ -67,7 +67,7 @@ static const char *large_page_fault(const p3l_large_page *page, uint64_t number)
     return "is of a large object that cannot be";
   uint64_t index = number - page->first, at = index * P3L_LARGE_PART;
   if (number < page->first || index > page->bytes / P3L_LARGE_PART || at >= page->bytes)
-    return "is of a large object that it does not lie in";
+    return "belongs to a large object that does not contain it";
   if (page->bytes - at < P3L_LARGE_PART) {
     size_t used = (size_t)(page->bytes - at);
     if (!all_zero(page->part + used, P3L_LARGE_PART - used))
@@ -80,7 +80,7 @@ static const char *large_page_fault(const p3l_large_page *page, uint64_t number)
 }
 
 const char *p3l_data_page_fault(const p3l_page *page) {
-  if (page->kind != P3L_PAGE_DATA) return "is no data page";
+  if (page->kind != P3L_PAGE_DATA) return "is not a data page";
   const void *view = page;
   switch (((const p3l_object_page *)view)->use) {
     case P3L_USE_OBJECTS: return object_page_fault(view);

@@ -8,13 +8,13 @@
 #include "root_page.h"
 
 static p3l_code bad_name(const char *path, const char *name, p3l_error *error) {
-  return p3l_fail(error, P3L_MISUSE, "%s: \"%.80s\" is no name of a root: 1 to %u bytes", path,
+  return p3l_fail(error, P3L_MISUSE, "%s: \"%.80s\" is not a name of a root: 1 to %u bytes", path,
                   name, P3L_ROOT_NAME_BYTES - 1);
 }
 
 static p3l_code goes_round(const char *path, uint64_t number, p3l_error *error) {
   return p3l_fail(error, P3L_CORRUPT,
-                  "%s: the list of roots goes round at page %llu; restore the store from a copy",
+                  "%s: the list of roots has a cycle at page %llu; restore the store from a copy",
                   path, (unsigned long long)number);
 }
 

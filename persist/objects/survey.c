@@ -99,7 +99,7 @@ static p3l_code remember(void *state, const p3l_page *page, p3l_error *error) {
     if (p3l_has_generations(objects)) {
       entry->generations = calloc(P3L_PAGE_SIZE / P3L_GRANULE, 1);
       if (entry->generations == NULL)
-        return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for what is in its pages",
+        return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to survey its pages",
                         p3l_pager_path(survey->pager));
     }
     for (p3l_piece piece = {0}; p3l_piece_next(objects, &piece);) {

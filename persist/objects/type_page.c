@@ -25,7 +25,7 @@ const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_
                                   uint32_t bytes) {
   uint64_t end = 0;
   if (bytes == 0) return "has no size";
-  if (count > 0 && bytes % SLOT != 0) return "has pointers, and a size that is no multiple of 8";
+  if (count > 0 && bytes % SLOT != 0) return "has pointers, and a size that is not a multiple of 8";
   for (uint32_t i = 0; i < count; i++) {
     if (fields[i].offset % SLOT != 0) return "has a pointer that is not aligned";
     if (fields[i].count == 0 || fields[i].offset < end)
@@ -41,9 +41,9 @@ static const char *record_fault(const p3l_type_record *record) {
   if (record->id == P3L_HOLE || record->id >= P3L_TYPE_LIMIT || record->zero != 0 ||
       record->name_bytes == 0 || name[0] == 0 || name[record->name_bytes - 1] != 0 ||
       p3l_type_name_bytes(name) != record->name_bytes)
-    return "has a record that is no type";
+    return "has a record that is not a type";
   for (size_t i = strlen(name); i < record->name_bytes; i++)
-    if (name[i] != 0) return "has a record that is no type";
+    if (name[i] != 0) return "has a record that is not a type";
   if (p3l_type_fields_fault(p3l_type_fields_of(record), record->field_count, record->bytes) != NULL)
     return "has a type whose pointers cannot be where it says";
   if (record->hash != p3l_type_hash(name, record->version, record->bytes,

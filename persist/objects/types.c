@@ -123,7 +123,7 @@ static p3l_code last_page(p3l_pager_transaction *transaction, uint64_t first, ui
   for (uint64_t number = first; number != 0;) {
     const p3l_page *page;
     if (!p3l_page_walk_on(&walk, number))
-      return p3l_fail(error, P3L_CORRUPT, "%s: the list of types goes round at page %llu",
+      return p3l_fail(error, P3L_CORRUPT, "%s: the list of types has a cycle at page %llu",
                       p3l_pager_path(p3l_pager_of(transaction)), (unsigned long long)number);
     p3l_code code = p3l_data_page_seen(transaction, number, P3L_USE_TYPES, &page, error);
     if (code != P3L_OK) return code;

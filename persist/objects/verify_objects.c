@@ -60,7 +60,7 @@ static p3l_code check_slot(void *state, const p3l_found *found, uint64_t offset,
   if (!p3l_slot_possible(value)) {
     p3l_survey_tell(survey,
                     "page %llu: the %s at byte %llu has at byte %llu what is "
-                    "no pointer: %#llx",
+                    "not a pointer: %#llx",
                     page_of(found->address), name_of(found), byte_of(found->address),
                     (unsigned long long)offset, (unsigned long long)value);
     return P3L_OK;
@@ -207,7 +207,7 @@ static p3l_code check_lists(p3l_survey *survey, p3l_error *error) {
   }
   if (catalog.filled != 0 && (catalog.filled >= survey->page_count ||
                               survey->pages[catalog.filled].use != P3L_USE_OBJECTS))
-    p3l_survey_tell(survey, "page %llu is to be filled with objects, and is no page for them",
+    p3l_survey_tell(survey, "page %llu is to be filled with objects, and is not a page for them",
                     (unsigned long long)catalog.filled);
   return P3L_OK;
 }

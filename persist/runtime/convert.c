@@ -43,7 +43,7 @@ __attribute__((noinline, cold)) static p3l_code no_surrogate(const p3l_store *st
   if (p3l_is_surrogate(pointer)) /* such as (void *)-1 */
     return p3l_fail(error, P3L_MISUSE, "%p is not an address of a store", pointer);
   if (segment == NULL || !p3l_segment_address(segment, pointer, &address))
-    return p3l_fail(error, P3L_MISUSE, "%p is no persistent object", pointer);
+    return p3l_fail(error, P3L_MISUSE, "%p is not a persistent object", pointer);
   if (segment->store != store)
     return p3l_fail(error, P3L_MISUSE, "%p is an object of %s", pointer, segment->store->path);
   return p3l_fail(
@@ -174,7 +174,7 @@ p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8
 
 __attribute__((noreturn)) static void refuse(const void *address, const char *what) {
   p3l_error error;
-  p3l_fail(&error, P3L_MISUSE, "%s of %p, which is no persistent object", what, address);
+  p3l_fail(&error, P3L_MISUSE, "%s of %p, which is not a persistent object", what, address);
   p3l_raise(&error);
 }
 

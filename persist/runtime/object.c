@@ -81,7 +81,7 @@ static p3l_code address_of_neighbour(const p3l_store *store, const void *near, p
   if (near == NULL) return P3L_OK;
   if (near != changes->neighbour) {
     if (!p3l_place_of(near, &place) || place.segment->store != store)
-      return p3l_fail(error, P3L_MISUSE, "%s: near %p, which is no object of this store",
+      return p3l_fail(error, P3L_MISUSE, "%s: near %p, which is not an object of this store",
                       store->path, near);
     note_neighbour(changes, near, &place);
   }

@@ -29,7 +29,7 @@ void p3l_pin(const void *object) {
   bool there = segment != NULL && p3l_place_of(object, &place);
   if (there) segment->pins++;
   if (segment != NULL) pthread_mutex_unlock(&segment->store->slow);
-  if (!there) refuse("p3l_pin()", object, "which is no persistent object in memory");
+  if (!there) refuse("p3l_pin()", object, "which is not a persistent object in memory");
 }
 
 /*

@@ -343,7 +343,7 @@ size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l
   if (object == NULL) return 0;
   if (!p3l_place_of(object, &place) || place.segment->store != store) {
     p3l_error error;
-    p3l_fail(&error, P3L_MISUSE, "%s: p3l_prefetch() from %p, which is no object of it",
+    p3l_fail(&error, P3L_MISUSE, "%s: p3l_prefetch() from %p, which is not an object in it",
              store->path, object);
     p3l_raise(&error);
   }

@@ -229,7 +229,7 @@ p3l_code p3l_resolve(p3l_store *store, uint64_t surrogate, void **memory, p3l_er
     return check_generation(store, &lead, *memory, error);
   }
   return p3l_fail(error, P3L_CORRUPT,
-                  "%s: objects that have moved lead in a circle by way of page %llu; restore the "
+                  "%s: moved objects form a cycle through page %llu; restore the "
                   "store from a copy",
                   store->path, (unsigned long long)(lead.address.byte / P3L_PAGE_SIZE));
 }

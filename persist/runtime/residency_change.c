@@ -21,7 +21,7 @@ static uint32_t granule_of(p3l_address address) {
 }
 
 static p3l_code no_memory(const p3l_store *store, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for what is known of a page", store->path);
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for the state of a page", store->path);
 }
 
 p3l_code p3l_residency_add(p3l_store *store, p3l_address address, p3l_type_id type, uint64_t bytes,

@@ -36,7 +36,7 @@ static const char *type_fault(const p3l_type *type) {
      * access. */
     if (field->offset % sizeof(void *) != 0) return "has a pointer that is not aligned";
     if (type->bytes % sizeof(void *) != 0)
-      return "has pointers, and a size that is no multiple of 8";
+      return "has pointers, and a size that is not a multiple of 8";
     if (field->offset < end) return "has pointer fields out of order";
     end = field->offset + (uint64_t)field->count * sizeof(void *);
     if (end > type->bytes) return "has a pointer field behind its end";

@@ -168,7 +168,8 @@ p3l_code p3l_pager_open(const char *path, const p3l_pager_options *options, p3l_
               "has closed it",
         path);
   if (failed == EINVAL)
-    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is no regular file", path);
+    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it is not a regular file",
+                    path);
   if (failed != 0) return p3l_fail_errno(error, failed, "%s: opening it", path);
 
   char *log_path = NULL;

@@ -110,7 +110,7 @@ static p3l_code read_one(const restoring *restoring, uint64_t number, p3l_page *
   if (source->is.is_store) {
     p3l_code code = p3l_pager_read(source->store, (p3l_page_number){number}, page, error);
     if (code == P3L_OK && page->checkpoint != 0)
-      return p3l_fail(error, P3L_MISUSE, "%s was written to since it was made; it is no backup",
+      return p3l_fail(error, P3L_MISUSE, "%s was written to since it was made; it is not a backup",
                       source->path);
     return code;
   }
@@ -139,7 +139,7 @@ static p3l_code open_source(source *source, p3l_error *error) {
     p3l_pager_options options = {.read_only = true};
     code = p3l_pager_open(source->path, &options, &source->store, NULL, error);
     if (code == P3L_OK && source->store->images != NULL)
-      code = p3l_fail(error, P3L_MISUSE, "%s was written to since it was made; it is no backup",
+      code = p3l_fail(error, P3L_MISUSE, "%s was written to since it was made; it is not a backup",
                       source->path);
     return code;
   }

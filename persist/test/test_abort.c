@@ -92,7 +92,7 @@ static void what_was_made_is_gone(void **state) {
     p3l_abort(f.store);
     assert_list(&f);
     assert_null(p3l_root(f.store, "plain"));
-    assert_fault(P3L_MISUSE, p3l_extent(gone), "no persistent object");
+    assert_fault(P3L_MISUSE, p3l_extent(gone), "not a persistent object");
   }
   assert_int_equal(logged(&f), 0);
   begin(&f);
@@ -170,7 +170,7 @@ static void a_full_disk_leaves_memory_as_it_was(void **state) {
     f.log->fail_with = ENOSPC;
     assert_int_equal(p3l_commit(f.store, &f.error), P3L_NO_SPACE);
     assert_list(&f);
-    assert_fault(P3L_MISUSE, p3l_extent(made), "no persistent object");
+    assert_fault(P3L_MISUSE, p3l_extent(made), "not a persistent object");
     assert_int_equal(p3l_extent(second), 32);
   }
   /* The next transaction is committed completely. */

@@ -142,7 +142,7 @@ static void types_that_cannot_be_are_refused(void **state) {
       {{.name = "t", .bytes = 56, .fields = back, .field_count = 2}, "not in order"},
       {{.name = "t", .bytes = 56, .fields = none, .field_count = 1}, "not in order"},
       {{.name = "t", .bytes = 56, .fields = beyond, .field_count = 1}, "behind its end"},
-      {{.name = "t", .bytes = 52, .fields = links, .field_count = 1}, "no multiple of 8"},
+      {{.name = "t", .bytes = 52, .fields = links, .field_count = 1}, "not a multiple of 8"},
       {{.name = "t", .bytes = 9600, .fields = many, .field_count = 600}, "too many"},
       {{.name = "t", .bytes = 0}, "has no size"},
       {{.name = "", .bytes = 8}, "has no name"},
@@ -314,7 +314,7 @@ static void lists_that_go_round_end(void **state) {
   change_page(&f, 2, offsetof(p3l_page, next), &two, sizeof(two));
   assert_int_equal(p3l_type_table_read(f.pager, &table, &f.error), P3L_CORRUPT);
   assert_int_equal(p3l_root_find(f.pager, "there", &found, &f.error), P3L_CORRUPT);
-  assert_non_null(strstr(f.error.message, "goes round at page 2"));
+  assert_non_null(strstr(f.error.message, "has a cycle at page 2"));
   assert_int_equal(p3l_root_each(f.pager, count_roots, &seen, &f.error), P3L_CORRUPT);
   /* An existing root is found before the damaged page. */
   must(&f, p3l_root_find(f.pager, "here", &found, &f.error));

@@ -27,7 +27,7 @@ static void the_deleted_is_gone_and_others_stay(void **state) {
   p3l_delete(f.store, second); /* first->next dangles */
   p3l_delete(f.store, NULL);
   commit(&f);
-  assert_fault(P3L_MISUSE, p3l_extent(second), "no persistent object");
+  assert_fault(P3L_MISUSE, p3l_extent(second), "not a persistent object");
   /* A dangling pointer does not prevent a commit. */
   begin(&f);
   P3L_SET(first->value, 1);

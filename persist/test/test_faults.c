@@ -328,7 +328,7 @@ static const char *foreign_logs(void) {
   unlink(path);
   CHECK(mkfifo(path, 0600) == 0);
   CHECK(open_store(false, &pager, &error) == P3L_NOT_A_STORE);
-  CHECK(says(&error, path, "no regular file", ""));
+  CHECK(says(&error, path, "not a regular file", ""));
   unlink(path);
   CHECK(mkdir(path, 0700) == 0);
   CHECK(open_store(true, &pager, &error) == P3L_IO);

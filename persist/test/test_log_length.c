@@ -1,5 +1,5 @@
 /*
- * How long the log gets, where the program did not say how long it may: pages that change again and again
+ * How long the log gets, where the program did not say how long it may: pages that change repeatedly
  * are in it whole once for a while, not again every 16 MB; new ones do not make it longer.
  */
 #include <setjmp.h>

@@ -334,7 +334,7 @@ static void each_broken_invariant_is_told(void **state) {
   uint64_t surrogate = UINT64_C(1) << 63 | 9 * 4096;
   assert_null(p3l_data_page_fault(&page));
   view->use = 9, expect_fault(&page, "no known use");
-  page = good(), page.kind = P3L_PAGE_FREE, expect_fault(&page, "no data page");
+  page = good(), page.kind = P3L_PAGE_FREE, expect_fault(&page, "not a data page");
   page = good(), view->end = 64, expect_fault(&page, "where none can be");
   page = good(), view->end = 170, expect_fault(&page, "where none can be");
   page = good(), view->count = 2000, expect_fault(&page, "where none can be");
@@ -378,8 +378,8 @@ static void pages_of_large_objects_are_checked(void **state) {
   page = large(7, 7, 4000), expect_fault(&page, "cannot be");
   page = large(7, 0, 5000), expect_fault(&page, "cannot be");
   page = large(7, 7, UINT64_C(1) << 56), expect_fault(&page, "cannot be");
-  page = large(7, 8, 5000), expect_fault(&page, "does not lie in");
-  page = large(8, 7, 4032), expect_fault(&page, "does not lie in"); /* it ends with page 7 */
+  page = large(7, 8, 5000), expect_fault(&page, "does not contain it");
+  page = large(8, 7, 4032), expect_fault(&page, "does not contain it"); /* it ends with page 7 */
   page = large(8, 7, 4033);
   assert_null(p3l_data_page_fault(&page));
   page = large(7, 7, 5000), view->zero = 1, expect_fault(&page, "never written");

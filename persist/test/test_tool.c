@@ -280,8 +280,8 @@ static void each_damage_is_told(void **state) {
     size_t length;
     const char *says;
   } cases[] = {
-      {2, 88, 0x7fff12345678, 8, "page 2: the node at byte 80 has at byte 8 what is no pointer"},
-      {2, 88, UINT64_C(0xa000000000002050), 8, "what is no pointer"},
+      {2, 88, 0x7fff12345678, 8, "page 2: the node at byte 80 has at byte 8 what is not a pointer"},
+      {2, 88, UINT64_C(0xa000000000002050), 8, "what is not a pointer"},
       {2, 4094, 9, 2, "page 2: the object at byte 80 is of type 9, which is not in the table"},
       {2, 32, 7, 2, "page 2 has data of no known use"},
       {2, 40, 77, 8, "page 2 should be on a list, and no list leads to it"},
@@ -295,7 +295,7 @@ static void each_damage_is_told(void **state) {
       {0, 168 + 16, 5, 8, "the list of types leads to page 5, which is not one of these"},
       {0, 168 + 32, 2, 8,
        "page 2 is on the list of pages with holes behind page 2, and names page 0"},
-      {0, 168 + 40, 900, 8, "page 900 is to be filled with objects, and is no page for them"},
+      {0, 168 + 40, 900, 8, "page 900 is to be filled with objects, and is not a page for them"},
       {0, 168 + 12, 'Z', 1, "has objects in another form"},
       {0, 168, 'Z', 1, "page 0 leads to no objects that this library knows"},
   };

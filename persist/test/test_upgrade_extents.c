@@ -93,7 +93,7 @@ static void read_array_end(void) {
   row2 *pair = p3l_root(store, "pair");
   EXPECT(p3l_extent(pair) > 2 * sizeof(row2));
   cell2 *first = p3l_root(store, "first");
-  EXPECT(p3l_extent(first) == sizeof(cell2)); /* a single object is no array */
+  EXPECT(p3l_extent(first) == sizeof(cell2)); /* a single object is not an array */
   close_store(store);
 }
 

@@ -131,7 +131,7 @@ int p3l_dump_store(p3l_pager *pager, const p3l_dump_options *options, FILE *to) 
   if (survey.pages != NULL) {
     code = p3l_root_each(pager, dump_root, &dumping, &error);
     if (code == P3L_OK && options->root != NULL && !dumping.found)
-      code = p3l_fail(&error, P3L_MISUSE, "%s has no root of the name \"%s\"; p3l stat tells them",
+      code = p3l_fail(&error, P3L_MISUSE, "%s has no root of the name \"%s\"; p3l stat lists them",
                       p3l_pager_path(pager), p3l_printable(options->root));
     if (code == P3L_OK && options->root != NULL)
       code = p3l_mark(&survey, options->root, &dumping.marks, &error);

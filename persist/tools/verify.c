@@ -50,7 +50,7 @@ int p3l_run_verify(int argc, char **argv) {
           "pages, that each pointer leads to an object. STORE is only read; while a process writes "
           "to "
           "it, what was committed last is checked. A pointer to where no "
-          "object is (any more) is reported, and is no fault: programs may leave one.\v"
+          "object is (any more) is reported, and is not a fault: programs may leave one.\v"
           "Example: p3l verify /var/tmp/parts\n\nExit status: 0 nothing is wrong, 1 something is."};
   p3l_pager *pager;
   p3l_error error;

@@ -75,7 +75,7 @@ static const char *const before_name[] = {
     "into",    "table", "ignore", "low_priority", "high_priority", "delayed", "quick",
     "only",    "if",    "not",    "exists",       "temporary",     "or",      "replace",
     "lateral", NULL};
-/* What is no alias. */
+/* Words that are not aliases. */
 static const char *const behind_name[] = {
     "where",     "on",      "using",         "set",       "join",   "inner",     "left",
     "right",     "cross",   "full",          "group",     "order",  "limit",     "having",

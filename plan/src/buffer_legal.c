@@ -250,7 +250,7 @@ const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, Chil
   if (IsA(parent, MergeJoin) && role == CHILD_INNER)
     return "a merge join goes back on its inner side";
   if (IsA(parent, NestLoop) && role == CHILD_INNER)
-    return "a nested loop starts its inner side again and again";
+    return "a nested loop starts its inner side repeatedly";
   if (!reads_row_by_row(parent, role)) return "the parent does not read row by row";
   if (keeps_rows_itself(child)) return "the child has its rows ready";
   if (!can_be_read_ahead(child)) return "the child cannot be read ahead";

@@ -185,7 +185,7 @@ const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildR
   if (key == 0) return "the index is not looked up by an integer or date of the outer side";
   if (position.order_matters) return "the order of rows is seen above";
   if (position.limited || position.may_stop) return "not all rows may be wanted";
-  if (position.rescanned) return "the nested loop is started again and again";
+  if (position.rescanned) return "the nested loop is started repeatedly";
   if (child->plan_rows < LEAST_OUTER_ROWS) return "there are few look-ups";
   bytes = bytes_of_relation(index) +
           bytes_of_relation(rt_fetch(inner->scanrelid, facts->statement->rtable)->relid);

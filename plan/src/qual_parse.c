@@ -210,7 +210,7 @@ static const char *parse_operator(OpExpr *expr, bool negate, QualNode **node) {
       (*node)->kind = QUAL_TEXT_IN;
       (*node)->negated = comparison == NOT_EQUAL;
       return NULL;
-    default: return "a column of a type that is not computed with";
+    default: return "a column of an unsupported type";
   }
 }
 
@@ -244,7 +244,7 @@ static const char *parse_array(ScalarArrayOpExpr *expr, bool negate, QualNode **
         return "a collation that is not deterministic";
       (*node)->kind = QUAL_TEXT_IN;
       return NULL;
-    default: return "a column of a type that is not computed with";
+    default: return "a column of an unsupported type";
   }
 }
 

@@ -179,12 +179,6 @@ static void oo1_insert(const oo1_graph_part *parts, unsigned count) {
 
 /* ---- the mode as others see it ---- */
 
-#ifdef OO1_PAPER
-#define OO1_REVERSE(pass) NULL
-#else
-#define OO1_REVERSE(pass) oo1_##pass##_reverse
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -18,7 +18,7 @@ void oo1_read_all(int descriptor, const char *path, void *bytes, uint64_t count,
   for (char *to = bytes; count > 0;) {
     ssize_t done = pread(descriptor, to, count, (off_t)offset);
     if (done < 0) oo1_die_errno("%s cannot be read at byte %lu", path, offset);
-    if (done == 0) oo1_die("%s ends at byte %lu\n  remedy: load the store anew", path, offset);
+    if (done == 0) oo1_die("%s ends at byte %lu\n  remedy: load the store again", path, offset);
     to += done, count -= (uint64_t)done, offset += (uint64_t)done;
   }
 }

@@ -36,7 +36,7 @@ void oo1_describe(const char *folder, const oo1_description *description) {
 
 static const cJSON *member(const cJSON *object, const char *name, const char *path) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
-  if (value == NULL) oo1_die("%s says nothing of %s\n  remedy: load the store anew", path, name);
+  if (value == NULL) oo1_die("%s says nothing of %s\n  remedy: load the store again", path, name);
   return value;
 }
 
@@ -44,13 +44,13 @@ oo1_description oo1_description_of(const char *folder) {
   char *path = oo1_format("%s/" OO1_DESCRIPTION, folder);
   FILE *file = fopen(path, "r");
   if (file == NULL)
-    oo1_die("%s is no store of this benchmark: %s: %s\n  remedy: make one by oo1-MODE load", folder,
-            path, strerror(errno));
+    oo1_die("%s is not a store of this benchmark: %s: %s\n  remedy: make one by oo1-MODE load",
+            folder, path, strerror(errno));
   char text[4096];
   text[fread(text, 1, sizeof text - 1, file)] = '\0';
   fclose(file);
   cJSON *object = cJSON_Parse(text);
-  if (object == NULL) oo1_die("%s is broken\n  remedy: load the store anew", path);
+  if (object == NULL) oo1_die("%s is broken\n  remedy: load the store again", path);
   oo1_description description = {
       .parts = (uint32_t)cJSON_GetNumberValue(member(object, "parts", path)),
       .locality = cJSON_IsTrue(member(object, "locality", path)),
@@ -61,7 +61,7 @@ oo1_description oo1_description_of(const char *folder) {
   const char *layout = cJSON_GetStringValue(member(object, "layout", path));
   const char *digest = cJSON_GetStringValue(member(object, "graph", path));
   if (mode == NULL || layout == NULL || digest == NULL)
-    oo1_die("%s is broken\n  remedy: load the store anew", path);
+    oo1_die("%s is broken\n  remedy: load the store again", path);
   snprintf(description.mode, sizeof description.mode, "%s", mode);
   snprintf(description.layout, sizeof description.layout, "%s", layout);
   description.digest = strtoull(digest, NULL, 16);

@@ -16,7 +16,7 @@ typedef struct request {
 
 static const struct argp_option options[] = {
     {"parts", 'n', "N", 0, "parts of the graph, 100 to 8000000", 0},
-    {"locality", 'l', "yes|no", 0, "do nine of ten connections lead to a close part?", 0},
+    {"locality", 'l', "yes|no", 0, "whether nine of ten connections lead to a nearby part", 0},
     {"seed", 's', "S", 0, "same seed, same graph (default 1)", 0},
     {0}};
 

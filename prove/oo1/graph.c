@@ -95,17 +95,17 @@ oo1_graph oo1_graph_open(const char *path) {
     oo1_die_errno("graph %s cannot be opened", path);
   oo1_graph graph = {.mapped_bytes = (uint64_t)status.st_size};
   if (graph.mapped_bytes < sizeof graph.header)
-    oo1_die("%s is no graph: too short\n  remedy: oo1-generate makes one", path);
+    oo1_die("%s is not a graph: too short\n  remedy: oo1-generate makes one", path);
   graph.mapping = mmap(NULL, graph.mapped_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   if (graph.mapping == MAP_FAILED) oo1_die_errno("graph %s cannot be mapped", path);
   close(descriptor);
   memcpy(&graph.header, graph.mapping, sizeof graph.header);
   graph.parts = (const oo1_graph_part *)(const void *)((char *)graph.mapping + sizeof graph.header);
   if (memcmp(graph.header.magic, magic, sizeof magic) != 0)
-    oo1_die("%s is no graph: it begins otherwise\n  remedy: oo1-generate makes one", path);
+    oo1_die("%s is not a graph: it begins otherwise\n  remedy: oo1-generate makes one", path);
   if (graph.mapped_bytes !=
       sizeof graph.header + (uint64_t)graph.header.parts * sizeof *graph.parts)
-    oo1_die("graph %s is cut off\n  remedy: oo1-generate makes it anew", path);
+    oo1_die("graph %s is cut off\n  remedy: oo1-generate makes it again", path);
   return graph;
 }
 

@@ -20,10 +20,10 @@ int image_open(const char *path, uint64_t *bytes) {
   if (fstat(descriptor, &status) != 0) oo1_die_errno("%s cannot be looked at", path);
   oo1_read_all(descriptor, path, &header, sizeof header, 0);
   if (memcmp(header.magic, magic, sizeof magic) != 0)
-    oo1_die("%s is no image: it begins otherwise\n  remedy: load the store anew", path);
+    oo1_die("%s is not an image: it begins otherwise\n  remedy: load the store again", path);
   *bytes = (uint64_t)status.st_size;
   if (*bytes % IMAGE_PAGE != 0 || header.end > *bytes)
-    oo1_die("%s is cut off\n  remedy: load the store anew", path);
+    oo1_die("%s is cut off\n  remedy: load the store again", path);
   return descriptor;
 }
 

@@ -158,7 +158,7 @@ static void check(const request *asked, const oo1_description *description, cons
             description->mode, OO1_MODE_NAME, description->mode);
   *mode = mode_for(description->layout);
   if (*mode == NULL)
-    oo1_die("store %s has layout %s, which this program does not know\n  remedy: load it anew",
+    oo1_die("store %s has layout %s, which this program does not know\n  remedy: load it again",
             asked->first, description->layout);
   uint64_t digest = description->digest;
   if (asked->digest != NULL) digest = strtoull(asked->digest, NULL, 16);
@@ -168,7 +168,7 @@ static void check(const request *asked, const oo1_description *description, cons
     oo1_graph_close(&graph);
   }
   if (digest != description->digest)
-    oo1_die("store %s was made for another graph, %016lx, not %016lx\n  remedy: load it anew",
+    oo1_die("store %s was made for another graph, %016lx, not %016lx\n  remedy: load it again",
             asked->first, description->digest, digest);
   if (asked->run.measure == OO1_REVERSE && (*mode)->timed.reverse == NULL)
     oo1_die("layout %s has no way back\n  remedy: load with --layout oo1", description->layout);
@@ -209,7 +209,8 @@ int main(int count, char **arguments) {
   else if (strcmp(command, "describe") == 0)
     oo1_report_mode(OO1_MODE_NAME, mode_for("oo1"));
   else
-    oo1_die("%s is no command\n  remedy: load GRAPH STORE, run STORE --measure MEASURE, describe",
-            *command != '\0' ? command : "nothing");
+    oo1_die(
+        "%s is not a command\n  remedy: load GRAPH STORE, run STORE --measure MEASURE, describe",
+        *command != '\0' ? command : "nothing");
   return 0;
 }

@@ -55,6 +55,13 @@ typedef struct oo1_mode {
 
 #define OO1_HOPS 7
 
+/* The paper's layout has no connections backwards. */
+#ifdef OO1_PAPER
+#define OO1_REVERSE(pass) NULL
+#else
+#define OO1_REVERSE(pass) oo1_##pass##_reverse
+#endif
+
 #if defined(__clang__)
 #define OO1_COMPILER __VERSION__
 #else

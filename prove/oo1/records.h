@@ -23,12 +23,6 @@
 #undef OO1_VISIT
 #undef OO1_PASS
 
-#ifdef OO1_PAPER
-#define OO1_REVERSE(pass) NULL
-#else
-#define OO1_REVERSE(pass) oo1_##pass##_reverse
-#endif
-
 extern const oo1_mode OO1_SYMBOL;
 const oo1_mode OO1_SYMBOL = {
     .compiler = OO1_COMPILER,

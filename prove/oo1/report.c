@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "die.h"
+#include "json.h"
 
 struct oo1_report {
   cJSON *statistics;
@@ -21,38 +22,17 @@ void oo1_report_add(void *report, const char *name, double value) {
   cJSON_AddNumberToObject(((oo1_report *)report)->statistics, name, value);
 }
 
-/* Adds a whole number of 64 bits, which a double cannot hold. */
-static void add_whole(cJSON *object, const char *name, uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRIu64, value);
-  cJSON_AddRawToObject(object, name, text);
-}
-
-static void add_hex(cJSON *object, const char *name, uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "%016" PRIx64, value);
-  cJSON_AddStringToObject(object, name, text);
-}
-
 static void add_list(cJSON *object, const char *name, const uint64_t *values, size_t count) {
   cJSON *list = cJSON_AddArrayToObject(object, name);
   for (size_t i = 0; i < count; i++)
     cJSON_AddItemToArray(list, cJSON_CreateNumber((double)values[i]));
 }
 
-static void print_and_free(cJSON *object) {
-  char *text = cJSON_PrintUnformatted(object);
-  if (text == NULL || puts(text) < 0 || fflush(stdout) != 0)
-    oo1_die_errno("the result cannot be written");
-  free(text);
-  cJSON_Delete(object);
-}
-
 static void add_graph(cJSON *object, const oo1_description *description) {
   cJSON_AddNumberToObject(object, "parts", description->parts);
   cJSON_AddBoolToObject(object, "locality", description->locality);
-  add_whole(object, "graph_seed", description->graph_seed);
-  add_hex(object, "graph", description->digest);
+  oo1_json_whole(object, "graph_seed", description->graph_seed);
+  oo1_json_hex(object, "graph", description->digest);
 }
 
 void oo1_report_load(const oo1_description *description, uint64_t store_bytes) {
@@ -62,8 +42,8 @@ void oo1_report_load(const oo1_description *description, uint64_t store_bytes) {
   cJSON_AddStringToObject(object, "layout", description->layout);
   add_graph(object, description);
   cJSON_AddNumberToObject(object, "load_seconds", description->load_seconds);
-  add_whole(object, "store_bytes", store_bytes);
-  print_and_free(object);
+  oo1_json_whole(object, "store_bytes", store_bytes);
+  oo1_json_print(object);
 }
 
 void oo1_report_mode(const char *name, const oo1_mode *mode) {
@@ -79,7 +59,7 @@ void oo1_report_mode(const char *name, const oo1_mode *mode) {
   cJSON_AddBoolToObject(object, "persistent", mode->keeps);
   cJSON_AddBoolToObject(object, "can_prefetch", mode->can_prefetch);
   cJSON_AddBoolToObject(object, "can_limit_memory", mode->can_limit);
-  print_and_free(object);
+  oo1_json_print(object);
 }
 
 static void add_cache(cJSON *object, const oo1_request *request, const oo1_result *result) {
@@ -87,7 +67,7 @@ static void add_cache(cJSON *object, const oo1_request *request, const oo1_resul
   cJSON_AddStringToObject(cache, "state", request->drop_cache ? "dropped" : "hot");
   cJSON_AddStringToObject(
       cache, "how", request->drop_cache ? "fsync, posix_fadvise(DONTNEED)" : "read once before");
-  if (request->drop_cache) add_whole(cache, "resident_bytes", result->resident_after_drop);
+  if (request->drop_cache) oo1_json_whole(cache, "resident_bytes", result->resident_after_drop);
 }
 
 static void add_phases(cJSON *object, const oo1_result *result) {
@@ -112,35 +92,35 @@ void oo1_report_run(oo1_report *report, const oo1_mode *mode, const oo1_descript
   cJSON_AddStringToObject(object, "layout", description->layout);
   cJSON_AddStringToObject(object, "measure", oo1_measures[request->measure]);
   cJSON_AddStringToObject(object, "protocol", request->protocol);
-  add_whole(object, "seed", request->sizes.seed);
+  oo1_json_whole(object, "seed", request->sizes.seed);
   add_graph(object, description);
   add_cache(object, request, result);
   cJSON_AddBoolToObject(object, "prefetch", request->how.prefetch);
-  add_whole(object, "memory_limit", request->how.memory_limit);
+  oo1_json_whole(object, "memory_limit", request->how.memory_limit);
   cJSON_AddBoolToObject(object, "discovery_order", request->how.discovery_order);
   cJSON_AddNumberToObject(object, "load_seconds", description->load_seconds);
-  add_whole(object, "open_ns", result->open_ns);
-  add_whole(object, "store_bytes", result->store_bytes);
+  oo1_json_whole(object, "open_ns", result->open_ns);
+  oo1_json_whole(object, "store_bytes", result->store_bytes);
   add_phases(object, result);
   add_list(object, "visited", result->visited, result->patterns_seen);
-  add_hex(object, "checksum", result->checksum);
-  add_whole(object, "capped", result->capped);
+  oo1_json_hex(object, "checksum", result->checksum);
+  oo1_json_whole(object, "capped", result->capped);
   cJSON *faults = cJSON_AddObjectToObject(object, "faults");
-  add_whole(faults, "minor", result->usage.minor_faults);
-  add_whole(faults, "major", result->usage.major_faults);
-  add_whole(faults, "handled", result->counts.faults_handled);
+  oo1_json_whole(faults, "minor", result->usage.minor_faults);
+  oo1_json_whole(faults, "major", result->usage.major_faults);
+  oo1_json_whole(faults, "handled", result->counts.faults_handled);
   cJSON *reads = cJSON_AddObjectToObject(object, "reads");
-  add_whole(reads, "calls", result->usage.read_calls);
-  add_whole(reads, "bytes", result->usage.read_bytes);
-  add_whole(object, "rss_bytes", result->rss);
-  add_whole(object, "rss_peak_bytes", result->rss_peak);
+  oo1_json_whole(reads, "calls", result->usage.read_calls);
+  oo1_json_whole(reads, "bytes", result->usage.read_bytes);
+  oo1_json_whole(object, "rss_bytes", result->rss);
+  oo1_json_whole(object, "rss_peak_bytes", result->rss_peak);
   add_list(object, "raw_wall_ns", result->raw, result->raw_count);
-  add_whole(object, "raw_bytes", result->raw_bytes);
+  oo1_json_whole(object, "raw_bytes", result->raw_bytes);
   if (request->measure == OO1_INSERT)
     cJSON_AddBoolToObject(object, "durable", mode->durable);
   else
     cJSON_AddNullToObject(object, "durable");
   cJSON_AddItemToObject(object, "statistics", report->statistics);
   free(report);
-  print_and_free(object);
+  oo1_json_print(object);
 }

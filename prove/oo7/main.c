@@ -11,6 +11,7 @@
 
 #include "die.h"
 #include "folder.h"
+#include "json.h"
 #include "mode.h"
 #include "numbers.h"
 #include "usage.h"
@@ -69,19 +70,6 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* ---- output ---- */
 
-/* Adds a whole number of 64 bits, which a double cannot hold. */
-static void add_whole(cJSON *object, const char *name, uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRIu64, value);
-  cJSON_AddRawToObject(object, name, text);
-}
-
-static void add_hex(cJSON *object, const char *name, uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "%016" PRIx64, value);
-  cJSON_AddStringToObject(object, name, text);
-}
-
 static void add_phase(cJSON *phases, const char *name, const times *times, size_t from, size_t to) {
   cJSON *phase = cJSON_CreateObject(), *wall, *cpu;
   cJSON_AddItemToArray(phases, phase);
@@ -106,17 +94,9 @@ static cJSON *begin(const oo1_description *description) {
   cJSON_AddStringToObject(object, "compiler", oo7_this_mode.compiler);
   cJSON_AddStringToObject(object, "layout", description->layout);
   cJSON_AddNumberToObject(object, "atomic_parts", description->parts);
-  add_whole(object, "graph_seed", description->graph_seed);
+  oo1_json_whole(object, "graph_seed", description->graph_seed);
   cJSON_AddNumberToObject(object, "load_seconds", description->load_seconds);
   return object;
-}
-
-static void print_and_free(cJSON *object) {
-  char *text = cJSON_PrintUnformatted(object);
-  if (text == NULL || puts(text) < 0 || fflush(stdout) != 0)
-    oo1_die_errno("the result cannot be written");
-  free(text);
-  cJSON_Delete(object);
 }
 
 /* ---- load ---- */
@@ -138,8 +118,8 @@ static void load(int count, char **arguments) {
   snprintf(description.layout, sizeof description.layout, "small");
   oo1_describe(asked.store, &description);
   cJSON *object = begin(&description);
-  add_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
-  print_and_free(object);
+  oo1_json_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
+  oo1_json_print(object);
 }
 
 /* ---- run ---- */
@@ -170,17 +150,17 @@ static times run_all(const request *asked, uint64_t *visited) {
 static void add_usage(cJSON *object, const oo1_usage *before) {
   oo1_usage now = oo1_usage_now();
   cJSON *faults = cJSON_AddObjectToObject(object, "faults");
-  add_whole(faults, "minor", now.minor_faults - before->minor_faults);
-  add_whole(faults, "major", now.major_faults - before->major_faults);
-  add_whole(faults, "handled", oo7_this_mode.faults_handled());
+  oo1_json_whole(faults, "minor", now.minor_faults - before->minor_faults);
+  oo1_json_whole(faults, "major", now.major_faults - before->major_faults);
+  oo1_json_whole(faults, "handled", oo7_this_mode.faults_handled());
   cJSON *reads = cJSON_AddObjectToObject(object, "reads");
-  add_whole(reads, "calls", now.read_calls - before->read_calls);
-  add_whole(reads, "bytes", now.read_bytes - before->read_bytes);
+  oo1_json_whole(reads, "calls", now.read_calls - before->read_calls);
+  oo1_json_whole(reads, "bytes", now.read_bytes - before->read_bytes);
   uint64_t resident, peak;
   oo1_memory_now(&resident, &peak);
-  add_whole(object, "rss_bytes", resident);
-  add_whole(object, "rss_peak_bytes", peak);
-  add_whole(object, "bytes_logged", oo7_this_mode.bytes_logged());
+  oo1_json_whole(object, "rss_bytes", resident);
+  oo1_json_whole(object, "rss_peak_bytes", peak);
+  oo1_json_whole(object, "bytes_logged", oo7_this_mode.bytes_logged());
   oo7_this_mode.statistics(add_statistic, cJSON_AddObjectToObject(object, "statistics"));
 }
 
@@ -195,7 +175,7 @@ static void run(int count, char **arguments) {
   oo1_description description = description_of(asked.store);
   cJSON *object = begin(&description);
   cJSON_AddStringToObject(object, "traversal", names[asked.traversal]);
-  add_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
+  oo1_json_whole(object, "store_bytes", oo1_folder_bytes(asked.store));
 
   /* Traversals that change the database use a copy. */
   bool changes = asked.traversal == OO7_T2A;
@@ -205,14 +185,14 @@ static void run(int count, char **arguments) {
   cJSON *cache = cJSON_AddObjectToObject(object, "cache");
   cJSON_AddStringToObject(cache, "state", asked.drop_cache ? "dropped" : "hot");
   if (asked.drop_cache)
-    add_whole(cache, "resident_bytes", oo1_folder_drop(folder));
+    oo1_json_whole(cache, "resident_bytes", oo1_folder_drop(folder));
   else
     oo1_folder_warm(folder);
   cJSON_AddBoolToObject(object, "prefetch", asked.prefetch);
 
   uint64_t before = oo1_clock(CLOCK_MONOTONIC), visited = 0;
   oo7_this_mode.open(folder, changes);
-  add_whole(object, "open_ns", oo1_clock(CLOCK_MONOTONIC) - before);
+  oo1_json_whole(object, "open_ns", oo1_clock(CLOCK_MONOTONIC) - before);
   oo1_usage usage = oo1_usage_now();
   times taken = run_all(&asked, &visited);
   cJSON *phases = cJSON_AddArrayToObject(object, "phases");
@@ -230,9 +210,9 @@ static void run(int count, char **arguments) {
   if (oo7_seen.visited != visited)
     oo1_die("a timed traversal visited %" PRIu64 " atomic parts, and the one that looks %" PRIu64,
             visited, oo7_seen.visited);
-  add_whole(object, "visited", visited);
-  add_hex(object, "checksum", oo7_seen.checksum);
-  print_and_free(object);
+  oo1_json_whole(object, "visited", visited);
+  oo1_json_hex(object, "checksum", oo7_seen.checksum);
+  oo1_json_print(object);
   free(copy), free(taken.wall), free(taken.cpu);
 }
 
@@ -244,7 +224,7 @@ int main(int count, char **arguments) {
   else if (strcmp(command, "run") == 0)
     run(count - 1, arguments + 1);
   else
-    oo1_die("%s is no command\n  remedy: load STORE, run STORE --traversal T1|T2a|T6",
+    oo1_die("%s is not a command\n  remedy: load STORE, run STORE --traversal T1|T2a|T6",
             *command != '\0' ? command : "nothing");
   return 0;
 }

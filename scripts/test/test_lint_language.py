@@ -33,7 +33,7 @@ class LintLanguage(unittest.TestCase):
         """No finding."""
         self.assertEqual(self.lint({path: text}), (0, ""))
 
-    @unittest.skipUnless((SCRIPT.parents[1] / ".git").exists(), "this tree is no clone: git knows no files of it")
+    @unittest.skipUnless((SCRIPT.parents[1] / ".git").exists(), "this tree is not a clone: git knows no files of it")
     def test_committed_tree_passes(self) -> None:
         done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
@@ -56,7 +56,7 @@ class LintLanguage(unittest.TestCase):
     def test_comments(self) -> None:
         self.finds("ground/statement/src/a.rs", "f(); // as nobody knows\n", 'ground/statement/src/a.rs:1: "nobody"')
         self.finds("evidence/tests/a.rs", "/// What is looked at.\n", 'evidence/tests/a.rs:1: "looked at": write examined')
-        self.finds("plan/test/a.c", "/* One,\n * anew. */\nint two;\n", 'plan/test/a.c:2: "anew": write again')
+        self.finds("plan/test/a.c", "/* One,\n * aloud. */\nint two;\n", 'plan/test/a.c:2: "aloud": write with a message')
         self.finds("bench/a.py", '"""It tells.\n"""\n', 'bench/a.py:1: "tells"')
         self.finds("bench/a.py", "f(1)  # told\n", 'bench/a.py:1: "told"')
 
@@ -66,9 +66,9 @@ class LintLanguage(unittest.TestCase):
         self.passes("bench/a.py", 'f(\n    "a",\n    "told",\n)\n')
 
     def test_comments_of_exempt_folders_are_left_alone(self) -> None:
-        self.passes("persist/examples/a.c", "/* It is looked at. */\n")
-        self.finds("persist/examples/a.c", "/* Read anew. */\n", 'persist/examples/a.c:1: "anew"')
-        self.finds("plan/src/a.c", "/* Read anew. */\n", 'plan/src/a.c:1: "anew"')
+        self.passes("tests/record_faults.rs", "// As user nobody.\n")
+        self.finds("persist/examples/a.c", "/* Read aloud. */\n", 'persist/examples/a.c:1: "aloud"')
+        self.finds("plan/src/a.c", "/* Read aloud. */\n", 'plan/src/a.c:1: "aloud"')
 
     def test_placeholders_and_tests_are_left_alone(self) -> None:
         self.passes("plan/src/a.rs", 'f("{told} checks");\n')

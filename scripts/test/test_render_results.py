@@ -10,9 +10,10 @@ PROGRAM = Path(__file__).resolve().parents[1] / "render-results"
 PAGE = "Before.\n<!-- results: plan -->\nold\n<!-- end of results -->\nAfter.\n"
 LINE = {
     "part": "plan", "name": "Q1 | stock", "value": 0.4123, "unit": "x", "interval_95": {"low": 0.4, "high": 0.43},
-    "n": 12, "bar": {"at_most": 0.45}, "verdict": "held", "quick": False,
+    "n": 12, "bar": {"at_most": 0.45}, "verdict": "held", "decided": False, "quick": False,
+    "processor": "a processor", "date": "2026-11-26",
 }  # fmt: skip
-BARE = {**LINE, "name": "new", "interval_95": None, "bar": None, "verdict": None, "value": 3}
+BARE = {**LINE, "name": "new", "interval_95": None, "bar": None, "verdict": None, "decided": None, "value": 3}
 
 
 class RenderResults(unittest.TestCase):
@@ -34,7 +35,8 @@ class RenderResults(unittest.TestCase):
         self.assertEqual(self.run_it("--check").returncode, 0)
         lines = self.page.read_text(encoding="utf-8").splitlines()
         self.assertEqual((lines[0], lines[-1], "old" in lines), ("Before.", "After.", False))
-        self.assertIn("| Q1 \\| stock | 0.412 x | 0.400..0.430 | 12 | <= 0.450 | held |", lines)
+        self.assertIn("| Q1 \\| stock | 0.412 x | 0.400..0.430 | 12 | <= 0.450 | held, undecided |", lines)
+        self.assertIn("Measured 2026-11-26 on a processor.", lines)
         self.assertIn("| new | 3 x | - | 12 | - | - |", lines)
 
     def test_results_that_are_missing_are_named(self) -> None:

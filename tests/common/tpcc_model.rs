@@ -87,7 +87,7 @@ impl Row {
 
     fn number<T: std::str::FromStr>(&mut self) -> T {
         let text = self.text();
-        text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+        text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
     }
 
     fn cents(&mut self) -> i64 {

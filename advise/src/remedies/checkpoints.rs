@@ -61,7 +61,7 @@ impl Remedy for Checkpoints {
                 grows: true,
                 ..Prediction::unknown(
                     format!("up to -{:.0} % of the log", pages * 100.0),
-                    "a sync takes its time for few bytes, too, so that waits do not shrink with the log: a trial tells",
+                    "a sync takes its time for few bytes, too, so that waits do not shrink with the log: a trial shows it",
                 )
             },
             apply: Vec::new(),

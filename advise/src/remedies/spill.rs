@@ -76,7 +76,7 @@ impl Remedy for Spill {
                 format!(
                     "{:.0} us of CPU a block and 40 us a file (assumed, not measured here) with the run queue in \
                      proportion, and the waits for temporary files; a hash table that does not fit the caches costs \
-                     misses: only a trial tells",
+                     misses: only a trial shows it",
                     of_block * 1e6
                 ),
             ),

@@ -56,14 +56,14 @@ impl Remedy for StaleStatistics {
                 Prediction::gain(
                     gain(&mistaken),
                     format!("another plan for {} statements", mistaken.len()),
-                    "an upper bound: time in proportion to rows; ANALYZE takes seconds and tells",
+                    "an upper bound: time in proportion to rows; ANALYZE takes seconds and shows it",
                 ),
             ),
             None => (
                 format!("{name} has {:.0} rows and was never analyzed", table.live),
                 Prediction {
                     grows: true,
-                    ..Prediction::unknown("plans by real statistics", "ANALYZE takes seconds and tells")
+                    ..Prediction::unknown("plans by real statistics", "ANALYZE takes seconds and shows it")
                 },
             ),
         };

@@ -84,10 +84,10 @@ impl Remedy for UnusedIndexes {
             undo: Vec::new(),
             changes: Vec::new(),
             risk: if look.server.standbys > 0 {
-                "scans on standbys are not counted here: look there, too; undoing builds the indexes anew"
+                "scans on standbys are not counted here: look there, too; undoing builds the indexes again"
                     .into()
             } else {
-                "a rare job (end of month) may need one; undoing builds the indexes anew".into()
+                "a rare job (end of month) may need one; undoing builds the indexes again".into()
             },
         };
         Some(advice.with_changes(indexes.iter().map(|index| dropping(index)).collect()))

@@ -148,7 +148,7 @@ mod tests {
         for part in [
             "changes ALTER SYSTEM SET jit = 'off';",
             "before jit is on; the line there is 'on'",
-            "plans at each switch sessions are made to plan anew",
+            "plans at each switch sessions are made to plan again",
             "undone by ALTER SYSTEM SET jit = 'on';",
             // 6 + 2 x 7 = 20 blocks, 6 + 2 x 24 = 54 blocks.
             "at most 24 rounds of two: 100 to 270 s",

@@ -172,7 +172,7 @@ impl SettingSwitch {
 
     fn replan(&self, control: &mut Control) -> Result<(), TryError> {
         match self.replans {
-            true => control.run("making sessions plan anew", REPLAN),
+            true => control.run("making sessions plan again", REPLAN),
             false => Ok(()),
         }
     }
@@ -192,7 +192,7 @@ impl SettingSwitch {
             return None;
         }
         Some(match self.replans {
-            true => format!("at each switch sessions are made to plan anew: {REPLAN}"),
+            true => format!("at each switch sessions are made to plan again: {REPLAN}"),
             false => {
                 "sessions that keep plans go on with them: the role may not CREATE in this database".into()
             }
@@ -273,7 +273,7 @@ fn scope(control: &mut Control, name: &str, fresh_sessions: bool) -> Result<Opti
     match of_database {
         Some(database) if !fresh_sessions => overridden(
             format!("the database {database} has its own value"),
-            "give a load whose sessions begin anew in each block: --per-block -- LOAD",
+            "give a load whose sessions are opened again in each block: --per-block -- LOAD",
         ),
         other => Ok(other),
     }

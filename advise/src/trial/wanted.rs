@@ -49,7 +49,7 @@ impl Wanted {
                 },
                 ChangeKind::DropIndex { .. } => {
                     return not_tried(
-                        "an index that is dropped comes back only by a build, in each round anew",
+                        "an index that is dropped comes back only by a build, again in each round",
                     )
                 }
                 ChangeKind::TableOption { .. } => {

@@ -27,7 +27,7 @@ Examples:
 Columns (--by):
   function     aligned by name; one without a name by its instructions
   instruction  without addresses, targets of jumps and places in the stack frame
-  line         counted from the function's first line: moved code is no difference
+  line         counted from the function's first line: moved code is not a difference
   object       class and name of the object of the data address, as in hardmeter objects
   statement    without its constants
 By default there are two tables: by function, and by all of function, instruction, line and object.

@@ -23,7 +23,7 @@ index at most; of locks the partition by its number). A name stands beside its
 class; parts are of all instances together, unless both are asked for. Partitions
 of an object follow each other, and are drawn.
 
-Names come from the notes beside the capture (NAME.objects), which hardmeter record
+Names come from the side file of the capture (NAME.objects), which hardmeter record
 writes when it records a PostgreSQL server; of other programs, from the allocations
 that the software PMU saw, from symbols, and from mappings.
 \"sure\" is the share of a row's samples whose object was surely the one named at

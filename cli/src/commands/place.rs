@@ -144,7 +144,7 @@ impl Place {
     }
 }
 
-/// A password on a command line is no secret.
+/// A password on a command line is not a secret.
 pub(super) fn refuse_password(connection: &str, remedy: &str) -> Result<(), CommandError> {
     match holds_password(connection) {
         false => Ok(()),

@@ -151,7 +151,7 @@ impl EnginePlace {
         match (wanted, named) {
             (Some(wanted), Some(named)) if wanted != named => Err(CommandError::new(
                 format!(
-                    "--engine says {}, but what is named for {} is {}",
+                    "--engine is {}, but the server named for {} is {}",
                     wanted.title(),
                     workload.title,
                     named.title()

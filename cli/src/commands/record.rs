@@ -55,7 +55,7 @@ pub struct Arguments {
     no_causes: bool,
     /// Record which heap block each access is in, and where the program allocated it (software PMU, commands only).
     ///
-    /// The program's malloc is replaced by Valgrind's: blocks lie elsewhere than the C library would put them.
+    /// The program's malloc is replaced by Valgrind's: blocks have other addresses than with the C library.
     #[arg(long)]
     heap: bool,
     /// Follow running processes (-p or --server) and simulate the memory hierarchy under what they do: misses with
@@ -156,7 +156,7 @@ const DEFAULT_EVENTS: &str = "l1d-miss,l2-miss";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("invalid delay {text:?}: expected seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is no time to wait"))
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is not a time to wait"))
 }
 
 impl Measured {

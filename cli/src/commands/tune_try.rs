@@ -27,7 +27,7 @@ and blocks with the change follow each other in random order, under the server's
 verdict is sure: better, worse, same, or undecided. Then the change is undone; with --keep a proven gain stays.
 
 A setting that needs a restart is tried with --copy: on a throwaway copy of the server (pg_basebackup), which is started
-anew for each block. Its load is LOAD, which finds the copy by PGHOST and PGPORT, or the statements of the server's
+again for each block. Its load is LOAD, which finds the copy by PGHOST and PGPORT, or the statements of the server's
 traffic, replayed. The server itself is only read; the copy is removed.
 
 An unused or duplicate index of MariaDB is hidden from statements (IGNORED): the trial tells whether one needs it. Writes
@@ -267,7 +267,7 @@ impl Arguments {
     }
 }
 
-/// What a trial on a copy needs besides its order.
+/// The inputs of a trial on a copy, besides its order.
 type Hands<'a> = (&'a Ledger, &'a dyn Fn(&str) -> Command, &'a Stop, TryProgress<'a>);
 
 /// Conducts it on a copy, under LOAD or the traffic that the server has now.

@@ -19,7 +19,7 @@ Examples:
   hardmeter why --score                           how well inference does, on a simulated capture
   hardmeter why --format json | jq '.events[].causes[] | {cause, share}'
 
-Causes that the software PMU told are exact for the simulated machine. Those of
+Causes that the software PMU recorded are exact for the simulated machine. Those of
 other captures are inferred from samples: by reuse distance, cache sets that stand
 out, first bursts and snoops, each with its p, or \"unknown\". L3 sets of real
 machines are never known.")]

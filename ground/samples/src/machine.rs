@@ -248,7 +248,7 @@ fn size_in_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::E
             let bytes = number.parse::<f64>().map_err(serde::de::Error::custom)? * factor as f64;
             if bytes.fract() != 0.0 || !(1.0..=u32::MAX as f64).contains(&bytes) {
                 return Err(serde::de::Error::custom(format!(
-                    "{text:?} is no whole number of bytes below 4 GiB"
+                    "{text:?} is not a whole number of bytes below 4 GiB"
                 )));
             }
             Ok(bytes as u32)

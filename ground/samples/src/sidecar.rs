@@ -181,7 +181,7 @@ pub struct Sidecar {
 pub enum SidecarError {
     /// A newer Hardmeter wrote them.
     #[error(
-        "{path} has version {found}, this hardmeter knows {known}: its notes (geometry, counts) are ignored; \
+        "{path} has version {found}, this hardmeter knows {known}: its contents (geometry, counts) are ignored; \
          install a newer hardmeter to see them"
     )]
     Newer {

@@ -219,7 +219,7 @@ fn losses_are_told() {
         assert_eq!(damaged, good.len() as u64 + 20 + 1);
         assert!(!summary.is_complete());
         let warnings = summary.warnings().join("\n");
-        for expected in ["buffer was full", "longer period", "no whole records of the Arm SPE trace"] {
+        for expected in ["buffer was full", "longer period", "not whole records of the Arm SPE trace"] {
             assert!(warnings.contains(expected), "{warnings}");
         }
     }

@@ -212,7 +212,7 @@ fn stopping_early_is_not_the_end_of_the_file() {
     let summary = reader.for_each(RecordOrder::File, &mut |_| ControlFlow::Break(())).expect("readable");
     assert!(summary.stopped && !summary.is_complete());
     let again = each_sample(&reader, RecordOrder::File, |_| {});
-    assert_eq!(again.total_samples(), seeds::SAMPLES, "a second pass begins anew");
+    assert_eq!(again.total_samples(), seeds::SAMPLES, "a second pass begins again");
 }
 
 /// A pipe cannot be read at an offset: it is copied first, and can then be read repeatedly.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later
  *
- * What a statement is, by its first word, and which statement another one contains.
+ * Classifies a statement by its first word, and finds the statement inside another one.
  */
 #include "hm_statement_read.h"
 

@@ -75,7 +75,7 @@ pub struct InstructionText {
     pub text: String,
     /// The memory operand within the text, as a range of bytes, if it shows one.
     pub memory_operand: Option<Range<usize>>,
-    /// What it does to memory: `r`, `w`, `rw`; implicit accesses, such as the stack's, included.
+    /// Its effect on memory: `r`, `w`, `rw`; implicit accesses, such as the stack's, included.
     pub access: Option<&'static str>,
     /// The target of a jump, call or operand.
     pub comment: Option<String>,

@@ -67,7 +67,7 @@ impl Capture {
     /// Opens a capture.
     ///
     /// # Errors
-    /// If it cannot be read, or is no capture.
+    /// If it cannot be read, or is not a capture.
     pub fn open(path: &Path) -> Result<Capture, AnswersError> {
         let reader = CaptureReader::open(path)?;
         Ok(Capture { reader, path: path.to_path_buf(), objects: OnceCell::new() })
@@ -170,10 +170,10 @@ impl Capture {
         }
     }
 
-    /// The notes' machine, or the reason why it cannot be used.
+    /// The side file's machine, or the reason why it cannot be used.
     fn told_machine(&self) -> Option<Result<Machine, MachineError>> {
         let told = self.reader.sidecar()?.machine.as_ref()?;
-        Some(Machine::from_json("the machine in the notes beside the capture", told))
+        Some(Machine::from_json("the machine in the side file of the capture", told))
     }
 
     /// Whether an event exists only to carry other records (perf's "dummy", the marks of statements).
@@ -230,7 +230,7 @@ impl Capture {
         &self.reader.header().command_line
     }
 
-    /// What the server counted during the recording.
+    /// The server's own counts during the recording.
     pub fn workload(&self) -> Workload {
         Workload::of(self)
     }

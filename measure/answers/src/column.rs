@@ -107,7 +107,7 @@ impl Dimension {
         matches!(self, Dimension::Class | Dimension::Object | Dimension::Part)
     }
 
-    /// Whether the notes on the server's objects are needed for the value.
+    /// Whether the side file of the server's objects is needed for the value.
     pub fn needs_notes(self) -> bool {
         self.needs_object() || self == Dimension::Role
     }

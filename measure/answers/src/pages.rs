@@ -49,14 +49,14 @@ pub enum RelationError {
         candidates: String,
     },
     /// The side file has no relations.
-    #[error("no notes beside the capture tell of a table or index")]
+    #[error("the capture has no side file with tables and indexes")]
     None,
 }
 
 /// Maximum page size of any supported server; a side file with a larger one is damaged.
 const PAGE_AT_MOST: u32 = 1 << 20;
 
-/// The relations of notes, by name.
+/// The relations of a side file, by name.
 pub fn relations(notes: &ObjectNotes) -> Vec<Relation> {
     let mut relations: BTreeMap<&str, Relation> = BTreeMap::new();
     for page in &notes.pages {

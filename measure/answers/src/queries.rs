@@ -137,9 +137,9 @@ pub struct QueryTable {
     pub columns: Vec<QueryColumn>,
     /// All its samples: the sum over all rows, including those beyond the limit.
     pub total: u64,
-    /// The latencies of all.
+    /// The latencies of all samples.
     pub latency: LatencySummary,
-    /// What the rows are ordered by, largest first.
+    /// The order of the rows, largest first.
     pub ranking: Ranking,
     /// Samples while no statement was executed, and their latencies, if statements are a column: of backends that
     /// start, end or wait, and of other processes.

@@ -168,7 +168,7 @@ fn why_empty(column: Dimension) -> &'static str {
         }
         Dimension::Latency => "the event recorded no latency; record a memory event (hardmeter events)",
         Dimension::Cause => {
-            "only the software PMU tells causes; record with --source simulated, and without --no-causes"
+            "only the software PMU records causes; record with --source simulated, and without --no-causes"
         }
         Dimension::Set => "only the software PMU knows it; record with --source simulated",
         Dimension::Process => "the capture does not tell the names of processes",
@@ -179,7 +179,7 @@ fn why_empty(column: Dimension) -> &'static str {
             "the capture records no statement; record a PostgreSQL server with the software PMU, or with --statements"
         }
         Dimension::Role => {
-            "no notes on a server's processes lie beside the capture; record a PostgreSQL server (--server DIR or -p PID)"
+            "the capture has no side file of a server's processes; record a PostgreSQL server (--server DIR or -p PID)"
         }
         _ => "the capture does not tell",
     }

@@ -1,4 +1,4 @@
-//! What was found at an address, before times and numbers of texts are added.
+//! The object at an address, before times and numbers of texts are added.
 
 use crate::process_memory::{Mapping, ProcessMemory};
 use hardmeter_samples::model::{ByteCount, Pid, VirtualAddress};
@@ -61,13 +61,13 @@ pub(crate) trait PrivateObjects: Send {
     /// A new check begins: remembered data of a process may have changed.
     fn begin_look(&mut self);
 
-    /// What is at an address of a process, in writable memory that belongs to no file and is not a stack.
+    /// The object at an address of a process, in writable memory that belongs to no file and is not a stack.
     fn find(&mut self, process: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found>;
 
     /// True if a later check may find more: the process was read before this memory was allocated.
     fn is_provisional(&self, found: &Found) -> bool;
 
-    /// What is remembered of an address in a process whose memory can no longer be read.
+    /// The remembered object at an address of a process whose memory can no longer be read.
     fn remembered(&self, pid: Pid, address: VirtualAddress) -> Option<Found>;
 
     /// A process has ended.

@@ -44,7 +44,7 @@ pub trait ServerObjects: Send {
     /// A description, for example "PostgreSQL 15.18 (process 4711)".
     fn describe(&self) -> String;
 
-    /// What to read of it at each sample, if the source of samples can.
+    /// The memory to read with each sample, if the source of samples can.
     fn state_rules(&self) -> Vec<StateRule>;
 
     /// Looks up the addresses of new samples. Called often, with the samples since the last call.
@@ -53,7 +53,7 @@ pub trait ServerObjects: Send {
     /// Checks earlier findings again, so that facts get an end. Called about once a second.
     fn look_again(&mut self, now: Timestamp);
 
-    /// What the server itself counted since the attachment. Called once, after the recording and the recorded program
+    /// The server's own counts since the attachment. Called once, after the recording and the recorded program
     /// have ended; may take a moment.
     fn counted(&mut self) -> Counted {
         Counted::default()

@@ -201,7 +201,7 @@ fn a_page_that_a_sample_carries_is_named_though_its_frame_holds_another() {
 
 #[test]
 fn a_program_that_is_no_server_is_refused() {
-    let error = attach(Pid(std::process::id() as i32)).err().expect("it is no server");
+    let error = attach(Pid(std::process::id() as i32)).err().expect("it is not a server");
     assert!(matches!(error, AttachError::Program(_)), "{error}");
     assert!(error.to_string().contains("is not a PostgreSQL or MariaDB server"), "{error}");
 }

@@ -51,7 +51,7 @@ fn tag_of(fact: &ObjectFact) -> Vec<u32> {
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> T {
-    text.trim().parse().unwrap_or_else(|_| panic!("{text} is no number"))
+    text.trim().parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_version_that_is_unknown_or_a_lie_is_refused_and_an_end_is_told() {
 
 #[test]
 fn what_is_no_server_is_refused_with_the_reason() {
-    let error = attach(Pid(std::process::id() as i32)).err().expect("this is no server");
+    let error = attach(Pid(std::process::id() as i32)).err().expect("this is not a server");
     assert!(error.to_string().contains("is not a PostgreSQL or MariaDB server"), "{error}");
     let error = attach(Pid(i32::MAX)).err().expect("there is no such process");
     assert!(error.to_string().contains("has ended"), "{error}");

@@ -1,4 +1,4 @@
-//! What works on this machine, what does not, and the command that fixes it.
+//! Tests what works on this machine, and names the command that fixes the rest.
 //!
 //! Findings are plain data. A source is tested by using it: an event is opened, a segment created.
 

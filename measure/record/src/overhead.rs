@@ -1,4 +1,4 @@
-//! What measuring costs: a workload without it, counted, and sampled, in turn, by the workload's own throughput.
+//! Measures the cost of measuring: the throughput of a workload without it, counted, and sampled, in turn.
 //!
 //! ```text
 //!   round: off count sample | sample count off      each mode twice, in random order and back
@@ -93,7 +93,7 @@ pub enum OverheadError {
     Run {
         /// The mode.
         mode: &'static str,
-        /// What it said.
+        /// Its last message.
         reason: String,
     },
     /// Runs report different things.

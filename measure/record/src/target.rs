@@ -103,7 +103,7 @@ pub fn parent(pid: Pid) -> Option<Pid> {
     parent_in_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether a process exists and is no zombie.
+/// Whether a process exists and is not a zombie.
 pub fn runs(pid: Pid) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')))

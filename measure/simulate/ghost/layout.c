@@ -55,7 +55,7 @@ const char *hm_arrange_layout(char **arguments) {
     if (personality((unsigned long)personality_now | ADDR_COMPAT_LAYOUT) < 0)
       return "personality() is forbidden (seccomp): run it outside this container";
     execv("/proc/self/exe", arguments);
-    return "it cannot run itself anew: mount /proc";
+    return "it cannot start itself again: mount /proc";
   }
   find_high_ranges();
   return NULL;

@@ -29,7 +29,7 @@ static const char usage[] =
     "4)\n"
     "      --share PERCENT      of a process's time that stops may take (default 1)\n"
     "      --instructions N     most of a stretch (default 2000000)\n"
-    "      --report FILE        write what came of it as JSON\n"
+    "      --report FILE        write the result as JSON\n"
     "  -q, --quiet              print no figures\n"
     "  -v, --verbose            say what each stretch was thrown away for\n";
 

@@ -50,7 +50,7 @@ void hm_explain_refusal(int process, int error, FILE *out) {
     fprintf(out, "it belongs to user %ld\n  remedy: sudo, or run as that user\n", user);
   else if (scope >= 3)
     fprintf(out,
-            "Yama forbids ptrace on this machine until it is started anew (ptrace_scope is 3)\n"
+            "Yama forbids ptrace on this machine until it is restarted (ptrace_scope is 3)\n"
             "  remedy: none while it runs; --no-stop sources: record --source live\n");
   else if (scope > 0 && geteuid() != 0)
     fprintf(out,

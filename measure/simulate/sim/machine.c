@@ -134,7 +134,7 @@ static const char *check_cache(const struct hm_cache_config *cache, int is_l1) {
   if (cache->size == 0) return is_l1 ? "the machine has no L1 cache" : NULL;
   if (cache->ways == 0 || cache->ways > HM_MAX_WAYS) return "a cache has 0 or more than 32 ways";
   if (cache->size % (HM_LINE_SIZE * cache->ways) != 0)
-    return "a cache's size is no multiple of ways x 64 bytes";
+    return "a cache's size is not a multiple of ways x 64 bytes";
   uint32_t sets = hm_cache_sets(cache);
   if (is_l1 && (!power_of_two(sets) || sets > HM_L1_SETS))
     return "an L1 cache's sets are no power of two up to 1024";
@@ -157,14 +157,14 @@ static const char *check_core(const struct hm_core_config *core) {
 
 static const char *check(const struct hm_header *header) {
   for (int i = 0; i < 8; i++)
-    if (header->magic[i] != HM_MAGIC[i]) return "it is no softpmu segment";
+    if (header->magic[i] != HM_MAGIC[i]) return "it is not a softpmu segment";
   if (header->version != HM_VERSION || header->header_size != sizeof(struct hm_header))
     return "it was made by another version of hardmeter";
   const struct hm_config *config = &header->config;
   if (config->cores == 0 || config->cores > HM_MAX_CORES) return "it has 0 or more than 64 cores";
-  if (!power_of_two(header->ring_size)) return "its ring is no power of two";
+  if (!power_of_two(header->ring_size)) return "its ring is not a power of two";
   if (!power_of_two(config->set_sampling) || config->set_sampling > 64)
-    return "set sampling is no power of two up to 64";
+    return "set sampling is not a power of two up to 64";
   const char *problem = check_cache(&config->l1i, 1);
   if (problem == NULL) problem = check_cache(&config->l1d, 1);
   if (problem == NULL) problem = check_cache(&config->l2, 0);

@@ -324,7 +324,7 @@ static void impossible_machines_are_refused(void **state) {
   assert_refused(&config, "a cache has 0 or more than 32 ways");
   config = small_machine();
   config.l3.size = 1000;
-  assert_refused(&config, "a cache's size is no multiple of ways x 64 bytes");
+  assert_refused(&config, "a cache's size is not a multiple of ways x 64 bytes");
   config = small_machine();
   config.stlb.ways = 3;
   assert_refused(&config, "a TLB's entries are no multiple of its ways");
@@ -333,7 +333,7 @@ static void impossible_machines_are_refused(void **state) {
   assert_refused(&config, "it has 0 or more than 64 cores");
   config = small_machine();
   config.set_sampling = 3;
-  assert_refused(&config, "set sampling is no power of two up to 64");
+  assert_refused(&config, "set sampling is not a power of two up to 64");
 }
 
 static void foreign_segments_are_refused(void **state) {
@@ -342,7 +342,7 @@ static void foreign_segments_are_refused(void **state) {
   struct hm_header *header = make_segment(&config);
   memset(&hm_sim, 0, sizeof hm_sim);
   header->magic[7] = 'X';
-  assert_string_equal(hm_attach(header, 1), "it is no softpmu segment");
+  assert_string_equal(hm_attach(header, 1), "it is not a softpmu segment");
   header->magic[7] = 'M';
   header->version++;
   assert_string_equal(hm_attach(header, 1), "it was made by another version of hardmeter");

@@ -28,7 +28,7 @@ struct SourceFile {
     starts: Vec<usize>,
 }
 
-/// A larger file is no source file.
+/// A larger file is not a source file.
 const LARGEST: u64 = 64 << 20;
 
 impl SourceFiles {
@@ -102,7 +102,7 @@ impl SourceFile {
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
         let start = *self.starts.get(index)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
-        // The empty rest after the last newline is no line.
+        // The empty rest after the last newline is not a line.
         (start < self.text.len()).then(|| self.text[start..end].trim_end_matches(['\n', '\r']))
     }
 }

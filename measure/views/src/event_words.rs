@@ -1,8 +1,8 @@
-//! What events are called in sentences.
+//! Names of events in sentences.
 
 use hardmeter_answers::why::EventKind;
 
-/// What an event counts, in the plural: "L2 misses", "page walks". `name` is the event's, perf's modifiers aside.
+/// The noun for an event's counts, in the plural: "L2 misses", "page walks". `name` is the event's, perf's modifiers aside.
 pub fn event_noun(kind: Option<EventKind>, name: &str) -> String {
     match kind {
         Some(EventKind::Miss(level)) => format!("{} misses", level.name()),

@@ -1,4 +1,4 @@
-//! What distinguishes a capture from all others: for files and messages in which many captures meet.
+//! The identity of a capture, for files and messages about many captures.
 
 use hardmeter_answers::{AnswersError, Capture};
 use hardmeter_samples::model::{EventSource, Timestamp};

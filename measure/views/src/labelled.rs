@@ -6,7 +6,7 @@ use hardmeter_samples::model::{EventIndex, Sample, StatementId};
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::FxHashMap;
 
-/// What samples are grouped by.
+/// The labels of a group of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Labels {
     pub(crate) stack: StackId,

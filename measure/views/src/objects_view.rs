@@ -334,7 +334,7 @@ fn coverage_text(coverage: ObjectCoverage) -> String {
     if stable.total > 0 {
         let _ = write!(
             text,
-            "; {} of the {} named by the notes surely at that moment",
+            "; {} of the {} named by the side file surely at that moment",
             percent(stable),
             grouped(stable.total)
         );

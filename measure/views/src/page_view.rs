@@ -37,7 +37,7 @@ impl PageReport {
             .map_or_else(String::new, |relation| printable(&format!("{} ({})", relation.name, relation.kind)))
     }
 
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {

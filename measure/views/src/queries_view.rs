@@ -20,7 +20,7 @@ view_of! {
 }
 
 impl QueriesReport {
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {

@@ -104,7 +104,7 @@ impl Block {
         self.table.as_ref().map_or(0, TextTable::len)
     }
 
-    /// The title and its remarks, on at most [`TITLE`] lines.
+    /// The title and its details, on at most [`TITLE`] lines.
     fn title(&self, style: Style) -> String {
         let (title, about) = &self.title;
         let text = match about.is_empty() {

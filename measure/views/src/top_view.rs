@@ -21,7 +21,7 @@ view_of! {
 }
 
 impl TopReport {
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
@@ -288,7 +288,7 @@ pub(crate) fn stall_text(group: LatencySummary, all: LatencySummary) -> String {
     group.percent_of(all.sum).map_or("-".to_string(), |percent| format!("{percent:.2} %"))
 }
 
-/// What a view ends with: remarks on what was shown, then the limits of the capture.
+/// The end of a view: warnings about its rows, then the limits of the capture.
 pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> String {
     let item = |remark: &Remark| format!("* {}\n", wrap(&remark.to_string(), style, 2));
     let list: String = remarks.iter().map(item).collect();
@@ -296,7 +296,7 @@ pub fn closing_text(heading: &Heading, remarks: &[Remark], style: Style) -> Stri
     parts.iter().filter(|part| !part.is_empty()).map(|part| format!("\n{part}")).collect()
 }
 
-/// A remark for machines: its kind and figures, and the sentence for people.
+/// A warning for machines: its kind and figures, and the sentence for people.
 pub fn remark_json(remark: &Remark) -> Json {
     let mut object = json!(remark);
     object["text"] = json!(remark.to_string());

@@ -1,6 +1,6 @@
 //! The views by object, statement and page, of a capture and notes made by hand.
 //!
-//! The golden texts below are what a user sees; what differs by machine (remarks on names of code) is cut off.
+//! The golden texts below are what a user sees; the part that differs by machine (warnings about names of code) is cut off.
 
 mod hand;
 
@@ -9,7 +9,7 @@ use hardmeter_answers::{Answers, ObjectLevel, ObjectsQuestion, PagesQuestion, Qu
 use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_views::{ObjectsReport, PageReport, QueriesReport, Style, Wanted, LINES};
 
-/// The text between the heading, which ends with the line that begins with `after`, and the remarks.
+/// The text between the heading, which ends with the line that begins with `after`, and the warnings.
 fn body(text: &str, after: &str) -> String {
     let start = text.find(after).expect(after);
     let rest = &text[start..];
@@ -203,7 +203,7 @@ hottest: main block 1 (3), main block 2 (3)
     let answers = Answers::open(&path).expect("opened");
     let report = PageReport(answers.pages(&question("i")).expect("says what is missing"));
     let text = report.render(Style::default(), false);
-    assert!(text.contains("no notes on a server's objects lie beside this capture"), "{text}");
+    assert!(text.contains("this capture has no side file of a server's objects"), "{text}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ static int open_trusted(const struct split_folder *folder, const char *name, uin
   }
   struct stat status;
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    snprintf(reason, SPLIT_REASON, "%s/%s is no plain file", folder->path, name);
+    snprintf(reason, SPLIT_REASON, "%s/%s is not a plain file", folder->path, name);
   } else if (folder->crowded && status.st_uid != 0 && status.st_uid != geteuid()) {
     snprintf(reason, SPLIT_REASON,
              "%s/%s belongs to another user (%u), who could take it from under us: give each its "

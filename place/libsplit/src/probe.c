@@ -35,7 +35,7 @@ void split_probe_boot_id(char boot_id[40]) {
 
 static const char *points_problem(const struct split_probe_header *header) {
   if (header->points > SPLIT_PROBE_POINTS)
-    return "probe.segment: its calibration is out of bounds; let the analyzer publish anew";
+    return "probe.segment: its calibration is out of bounds; let the analyzer publish again";
   uint32_t before = 0;
   for (uint32_t i = 0; i < header->points; i++) {
     const struct split_probe_point *point = &header->point[i];
@@ -43,7 +43,7 @@ static const char *points_problem(const struct split_probe_header *header) {
                 high = point->displaced_p90;
     /* Written so that NaN fails. */
     if (!(low >= 0 && low <= middle && middle <= high && high <= 1) || point->kilobytes <= before)
-      return "probe.segment: its calibration makes no sense; let the analyzer publish anew";
+      return "probe.segment: its calibration makes no sense; let the analyzer publish again";
     before = point->kilobytes;
   }
   return NULL;
@@ -52,31 +52,31 @@ static const char *points_problem(const struct split_probe_header *header) {
 const char *split_probe_header_problem(const struct split_probe_header *header,
                                        uint64_t file_size) {
   if (header->magic != SPLIT_PROBE_MAGIC)
-    return "probe.segment is no probe segment; remove it, and let the analyzer publish anew";
+    return "probe.segment is not a probe segment; remove it, and let the analyzer publish again";
   if (header->version != SPLIT_PROBE_VERSION || header->header_size != SPLIT_PROBE_HEADER_SIZE)
     return "probe.segment is of another version; use the analyzer that belongs to this libsplit";
   if (header->generation == 0 || header->generation % 2 != 0)
-    return "probe.segment was not finished; let the analyzer publish anew";
+    return "probe.segment was not finished; let the analyzer publish again";
   if (header->pages == 0 || header->pages > SPLIT_PROBE_PAGES_MAX ||
       file_size != SPLIT_PROBE_HEADER_SIZE + (uint64_t)header->pages * SPLIT_PROBE_PAGE)
-    return "probe.segment has another size than it says; let the analyzer publish anew";
+    return "probe.segment has another size than it says; let the analyzer publish again";
   if (header->ways == 0 || header->ways > SPLIT_PROBE_WAYS_MAX || header->colours == 0 ||
       header->colours > SPLIT_PROBE_COLOURS_MAX || header->lines_per_set == 0 ||
       header->lines_per_set > header->ways || header->sets == 0 ||
       header->sets > SPLIT_PROBE_SETS_MAX || header->random_lines > 1)
-    return "probe.segment: its geometry is out of bounds; let the analyzer publish anew";
+    return "probe.segment: its geometry is out of bounds; let the analyzer publish again";
   if (header->timing.most != 0 && header->lines_per_set < SPLIT_PROBE_CHAIN)
-    return "probe.segment: its geometry is out of bounds; let the analyzer publish anew";
+    return "probe.segment: its geometry is out of bounds; let the analyzer publish again";
   const struct split_probe_timing *timing = &header->timing;
   if (timing->limit == 0 || timing->limit > CYCLES_BELIEVED || timing->most > CYCLES_BELIEVED ||
       (timing->most != 0 &&
        !(timing->hit >= 0 && timing->hit < timing->miss && timing->miss <= (float)timing->most)))
-    return "probe.segment: its times make no sense; let the analyzer publish anew";
+    return "probe.segment: its times make no sense; let the analyzer publish again";
   for (uint32_t colour = 0; colour < header->colours; colour++)
     for (uint32_t way = 0; way <= header->ways; way++)
       if (header->page[colour][way] >= header->pages ||
           header->line[colour][way] >= SPLIT_PROBE_LINES)
-        return "probe.segment names pages beyond its end; let the analyzer publish anew";
+        return "probe.segment names pages beyond its end; let the analyzer publish again";
   char boot_id[40];
   split_probe_boot_id(boot_id);
   if (memcmp(boot_id, header->boot_id, sizeof(boot_id)) != 0)
@@ -98,14 +98,14 @@ static const char *file_problem(int folder, int file, struct stat *status) {
   struct stat folder_status;
   if (fstat(file, status) != 0 || fstat(folder, &folder_status) != 0)
     return "probe.segment cannot be looked at";
-  if (!S_ISREG(status->st_mode)) return "probe.segment is no file";
+  if (!S_ISREG(status->st_mode)) return "probe.segment is not a file";
   const bool trusted =
       status->st_uid == 0 || status->st_uid == geteuid() || status->st_uid == folder_status.st_uid;
   if (!trusted || (status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return "probe.segment can be changed by others than its owner, or belongs to another user; "
-           "remove it, and let the analyzer publish anew";
+           "remove it, and let the analyzer publish again";
   if (status->st_size < SPLIT_PROBE_HEADER_SIZE)
-    return "probe.segment is cut off; let the analyzer publish anew";
+    return "probe.segment is cut off; let the analyzer publish again";
   return NULL;
 }
 

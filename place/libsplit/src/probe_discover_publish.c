@@ -1,5 +1,5 @@
 /*
- * The file. Sets are searched among its own pages, since a page keeps its place in the cache only
+ * The file of the probe. Sets are searched among its own pages, since a page keeps its place in the cache only
  * as long as it is the same page: the file is created first, without a name; useless pages are
  * punched out, and the rest gets its name.
  */
@@ -121,7 +121,7 @@ static bool lay_out(struct publication *publication, uint32_t pages) {
 static const char *find_time_of_hits(struct publication *publication, uint32_t kilobytes) {
   for (uint32_t pages = kilobytes / 2; pages <= MOST_PAGES; pages *= 2) {
     if (!lay_out(publication, pages))
-      return "no room for a file with the probe's pages; see to the folder's rights and room";
+      return "no room for a file with the probe's pages; check the folder's rights and free space";
     if (pages == kilobytes / 2) split_discover_find_step(&publication->pool);
     publication->pool.timing = split_discover_timing(&publication->pool);
     if (publication->pool.timing.limit != 0) return NULL;
@@ -263,7 +263,7 @@ static enum split_probe_outcome publish(struct publication *publication,
   if (pwrite(publication->file, &publication->header, sizeof(publication->header), 0) !=
           (ssize_t)sizeof(publication->header) ||
       !give_name(publication)) {
-    *reason = "probe.segment cannot be written; see to the folder's rights and room";
+    *reason = "probe.segment cannot be written; check the folder's rights and free space";
     return SPLIT_PROBE_IMPOSSIBLE;
   }
   if (count == 0) {
@@ -275,7 +275,7 @@ static enum split_probe_outcome publish(struct publication *publication,
   *reason = count < SETS / 2 ? "fewer colours of L2 were found than a probe uses: it is blunter"
             : undisturbed    ? ""
                           : "others worked on this core during calibration: sections seem smaller "
-                            "than they are; publish anew in a calmer minute";
+                            "than they are; publish again in a calmer minute";
   return SPLIT_PROBE_FULL_SETS;
 }
 

@@ -144,7 +144,7 @@ struct split_header {
 };
 #define SPLIT_HEADER_SIZE 4096
 
-/* What is missing in an application: bits of split_header.without. */
+/* Missing abilities of an application: bits of split_header.without. */
 enum split_without {
   SPLIT_WITHOUT_RSEQ = 1,       /* preemption is detected in one section of 16 only */
   SPLIT_WITHOUT_PMU = 2,        /* no misses */

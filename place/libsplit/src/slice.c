@@ -199,7 +199,7 @@ static void give_back(struct split_self *self) {
   split_self_specialise(self, self->lazy);
   uint32_t sliced = atomic_load(&entry->sliced);
   if (sliced) atomic_compare_exchange_strong(&entry->sliced, &sliced, 0);
-  /* Also if another thread was faster: it may not have finished yet. */
+  /* Restore even if another thread began to: it may not have finished. */
   if (slice->learnt ? apply(self, slice->original_ns, false)
                     : split_slice_restore(0, slice->original_ns, slice->policy))
     atomic_fetch_add_explicit(&self->mapping->header->slices, 1, memory_order_relaxed);

@@ -163,7 +163,7 @@ static void what_is_not_there_is_said(void **state) {
 static void each_field_is_checked(void **state) {
   (void)state;
   need_clock();
-  REFUSED(header.magic ^= 1, "no probe segment");
+  REFUSED(header.magic ^= 1, "not a probe segment");
   REFUSED(header.version++, "version");
   REFUSED(header.header_size = 8192, "version");
   REFUSED(header.generation = 0, "not finished");
@@ -226,7 +226,7 @@ static void a_file_of_another_user_is_refused(void **state) {
   unlink(path);
   assert_int_equal(mkfifo(path, 0644), 0); /* must not wait for a writer */
   assert_null(split_probe_open(place.folder, &reason));
-  assert_non_null(strstr(reason, "no file"));
+  assert_non_null(strstr(reason, "not a file"));
   if (geteuid() != 0) return;
   write_file(&header, sizeof(header), whole);
   assert_int_equal(chown(path, 65534, 65534), 0);

@@ -179,7 +179,7 @@ static void a_pipe_is_no_segment(void **state) {
   (void)state;
   assert_int_equal(mkfifo(path_of("app-a1.segment"), 0600), 0);
   assert_int_equal(begin(), 0);
-  assert_non_null(strstr(split_problem(), "no plain file"));
+  assert_non_null(strstr(split_problem(), "not a plain file"));
 }
 
 /* In a folder like /tmp, another user could truncate his file while it is mapped. */

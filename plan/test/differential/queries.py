@@ -215,7 +215,7 @@ class Generator:
     # ---- predicates ----
 
     def compared(self, scope: list, column: Expr) -> str:
-        """Returns what a column can be compared with, of the same scope."""
+        """Returns a value or a column of the same scope that a column can be compared with."""
         same = [other for other in scope if other.family == column.family and other.sql != column.sql
                 and other.collation == column.collation and (column.family != "opaque" or other.type == column.type)
                 and "oid" not in (other.type, column.type)]

@@ -1,4 +1,4 @@
--- BatchAgg run again and again: LATERAL, correlated sub-selects, prepared statements; and what it refuses. same() is
+-- BatchAgg run repeatedly: LATERAL, correlated sub-selects, prepared statements; and what it refuses. same() is
 -- batch_agg.sql's.
 SET client_min_messages = warning;
 CREATE SCHEMA batch_agg_rescan;

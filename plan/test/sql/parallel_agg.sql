@@ -93,7 +93,7 @@ set max_parallel_workers = 0;
 select aggregated();
 reset max_parallel_workers;
 reset ccopt.force;
--- Each start divides the pages anew: a process keeps nothing of the one before.
+-- Each start divides the pages again: a process keeps nothing of the one before.
 set enable_material = off;
 select plan_of('select x, n, s from (select count(*) as n, sum(amount) as s from sums where id > 10) q right join (values (1), (2), (3), (4)) v (x) on true');
 select same('select x, n, s from (select count(*) as n, sum(amount) as s from sums where id > 10) q right join (values (1), (2), (3), (4)) v (x) on true');

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((record.requests(), record.errors(), record.bytes()), (3, 1, 300));
         assert_eq!(record.interactions[&Interaction::Item].faults, 1);
         let max = record.times.max() as f64;
-        assert!((max / 7.2e9 - 1.0).abs() < 1e-3, "an hour is no limit: {max}");
+        assert!((max / 7.2e9 - 1.0).abs() < 1e-3, "an hour is not a limit: {max}");
         assert!((record.times.quantile(0.5) as f64 / 2e6 - 1.0).abs() < 1e-3);
         assert_eq!(record.times.buckets().iter().map(|(_, count)| count).sum::<u64>(), 3);
         assert_eq!((Times::default().quantile(0.99), Times::default().max()), (0, 0));

@@ -172,7 +172,7 @@ impl Site {
         let text = fs::read_to_string(&path).map_err(io("read", &path))?;
         let state: SiteState = serde_json::from_str(&text).map_err(|error| AuctionError::Missing {
             what: format!("{} cannot be read ({error})", path.display()),
-            remedy: "make the site anew: hardmeter auction start --dir a new folder".into(),
+            remedy: "make the site again: hardmeter auction start --dir a new folder".into(),
         })?;
         let database = Cluster::open(&ServerFolder::new(folder.join("database")))?;
         let web = WebServer::open(&ServerFolder::new(folder.join("web")))?;

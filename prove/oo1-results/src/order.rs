@@ -84,7 +84,7 @@ named! {
     Figure2 = "figure2",
     /// The paper's figure 3: 50 patterns, then repeated.
     Figure3 = "figure3",
-    /// 40 patterns again and again.
+    /// 40 patterns repeatedly.
     Hot = "hot",
     /// 600 units, nine in ten of them of a hot set.
     HotSet = "hot-set",
@@ -187,7 +187,7 @@ pub struct Order {
     pub contestants: Vec<Contestant>,
     /// Number of rounds: in each, every mode runs twice.
     pub rounds: usize,
-    /// The first number of the protocol, where it shall be another.
+    /// The first number of the protocol, instead of the default.
     pub units: Option<u64>,
     /// Seed of the first round's patterns; each round has others.
     pub seed: u64,

@@ -5,14 +5,7 @@
  */
 #include <stdlib.h>
 
-#define OO1_REF(T) struct T *
-#define OO1_PTR(T) struct T *
-#define OO1_AT(T, p) (p)
-#define OO1_GET(T, slot) (slot)
-#define OO1_GET_OR_NULL(T, slot) (slot)
-#define OO1_DROP(p) ((void)(p))
-#define OO1_SET(slot, p) ((slot) = (p))
-#define OO1_EMPTY(slot) ((slot) == NULL)
+#include "plain_pointers.h"
 #define OO1_DIRTY(T, p) ((void)(p))
 #define OO1_NEW(T, near, from) plain_new_##T()
 #define OO1_SET_ROOT(p) ((void)(p))

@@ -5,14 +5,7 @@
 #include "loader.h"
 #include "texas.h"
 
-#define OO1_REF(T) struct T *
-#define OO1_PTR(T) struct T *
-#define OO1_AT(T, p) (p)
-#define OO1_GET(T, slot) (slot)
-#define OO1_GET_OR_NULL(T, slot) (slot)
-#define OO1_DROP(p) ((void)(p))
-#define OO1_SET(slot, p) ((slot) = (p))
-#define OO1_EMPTY(slot) ((slot) == NULL)
+#include "plain_pointers.h"
 #define OO1_DIRTY(T, p) ((void)(p)) /* the page fault marks it */
 #define OO1_NEW(T, near, from) ((struct T *)texas_new(sizeof(struct T), fields_of_##T))
 #define OO1_ROOT() mode_root

@@ -68,7 +68,7 @@ static void mode_open(const char *folder, bool writable) {
   or_die([&] {
     open_store(folder, writable ? p3l_options{} : p3l::read_only());
     module = store->root<oo7_module>("module");
-    if (!module) oo1_die("%s: no module in it\n  remedy: load it anew", folder);
+    if (!module) oo1_die("%s: no module in it\n  remedy: load it again", folder);
   });
 }
 

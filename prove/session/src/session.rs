@@ -423,7 +423,7 @@ mod tests {
     fn schedule_times_are_nanoseconds() {
         assert_eq!(parse_schedule("1500000000 22 33\n"), Some(Duration::from_millis(1500)));
         assert_eq!(parse_schedule(""), None);
-        assert_eq!(schedule_time(std::process::id() as i32), None, "this test is no backend");
+        assert_eq!(schedule_time(std::process::id() as i32), None, "this test is not a backend");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub enum TpccError {
     Occupied { table: String },
     #[error("this database holds a population of TPC-C already: {found}")]
     AlreadyLoaded { found: String },
-    #[error("a load was cut off here, of {found}, and this is another: {wanted}")]
+    #[error("an interrupted load of {found} is here, and this one differs: {wanted}")]
     OtherLoad { found: String, wanted: String },
     #[error("the mark of a load in this database is not one that this version wrote: {mark}")]
     BadMark { mark: String },
@@ -82,7 +82,7 @@ impl TpccError {
                     .into()
             }
             TpccError::OtherLoad { .. } => {
-                "give the same --warehouses, --seed, --partitions, --partition-by, --distribute and --fill to go on with it, or --replace to begin anew"
+                "give the same --warehouses, --seed, --partitions, --partition-by, --distribute and --fill to go on with it, or --replace to begin again"
                     .into()
             }
             TpccError::DiskFull { .. } => {

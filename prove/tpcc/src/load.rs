@@ -57,7 +57,7 @@ pub struct Mark {
 pub struct Loaded {
     /// The parameters of the data.
     pub mark: Mark,
-    /// Warehouses that were there already, of a load that was cut off.
+    /// Warehouses that were there already, of an interrupted load.
     pub resumed: u32,
     /// Bytes of the tables and their indexes in the server.
     pub bytes: u64,
@@ -339,7 +339,7 @@ fn copy_part(
     Ok(())
 }
 
-/// A key may be there already, of a load that was cut off behind the copying.
+/// A key may be there already, of a load that was interrupted after the copying.
 fn make_key(session: &mut Session, what: &str, sql: &str) -> Result<(), TpccError> {
     let there = match sql.strip_prefix("CREATE INDEX ") {
         Some(rest) => format!("SELECT to_regclass('{}')", rest.split(' ').next().unwrap_or_default()),

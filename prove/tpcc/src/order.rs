@@ -1,4 +1,4 @@
-//! What to run.
+//! The parameters of a run.
 
 use crate::backend::Style;
 use crate::random::Constants;

@@ -15,7 +15,7 @@
 //! * *Compared within blocks.* In a block every variant runs a query twice, the second half in mirrored order; ratios
 //!   are of what ran within a block, and their intervals need no assumption about the noise ([`hardmeter_evidence`]).
 //! * *Answers are part of the measurement*: every answer of every run is compared byte for byte with the first
-//!   variant's. A faster wrong answer is no result.
+//!   variant's. A faster wrong answer is not a result.
 //! * *An interruption leaves a consistent server*: a running statement is cancelled by the protocol's own request,
 //!   an unfinished load is undone ([`hardmeter_session::Stop`]).
 //! * Results are *derived from* TPC-H and not comparable to published ones.

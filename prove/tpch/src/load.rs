@@ -62,7 +62,7 @@ const MARK: &str = "hardmeter tpch:";
 const LOADING: &str = "hardmeter tpch: loading";
 
 impl Data {
-    /// Reads which data there is.
+    /// Reads the scale of the loaded data, and how often they were refreshed.
     ///
     /// # Errors
     ///

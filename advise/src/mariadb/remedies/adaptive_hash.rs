@@ -1,4 +1,4 @@
-//! Look-ups by key that walk the same B-trees again and again.
+//! Look-ups by key that walk the same B-trees repeatedly.
 //!
 //! Rule: 20,000 look-ups by key a second or more, of which nearly all hit the pool, on a server that works
 //! for half of its active time, and the adaptive hash index is off. The gain depends on the load and can be
@@ -49,7 +49,7 @@ impl Remedy for AdaptiveHash {
             ],
             prediction: Prediction::unknown(
                 "a look-up finds its row by a hash instead of a walk",
-                "how often the same pages are walked the same way is not counted: a trial tells",
+                "how often the same pages are walked the same way is not counted: a trial shows it",
             ),
             apply: Vec::new(),
             undo: Vec::new(),

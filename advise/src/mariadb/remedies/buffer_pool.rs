@@ -1,4 +1,4 @@
-//! A buffer pool so small that pages are read again and again.
+//! A buffer pool so small that pages are read repeatedly.
 //!
 //! Rule: one page request in a hundred or more misses the pool, 500 a second or more; the tables are larger than the pool, and
 //! the pool is below half of the machine's memory. A high hit rate needs no larger pool.

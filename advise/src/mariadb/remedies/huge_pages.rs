@@ -39,7 +39,7 @@ impl Remedy for HugePages {
             ],
             prediction: Prediction::unknown(
                 "fewer page walks",
-                "hardmeter record counts page walks: a capture of this server tells what share they have",
+                "hardmeter record counts page walks: a capture of this server shows their share",
             ),
             apply: vec![
                 format!("-- as root: sysctl vm.nr_hugepages={pages:.0}; the memory is then the pool's alone"),

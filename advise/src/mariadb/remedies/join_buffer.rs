@@ -47,7 +47,7 @@ impl Remedy for JoinBuffer {
             ],
             prediction: Prediction::unknown(
                 "the inner table is read less often",
-                "how often it is read for each join is not counted: a trial tells",
+                "how often it is read for each join is not counted: a trial shows it",
             ),
             apply: Vec::new(),
             undo: Vec::new(),

@@ -53,7 +53,7 @@ impl Remedy for LogSize {
             ],
             prediction: Prediction::unknown(
                 "pages are flushed once for many changes instead of for each",
-                "how many flushes are saved depends on how often the same pages change: a trial tells",
+                "how many flushes are saved depends on how often the same pages change: a trial shows it",
             ),
             apply: Vec::new(),
             undo: Vec::new(),

@@ -50,7 +50,7 @@ impl Remedy for SortBuffer {
             ],
             prediction: Prediction::unknown(
                 "runs are not written and merged",
-                "a sort in one run misses the caches more: a trial tells",
+                "a sort in one run misses the caches more: a trial shows it",
             ),
             apply: Vec::new(),
             undo: Vec::new(),

@@ -39,7 +39,7 @@ impl Remedy for TableCache {
             return None;
         }
         let advice = Advice {
-            finding: format!("{rate:.0} tables a second are opened anew; the cache of {size:.0} is full"),
+            finding: format!("{rate:.0} tables a second are opened again; the cache of {size:.0} is full"),
             evidence: vec![
                 Evidence::new("tables opened a second", rate, "1/s", opened as u64),
                 Evidence::new("open tables", open, "", 1),

@@ -226,7 +226,7 @@ impl Copying<'_> {
         };
         let mut result = rounds.result(&texts);
         result.remarks.push(format!(
-            "on a copy that was started anew for each block; its first {} s are left out",
+            "on a copy that was restarted for each block; its first {} s are left out",
             self.plan.warm_up
         ));
         if self.load.is_per_block() {

@@ -104,7 +104,7 @@ impl GlobalSwitch {
             return Err(TryError::Overridden {
                 name,
                 by: "sessions keep the value that they began with".into(),
-                remedy: "give a load, whose sessions begin anew in each block: -- LOAD".into(),
+                remedy: "give a load, whose sessions are opened again in each block: -- LOAD".into(),
             });
         }
         let mut switch = GlobalSwitch { name, value: in_units(value), prior: String::new() };

@@ -52,7 +52,7 @@ pub(super) struct Run {
     /// Number of rounds; an interval needs at least six.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// The first number of the protocol, where it shall be another.
+    /// The first number of the protocol, instead of the default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     units: Option<u64>,
     /// Limit each process and its page cache to this many MB, in a control group.
@@ -189,7 +189,7 @@ pub(super) fn draw(report: &Report, folder: &Path, globals: &Globals) -> Result<
     make_folder(folder)?;
     let figures = Figure::of_report(report);
     if figures.is_empty() {
-        remark(globals, "no figure was drawn: nothing of protocol figure1, figure2 or figure3 was measured");
+        remark(globals, "no figure was drawn: protocols figure1, figure2 and figure3 were not measured");
     }
     for figure in figures {
         let path = figure.draw(folder)?;

@@ -148,7 +148,7 @@ fn loaded(target: &Target, stop: &Stop) -> Result<Mark, CommandError> {
         .ok_or_else(|| TpccError::NoData { table: Table::Warehouse.name().to_owned() })?;
     if !mark.complete {
         return Err(CommandError::new(
-            "the load of this database was cut off",
+            "the load of this database was interrupted",
             "go on with it: the same hardmeter tpcc load again",
         ));
     }

@@ -56,7 +56,7 @@ fn in_words(audited: &Audited, place: &str) -> String {
     let mut conditions = TextTable::new(columns).untitled();
     audited.conditions.iter().for_each(|condition| condition_row(condition, &mut conditions));
     text += &conditions.render(Style::default(), 2);
-    text += "\nwhat the data say of their driver\n";
+    text += "\nproperties of the driver, from the data\n";
     let (left, right) = (Column::left, Column::right);
     let columns = [left("what"), right("value"), right("n"), left("expected"), left("verdict")];
     let mut findings = TextTable::new(columns).untitled();

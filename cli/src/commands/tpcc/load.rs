@@ -130,7 +130,7 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
         HumanBytes(loaded.bytes)
     );
     if loaded.resumed > 0 {
-        text += &format!("{} warehouses were there already, of a load that was cut off\n", loaded.resumed);
+        text += &format!("{} warehouses were there already, of an interrupted load\n", loaded.resumed);
     }
     let seconds = &loaded.seconds;
     text += &format!(

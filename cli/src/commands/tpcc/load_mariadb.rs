@@ -60,7 +60,7 @@ fn in_words(loaded: &Loaded, place: &str) -> String {
         HumanBytes(*bytes)
     );
     if *resumed > 0 {
-        text += &format!("{resumed} warehouses were there already, of a load that was cut off\n");
+        text += &format!("{resumed} warehouses were there already, of an interrupted load\n");
     }
     text += &format!(
         "copied in {:.1} s, further indexes in {:.1} s, analyzed in {:.1} s\n",

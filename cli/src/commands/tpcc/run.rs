@@ -249,7 +249,7 @@ fn best_connections(
     };
     let tried: Vec<String> = sweep.points.iter().map(|point| point.connections.to_string()).collect();
     let rule = sweep.rule.map_or_else(
-        || "the server's processes cannot be seen, and there is no rule to go by".to_owned(),
+        || "the server's processes cannot be seen, and the rule has no input".to_owned(),
         |rule| {
             format!(
                 "a backend works {:.0} % of its time, so the rule says {}",
@@ -302,9 +302,11 @@ fn how_it_went(result: &RunResult, globals: &Globals) -> Outcome {
     match (&result.ending, broken.is_empty()) {
         (Ending::Complete, true) => return Outcome::Complete,
         (Ending::Complete, false) => {}
-        (Ending::Interrupted, _) => remark(globals, "the run was interrupted: the report is of a part of it"),
+        (Ending::Interrupted, _) => {
+            remark(globals, "the run was interrupted: the report covers a part of it")
+        }
         (Ending::Failed { reason }, _) => {
-            remark(globals, &format!("the run failed: {reason}; the report is of what there was"));
+            remark(globals, &format!("the run failed: {reason}; the report covers the time until then"));
         }
     }
     Outcome::Partial

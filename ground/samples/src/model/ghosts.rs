@@ -50,7 +50,7 @@ pub struct GhostPauses {
     pub n: u64,
     /// The median.
     pub p50_ns: u64,
-    /// What one in a hundred exceeds.
+    /// The 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,

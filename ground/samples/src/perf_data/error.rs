@@ -30,7 +30,7 @@ pub enum ReadError {
     },
     /// The first bytes are not perf's.
     #[error(
-        "{path} is no perf.data file (it does not begin with PERFILE2)\n  remedy: \
+        "{path} is not a perf.data file (it does not begin with PERFILE2)\n  remedy: \
          give the file that `hardmeter record` or `perf record` wrote"
     )]
     NotACapture {
@@ -93,7 +93,7 @@ pub enum WriteError {
     },
     /// The capture was finished without its last records.
     #[error(
-        "{path} is complete but shortened: {discarded} bytes of records found no room on the disk\n  remedy: \
+        "{path} is complete but shortened: {discarded} bytes of records did not fit on the disk\n  remedy: \
          free some space and record again if the end matters"
     )]
     Shortened {

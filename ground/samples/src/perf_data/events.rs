@@ -72,7 +72,7 @@ pub(super) fn default_name(attr: &PerfEventAttr) -> String {
     }
 }
 
-/// The fields that `sample_id_all` appends to every record that is no sample.
+/// The fields that `sample_id_all` appends to every record that is not a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trailer {
     /// Bytes at the record's end.
@@ -223,7 +223,7 @@ impl EventTable {
         Some(EventIndex(self.ids[found].1 as usize))
     }
 
-    /// The trailer of a record that is no sample. Records of an unknown event are read like the first event's,
+    /// The trailer of a record that is not a sample. Records of an unknown event are read like the first event's,
     /// which is how they were laid out unless the recorder mixed layouts.
     pub(super) fn trailer_of(&mut self, kind: u32, body: &[u8]) -> Trailer {
         let event = self.event_of(kind, body).unwrap_or(EventIndex(0));

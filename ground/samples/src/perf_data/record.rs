@@ -1,4 +1,4 @@
-//! Decoding every record that is no sample.
+//! Decoding every record that is not a sample.
 
 use super::abi::{misc, record_type, PerfEventAttr, PROT_EXEC, RECORD_HEADER_SIZE};
 use super::bytes::{text_until_zero, Cursor};

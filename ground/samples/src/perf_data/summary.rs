@@ -66,7 +66,7 @@ impl fmt::Display for SkipReason {
                     "a trace of {kind}, which Hardmeter does not decode; samples in it are not shown"
                 )
             }
-            SkipReason::DamagedTrace => "they are no whole records of the Arm SPE trace",
+            SkipReason::DamagedTrace => "they are not whole records of the Arm SPE trace",
         })
     }
 }

@@ -235,7 +235,7 @@ impl CaptureWriter {
     ///
     /// # Errors
     ///
-    /// [`WriteError`] if the file cannot be completed, synchronised or renamed; a full disk is no error here:
+    /// [`WriteError`] if the file cannot be completed, synchronised or renamed; a full disk is not an error here:
     /// what was safely written is kept.
     pub fn finish(mut self) -> Result<(), WriteError> {
         // A full disk costs the last buffer here, as it does while recording; the features may still fit.

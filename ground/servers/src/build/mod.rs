@@ -126,7 +126,7 @@ fn name(order: &Order) -> Result<String, ServerError> {
     }
     if order.version.is_empty() || !order.version.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ServerError::Unsupported {
-            what: format!("'{}' is no major version of {}", order.version, order.engine.title()),
+            what: format!("'{}' is not a major version of {}", order.version, order.engine.title()),
             remedy: "name one that Debian has, for example --version 15".into(),
         });
     }

@@ -64,10 +64,7 @@ impl WebPrograms {
         match php {
             Php::None => Ok(()),
             Php::Module if mpm != Mpm::Prefork => Err(ServerError::Unsupported {
-                what: format!(
-                    "PHP as a module of Apache is not safe among threads, and {} has them",
-                    mpm.name()
-                ),
+                what: format!("Apache's PHP module is not thread-safe, and {} uses threads", mpm.name()),
                 remedy: "use prefork with it, or PHP-FPM".into(),
             }),
             Php::Module => match &self.php_module {

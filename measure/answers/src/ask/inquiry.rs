@@ -79,7 +79,7 @@ pub(crate) trait Inquiry: Sized {
 
 /// The warning that the side file on the server's objects is missing, and what the answer lacks without it.
 pub(crate) fn no_notes(capture: &Capture) -> Option<Remark> {
-    let text = "no notes on a server's objects lie beside this capture, so names come from symbols and mappings \
+    let text = "this capture has no side file of a server's objects, so names come from symbols and mappings \
                 alone; hardmeter record writes them when it records a PostgreSQL server (--server DIR or -p PID)";
     capture.object_notes().is_none().then(|| Remark::Limit { text: text.into() })
 }

@@ -83,7 +83,7 @@ impl Answers {
     /// Opens a capture of hardmeter or perf; `-` is standard input.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no capture.
+    /// If the file cannot be read, or is not a capture.
     pub fn open(path: impl AsRef<Path>) -> Result<Answers, AnswersError> {
         Ok(Answers {
             capture: Capture::open(path.as_ref())?,
@@ -313,7 +313,7 @@ impl Answers {
         self.ask(CubeInquiry::new(question))
     }
 
-    /// What a comparison needs of this run: its samples by names that mean the same in another capture.
+    /// This run's side of a comparison: its samples by names that mean the same in another capture.
     ///
     /// ```
     /// use hardmeter_answers::{Answers, CompareColumn, Comparison};

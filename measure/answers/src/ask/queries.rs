@@ -137,7 +137,7 @@ fn missing(
     }
     let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
     if by_chain && capture.object_notes().is_some() && !marks {
-        say("the notes on objects do not tell which code is an operator or a phase");
+        say("the side file of objects does not say which code is an operator or a phase");
     }
     let by_notes = by_chain || by(QueryColumn::Role) || by(QueryColumn::Object);
     remarks.extend(no_notes(capture).filter(|_| by_notes));

@@ -203,7 +203,7 @@ fn missing(census: &LineCensus, source: EventSource, ghosts: Option<&GhostNotes>
     if census.samples() == 0 || total.misses + total.invalidations > 0 {
         if source != EventSource::Simulated && total.misses > 0 && !census.stores_seen() {
             missing.push(
-                "no stores were sampled, so nothing tells who writes: record them too, as \"perf c2c record\" does"
+                "no stores were sampled, so the writers are unknown: record them too, as \"perf c2c record\" does"
                     .to_string(),
             );
         }

@@ -125,7 +125,7 @@ fn hierarchy_of(capture: &Capture, named: Option<&Machine>) -> Option<Hierarchy>
     if let Some(machine) = capture.machine() {
         let origin = match capture.source() {
             EventSource::Simulated => format!("{}, simulated", machine.name),
-            _ => format!("{}, from the notes beside the capture", machine.name),
+            _ => format!("{}, from the side file of the capture", machine.name),
         };
         return Some(Hierarchy::of_machine(&machine, origin));
     }

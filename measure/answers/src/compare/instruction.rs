@@ -165,6 +165,6 @@ mod tests {
         assert_eq!(normalised(&code[0]), "call LWLockRelease");
         assert_eq!(normalised(&code[1]), "mov table+0x8(%rip),%rax");
         code[0].comment = Some("<static function in postgres (+0x1ea7b0)>".into());
-        assert_eq!(normalised(&code[0]), "call *", "an address is no name");
+        assert_eq!(normalised(&code[0]), "call *", "an address is not a name");
     }
 }

@@ -105,7 +105,7 @@ impl RunSum {
 pub struct RunEvent {
     /// Its name.
     pub name: String,
-    /// What it counts.
+    /// The events that it counts.
     pub kind: EventKind,
     /// The sum of all its samples that passed the filter.
     pub sum: RunSum,

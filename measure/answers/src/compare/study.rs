@@ -74,7 +74,7 @@ pub struct ComparedTable {
 pub struct ComparedEvent {
     /// Its name.
     pub name: String,
-    /// What it counts.
+    /// The events that it counts.
     pub kind: EventKind,
     /// True if it is time: then "events" are nanoseconds.
     pub time: bool,
@@ -108,7 +108,7 @@ pub struct Comparison {
     pub events: Vec<ComparedEvent>,
     /// Notes that the reader needs to interpret the comparison.
     pub notes: Vec<String>,
-    /// Remarks about the captures.
+    /// Warnings about the captures.
     pub remarks: Vec<Remark>,
     /// Parts of the captures that could not be read.
     pub unread: Vec<String>,

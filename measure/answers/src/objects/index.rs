@@ -13,7 +13,7 @@ use hardmeter_samples::object_notes::{ObjectNotes, ObjectPath, TextId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// A fact of the notes, its texts renumbered.
+/// A fact of the side file, its texts renumbered.
 #[derive(Clone, Debug)]
 struct Fact {
     length: u64,
@@ -230,7 +230,7 @@ impl ObjectIndex {
             area => area,
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
-        // The notes contain the stacks: an address that they name otherwise is not on a stack.
+        // The side file contains the stacks: an address with another name is not on a stack.
         let on_stack = nameless && fact.is_none() && near_stack(sample, address);
         let area = if on_stack { DataArea::Stack } else { area };
         let by_mapping = match area {

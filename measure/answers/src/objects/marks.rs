@@ -16,7 +16,7 @@ pub struct CodeMarks {
 }
 
 impl CodeMarks {
-    /// The marks of notes.
+    /// The marks of a side file.
     pub fn new(notes: Option<&ObjectNotes>) -> Self {
         let mut marks = CodeMarks::default();
         let Some(notes) = notes else { return marks };

@@ -41,7 +41,7 @@ impl ServerProcesses {
         }
     }
 
-    /// True if a process belongs to the server. If the notes name no process, true for every process.
+    /// True if a process belongs to the server. If the side file names no process, true for every process.
     pub(super) fn contains(&self, pid: Pid) -> bool {
         self.named.is_empty() || self.named.contains(&pid) || self.children.contains(&pid)
     }

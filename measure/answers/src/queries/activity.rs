@@ -1,4 +1,4 @@
-//! What a server's process did at a sample: the operator of the plan and the phase of the transaction.
+//! The activity of a server's process at a sample: the operator of the plan and the phase of the transaction.
 
 use crate::code::{CodeMap, Place};
 use crate::objects::CodeMarks;

@@ -106,7 +106,7 @@ mod tests {
         add(&mut score, 15, Cause::Capacity, Cause::Capacity);
         add(&mut score, 7, Cause::Unknown, Cause::Capacity);
         add(&mut score, 9, Cause::Cold, Cause::Unknown);
-        assert_eq!(score.total(), 57, "an unknown truth is no case");
+        assert_eq!(score.total(), 57, "an unknown truth is not a case");
         assert_eq!(score.decided(), Share { count: 50, total: 57 });
         assert_eq!(score.agreement(), Share { count: 35, total: 50 });
         assert!((score.kappa().expect("two causes") - 0.4).abs() < 1e-12);

@@ -63,7 +63,7 @@ impl HtmlReport {
                 @if let Some(filter) = &self.cube.filter { "; only " (printable(filter)) }
                 ". " a href="#quality" { "How far to trust this" }
             }
-            noscript { p.alarm { "Scripts do not run here: filters and drawings are missing, tables stand in their place." } }
+            noscript { p.alarm { "Scripts do not run here: filters and drawings are missing, tables replace them." } }
         }
     }
 
@@ -104,7 +104,7 @@ impl HtmlReport {
     fn treemap(&self) -> Option<Section> {
         let body = html! {
             p.note { "Areas are shares of the measure. A click filters the whole page; with the keyboard, arrow keys move and Enter filters. "
-                "Indexes stand beside the table that their names begin with." }
+                "Indexes are beside the table that their names begin with." }
             div #treemap-view .boxes.treemap role="group" aria-label="Objects by cost" {}
             p #treemap-rest .note {}
             details { summary { "As a table" } div #treemap-table .scroll {} }
@@ -144,7 +144,7 @@ impl HtmlReport {
                 button #flame-out type="button" { "Zoom out" }
                 span #flame-found role="status" {}
             }
-            @if !chains { p.note { "The capture has no call chains (record --call-graph): below a routine stand its instructions." } }
+            @if !chains { p.note { "The capture has no call chains (record --call-graph): below a routine are its instructions." } }
             div #flame-view .boxes.flame role="group" aria-label="Call paths by cost" {}
             p #flame-rest .note {}
             noscript { (self.table_of(&["routine", "image"], |key| {

@@ -58,7 +58,7 @@ impl HtmlReport {
         table(&titles, &self.heading().events.iter().map(row).collect::<Vec<_>>(), 5)
     }
 
-    /// What was merged, and the limits of the chapters.
+    /// Merged samples, and the limits of the chapters.
     fn left_out(&self) -> Vec<String> {
         let cube = &self.cube.cube;
         let mut texts = vec![format!(

@@ -1,4 +1,4 @@
-//! What caches of other sizes would miss: the miss ratio against the size, with this machine's levels marked.
+//! Misses of caches of other sizes: the miss ratio against the size, with this machine's levels marked.
 
 use crate::ask::HtmlReport;
 use hardmeter_answers::why::{CacheLevel, MissRatioCurve};

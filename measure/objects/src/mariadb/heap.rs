@@ -173,7 +173,7 @@ impl Heaps {
         chunks.get(after.checked_sub(1)?).filter(|chunk| chunk.contains(&address.0)).cloned()
     }
 
-    /// What is at an address of an allocated mapping.
+    /// The object at an address of an allocated mapping.
     pub fn at(
         &mut self,
         server: &Server,

@@ -178,7 +178,7 @@ impl MariaDb {
         }
     }
 
-    /// What is at an address outside the frames, and how long that is valid.
+    /// The object at an address outside the frames, and how long that is valid.
     fn elsewhere(&mut self, address: VirtualAddress) -> Option<(Found, Holds)> {
         if let Some(Slot::Descriptor(_, descriptor)) = self.server.pool.slot(address) {
             let size = self.server.pool.descriptor_size();
@@ -224,7 +224,7 @@ impl MariaDb {
 
     fn see_elsewhere(&mut self, access: &Access, now: Timestamp) {
         let (pid, address) = (Some(self.pid()), access.address);
-        // What was accessed can be read: a heap has grown since the mappings were.
+        // The accessed memory can be read, so a heap has grown since the mappings were read.
         let stale = self.mappings.at(address).is_none_or(|mapping| !mapping.readable);
         if stale && self.mapped.elapsed() >= MAPPINGS_PAUSE {
             self.mappings = self.server.mappings();
@@ -287,7 +287,7 @@ impl MariaDb {
                 remarks.push(format!("{number} {what}"));
             }
         };
-        count(self.facts.left_out, "stretches of memory were not noted: there was no room for more");
+        count(self.facts.left_out, "stretches of memory were not recorded: their limit was reached");
         count(self.unmapped, "addresses were no longer mapped when they were looked at");
         if self.dictionary.is_empty() {
             remarks.push(
@@ -302,7 +302,9 @@ impl MariaDb {
             );
         }
         if !self.server.memory.is_alive() {
-            remarks.push("the server ended while it was recorded; what was found until then is here".into());
+            remarks.push(
+                "the server ended while it was recorded; the capture has what was found until then".into(),
+            );
         }
         remarks
     }

@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Blocks of one memory root, at most.
 const MOST_BLOCKS: usize = 10_000;
 
-/// What was found of all threads.
+/// The threads found so far, and their memory.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     threads: ThreadStacks,
@@ -55,7 +55,7 @@ impl Threads {
         }
     }
 
-    /// What lies at an address, a stack or memory of a session; whether it is a stack.
+    /// The object at an address, a stack or memory of a session; and whether it is a stack.
     pub fn at(&self, address: VirtualAddress) -> Option<(Found, bool)> {
         if let Some((start, (end, connection))) = self.blocks.range(..=address.0).next_back() {
             if address.0 < *end {

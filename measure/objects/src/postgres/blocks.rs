@@ -67,7 +67,7 @@ const MOST_REREAD: usize = 2048;
 /// Limit of remembered times at which the log had passed a position: an hour of seconds.
 const MOST_PASSED: usize = 4096;
 
-/// What is at an address of a buffer with a block. `page`: its bytes, for the name of the part.
+/// The object at an address of a buffer with a block. `page`: its bytes, for the name of the part.
 pub(crate) fn found_in(
     server: &Server,
     relation: &Relation,
@@ -112,7 +112,7 @@ pub(crate) fn found_in(
     }
 }
 
-/// What is at an address of a buffer without a block.
+/// The object at an address of a buffer without a block.
 fn empty(server: &Server, buffer: u32, part: BufferPart, address: VirtualAddress) -> Found {
     let buffers = &server.buffers;
     match part {

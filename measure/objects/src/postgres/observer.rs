@@ -272,7 +272,7 @@ impl Postgres {
                 remarks.push(format!("{number} {what}"));
             }
         };
-        count(self.facts.left_out, "stretches of memory were not noted: there was no room for more");
+        count(self.facts.left_out, "stretches of memory were not recorded: their limit was reached");
         count(
             self.processes.ended,
             "addresses were of processes that had ended before they could be looked at",
@@ -280,13 +280,13 @@ impl Postgres {
         count(self.unmapped, "addresses were no longer mapped when they were looked at");
         match self.ended {
             Some(ServerState::Restarted) => remarks.push(
-                "the server restarted while it was recorded, as after the crash of a backend, and made its shared \
-                 memory anew: objects are known of the time before only, transactions and rows were not counted; \
+                "the server restarted while it was recorded, as after the crash of a backend, and made new shared \
+                 memory: objects are known of the time before only, transactions and rows were not counted; \
                  see the server's log, then record again"
                     .into(),
             ),
             Some(_) => remarks
-                .push("the server ended while it was recorded; what was found until then is here".into()),
+                .push("the server ended while it was recorded; the capture has what was found until then".into()),
             None => {}
         }
         remarks

@@ -133,7 +133,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What is known of a Go program.
+/// The facts about a Go program that the address of an object is resolved by.
 pub(super) struct Go {
     program: Program,
     layout: Option<Layout>,

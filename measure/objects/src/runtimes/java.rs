@@ -33,7 +33,7 @@ enum Field {
     Offset(u64),
 }
 
-/// What is known of a Java virtual machine.
+/// The facts about a Java virtual machine that the address of an object is resolved by.
 pub(super) struct Java {
     fields: HashMap<(&'static str, &'static str), Field>,
     heap: Option<Range<u64>>,

@@ -15,7 +15,7 @@ use crate::program::Program;
 use hardmeter_samples::model::VirtualAddress;
 use std::collections::{BTreeMap, HashMap};
 
-/// What pages of V8 are aligned to.
+/// The alignment of V8's pages.
 const PAGE: u64 = 256 << 10;
 /// Bytes of a header that are read.
 const HEADER: usize = 256;
@@ -26,7 +26,7 @@ const MOST_PLACES: usize = 65_536;
 /// Before the name of a class: Itanium's mangling of a virtual table of `v8::internal`.
 const MANGLED: &str = "_ZTVN2v88internal";
 
-/// What is known of a V8 heap.
+/// The facts about a V8 heap that the address of an object is resolved by.
 pub(super) struct Node {
     /// Names of spaces by the pointer to their virtual tables.
     tables: HashMap<u64, &'static str>,
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pages: BTreeMap<u64, (u64, &'static str)>,
 }
 
-/// What a space is called, by its class.
+/// The name of a space, by its class.
 fn space_name(class: &str) -> Option<&'static str> {
     Some(match class {
         "SemiSpaceNewSpace" | "SemiSpace" | "NewSpace" | "PagedNewSpace" | "PagedSpaceForNewSpace" => {

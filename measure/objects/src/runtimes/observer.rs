@@ -134,10 +134,10 @@ impl RuntimeProgram {
         }
     }
 
-    /// What lies at the address of a sample. `None`: a file, which the symbol tables name, or nothing.
+    /// The object at the address of a sample. `None`: a file, which the symbol tables name, or nothing.
     fn lookup(&mut self, access: &Access) -> Option<Found> {
         let address = access.address;
-        // What was accessed can be read: memory has come since the mappings were.
+        // The accessed memory can be read, so it was mapped after the mappings were read.
         let stale = self.mappings.at(address).is_none_or(|mapping| !mapping.readable);
         if stale && self.mapped.elapsed() >= MAPPINGS_PAUSE {
             self.read_mappings();
@@ -173,7 +173,7 @@ impl RuntimeProgram {
         let mut remarks = self.runtime.remarks(&self.memory);
         if self.facts.left_out > 0 {
             let count = self.facts.left_out;
-            remarks.push(format!("{count} stretches of memory were not noted: there was no room for more"));
+            remarks.push(format!("{count} stretches of memory were not recorded: their limit was reached"));
         }
         if self.unmapped > 0 {
             remarks
@@ -183,7 +183,7 @@ impl RuntimeProgram {
     }
 }
 
-/// What anonymous memory is that the runtime does not know.
+/// The kind of anonymous memory that the runtime does not know.
 fn by_mapping(mapping: &Mapping, address: VirtualAddress, stack_pointer: Option<VirtualAddress>) -> Found {
     const LINE: u64 = 64;
     let line = VirtualAddress(address.0 / LINE * LINE);

@@ -32,12 +32,12 @@ const NAME_AT: u64 = 24;
 /// Types that are remembered.
 const MOST_TYPES: usize = 100_000;
 
-/// What is known of an interpreter.
+/// The facts about an interpreter that the address of an object is resolved by.
 pub(super) struct Python {
     version: String,
     /// The address of `PyType_Type`.
     root: u64,
-    /// Names of types by their address; `None`: it is no type.
+    /// Names of types by their address; `None`: it is not a type.
     types: HashMap<u64, Option<String>>,
 }
 
@@ -216,7 +216,7 @@ mod tests {
         let block = |last, offset| block_of(&header(1, last), POOL, 16 << 10, POOL + offset);
         assert_eq!(block(16_352, 48), Some((POOL + 48, 32)));
         assert_eq!(block(16_352, 48 + 63), Some((POOL + 80, 32)));
-        assert_eq!(block(16_352, 47), None, "the header is no block");
+        assert_eq!(block(16_352, 47), None, "the header is not a block");
         assert_eq!(block(16_368, 48), None, "of another class");
         assert_eq!(block(16_352, 16_383), None, "less than a block is left behind the last one");
         assert_eq!(block_of(&header(40, 16_384 - 656), POOL, 16 << 10, POOL + 48), None, "no such class");

@@ -1,4 +1,4 @@
-//! What each runtime answers.
+//! The interface of each runtime.
 
 use crate::found::Found;
 use crate::process_memory::{Mapping, Mappings, ProcessMemory};
@@ -7,20 +7,20 @@ use std::path::PathBuf;
 
 /// A runtime in one process.
 pub(super) trait Runtime: Send {
-    /// What it is: "go1.26", "Java (HotSpot)".
+    /// Its name: "go1.26", "Java (HotSpot)".
     fn describe(&self) -> String;
 
     /// Reads again what may have changed. Called every 20 ms at most.
     fn look(&mut self, memory: &ProcessMemory, mappings: &Mappings);
 
-    /// What lies at an address of anonymous memory; `None` if the runtime does not know it.
+    /// The object at an address of anonymous memory; `None` if the runtime does not know it.
     fn at(&mut self, memory: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found>;
 
-    /// What is missing, and how to get it.
+    /// The missing part, and how to get it.
     fn remarks(&self, memory: &ProcessMemory) -> Vec<String>;
 }
 
-/// The remark on code that was compiled at run time and has no names.
+/// The warning about code that was compiled at run time and has no names.
 pub(super) fn without_map(memory: &ProcessMemory, remedy: &str) -> Vec<String> {
     let map = PathBuf::from(format!("/tmp/perf-{}.map", memory.pid()));
     if map.exists() {

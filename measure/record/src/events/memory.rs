@@ -28,7 +28,7 @@ pub struct Candidate {
     pub name: &'static str,
     /// Its encoding.
     pub encoding: Encoding,
-    /// What its samples leave out; empty if they are exactly what the event's name says.
+    /// Accesses missing in its samples; empty if they are exactly what the event's name says.
     pub caveat: &'static str,
     /// Whether its counter counts the event (not so where a filter chooses among samples).
     pub counts: bool,

@@ -41,7 +41,7 @@ pub enum GhostError {
     /// It may not follow: its own words.
     #[error("{cause}")]
     Refused {
-        /// What it says.
+        /// Its message.
         cause: String,
         /// The remedy that it names.
         remedy: String,
@@ -136,7 +136,7 @@ impl Follower {
         serde_json::from_str(&text).ok()
     }
 
-    /// What it complained of.
+    /// Its messages on standard error.
     pub(super) fn complaint(&self) -> Option<String> {
         let said = self.said.trim();
         (!said.is_empty()).then(|| said.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -70,7 +70,7 @@ pub struct GhostSource {
     pmu: SoftwarePmu,
     follower: Follower,
     report: Option<Report>,
-    /// What the follower wrote after measuring ended.
+    /// The follower's report at the end of measuring.
     late: Vec<Vec<u8>>,
 }
 

@@ -16,7 +16,7 @@ const MOST: usize = 16 << 10;
 /// A piece within one page is read completely or not at all.
 const PAGE: u64 = 4096;
 
-/// What is read of each process.
+/// The memory that is read of each process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StatementRules {
     /// Address of the pointer to the running statement's text.

@@ -128,7 +128,7 @@ mod tests {
         let mut waits = Waits::default();
         assert!(waits.is_due());
         waits.look([pid, Pid(i32::MAX)]);
-        assert!(waits.times().is_empty(), "one look is no time");
+        assert!(waits.times().is_empty(), "one look is not a time");
         let started = Instant::now();
         let mut looks = 1;
         while waits.times().first().is_none_or(|time| time.running_ns == 0) {

@@ -18,7 +18,7 @@ use crate::events::EventRequest;
 use hardmeter_samples::model::MemoryEvent;
 use std::collections::BTreeMap;
 
-/// The reason why a name is no event here.
+/// The reason why a name is not an event here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodingError {
     /// The PMU of a `PMU/terms/` does not exist.

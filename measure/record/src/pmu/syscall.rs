@@ -125,7 +125,7 @@ impl std::ops::AddAssign for Reading {
 }
 
 impl Reading {
-    /// The count for the whole time, from what was counted in part of it. `None` if it never ran.
+    /// The count, scaled from the time in which the event was counted to the whole time. `None` if it never ran.
     pub fn scaled(&self) -> Option<u64> {
         match (self.enabled, self.running) {
             (0, _) => Some(self.value),

@@ -81,7 +81,7 @@ pub enum TermError {
         /// The device's terms.
         known: String,
     },
-    /// The value is no number or too large.
+    /// The value is not a number or too large.
     #[error("PMU {device}: {value:?} does not fit the term {term:?}")]
     Value {
         /// The device.

@@ -460,8 +460,7 @@ impl SoftwarePmu {
         }
         if self.config.heap {
             notes.push(
-                "malloc is Valgrind's (--heap): blocks lie elsewhere than the C library would put them"
-                    .into(),
+                "malloc is Valgrind's (--heap): blocks have other addresses than with the C library".into(),
             );
         }
         if self.config.set_sampling > 1 {

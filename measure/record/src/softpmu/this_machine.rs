@@ -89,7 +89,7 @@ fn read_caches(folder: &Path) -> Result<Levels, SoftPmuError> {
             .unwrap_or(if slot == 3 { 16 } else { 8 });
         found[slot] = Some(CacheGeometry { size, ways, latency: [4, 4, 14, 46][slot] });
     }
-    let missing = |what: &str| SoftPmuError::ThisMachine(format!("{} tells no {what}", folder.display()));
+    let missing = |what: &str| SoftPmuError::ThisMachine(format!("{} has no {what}", folder.display()));
     let l1d = found[1].ok_or_else(|| missing("first-level data cache"))?;
     Ok(Levels { l1i: found[0].unwrap_or(l1d), l1d, l2: found[2], l3: found[3] })
 }

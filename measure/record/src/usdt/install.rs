@@ -174,7 +174,7 @@ impl StatementProbes {
         let tracing_data = tracing_data::of_group(tracefs, group.name(), group.events()).map_err(general)?;
         let notes =
             vec!["statements: the capture holds their texts as the clients sent them, constants included; \
-                          the kernel tells none longer than 4 KiB"
+                          the kernel passes on none longer than 4 KiB"
                 .to_string()];
         Ok(StatementProbes {
             events,

@@ -152,7 +152,7 @@ impl Locator {
             if same {
                 return Some((path, Arc::new(bytes)));
             }
-            log::debug!("{} is no debug file of {}", path.display(), image_path.display());
+            log::debug!("{} is not a debug file of {}", path.display(), image_path.display());
         }
         None
     }

@@ -38,7 +38,7 @@ use table::{Batch, TableWriter};
 /// The version of the three schemas, in each file's key-value metadata as `hardmeter.schema_version`.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What an export wrote.
+/// The result of an export.
 #[derive(Clone, Debug)]
 pub struct FleetWritten {
     /// The id of the capture: the name of its three files.

@@ -75,7 +75,7 @@ struct Code {
     instruction: Option<u32>,
 }
 
-/// What a data source says.
+/// A data source in words.
 #[derive(Clone, Copy)]
 struct Source {
     operation: Option<u32>,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Rows of a row group: what DuckDB and Spark scan with one task.
 pub(super) const ROWS: usize = 1 << 17;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// UTF-8 text, in a dictionary.
@@ -50,11 +50,11 @@ pub enum ColumnKind {
 pub struct FleetColumn {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnKind,
     /// Whether every row has a value.
     pub required: bool,
-    /// What it means, for the documentation.
+    /// Its meaning, for the documentation.
     pub meaning: &'static str,
 }
 

@@ -25,7 +25,7 @@ impl Deref for LatencyReport {
 struct Row {
     name: String,
     ns: Option<f64>,
-    /// What else is known of it.
+    /// Further properties.
     about: String,
 }
 
@@ -66,7 +66,7 @@ impl LatencyReport {
         rows.push(Row { name: "memory".into(), ns: Some(self.memory_ns), about });
         for (name, ns, about) in [
             ("TLB miss", self.tlb_miss_ns, "the second level has the translation"),
-            ("page walk", self.page_walk_ns, "no TLB has it; on top of the load"),
+            ("page walk", self.page_walk_ns, "missed by every TLB; in addition to the load"),
         ] {
             rows.push(Row { name: name.into(), ns, about: about.into() });
         }
@@ -88,7 +88,7 @@ impl LatencyReport {
         rows
     }
 
-    /// What the reader must know: of the measurement, and where the kernel's sizes and the cliffs disagree.
+    /// Warnings: about the measurement, and where the kernel's sizes and the cliffs disagree.
     fn notes(&self) -> Vec<String> {
         let mut notes = self.0.notes.clone();
         let largest = self.huge.last().map_or(0, |point| point.bytes);
@@ -138,7 +138,7 @@ fn size(bytes: f64) -> String {
     }
 }
 
-/// What a measurement by hand looks like; for the tests of all forms.
+/// A measurement made by hand, for the tests of all forms.
 #[cfg(test)]
 fn example() -> LatencyReport {
     use hardmeter_samples::machine_latency::{caches, CorePair, LatencyPoint, MemoryBy, PagePoint};

@@ -87,7 +87,7 @@ impl LatencyReport {
         table
     }
 
-    /// What the curve is of, its points, the translations, the pairs.
+    /// The curve's title, its points, the translations, the pairs.
     pub(super) fn tables(&self) -> (String, TextTable, TextTable, TextTable) {
         let pages = if self.huge_pages { "huge pages" } else { "pages as the kernel gave them" };
         let headed = format!("ns by size of the memory, on {pages} and on pages of 4 KB");

@@ -20,7 +20,7 @@ pub struct SharingDetail {
 }
 
 impl SharingReport {
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, detail: SharingDetail, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {

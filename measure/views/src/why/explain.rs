@@ -101,7 +101,7 @@ pub(super) fn sets_unknown(reason: SetsUnknown, level: Option<CacheLevel>) -> St
     }
 }
 
-/// What samples lack, and how to get it.
+/// Missing fields of the samples, and how to record them.
 pub(super) fn missing(missing: Missing) -> String {
     match missing {
         Missing::DataAddress { without } => format!(

@@ -62,7 +62,7 @@ pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
     })
 }
 
-/// What helps against misses of this pattern; `None` where the cause's own remedy fits.
+/// The remedy for misses of this pattern; `None` where the cause's own remedy fits.
 pub(super) fn remedy(cause: &CauseAnswer, place: &str, geometry: Option<LevelGeometry>) -> Option<String> {
     let pattern = leading(cause)?;
     // The pattern's own place: the cause's may be another.

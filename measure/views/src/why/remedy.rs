@@ -1,4 +1,4 @@
-//! What helps against a cause: the remedies of the paper (section 4.1), with the figures of the capture.
+//! Remedies for a cause, from the paper (section 4.1), with the figures of the capture.
 
 use super::wording::bytes;
 use hardmeter_answers::why::{Cause, CauseAnswer, EventAnswer, EventKind, LevelGeometry, SetMap};
@@ -43,7 +43,7 @@ pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Opti
         Cause::Coherence => "`hardmeter sharing` shows who else writes these lines; keep what several cores write apart \
                              from what they only read"
             .into(),
-        Cause::Unknown => "more samples (a smaller --period), or the software PMU (--source simulated), which tells \
+        Cause::Unknown => "more samples (a smaller --period), or the software PMU (--source simulated), which records \
                            causes exactly"
             .into(),
     }

@@ -11,7 +11,7 @@ use hardmeter_answers::Share;
 
 /// A cause below this share is in the table only.
 const LEAST_SHARE: f64 = 0.05;
-/// With fewer followed lines a prediction is no sentence's worth.
+/// With fewer followed lines a prediction is not a sentence's worth.
 const LEAST_LINES: u64 = 100;
 /// With a smaller share of conflicts, a size has one figure.
 const LEAST_CONFLICTS: f64 = 0.01;
@@ -55,7 +55,7 @@ pub(super) fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAn
     if let Some((statement, count)) = cause.statements.first() {
         text.push_str(&format!("; {} in `{}`", of(*count), cut(&report.statement(*statement))));
     }
-    // What stands out says something of conflicts; other misses are in these sets as well.
+    // Sets that stand out indicate conflicts; other misses are in these sets as well.
     let standing = cause.in_standing_sets.filter(|share| share.fraction() >= LEAST_SHARE);
     let standing = standing.filter(|_| cause.cause == Cause::Conflict);
     if let (Some(share), Ok(map)) = (standing, &answer.sets) {
@@ -69,7 +69,7 @@ pub(super) fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAn
     text
 }
 
-/// What the page walks are that come with an event's misses, or its own translations.
+/// The page walks beside an event's misses, or its own translations.
 fn of_translation(report: &WhyReport, answer: &EventAnswer) -> Option<String> {
     let name = printable(report.event_name(answer));
     if answer.kind == EventKind::TlbMiss {

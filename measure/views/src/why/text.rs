@@ -30,7 +30,7 @@ impl WhyReport {
         sentences::of(self)
     }
 
-    /// The report as text; `answers_only` leaves out the heading and the remarks.
+    /// The report as text; `answers_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, answers_only: bool) -> String {
         let mut text = String::new();
         if !answers_only {

@@ -35,7 +35,7 @@ pub const SAMPLES: [(u32, u64, u64, u64, u8); 8] = [
     (99, 0x0048, 15, 0, 1),
 ];
 
-/// Writes the capture with its notes.
+/// Writes the capture with its side file.
 pub fn write(folder: &Path) -> PathBuf {
     write_turns(folder, 1)
 }

@@ -294,7 +294,7 @@ fn describe(probe: &Probe) -> String {
             let others = 1.0 - (-probe.background_per_cycle * 600_000.0).exp();
             let others = match others {
                 share if share < 0.01 => String::new(),
-                share => format!("; by others {:.0} % in 600,000 cycles, which is taken off", share * 100.0),
+                share => format!("; by others {:.0} % in 600,000 cycles, which is subtracted", share * 100.0),
             };
             let displaced = displaced_by(probe);
             format!("probe: full sets of L2 found and published{because}; displaced by {displaced}{others}")

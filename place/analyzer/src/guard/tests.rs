@@ -59,7 +59,7 @@ fn a_trial_of_slices_doubles_its_epochs_until_long_requests_can_be_compared() {
     assert_eq!(guard.report(0).phase, "trial");
 }
 
-/// What an application of two kinds counted: kind 1 three times a second, 300 ms each; kind 2 a hundred times, 0.1 ms each.
+/// The counts of an application with two kinds: kind 1 three times a second, 300 ms each; kind 2 a hundred times, 0.1 ms each.
 fn of_two_kinds(now: u64) -> Counts {
     let done = |per_second: u64| per_second * now / SECOND;
     let (long, short) = (record(done(3), 3e8), record(done(100), 1e5));

@@ -68,7 +68,7 @@ static const char *set_directory(cmd_parms *command, void *unused, const char *p
   const char *error = ap_check_cmd_context(command, GLOBAL_ONLY);
   if (error) return error;
   changed_by(command)->server.directory = ap_server_root_relative(command->pool, path);
-  return changed_by(command)->server.directory ? NULL : "SplitDirectory is no valid path";
+  return changed_by(command)->server.directory ? NULL : "SplitDirectory is not a valid path";
 }
 
 static const char *set_name(cmd_parms *command, void *unused, const char *name) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the server sees of us: the plugin's declaration, its settings, what SHOW STATUS says.
+ * The plugin's interface to the server: its declaration, settings and status variables.
  *
  * Sessions may use it as long as they live, so it is switched by split_engine rather than by UNINSTALL.
  */

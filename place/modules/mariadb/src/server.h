@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What we use of the server: its headers, and what it exports without a header for plugins.
+ * The parts of the server that are used: its headers, and functions that it exports without a header.
  */
 #ifndef SPLIT_MARIADB_SERVER_H
 #define SPLIT_MARIADB_SERVER_H

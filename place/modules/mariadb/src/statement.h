@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What a thread works on: one statement of a client, which is a section of the library, or none. Who begins it and ends it is one of
+ * The work of a thread: one statement of a client, which is a section of the library, or none. Who begins it and ends it is one of
  * two interfaces of the server: instrumentation.c or audit.c.
  */
 #ifndef SPLIT_MARIADB_STATEMENT_H

@@ -192,7 +192,7 @@ static PHP_MINFO_FUNCTION(split) {
   (void)zend_module;
   php_info_print_table_start();
   php_info_print_table_row(2, "SPLiT", SPLIT_G(engine) ? "enabled" : "disabled");
-  php_info_print_table_row(2, "sections of its own", has_sections ? "yes" : "no");
+  php_info_print_table_row(2, "its own sections", has_sections ? "yes" : "no");
   php_info_print_table_row(2, "library", split_version());
   if (*split_problem()) php_info_print_table_row(2, "problem", split_problem());
   php_info_print_table_end();

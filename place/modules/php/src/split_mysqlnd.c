@@ -52,17 +52,4 @@ static PHP_MINIT_FUNCTION(split_mysqlnd) {
 static const zend_module_dep needed[] = {ZEND_MOD_REQUIRED("mysqlnd") ZEND_MOD_REQUIRED("split")
                                              ZEND_MOD_END};
 
-zend_module_entry split_mysqlnd_module_entry = {STANDARD_MODULE_HEADER_EX,
-                                                NULL,
-                                                needed,
-                                                "split_mysqlnd",
-                                                NULL,
-                                                PHP_MINIT(split_mysqlnd),
-                                                NULL,
-                                                NULL,
-                                                NULL,
-                                                NULL,
-                                                PHP_SPLIT_VERSION,
-                                                STANDARD_MODULE_PROPERTIES};
-
-ZEND_GET_MODULE(split_mysqlnd)
+PHP_SPLIT_MODULE(split_mysqlnd, needed)

@@ -159,17 +159,4 @@ static PHP_MINIT_FUNCTION(split_pgsql) {
 static const zend_module_dep needed[] = {ZEND_MOD_REQUIRED("split") ZEND_MOD_OPTIONAL("pgsql")
                                              ZEND_MOD_OPTIONAL("pdo") ZEND_MOD_END};
 
-zend_module_entry split_pgsql_module_entry = {STANDARD_MODULE_HEADER_EX,
-                                              NULL,
-                                              needed,
-                                              "split_pgsql",
-                                              NULL,
-                                              PHP_MINIT(split_pgsql),
-                                              NULL,
-                                              NULL,
-                                              NULL,
-                                              NULL,
-                                              PHP_SPLIT_VERSION,
-                                              STANDARD_MODULE_PROPERTIES};
-
-ZEND_GET_MODULE(split_pgsql)
+PHP_SPLIT_MODULE(split_pgsql, needed)

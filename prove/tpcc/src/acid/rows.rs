@@ -183,7 +183,7 @@ impl Row {
 
     pub(super) fn cents(&self, at: usize) -> Result<Cents, TpccError> {
         let text = self.text(at)?;
-        Cents::parse(text).ok_or_else(|| Row::strange(&self.what, &format!("{text} is no sum of money")))
+        Cents::parse(text).ok_or_else(|| Row::strange(&self.what, &format!("{text} is not a sum of money")))
     }
 }
 

@@ -19,9 +19,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Acknowledged>, TpccError> {
     let unreadable = |reason: String| TpccError::SuccessFile { path: path.to_owned(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| parse(line).ok_or_else(|| unreadable(format!("this is no line of it: {line}"))))
-        .collect()
+    lines.map(|line| parse(line).ok_or_else(|| unreadable(format!("not a line of it: {line}")))).collect()
 }
 
 fn parse(line: &str) -> Option<Acknowledged> {
@@ -108,6 +106,6 @@ mod tests {
         assert_eq!(read(file.path()).unwrap().len(), 2);
         std::fs::write(file.path(), "# header\n1 2 3001 x\n1 2\n").unwrap();
         let error = read(file.path()).unwrap_err().to_string();
-        assert!(error.contains("this is no line of it: 1 2"), "{error}");
+        assert!(error.contains("not a line of it: 1 2"), "{error}");
     }
 }

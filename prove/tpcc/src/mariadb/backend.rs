@@ -183,7 +183,7 @@ impl Backend for Pool {
     }
 
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
-        let ended = || SessionError::ServerGone { what: "connecting anew".into() }.into();
+        let ended = || SessionError::ServerGone { what: "connecting again".into() }.into();
         let (answer, answered) = channel();
         let worker = &self.workers[connection.0 as usize];
         let Some(orders) = &worker.orders else { return Err(ended()) };

@@ -55,7 +55,7 @@ pub struct Mark {
 pub struct Loaded {
     /// The parameters of the data.
     pub mark: Mark,
-    /// Warehouses that were there already, of a load that was cut off.
+    /// Warehouses that were there already, of an interrupted load.
     pub resumed: u32,
     /// Bytes of the tables and their indexes, on all servers.
     pub bytes: u64,
@@ -336,7 +336,7 @@ fn copy_part(
     session.execute(&what, "COMMIT")
 }
 
-/// An index may be there already, of a load that was cut off behind the copying.
+/// An index may be there already, of a load that was interrupted after the copying.
 fn make_index(session: &mut Session, table: Table, name: &str, sql: &str) -> Result<(), TpccError> {
     let there = format!(
         "SELECT 1 FROM information_schema.statistics \

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Layout {
-    /// Each in one piece.
+    /// Each table in one piece.
     #[default]
     Whole,
     /// Partitioned by hash of the warehouse: warehouse w is in partition w mod N.

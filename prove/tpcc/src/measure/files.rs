@@ -42,7 +42,7 @@ pub fn from_json(text: &[u8], file: &Path) -> Result<RunResult, TpccError> {
     let marked = text.windows(FORMAT.len()).any(|window| window == FORMAT.as_bytes());
     let mut value: Value = serde_json::from_slice(text).map_err(|error| match marked {
         true => damaged(error.to_string()),
-        false => foreign(format!("it is no JSON: {error}")),
+        false => foreign(format!("it is not JSON: {error}")),
     })?;
     let fields = value.as_object_mut().ok_or_else(|| foreign("it is JSON of something else".into()))?;
     if fields.remove("format").as_ref().and_then(Value::as_str) != Some(FORMAT) {
@@ -136,7 +136,7 @@ fn inconsistency(result: &RunResult) -> Option<String> {
         (draws.order_statuses_by_name, draws.order_statuses),
     ];
     if shares.iter().any(|(some, all)| some > all) {
-        return Some("a part of what was drawn is more than the whole".into());
+        return Some("a part of the draws is more than their total".into());
     }
     let seconds = [result.measured_seconds, result.order.ramp_seconds, result.order.interval_seconds];
     // A century: larger values are errors and would overflow later computations.

@@ -67,14 +67,14 @@ impl FromStr for Cpus {
     fn from_str(text: &str) -> Result<Cpus, String> {
         let number = |word: &str| match word.parse::<u32>() {
             Ok(number) if (number as usize) < CpuSet::MAX_CPU => Ok(number),
-            _ => Err(format!("'{word}' is no CPU: write 0,2-5")),
+            _ => Err(format!("'{word}' is not a CPU: write 0,2-5")),
         };
         let mut cpus = BTreeSet::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("'{part}' is no range of CPUs: write the lower number first"));
+                return Err(format!("'{part}' is not a range of CPUs: write the lower number first"));
             }
             cpus.extend(first..=last);
         }

@@ -62,7 +62,9 @@ impl FromStr for CpuPlan {
         let mut plan = CpuPlan::default();
         for word in text.split_whitespace() {
             let (who, cpus) = word.split_once('=').ok_or_else(|| {
-                format!("'{word}' is no part of a plan: write 'daemons=0 backends=1-3/4-7 driver=0', or auto")
+                format!(
+                    "'{word}' is not a part of a plan: write 'daemons=0 backends=1-3/4-7 driver=0', or auto"
+                )
             })?;
             match who {
                 "daemons" => plan.daemons = Some(cpus.parse()?),

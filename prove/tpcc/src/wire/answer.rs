@@ -371,7 +371,7 @@ mod tests {
             let mut bytes = whole();
             if below(2) == 0 {
                 bytes = (0..below(80)).map(|_| below(256) as u8).collect();
-                // Most random bytes are no valid tag: make some valid, to reach later checks.
+                // Most random bytes are not valid tag: make some valid, to reach later checks.
                 if let Some(first) = bytes.first_mut() {
                     *first = b"2DCEZNSIsn13"[below(12)];
                 }

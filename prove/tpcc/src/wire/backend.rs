@@ -187,7 +187,7 @@ impl Backend for PostgresBackend {
         let slot = &mut self.slots[number];
         debug_assert!(
             !matches!(&slot.connection, Ok(old) if old.is_busy()),
-            "only what is free or lost is opened anew"
+            "only what is free or lost is opened again"
         );
         if let Ok(mut old) = std::mem::replace(&mut slot.connection, Ok(connection)) {
             old.terminate();

@@ -267,7 +267,7 @@ impl<'a> Opening<'a> {
     }
 
     fn unspoken(&self, what: &str) -> TpccError {
-        let reason = format!("the server wants {what} to let us in, which is not spoken here");
+        let reason = format!("the server requires {what}, which hardmeter does not support");
         let remedy = "let this user in by a password (scram-sha-256, md5) or by peer or trust in pg_hba.conf";
         connect(self.target.description(), reason, remedy)
     }

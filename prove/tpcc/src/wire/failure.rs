@@ -43,7 +43,7 @@ pub(super) fn not_prepared(what: String, refusal: &Refusal) -> TpccError {
         "42P01" => {
             "load the data (hardmeter tpcc load), or name the database that holds them with --database"
         }
-        "42883" => "the stored procedures are not there: load the data anew, or run with client SQL",
+        "42883" => "the stored procedures are not there: load the data again, or run with client SQL",
         "42703" | "42804" | "42P13" => {
             "the tables are not those that hardmeter tpcc load makes: name another database with --database"
         }

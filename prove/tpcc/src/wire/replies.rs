@@ -60,7 +60,7 @@ impl<'a> Replies<'a> {
         self.answer.parts().len()
     }
 
-    /// Whether none was.
+    /// True if no statement was answered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -29,7 +29,7 @@ pub(super) fn places(config: &postgres::Config) -> Result<Vec<Place>, String> {
     use postgres::config::{Host, SslMode};
     if config.get_ssl_mode() == SslMode::Require {
         return Err(
-            "sslmode=require asks for TLS, which is not spoken here: use sslmode=disable, or a tunnel".into(),
+            "sslmode=require asks for TLS, which hardmeter does not support here: use sslmode=disable, or a tunnel".into(),
         );
     }
     let ports = config.get_ports();

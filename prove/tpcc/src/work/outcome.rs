@@ -27,7 +27,7 @@ pub enum Outcome {
 /// The reason why a transaction was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What a retry can achieve.
+    /// The effect of a retry.
     pub kind: FailureKind,
     /// SQLSTATE, or the engine's own code; empty if the failure is not from the server.
     pub code: String,
@@ -35,7 +35,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a retry after a failure can achieve.
+/// The effect of a retry after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// A retry may succeed: a serialization failure, a deadlock victim.

@@ -244,7 +244,7 @@ fn usual_connections(mode: Mode, warehouses: u32) -> u32 {
 pub(super) fn departures(order: &RunOrder, is_stub: bool) -> Vec<String> {
     let mut list = Vec::new();
     if is_stub {
-        list.push("there is no server: what is measured is the driver".into());
+        list.push("there is no server: the driver alone is measured".into());
     }
     match order.mode {
         Mode::Terminals { time_factor: 1.0 } => {}

@@ -28,7 +28,7 @@ pub(super) fn populate(
         }
         Some(mark) => {
             check_size(mark.warehouses, &mark.in_words(), wanted)?;
-            remark(globals, &format!("going on with a load that was cut off: {}", mark.in_words()));
+            remark(globals, &format!("continuing an interrupted load: {}", mark.in_words()));
             mark.order()
         }
         None => {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A duration: 90s, 10m, 2h, 1h30m, 500ms; a number without a unit is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time: write 90s, 10m, 1h30m or 500ms");
+    let wrong = || format!("'{text}' is not a time: write 90s, 10m, 1h30m or 500ms");
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
     }
@@ -47,7 +47,7 @@ pub(crate) fn moment(text: &str) -> Result<u64, String> {
     if let Some(length) = text.strip_prefix('+') {
         return Ok((now + duration(length)?).as_micros() as u64);
     }
-    let wrong = || format!("'{text}' is no moment: write 14:30, 14:30:05, +30s or @SECONDS since 1970");
+    let wrong = || format!("'{text}' is not a moment: write 14:30, 14:30:05, +30s or @SECONDS since 1970");
     if let Some(seconds) = text.strip_prefix('@') {
         let seconds: f64 = seconds.parse().map_err(|_| wrong())?;
         let moment = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;

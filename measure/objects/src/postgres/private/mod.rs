@@ -296,7 +296,7 @@ impl Process {
     }
 }
 
-/// What the chunks of a context can be recognised as.
+/// The recognisable kinds of chunks in a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Caches,

@@ -119,7 +119,7 @@ fn walk(
     }
     let after = read_control(area, at, shape)?;
     if (after.log2, after.buckets) != (before.log2, before.buckets) {
-        return Err("their table grows again and again".into());
+        return Err("their table grows repeatedly".into());
     }
     if seen + tolerance < after.entries {
         return Err(format!("their table says {} entries and has {seen}", after.entries));

@@ -6,7 +6,7 @@
 //!   recorder loop ── copies sample records ──> bounded queue ──> observer's thread ──> SampleObserver
 //!        │   ^                                  (full: dropped,        │  see(), tick()
 //!        │   └────────── state rules ───────────  and counted) ────────┤
-//!        └── end ──────────────────────────────────────────────────────┴──> Observations: notes, remarks
+//!        └── end ──────────────────────────────────────────────────────┴──> Observations: notes, warnings
 //! ```
 //! While recording, the recorder never waits for the observer nor fails because of it: its problems are warnings.
 //! The caller of [`session::record`](super::record) provides the observer; this module does not depend on it.
@@ -340,7 +340,7 @@ impl Watch {
             }
             Attached::NotAServer => {
                 self.trouble =
-                    Some(format!("objects were not recorded: process {pid} is no server that is known"));
+                    Some(format!("objects were not recorded: process {pid} is not a known server"));
                 true
             }
             Attached::Refused(why) => {

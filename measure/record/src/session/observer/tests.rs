@@ -143,7 +143,7 @@ fn an_observer_that_fails_is_a_remark() {
 fn a_process_that_is_no_server_is_worth_a_remark_only_if_it_was_named() {
     let nobody = || -> Attach { Box::new(|_| Attached::NotAServer) };
     let observations = Observation::begin(Observed::Running(own()), nobody(), &events()).finish();
-    assert!(observations.remarks[0].contains("is no server that is known"), "{:?}", observations.remarks);
+    assert!(observations.remarks[0].contains("is not a known server"), "{:?}", observations.remarks);
     let observation = Observation::begin(Observed::Command(own()), nobody(), &events());
     observation.released();
     assert_eq!(observation.finish().remarks, [""; 0]);

@@ -167,7 +167,7 @@ fn judge(
         before[0] < raised[0] && before[1] < raised[1],
         format!("T4 reads {} and {}", raised[0], raised[1]),
     );
-    let said = format!("T2 reckoned with {}, {} for x and {} for y", lines[0], lines[1], lines[2]);
+    let said = format!("T2 used {}, {} for x and {} for y", lines[0], lines[1], lines[2]);
     let of = |moment: [Cents; 2]| *lines == [moment[0], moment[0], moment[1]];
     if of(before) {
         seen.must(true, format!("{said}: those of T1"));

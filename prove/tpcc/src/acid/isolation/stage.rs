@@ -1,4 +1,4 @@
-//! What the scenarios share: sessions, transactions held open, and reads of the database.
+//! Shared by the scenarios: sessions, transactions held open, and reads of the database.
 
 use crate::acid::players::{watch, Act, Fate, Player};
 use crate::acid::rows::{self, Place};
