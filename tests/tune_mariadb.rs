@@ -17,7 +17,7 @@ use tuning::{beside, closed, json, kill_watchdogs, log, on_server, signal, withi
 
 const SHORT: [&str; 6] = ["--block", "0.5", "--rounds", "7", "--database", "test"];
 
-/// A load that sends one statement again and again. The client is the command itself: it ends with the trial.
+/// A load that sends one statement repeatedly. The client is the command itself: it ends with the trial.
 fn load(server: &ThrowawayMariadb, statement: &str) -> [String; 4] {
     let file = beside(server, &format!("{}.sql", statement.split(' ').next().unwrap_or_default()));
     fs::write(&file, format!("{statement};\n").repeat(50_000)).unwrap();

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define PAGE 4096
-#define TURNS_WITHOUT 2 /* with fewer the one that releases the lock may take it again and again */
+#define TURNS_WITHOUT 2 /* with fewer the one that releases the lock may take it repeatedly */
 
 struct lock {
   volatile unsigned char taken;

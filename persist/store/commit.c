@@ -141,7 +141,7 @@ enum { PATIENCE = 4 };
  * Whether the log is to be emptied: it is longer than `checkpoint_bytes`; and, if the program did not say how
  * long it may get, what is in it of old pages' images has paid, which each checkpoint makes necessary
  * again: the frames of what changed in them after that are as long as PAID times the images. So where the
- * same pages change again and again, the log is at most 1 + PAID times as long as their images; where new
+ * same pages change repeatedly, the log is at most 1 + PAID times as long as their images; where new
  * ones are made, it is as long as ever. Or the images, of which the log may have little, take more memory
  * than they may. True if the limits are exceeded by the factor `times`.
  */

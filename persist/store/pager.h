@@ -37,7 +37,7 @@ typedef struct p3l_pager_options {
   bool excludes_writers;
   /* A commit that leaves the log longer than this number of bytes, or more bytes of pages in memory
    * than this and image_bytes, makes a checkpoint. 0: 16 MB, or more, as long as pages that are
-   * changed again and again make up much of it. */
+   * changed repeatedly make up much of it. */
   uint64_t checkpoint_bytes;
   /* With checkpoint_bytes of 0: memory for pages that are newer than the file. 0: a 32nd of the
    * machine's, at most 256 MB. */

@@ -80,7 +80,7 @@ impl ObjectsReport {
         (!told.is_empty()).then(|| format!("Not on a named object: {}{helps}", told.join("; ")))
     }
 
-    /// The report as text; `tables_only` leaves out the heading and the remarks.
+    /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
         let mut text = String::new();
         if !tables_only {
