@@ -131,11 +131,7 @@ fn a_load_that_is_cut_off_is_gone_on_with_and_other_data_are_left_alone() {
     failed_saying(&tpcc.run("part", &part), &["one of several", "hardmeter tpcc load"]);
 
     let output = succeeded(tpcc.run("whole", &arguments));
-    assert!(
-        stderr(&output).contains("continuing an interrupted load: 3 warehouses"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("continuing an interrupted load: 3 warehouses"), "{}", stderr(&output));
     assert_eq!(tpcc.sql("SELECT count(*) FROM stock"), "300000");
     assert_eq!(tpcc.result("whole")["order"]["all_warehouses"], 3);
 

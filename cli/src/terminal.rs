@@ -47,6 +47,11 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     }
 }
 
+/// Prints a result as JSON.
+pub fn print_json(value: &serde_json::Value) -> Result<(), CommandError> {
+    print(&format!("{value:#}\n"))
+}
+
 /// Prints a long result: through a pager on a terminal, otherwise directly.
 pub fn page(text: &str) -> Result<(), CommandError> {
     let pager = std::env::var("PAGER").ok().filter(|pager| !pager.is_empty());

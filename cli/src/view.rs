@@ -1,12 +1,17 @@
-//! Shared by the viewing commands (`report`, `annotate`, `export`): the capture, the filter, and where to
-//! find names.
+//! Shared by the viewing commands (`report`, `annotate`, `why` ...): the capture, the filter, where to find names, and
+//! the form of the result.
 
 use crate::commands::{CommandError, Globals, Outcome};
-use crate::terminal::{page, print, screen_style, style, warning, Progress};
+use crate::terminal::{page, print, print_json, screen_style, style, warning, Progress};
 use hardmeter_answers::{Answers, AnswersError, Capture, Filter, Heading, ModeFilter};
 use hardmeter_samples::model::{Cycles, Pid};
 use hardmeter_symbols::SymbolizerOptions;
-use hardmeter_views::{write_file, ReportError, Style, Wanted};
+use hardmeter_views::{
+    sentences_text, write_file, CompareReport, LatencyReport, Listing, ObjectsReport, PageReport,
+    QualityReport, QueriesReport, ReportError, SharingDetail, SharingReport, Style, TopReport, Wanted,
+    WhyReport,
+};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Which capture, and which of its samples.
@@ -56,18 +61,130 @@ pub struct Extent {
     full: bool,
 }
 
+/// How much of a view to print, and in which form.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Printed<F: clap::ValueEnum + Send + Sync + 'static> {
+    #[command(flatten)]
+    pub extent: Extent,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: F,
+}
+
+/// The forms of a view that has sentences and rows.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsForm {
+    Text,
+    /// Only the sentences above the tables.
+    Sentences,
+    Json,
+    /// Every row of every table, comma-separated.
+    Csv,
+}
+
+/// The forms of a view that has sentences.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentencesForm {
+    Text,
+    /// Only the sentences above the tables.
+    Sentences,
+    Json,
+}
+
+/// A view as text: all of it, or one screen.
+pub trait TextView {
+    /// The complete text; `quiet` leaves out heading and warnings.
+    fn complete(&self, style: Style, quiet: bool) -> String;
+    /// The first screen.
+    fn first_screen(&self, style: Style, wanted: Wanted) -> String;
+}
+
+macro_rules! text_views {
+    ($($view:ty),* $(,)?) => {$(
+        impl TextView for $view {
+            fn complete(&self, style: Style, quiet: bool) -> String {
+                self.render(style, quiet)
+            }
+
+            fn first_screen(&self, style: Style, wanted: Wanted) -> String {
+                self.screen(style, wanted)
+            }
+        }
+    )*};
+}
+
+text_views!(
+    CompareReport,
+    LatencyReport,
+    Listing,
+    ObjectsReport,
+    PageReport,
+    QualityReport,
+    QueriesReport,
+    TopReport,
+    WhyReport,
+);
+
+impl TextView for (&SharingReport, SharingDetail) {
+    fn complete(&self, style: Style, quiet: bool) -> String {
+        self.0.render(style, self.1, quiet)
+    }
+
+    fn first_screen(&self, style: Style, wanted: Wanted) -> String {
+        self.0.screen(style, wanted)
+    }
+}
+
+/// A view of sentences and rows.
+pub trait RowsView: TextView {
+    /// The sentences above the tables.
+    fn answer(&self) -> Vec<String>;
+    /// All figures.
+    fn value(&self) -> Value;
+    /// Every row, comma-separated.
+    fn table(&self) -> Result<String, ReportError>;
+}
+
+macro_rules! rows_views {
+    ($($view:ty),* $(,)?) => {$(
+        impl RowsView for $view {
+            fn answer(&self) -> Vec<String> {
+                self.sentences()
+            }
+
+            fn value(&self) -> Value {
+                self.json()
+            }
+
+            fn table(&self) -> Result<String, ReportError> {
+                self.csv()
+            }
+        }
+    )*};
+}
+
+rows_views!(CompareReport, ObjectsReport, QueriesReport);
+
+impl Printed<RowsForm> {
+    /// Prints the view in the form that was asked for.
+    pub fn print(&self, wanted: Wanted, globals: &Globals, view: &impl RowsView) -> Result<(), CommandError> {
+        match self.format {
+            RowsForm::Text => self.extent.print(wanted, globals, view),
+            RowsForm::Sentences => print(&sentences_text(&view.answer(), screen_style(globals))),
+            RowsForm::Json => print_json(&view.value()),
+            RowsForm::Csv => print(&view.table()?),
+        }
+    }
+}
+
 impl Extent {
     /// Prints the complete view, or its first screen.
-    pub fn print(
-        self,
-        wanted: Wanted,
-        globals: &Globals,
-        full: impl FnOnce(Style) -> String,
-        screen: impl FnOnce(Style, Wanted) -> String,
-    ) -> Result<(), CommandError> {
+    pub fn print(self, wanted: Wanted, globals: &Globals, view: &impl TextView) -> Result<(), CommandError> {
         match self.full {
-            true => page(&full(style(globals))),
-            false => print(&screen(screen_style(globals), Wanted { quiet: globals.quiet, ..wanted })),
+            true => page(&view.complete(style(globals), globals.quiet)),
+            false => {
+                print(&view.first_screen(screen_style(globals), Wanted { quiet: globals.quiet, ..wanted }))
+            }
         }
     }
 }

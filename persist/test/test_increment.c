@@ -215,7 +215,7 @@ static void chains_of_increments(void **state) {
   must_run("restore @/full @/both @/restored");
   is_as_the_original();
   drop_restored();
-  /* One that begins before the end of the one before it. */
+  /* An increment that begins before the end of the previous one. */
   must_run("restore @/full @/1 @/both @/restored");
   is_as_the_original();
   drop_restored();

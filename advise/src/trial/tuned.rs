@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub enum Tuned {
     /// PostgreSQL.
-    Postgres(Target),
+    Postgres(Box<Target>),
     /// MariaDB.
     Mariadb(MariaTarget),
 }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_load_on_mariadb_is_measured_by_its_throughput() {
         let maria = Tuned::Mariadb(MariaTarget::socket(Path::new("/s"), "root", "shop"));
-        let postgres = Tuned::Postgres(Target::socket(Path::new("/s"), 1, "u", "shop"));
+        let postgres = Tuned::Postgres(Box::new(Target::socket(Path::new("/s"), 1, "u", "shop")));
         let load = Load::Throughout(LoadCommand { words: Vec::new(), environment: Vec::new() });
         assert_eq!(maria.measure("missing-index", &load), Measure::Throughput);
         assert_eq!(maria.measure("missing-index", &Load::Traffic), Measure::Latency);

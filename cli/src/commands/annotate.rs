@@ -60,12 +60,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let passing = listing.annotation.events.iter().map(|event| event.share.total).sum();
     require_samples_of(&listing.heading, passing, &listing.unread, globals)?;
     match arguments.output.is_text() {
-        true => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| listing.render(style, globals.quiet),
-            |style, wanted| listing.screen(style, wanted),
-        )?,
+        true => arguments.extent.print(Wanted::default(), globals, &listing)?,
         false => arguments.output.print("annotate", String::new, || listing.json())?,
     }
     Ok(outcome(&listing.unread, globals))

@@ -2,13 +2,13 @@
 
 use super::compare_files::captures_of;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, screen_style};
-use crate::view::{outcome, write_page, Extent, SampleArguments};
+use crate::terminal::{print, print_json, screen_style};
+use crate::view::{outcome, write_page, Printed, RowsForm, SampleArguments};
 use hardmeter_answers::{
     Answers, AnswersError, CompareColumn, CompareRun, Comparison, CubeAnswer, CubeQuestion, Incomparable, Per,
 };
 use hardmeter_html::DifferencePage;
-use hardmeter_views::{sentences_text, CompareReport, CountsReport, Wanted};
+use hardmeter_views::{CompareReport, CountsReport, Wanted};
 use std::path::{Path, PathBuf};
 
 /// Compare two builds, settings or days: what misses more or less, where, and whether chance explains it.
@@ -61,20 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "UNIT", value_parser = str::parse::<Per>)]
     per: Option<Per>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    /// Only the sentences that stand above the tables.
-    Sentences,
-    Json,
-    /// Every row of every table, comma-separated.
-    Csv,
+    shown: Printed<RowsForm>,
 }
 
 /// A count, and the total that it is of.
@@ -119,17 +106,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         let (a, b) = (cubes(&a, arguments, globals)?, cubes(&b, arguments, globals)?);
         write_page(Some(path), || DifferencePage::of(&report, &a, &b).html())?;
     }
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
-        Format::Csv => print(&report.csv()?)?,
-    }
+    arguments.shown.print(Wanted::default(), globals, &report)?;
     Ok(outcome(&report.unread, globals))
 }
 
@@ -168,12 +145,12 @@ fn run_counts(a: Count, b: Count, arguments: &Arguments, globals: &Globals) -> R
             ))
         }
     };
-    if arguments.format == Format::Csv {
+    if arguments.shown.format == RowsForm::Csv {
         return Err(CommandError::new("two counts have no table for --format csv", "use --format json"));
     }
     let report = CountsReport { counts: [a.count, b.count], totals };
-    match arguments.format {
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        RowsForm::Json => print_json(&report.json())?,
         _ => print(&report.text(screen_style(globals)))?,
     }
     Ok(Outcome::Complete)

@@ -1,8 +1,9 @@
 //! `hardmeter latency`: what this machine's caches, memory, TLBs and cores cost.
 
+use super::output::Format;
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, Progress};
-use crate::view::{write_page, Extent};
+use crate::terminal::{print_json, Progress};
+use crate::view::{write_page, Printed};
 use hardmeter_record::latency::{measure, LatencyError, LatencyOptions};
 use hardmeter_record::softpmu::this_machine;
 use hardmeter_views::{LatencyReport, Wanted};
@@ -38,16 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    Json,
+    shown: Printed<Format>,
 }
 
 /// `64K`, `16M`, `1G`, or bytes.
@@ -64,7 +56,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     let bytes = bytes.ok_or_else(|| format!("invalid size \"{text}\": expected 64K, 16M, 1G or bytes"))?;
     match (LEAST..=MOST).contains(&bytes) {
         true => Ok(bytes),
-        false => Err(format!("{text} is not within 64K and 64G")),
+        false => Err(format!("{text} is not between 64K and 64G")),
     }
 }
 
@@ -85,14 +77,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     write_page(arguments.html.as_deref(), || report.html())?;
     write_page(arguments.svg.as_deref(), || report.svg())?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        Format::Text => arguments.shown.extent.print(Wanted::default(), globals, &report)?,
+        Format::Json => print_json(&report.json())?,
     }
     Ok(Outcome::Complete)
 }

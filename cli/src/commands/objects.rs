@@ -1,10 +1,9 @@
 //! `hardmeter objects`: on what data a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, screen_style};
-use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
+use crate::view::{outcome, require_samples_of, Printed, RowsForm, ViewArguments};
 use hardmeter_answers::{Formula, ObjectLevel, ObjectsQuestion};
-use hardmeter_views::{sentences_text, ObjectsReport, Wanted};
+use hardmeter_views::{ObjectsReport, Wanted};
 
 /// Show which data the misses are on: by table, index, lock, memory context, variable.
 #[derive(clap::Args, Debug)]
@@ -48,19 +47,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "top")]
     all: bool,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    /// Only the sentences above the tables.
-    Sentences,
-    Json,
-    Csv,
+    shown: Printed<RowsForm>,
 }
 
 fn parse_level(name: &str) -> Result<ObjectLevel, String> {
@@ -82,16 +69,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let report = ObjectsReport(arguments.view.ask(globals, |answers| answers.objects(&question))?);
     let passing = report.coverage.with_address + report.coverage.without_address;
     require_samples_of(&report.heading, passing, &report.unread, globals)?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::rows(arguments.all || arguments.top.is_some()),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
-        Format::Csv => print(&report.csv()?)?,
-    }
+    let wanted = Wanted::rows(arguments.all || arguments.top.is_some());
+    arguments.shown.print(wanted, globals, &report)?;
     Ok(outcome(&report.unread, globals))
 }

@@ -8,7 +8,7 @@ mod show;
 mod table;
 
 use super::output::Output;
-use super::workload::{remark, writable, Bar};
+use super::workload::{remark, writable, Bar, ResultFile};
 use super::{interruption, CommandError, Globals, Outcome};
 use hardmeter_oo1::Oo1Error;
 

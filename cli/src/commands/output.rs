@@ -6,7 +6,7 @@ use hardmeter_evidence::envelope::envelope;
 use serde_json::Value;
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+pub(super) enum Format {
     Text,
     Json,
 }
@@ -33,7 +33,7 @@ impl Output {
     ) -> Result<(), CommandError> {
         match self.format {
             Format::Text => terminal::print(&text()),
-            Format::Json => terminal::print(&format!("{:#}\n", envelope(view, 1, value()))),
+            Format::Json => terminal::print_json(&envelope(view, 1, value())),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `hardmeter pages`: all misses on a relation, folded onto one page.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::print;
-use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
+use crate::terminal::{print, print_json};
+use crate::view::{outcome, require_samples_of, Printed, ViewArguments};
 use hardmeter_answers::PagesQuestion;
 use hardmeter_views::{PageReport, Wanted};
 
@@ -22,12 +22,9 @@ pub struct Arguments {
     /// The table or index, with or without its schema.
     relation: String,
     #[command(flatten)]
-    view: ViewArguments,
+    shown: Printed<Format>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    view: ViewArguments,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +39,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let question = PagesQuestion { relation: arguments.relation.clone() };
     let report = PageReport(arguments.view.ask(globals, |answers| answers.pages(&question))?);
     require_samples_of(&report.heading, report.heading.samples(), &report.unread, globals)?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        Format::Text => arguments.shown.extent.print(Wanted::default(), globals, &report)?,
+        Format::Json => print_json(&report.json())?,
         Format::Html => print(&report.html())?,
     }
     Ok(outcome(&report.unread, globals))

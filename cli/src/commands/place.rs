@@ -44,26 +44,28 @@ impl Place {
             Some(target) => Ok(target),
             None => {
                 let folder = self.folder(workload);
-                let cluster = match Cluster::open(&folder) {
-                    Err(ServerError::NoServer { .. }) if self.server.is_none() => {
-                        return Err(CommandError::new(
-                            format!(
-                                "there is no throwaway server for {} yet (looked in {})",
-                                workload.title,
-                                folder.path().display()
-                            ),
-                            format!(
-                                "make one with data in it (hardmeter {} load), or name yours: --server DIR, \
-                                 --connection STRING",
-                                workload.name
-                            ),
-                        ))
-                    }
-                    other => other?,
-                };
+                let cluster = opened(&folder, self.server.is_some(), || {
+                    CommandError::new(
+                        format!(
+                            "there is no throwaway server for {} yet (looked in {})",
+                            workload.title,
+                            folder.path().display()
+                        ),
+                        format!(
+                            "make one with data in it (hardmeter {} load), or name yours: --server DIR, \
+                             --connection STRING",
+                            workload.name
+                        ),
+                    )
+                })?;
                 self.serving(cluster, workload, globals)
             }
         }
+    }
+
+    /// The folder of a throwaway server; `None` for another server, by a connection string.
+    pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
+        self.connection.is_none().then(|| self.folder(workload))
     }
 
     /// Finds the place for data. A missing throwaway server is created with these settings.
@@ -93,11 +95,6 @@ impl Place {
             other => other?,
         };
         self.serving(cluster, workload, globals)
-    }
-
-    /// The folder of a throwaway server; `None` for another server, by a connection string.
-    pub(super) fn ours(&self, workload: &Workload) -> Option<ServerFolder> {
-        self.connection.is_none().then(|| self.folder(workload))
     }
 
     fn connected(&self, workload: &Workload) -> Result<Option<Target>, CommandError> {
@@ -141,6 +138,18 @@ impl Place {
         let database = self.database.as_deref().unwrap_or(workload.name);
         let target = Target::socket(&state.socket_folder, state.port, &state.user, database);
         Ok(target.named(&workload.application()))
+    }
+}
+
+/// The server in a folder; `missing` is the error if there is none and the user did not name the folder.
+pub(super) fn opened(
+    folder: &ServerFolder,
+    named: bool,
+    missing: impl FnOnce() -> CommandError,
+) -> Result<Cluster, CommandError> {
+    match Cluster::open(folder) {
+        Err(ServerError::NoServer { .. }) if !named => Err(missing()),
+        other => Ok(other?),
     }
 }
 

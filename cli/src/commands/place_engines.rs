@@ -1,6 +1,6 @@
 //! The place of data in PostgreSQL or MariaDB.
 
-use super::place::{refuse_password, Place, Workload};
+use super::place::{opened, refuse_password, Place, Workload};
 use super::workload::remark;
 use super::{CommandError, Globals};
 use hardmeter_servers::{
@@ -61,19 +61,17 @@ impl EnginePlace {
             Engine::Mariadb => match self.connected()? {
                 Some(target) => Ok(Data::Mariadb(target)),
                 None => {
-                    let cluster = match Cluster::open(&self.folder(workload)) {
-                        Err(ServerError::NoServer { .. }) if self.place.server.is_none() => {
-                            return Err(CommandError::new(
-                                format!("there is no throwaway MariaDB for {} yet", workload.title),
-                                format!(
-                                    "make one with data in it (hardmeter {} load --engine mariadb), or name yours: \
-                                     --server DIR, --connection 'mysql://USER@HOST/DATABASE'",
-                                    workload.name
-                                ),
-                            ))
-                        }
-                        other => other?,
-                    };
+                    let folder = self.folder(workload);
+                    let cluster = opened(&folder, self.place.server.is_some(), || {
+                        CommandError::new(
+                            format!("there is no throwaway MariaDB for {} yet", workload.title),
+                            format!(
+                                "make one with data in it (hardmeter {} load --engine mariadb), or name yours: \
+                                 --server DIR, --connection 'mysql://USER@HOST/DATABASE'",
+                                workload.name
+                            ),
+                        )
+                    })?;
                     self.serving(cluster, workload, globals)
                 }
             },

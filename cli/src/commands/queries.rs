@@ -1,10 +1,9 @@
 //! `hardmeter queries`: for whom a server misses.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, screen_style};
-use crate::view::{outcome, require_samples_of, Extent, ViewArguments};
+use crate::view::{outcome, require_samples_of, Printed, RowsForm, ViewArguments};
 use hardmeter_answers::{QueriesQuestion, QueryColumn};
-use hardmeter_views::{sentences_text, QueriesReport, Wanted};
+use hardmeter_views::{QueriesReport, Wanted};
 
 /// Show which work the misses belong to: by SQL statement, operator, phase, role of the process.
 #[derive(clap::Args, Debug)]
@@ -45,19 +44,7 @@ pub struct Arguments {
     #[arg(long)]
     side_by_side: bool,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    /// Only the sentences above the tables.
-    Sentences,
-    Json,
-    Csv,
+    shown: Printed<RowsForm>,
 }
 
 /// Runs the command.
@@ -69,16 +56,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     };
     let report = QueriesReport(arguments.view.ask(globals, |answers| answers.queries(&question))?);
     require_samples_of(&report.heading, report.coverage.samples, &report.unread, globals)?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::rows(arguments.all || arguments.top.is_some()),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
-        Format::Csv => print(&report.csv()?)?,
-    }
+    let wanted = Wanted::rows(arguments.all || arguments.top.is_some());
+    arguments.shown.print(wanted, globals, &report)?;
     Ok(outcome(&report.unread, globals))
 }

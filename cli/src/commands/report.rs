@@ -1,8 +1,8 @@
 //! `hardmeter report`: show where the misses are.
 
 use super::{tune_ledger, CommandError, Globals, Outcome};
-use crate::terminal::print;
-use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
+use crate::terminal::{print, print_json};
+use crate::view::{outcome, require_samples_of, write_page, Printed, ViewArguments};
 use hardmeter_answers::{Answers, Dimension, Measure, Shown, SortBy, TopQuestion};
 use hardmeter_html::HtmlReport;
 use hardmeter_views::{counted, grouped, QualityReport, TopReport, Wanted};
@@ -59,10 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "columns", "top", "all", "sort", "quality", "format"])]
     html: Option<PathBuf>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    shown: Printed<Format>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +94,9 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     };
     let report = TopReport(arguments.view.ask(globals, |answers| answers.top(&question))?);
     require_samples_of(&report.heading, report.samples(), &report.unread, globals)?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            wanted(arguments),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        Format::Text => arguments.shown.extent.print(wanted(arguments), globals, &report)?,
+        Format::Json => print_json(&report.json())?,
         Format::Csv => print(&report.csv()?)?,
     }
     Ok(outcome(&report.unread, globals))
@@ -137,14 +129,9 @@ pub(super) fn write_html(
 fn run_quality(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let report = QualityReport(arguments.view.ask(globals, Answers::quality)?);
     require_samples_of(&report.heading, report.samples(), &report.unread, globals)?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        Format::Text => arguments.shown.extent.print(Wanted::default(), globals, &report)?,
+        Format::Json => print_json(&report.json())?,
         Format::Csv => {
             return Err(CommandError::new(
                 "the grade of a capture has no form of comma-separated values",

@@ -1,8 +1,8 @@
 //! `hardmeter sharing`: show the cache lines that cores fight for.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, screen_style};
-use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
+use crate::terminal::{print, print_json, screen_style};
+use crate::view::{outcome, require_samples_of, write_page, Printed, SentencesForm, ViewArguments};
 use hardmeter_answers::SharingQuestion;
 use hardmeter_views::{sentences_text, SharingDetail, SharingReport, Wanted};
 use std::path::PathBuf;
@@ -50,18 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    /// Only the sentences above the tables.
-    Sentences,
-    Json,
+    shown: Printed<SentencesForm>,
 }
 
 /// Runs the command.
@@ -74,15 +63,14 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     require_samples_of(&report.heading, report.samples, &report.unread, globals)?;
     let detail = SharingDetail { lines: arguments.lines, rows: arguments.rows };
     write_page(arguments.html.as_deref(), || report.html(detail))?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            wanted(arguments),
-            globals,
-            |style| report.render(style, detail, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Sentences => print(&sentences_text(&report.sentences_or_reason(), screen_style(globals)))?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        SentencesForm::Text => {
+            arguments.shown.extent.print(wanted(arguments), globals, &(&report, detail))?
+        }
+        SentencesForm::Sentences => {
+            print(&sentences_text(&report.sentences_or_reason(), screen_style(globals)))?
+        }
+        SentencesForm::Json => print_json(&report.json())?,
     }
     Ok(outcome(&report.unread, globals))
 }

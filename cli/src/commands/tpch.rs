@@ -7,7 +7,7 @@ mod run;
 mod show;
 
 use super::output::Output;
-use super::workload::{cancelled_by_signals, remark, writable, Bar};
+use super::workload::{cancelled_by_signals, remark, Bar, ResultFile};
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpch::TpchError;
 

@@ -79,7 +79,7 @@ impl TunedServer {
     pub(super) fn tuned(&self) -> Result<Tuned, CommandError> {
         Ok(match self.mariadb()? {
             Some(target) => Tuned::Mariadb(target),
-            None => Tuned::Postgres(self.target()?),
+            None => Tuned::Postgres(Box::new(self.target()?)),
         })
     }
 

@@ -1,8 +1,8 @@
 //! `hardmeter why`: why misses happen, with the evidence.
 
 use super::{CommandError, Globals, Outcome};
-use crate::terminal::{print, screen_style};
-use crate::view::{outcome, require_samples_of, write_page, Extent, ViewArguments};
+use crate::terminal::{print, print_json, screen_style};
+use crate::view::{outcome, require_samples_of, write_page, Printed, SentencesForm, ViewArguments};
 use hardmeter_answers::WhyQuestion;
 use hardmeter_record::softpmu::find_machine;
 use hardmeter_views::{sentences_text, Wanted, WhyReport};
@@ -39,18 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    extent: Extent,
-    /// Form of the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Text,
-    /// Only the sentences above the tables.
-    Sentences,
-    Json,
+    shown: Printed<SentencesForm>,
 }
 
 /// Runs the command.
@@ -61,15 +50,10 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let report = WhyReport(arguments.view.ask(globals, |answers| answers.why(&question))?);
     require_samples_of(&report.heading, report.passing, &report.unread, globals)?;
     write_page(arguments.html.as_deref(), || report.html())?;
-    match arguments.format {
-        Format::Text => arguments.extent.print(
-            Wanted::default(),
-            globals,
-            |style| report.render(style, globals.quiet),
-            |style, wanted| report.screen(style, wanted),
-        )?,
-        Format::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
-        Format::Json => print(&format!("{:#}\n", report.json()))?,
+    match arguments.shown.format {
+        SentencesForm::Text => arguments.shown.extent.print(Wanted::default(), globals, &report)?,
+        SentencesForm::Sentences => print(&sentences_text(&report.sentences(), screen_style(globals)))?,
+        SentencesForm::Json => print_json(&report.json())?,
     }
     Ok(outcome(&report.unread, globals))
 }

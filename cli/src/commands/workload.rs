@@ -4,7 +4,7 @@ use super::{interruption, CommandError, Globals};
 use hardmeter_session::{Progress, SessionError, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A line on standard error with the progress of the work; on a terminal only, and removed afterwards.
 pub(super) struct Bar(pub(super) ProgressBar);
@@ -53,6 +53,26 @@ impl Drop for Bar {
 pub(super) fn remark(globals: &Globals, what: &str) {
     if !globals.quiet {
         eprintln!("hardmeter: {what}");
+    }
+}
+
+/// The file for all measurements of a workload.
+#[derive(clap::Args, Debug)]
+pub(super) struct ResultFile {
+    /// Write all measurements to this file, as JSON.
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    path: Option<PathBuf>,
+}
+
+impl ResultFile {
+    /// Checks that it can be written, if it is wanted.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        self.path.as_deref().map_or(Ok(()), writable)
+    }
+
+    /// Writes it, if it is wanted.
+    pub(super) fn write<E>(&self, write: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
+        self.path.as_deref().map_or(Ok(()), write)
     }
 }
 

@@ -10,26 +10,22 @@ use serde_json::{json, Map, Value as Json};
 use std::sync::Arc;
 
 /// The registers shown, in the order of the paper's listing, the newer ones behind.
-pub const REGISTER_ORDER: [Register; 18] = [
-    Register::Rflags,
-    Register::Rip,
-    Register::Rax,
-    Register::Rbx,
-    Register::Rcx,
-    Register::Rdx,
-    Register::Rsi,
-    Register::Rdi,
-    Register::Rbp,
-    Register::Rsp,
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::R11,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
+pub const REGISTER_ORDER: [Register; 18] = {
+    // Flags and instruction pointer first, then the others as they are.
+    let mut order = Register::GENERAL;
+    order[0] = Register::Rflags;
+    order[1] = Register::Rip;
+    let (mut from, mut to) = (0, 2);
+    while from < Register::GENERAL.len() {
+        let register = Register::GENERAL[from];
+        if !matches!(register, Register::Rflags | Register::Rip) {
+            order[to] = register;
+            to += 1;
+        }
+        from += 1;
+    }
+    order
+};
 
 /// One sample with its registers.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use crate::code::{CodeMap, Image, ImageAddress, ImageId, Place, Routine, SourceLine};
 use hardmeter_samples::model::{
-    Callchain, Comm, CpuId, CpuMode, Cycles, EventIndex, FileOffset, Fork, Period, Pid, Record, Sample, Tid,
-    Timestamp, VirtualAddress, Weight,
+    Comm, CpuId, CpuMode, Cycles, EventIndex, FileOffset, Fork, Period, Pid, Record, Sample, Tid, Timestamp,
+    VirtualAddress, Weight,
 };
 
 /// One image `server`, loaded at 0x10000 in every process: routines every 0x100 bytes.
@@ -57,31 +57,14 @@ impl CodeMap for FakeMap {
 /// A user-mode sample of `event` in process `pid` at `ip`, period 1, latency 10.
 pub(crate) fn sample(event: usize, pid: i32, ip: u64) -> Sample<'static> {
     Sample {
-        event: EventIndex(event),
-        mode: CpuMode::User,
         exact_ip: true,
         ip: Some(VirtualAddress(ip)),
         pid: Some(Pid(pid)),
         tid: Some(Tid(pid)),
         time: Some(Timestamp(1)),
-        address: None,
         cpu: Some(CpuId(0)),
-        period: Period(1),
-        callchain: Callchain::default(),
-        read: Vec::new(),
-        raw: None,
-        branches: Vec::new(),
-        registers: None,
-        user_registers: None,
-        user_stack: None,
         weight: Some(Weight { latency: Cycles(10), ..Weight::default() }),
-        data_source: None,
-        transaction: None,
-        physical_address: None,
-        cgroup: None,
-        data_page_size: None,
-        code_page_size: None,
-        aux: None,
+        ..Sample::bare(EventIndex(event), CpuMode::User, Period(1))
     }
 }
 

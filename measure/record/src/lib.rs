@@ -38,6 +38,7 @@
 //! # Ok::<(), hardmeter_record::events::EventSyntaxError>(())
 //! ```
 
+mod cycle;
 pub mod doctor;
 pub mod events;
 pub mod ghosts;

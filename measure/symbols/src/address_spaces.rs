@@ -351,18 +351,9 @@ mod tests {
 
     fn map(pid: i32, start: u64, length: u64, offset: u64, path: &str) -> Mmap {
         Mmap {
-            pid: Pid(pid),
-            tid: Tid(pid),
             mode: if pid == -1 { CpuMode::Kernel } else { CpuMode::User },
-            start: VirtualAddress(start),
-            length,
             offset: FileOffset(offset),
-            executable: true,
-            protection: None,
-            flags: None,
-            build_id: None,
-            path: path.to_owned(),
-            time: None,
+            ..Mmap::code(Pid(pid), VirtualAddress(start), length, path)
         }
     }
 

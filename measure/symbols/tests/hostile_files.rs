@@ -35,20 +35,7 @@ impl Random {
 /// Asks every question about a file that is mapped completely.
 fn ask_everything(path: &Path, length: u64, debug_directory: &Path) {
     let mut symbolizer = Symbolizer::new(options(&[debug_directory]));
-    let mmap = Mmap {
-        pid: PID,
-        tid: Tid(PID.0),
-        mode: CpuMode::User,
-        start: VirtualAddress(common::BIAS),
-        length,
-        offset: FileOffset(0),
-        executable: true,
-        protection: None,
-        flags: None,
-        build_id: None,
-        path: text(path).to_owned(),
-        time: None,
-    };
+    let mmap = Mmap::code(PID, VirtualAddress(common::BIAS), length, text(path));
     symbolizer.spaces_mut().mmap(&mmap);
     for offset in (0..length).step_by(61).take(400) {
         let address = VirtualAddress(common::BIAS + offset);

@@ -3,25 +3,12 @@
 mod common;
 
 use common::{options, text, tool, PID};
-use hardmeter_samples::model::{CpuMode, FileOffset, Mmap, Pid, Tid, VirtualAddress};
+use hardmeter_samples::model::{CpuMode, Mmap, Pid, VirtualAddress};
 use hardmeter_symbols::{ImageKind, ProblemKind, RoutineKind, Symbolizer, SymbolizerOptions};
 use std::io::{Read, Seek, SeekFrom};
 
 fn mmap(pid: Pid, mode: CpuMode, start: u64, length: u64, path: &str) -> Mmap {
-    Mmap {
-        pid,
-        tid: Tid(pid.0),
-        mode,
-        start: VirtualAddress(start),
-        length,
-        offset: FileOffset(0),
-        executable: true,
-        protection: None,
-        flags: None,
-        build_id: None,
-        path: path.to_owned(),
-        time: None,
-    }
+    Mmap { mode, ..Mmap::code(pid, VirtualAddress(start), length, path) }
 }
 
 #[test]

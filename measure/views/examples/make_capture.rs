@@ -90,13 +90,7 @@ fn event(name: &str, config: u64, id: u64) -> EventAttributes {
     // Type 4, raw: a hardware event with the processor's own numbering.
     let mut attr = PerfEventAttr::new(4, config);
     attr.sample_period = 1000;
-    attr.sample_type = sample_type::IDENTIFIER
-        | sample_type::IP
-        | sample_type::TID
-        | sample_type::TIME
-        | sample_type::ADDR
-        | sample_type::CPU
-        | sample_type::PERIOD
+    attr.sample_type = sample_type::PLACE
         | sample_type::CALLCHAIN
         | sample_type::DATA_SRC
         | sample_type::WEIGHT_STRUCT

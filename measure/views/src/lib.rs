@@ -53,6 +53,7 @@ mod protobuf;
 mod quality_view;
 mod queries_view;
 mod register_view;
+mod rows;
 mod sample_rows;
 mod screen;
 mod sharing_view;

@@ -2,15 +2,19 @@
 
 use crate::advice;
 use crate::drawn::view_of;
-use crate::heading::{EventText, HeadingText};
+use crate::heading::EventText;
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
-use crate::number::{counted, grouped, percent, percent_interval};
-use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::{closing_text, more_rows_text, remark_json, stall_text};
+use crate::number::{counted, grouped, percent};
+use crate::rows::{
+    append_sentences, begin_part, csv_number, csv_share, csv_text, insert_latencies, server_and_filter,
+    Counted, Frame, CSV_SHARE,
+};
+use crate::screen::{Block, Screen, Wanted};
+use crate::top_view::{more_rows_text, remark_json};
 use crate::ReportError;
 use hardmeter_answers::{
     Besides, BesidesKind, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer,
-    Ranking, Share,
+    Share,
 };
 use hardmeter_evidence::envelope::envelope;
 use hardmeter_samples::model::{EventSource, MissCause};
@@ -82,31 +86,25 @@ impl ObjectsReport {
 
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            let mut more: Vec<(&str, String)> = Vec::new();
-            more.extend(self.server.iter().map(|server| ("server", server.clone())));
-            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
-            if self.coverage.with_address > 0 {
-                more.push(("named", coverage_text(self.coverage)));
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&self.facts(), |text| {
+            if !tables_only {
+                append_sentences(&self.sentences(), style, text);
             }
-            text = self.heading.render(style, &more);
-            let sentences = self.sentences();
-            if !sentences.is_empty() {
-                text.push('\n');
+            for table in self.tables.iter().filter(|table| !table.rows.is_empty()) {
+                begin_part(text);
+                self.render_table(table, style, text);
             }
-            text.push_str(&sentences_text(&sentences, style));
+        })
+    }
+
+    /// The lines that this view adds to the heading.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = server_and_filter(self.server.as_ref(), self.filter.as_ref());
+        if self.coverage.with_address > 0 {
+            facts.push(("named", coverage_text(self.coverage)));
         }
-        for table in self.tables.iter().filter(|table| !table.rows.is_empty()) {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            self.render_table(table, style, &mut text);
-        }
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
+        facts
     }
 
     /// The first screen.
@@ -166,17 +164,15 @@ impl ObjectsReport {
     }
 
     fn grid(&self, table: &ObjectTable) -> TextTable {
-        let latency = table.rows.iter().any(|row| row.latency.samples > 0);
         let unsure = table.rows.iter().any(|row| row.stable.count < row.stable.total);
         let right = |title: &str| Column::right(title);
-        let stall = table.ranking == Ranking::Stall;
-        let mut columns: Vec<Column> = stall.then(|| right("stall")).into_iter().collect();
-        columns.extend([
-            right("count"),
-            right(&format!("of {}", grouped(table.coverage.with_address))),
-            right("interval").spare(3),
-        ]);
-        columns.extend(latency.then(|| right("mean-latency").spare(2)));
+        let counted = Counted {
+            total: table.coverage.with_address,
+            ranking: table.ranking,
+            latency: table.latency,
+            latencies: table.rows.iter().any(|row| row.latency.samples > 0),
+        };
+        let mut columns = counted.columns((3, 2));
         columns.extend(unsure.then(|| right("sure").spare(1)));
         let cut = |level: &ObjectLevel| match level {
             ObjectLevel::Class | ObjectLevel::Partition => Cut::Never,
@@ -202,19 +198,11 @@ impl ObjectsReport {
         columns.extend(self.defined.iter().map(|name| right(name)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
-            let tone = Tone::of_fraction(row.share.fraction());
-            let mut cells: Vec<_> =
-                stall.then(|| (stall_text(row.latency, table.latency), tone)).into_iter().collect();
-            cells.extend([
-                (grouped(row.share.count), tone),
-                (percent(row.share), tone),
-                (percent_interval(row.share), Tone::Faint),
-            ]);
-            let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
-            cells.extend(latency.then(|| (mean(), Tone::Plain)));
+            let mut cells = counted.cells(row.share, row.latency);
             cells.extend(unsure.then(|| (percent(row.stable), Tone::Plain)));
             cells.extend(row.names.iter().map(|name| (name_text(name), Tone::Plain)));
             if let Some(share) = row.of_object {
+                let tone = Tone::of_fraction(row.share.fraction());
                 let highest = highest.get(&row.names[..2]).copied().unwrap_or(share.count);
                 cells.extend([(percent(share), Tone::Plain), (bar(share.count, highest), tone)]);
             }
@@ -275,11 +263,7 @@ impl ObjectsReport {
         }
         object.insert("stable".into(), json!(row.stable));
         object.insert("events".into(), json!(row.events));
-        if row.latency.samples > 0 {
-            let mut latency = json!(row.latency);
-            latency["mean"] = json!(row.latency.mean());
-            object.insert("latencies".into(), latency);
-        }
+        insert_latencies(&mut object, row.latency);
         Json::Object(object)
     }
 
@@ -289,37 +273,25 @@ impl ObjectsReport {
     ///
     /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
-        let mut head: Vec<&str> = vec!["table", "count", "n", "share", "share_low", "share_high", "stable"];
-        head.extend(["events", "latency_samples", "latency_mean"]);
-        head.extend(first.levels.iter().map(|level| level.name()));
-        head.extend(self.defined.iter().map(String::as_str));
-        writer.write_record(&head)?;
-        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        let mut head = CSV_SHARE.map(String::from).to_vec();
+        head.extend(["stable", "events", "latency_samples", "latency_mean"].map(String::from));
+        head.extend(first.levels.iter().map(|level| level.name().to_string()));
+        head.extend(self.defined.iter().cloned());
+        let mut rows = vec![head];
         for table in &self.tables {
-            for row in &table.rows {
-                let interval = row.share.interval();
-                let mut cells = vec![
-                    self.heading.events[table.event.0].name.clone(),
-                    row.share.count.to_string(),
-                    row.share.total.to_string(),
-                    number(Some(row.share.fraction())),
-                    number(interval.map(|interval| interval.low)),
-                    number(interval.map(|interval| interval.high)),
-                    row.stable.count.to_string(),
-                    row.events.to_string(),
-                    row.latency.samples.to_string(),
-                    number(row.latency.mean()),
-                ];
+            let event = &self.heading.events[table.event.0].name;
+            rows.extend(table.rows.iter().map(|row| {
+                let mut cells = csv_share(event, row.share);
+                cells.extend([row.stable.count.to_string(), row.events.to_string()]);
+                cells.extend([row.latency.samples.to_string(), csv_number(row.latency.mean())]);
                 cells.extend(row.names.iter().map(|name| name.to_string()));
                 let defined = row.defined.iter();
                 cells.extend(defined.map(|value| value.map_or_else(String::new, |value| value.to_string())));
-                writer.write_record(&cells)?;
-            }
+                cells
+            }));
         }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        csv_text(rows)
     }
 }
 

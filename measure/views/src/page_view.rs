@@ -8,12 +8,12 @@
 //! ```
 
 use crate::drawn::view_of;
-use crate::heading::HeadingText;
 use crate::html::page;
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
+use crate::rows::{begin_part, only, Frame};
 use crate::screen::{Block, Screen, Wanted};
-use crate::top_view::{closing_text, remark_json};
+use crate::top_view::remark_json;
 use hardmeter_answers::{FoldedPage, PageLine, PagesAnswer};
 use hardmeter_evidence::envelope::envelope;
 use hardmeter_evidence::page::Section;
@@ -39,21 +39,13 @@ impl PageReport {
 
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
-            text = self.heading.render(style, &only.collect::<Vec<_>>());
-        }
-        for page in &self.pages {
-            if !text.is_empty() {
-                text.push('\n');
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&only(self.filter.as_ref()), |text| {
+            for page in &self.pages {
+                begin_part(text);
+                self.render_page(page, style, text);
             }
-            self.render_page(page, style, &mut text);
-        }
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
+        })
     }
 
     /// The first screen: the page with most samples, and its parts.

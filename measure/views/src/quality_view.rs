@@ -1,11 +1,12 @@
 //! `hardmeter report --quality`: consistency of the samples of a capture.
 
 use crate::drawn::view_of;
-use crate::heading::{ghosts_text, HeadingText};
+use crate::heading::ghosts_text;
 use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
+use crate::rows::{begin_part, only, Frame};
 use crate::screen::{Block, Screen, Wanted};
-use crate::top_view::{closing_text, remark_json};
+use crate::top_view::remark_json;
 use hardmeter_answers::{AddressGrades, EventQuality, QualityAnswer, Share, Ungraded};
 use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Value as Json};
@@ -20,28 +21,30 @@ view_of! {
 impl QualityReport {
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
-            text = self.heading.render(style, &only.collect::<Vec<_>>());
-            text.push('\n');
-        }
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&only(self.filter.as_ref()), |text| {
+            begin_part(text);
+            self.render_grades(style, text);
+        })
+    }
+
+    fn render_grades(&self, style: Style, text: &mut String) {
         let title = |text: &mut String, title: &str| {
             let _ = writeln!(text, "{}", style.paint(Tone::Title, title));
         };
-        title(&mut text, "what samples carry");
+        title(text, "what samples carry");
         text.push_str(&self.carried().render(style, 2));
         text.push('\n');
-        title(&mut text, "data addresses, computed again from registers and instruction");
-        self.render_addresses(style, &mut text);
+        title(text, "data addresses, computed again from registers and instruction");
+        self.render_addresses(style, text);
         text.push('\n');
-        title(&mut text, "skid and shadowing");
+        title(text, "skid and shadowing");
         for (name, event) in &self.events {
             let _ = writeln!(text, "  {}", wrap(&format!("{name}: {}", skid_text(event)), style, 4));
             let _ = writeln!(text, "  {}", wrap(&format!("{name}: {}", shadowing_text(event)), style, 4));
         }
         text.push('\n');
-        title(&mut text, "losses");
+        title(text, "losses");
         let _ = writeln!(
             text,
             "  {} and {} lost, throttled {}",
@@ -49,10 +52,6 @@ impl QualityReport {
             counted(self.heading.lost_records, "other record"),
             counted(self.heading.throttled, "time")
         );
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
     }
 
     /// The first screen: contents and grades of the samples, and every limit of the source.

@@ -1,12 +1,16 @@
 //! `hardmeter queries`: for whom a server misses.
 
 use crate::drawn::view_of;
-use crate::heading::{EventText, HeadingText};
+use crate::heading::EventText;
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
-use crate::number::{counted, grouped, percent, percent_interval};
+use crate::number::{counted, grouped, percent};
 use crate::objects_view::{server_in_short, shortened};
-use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::{closing_text, more_rows_text, remark_json, stall_text};
+use crate::rows::{
+    append_sentences, begin_part, csv_number, csv_share, csv_text, insert_ids, insert_latencies,
+    insert_values, server_and_filter, Counted, Frame, CSV_SHARE,
+};
+use crate::screen::{Block, Screen, Wanted};
+use crate::top_view::{more_rows_text, remark_json};
 use crate::workload;
 use crate::ReportError;
 use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share};
@@ -22,44 +26,25 @@ view_of! {
 impl QueriesReport {
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            text = self.heading.render(style, &self.facts());
-        }
-        if let Some(table) = &self.side_by_side {
-            if !text.is_empty() {
-                text.push('\n');
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&self.facts(), |text| {
+            if let Some(table) = &self.side_by_side {
+                begin_part(text);
+                return self.render_side_by_side(table, style, text);
             }
-            self.render_side_by_side(table, style, &mut text);
             if !tables_only {
-                text.push_str(&closing_text(&self.heading, &self.remarks, style));
+                append_sentences(&self.sentences(), style, text);
             }
-            return text;
-        }
-        if !tables_only {
-            let sentences = self.sentences();
-            if !sentences.is_empty() {
-                text.push('\n');
+            for table in &self.tables {
+                begin_part(text);
+                self.render_table(table, style, text);
             }
-            text.push_str(&sentences_text(&sentences, style));
-        }
-        for table in &self.tables {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            self.render_table(table, style, &mut text);
-        }
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
+        })
     }
 
     /// The lines that this view adds to the heading.
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = Vec::new();
-        facts.extend(self.server.iter().map(|server| ("server", server.clone())));
-        facts.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
+        let mut facts = server_and_filter(self.server.as_ref(), self.filter.as_ref());
         let share = self.coverage.statement_share();
         if share.total > 0 {
             let of = counted(share.total, "sample");
@@ -215,17 +200,15 @@ impl QueriesReport {
     }
 
     fn grid(&self, table: &QueryTable) -> TextTable {
-        let latency = table.rows.iter().any(|row| row.latency.samples > 0);
         let event = &self.heading.events[table.event.0];
         let right = |title: &str| Column::right(title);
-        let stall = table.ranking == Ranking::Stall;
-        let mut columns: Vec<Column> = stall.then(|| right("stall")).into_iter().collect();
-        columns.extend([
-            right("count"),
-            right(&format!("of {}", grouped(table.total))),
-            right("interval").spare(4),
-        ]);
-        columns.extend(latency.then(|| right("mean-latency").spare(3)));
+        let counted = Counted {
+            total: table.total,
+            ranking: table.ranking,
+            latency: table.latency,
+            latencies: table.rows.iter().any(|row| row.latency.samples > 0),
+        };
+        let mut columns = counted.columns((4, 3));
         let divisors = self.workload.columns();
         columns.extend(
             divisors.iter().map(|(unit, _)| right(&format!("per {unit}")).spare(spare_of_unit(unit))),
@@ -235,16 +218,7 @@ impl QueriesReport {
         columns.extend(table.columns.iter().map(|column| text_column(*column)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
-            let tone = Tone::of_fraction(row.share.fraction());
-            let mut cells: Vec<_> =
-                stall.then(|| (stall_text(row.latency, table.latency), tone)).into_iter().collect();
-            cells.extend([
-                (grouped(row.share.count), tone),
-                (percent(row.share), tone),
-                (percent_interval(row.share), Tone::Faint),
-            ]);
-            let mean = || row.latency.mean().map_or("-".to_string(), |mean| format!("{mean:.1}"));
-            cells.extend(latency.then(|| (mean(), Tone::Plain)));
+            let mut cells = counted.cells(row.share, row.latency);
             let each = divisors.iter().map(|(_, number)| event.each(row.events.0, *number));
             cells.extend(each.map(|each| (each, Tone::Plain)));
             let number = || row.servers_number.map_or("-".to_string(), |number| number.to_string());
@@ -301,13 +275,9 @@ impl QueriesReport {
 
     fn row_json(&self, table: &QueryTable, row: &QueryRow) -> Json {
         let mut object = Map::new();
-        for (column, value) in table.columns.iter().zip(&row.values) {
-            object.insert(column.name().into(), json!(value));
-        }
+        insert_values(&mut object, &table.columns, &row.values);
         if let Some(statement) = row.statement {
-            // As text: JSON numbers lose bits above 2^53.
-            object.insert("statement_id".into(), json!(statement.to_string()));
-            object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
+            insert_ids(&mut object, statement, row.servers_number);
         }
         object.insert("count".into(), json!(row.share.count));
         object.insert("share".into(), json!(row.share));
@@ -318,11 +288,7 @@ impl QueriesReport {
         if let Some((name, share)) = &row.object {
             object.insert("most_on".into(), json!({ "object": name, "share": share }));
         }
-        if row.latency.samples > 0 {
-            let mut latency = json!(row.latency);
-            latency["mean"] = json!(row.latency.mean());
-            object.insert("latencies".into(), latency);
-        }
+        insert_latencies(&mut object, row.latency);
         Json::Object(object)
     }
 
@@ -335,36 +301,26 @@ impl QueriesReport {
         if let Some(table) = &self.side_by_side {
             return self.side_by_side_csv(table);
         }
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
-        let mut head: Vec<String> =
-            ["table", "count", "n", "share", "share_low", "share_high", "events"].map(String::from).to_vec();
         let divisors = self.workload.divisors();
+        let mut head = CSV_SHARE.map(String::from).to_vec();
+        head.push("events".into());
         head.extend(divisors.iter().map(|(unit, _)| format!("events_per_{unit}")));
         head.extend(["latency_samples", "latency_mean"].map(String::from));
         head.extend(first.columns.iter().map(|column| column.name().to_string()));
-        writer.write_record(&head)?;
-        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        let mut rows = vec![head];
         for table in &self.tables {
-            for row in &table.rows {
-                let interval = row.share.interval();
-                let mut cells = vec![
-                    self.heading.events[table.event.0].name.clone(),
-                    row.share.count.to_string(),
-                    row.share.total.to_string(),
-                    number(Some(row.share.fraction())),
-                    number(interval.map(|interval| interval.low)),
-                    number(interval.map(|interval| interval.high)),
-                    row.events.to_string(),
-                ];
-                cells.extend(divisors.iter().map(|(_, each)| number(Some(row.events.0 as f64 / each))));
-                cells.extend([row.latency.samples.to_string(), number(row.latency.mean())]);
+            let event = &self.heading.events[table.event.0].name;
+            rows.extend(table.rows.iter().map(|row| {
+                let mut cells = csv_share(event, row.share);
+                cells.push(row.events.to_string());
+                cells.extend(divisors.iter().map(|(_, each)| csv_number(Some(row.events.0 as f64 / each))));
+                cells.extend([row.latency.samples.to_string(), csv_number(row.latency.mean())]);
                 cells.extend(row.values.iter().map(|value| value.as_deref().unwrap_or("").to_string()));
-                writer.write_record(&cells)?;
-            }
+                cells
+            }));
         }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        csv_text(rows)
     }
 }
 

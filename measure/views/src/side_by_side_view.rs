@@ -5,6 +5,7 @@ use crate::layout::{printable, Column, Style, TextTable, Tone};
 use crate::number::{counted, grouped};
 use crate::objects_view::shortened;
 use crate::queries_view::{text_column, QueriesReport};
+use crate::rows::{csv_number, csv_text, insert_ids, insert_values};
 use crate::screen::Block;
 use crate::ReportError;
 use hardmeter_answers::{EventSum, SideBySide, SideBySideRow};
@@ -87,12 +88,9 @@ impl QueriesReport {
         };
         let row = |row: &SideBySideRow| {
             let mut object = Map::new();
-            for (column, value) in table.columns.iter().zip(&row.values) {
-                object.insert(column.name().into(), json!(value));
-            }
+            insert_values(&mut object, &table.columns, &row.values);
             if let Some(statement) = row.statement {
-                object.insert("statement_id".into(), json!(statement.to_string()));
-                object.insert("query_id".into(), json!(row.servers_number.map(|number| number.to_string())));
+                insert_ids(&mut object, statement, row.servers_number);
             }
             object.insert("of".into(), sums(&row.sums, Some(row)));
             Json::Object(object)
@@ -109,26 +107,24 @@ impl QueriesReport {
 
     /// The same as CSV: for each event its samples, the events they stand for, and these per transaction and row.
     pub(crate) fn side_by_side_csv(&self, table: &SideBySide) -> Result<String, ReportError> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let divisors = self.workload.divisors();
         let mut head: Vec<String> = table.columns.iter().map(|column| column.name().to_string()).collect();
         for name in self.event_names(table) {
             head.extend([format!("{name} count"), format!("{name} events")]);
             head.extend(divisors.iter().map(|(unit, _)| format!("{name} events_per_{unit}")));
         }
-        writer.write_record(&head)?;
+        let mut rows = vec![head];
         for row in &table.rows {
             let mut cells: Vec<String> =
                 row.values.iter().map(|value| value.as_deref().unwrap_or("").to_string()).collect();
             for sum in &row.sums {
                 cells.extend([sum.samples.to_string(), sum.events.to_string()]);
                 let each = divisors.iter().map(|(_, number)| sum.events.0 as f64 / number);
-                cells.extend(each.map(|each| format!("{each:.6}")));
+                cells.extend(each.map(|each| csv_number(Some(each))));
             }
-            writer.write_record(&cells)?;
+            rows.push(cells);
         }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        csv_text(rows)
     }
 }
 

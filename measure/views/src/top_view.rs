@@ -5,11 +5,13 @@ use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
 use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval, rounded};
+use crate::rows::{
+    begin_part, csv_number, csv_share, csv_text, insert_latencies, only, stall_text, Frame, CSV_SHARE,
+};
 use crate::screen::{Block, Screen, Wanted};
 use crate::ReportError;
 use hardmeter_answers::{
-    Dimension, Heading, LatencySummary, Measure, Remark, RoutineSum, Row, Share, Shown, Table, TopAnswer,
-    Value,
+    Dimension, Heading, Measure, Remark, RoutineSum, Row, Share, Shown, Table, TopAnswer, Value,
 };
 use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Map, Value as Json};
@@ -23,21 +25,13 @@ view_of! {
 impl TopReport {
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
-            text = self.heading.render(style, &only.collect::<Vec<_>>());
-        }
-        for table in &self.tables {
-            if !text.is_empty() {
-                text.push('\n');
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&only(self.filter.as_ref()), |text| {
+            for table in &self.tables {
+                begin_part(text);
+                self.render_table(table, style, text);
             }
-            self.render_table(table, style, &mut text);
-        }
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
+        })
     }
 
     /// The first screen.
@@ -199,12 +193,7 @@ impl TopReport {
                 object.insert("count".into(), json!(row.share.count));
                 object.insert("share".into(), json!(row.share));
                 object.insert("events".into(), json!(row.events));
-                // Not "latency": that is the column of latencies in powers of two.
-                if row.latency.samples > 0 {
-                    let mut latency = json!(row.latency);
-                    latency["mean"] = json!(row.latency.mean());
-                    object.insert("latencies".into(), latency);
-                }
+                insert_latencies(&mut object, row.latency);
                 Json::Object(object)
             })
             .collect();
@@ -226,21 +215,19 @@ impl TopReport {
     ///
     /// [`ReportError::Csv`] if a row cannot be formatted.
     pub fn csv(&self) -> Result<String, ReportError> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let Some(first) = self.tables.first() else { return Ok(String::new()) };
-        let mut head = vec!["table", "count", "n", "share", "share_low", "share_high", "events"];
-        head.extend(["latency_samples", "latency_sum", "latency_mean", "latency_median"]);
-        head.extend(first.columns.iter().map(|column| column.name()));
-        writer.write_record(&head)?;
+        let mut head = CSV_SHARE.map(String::from).to_vec();
+        head.extend(
+            ["events", "latency_samples", "latency_sum", "latency_mean", "latency_median"].map(String::from),
+        );
+        head.extend(first.columns.iter().map(|column| column.name().to_string()));
+        let mut rows = vec![head];
         for table in &self.tables {
             let event = table.event.and_then(|event| self.heading.events.get(event.0));
             let name = event.map_or("all", |event| event.name.as_str());
-            for row in &table.rows {
-                writer.write_record(csv_row(name, row))?;
-            }
+            rows.extend(table.rows.iter().map(|row| csv_row(name, row)));
         }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        csv_text(rows)
     }
 }
 
@@ -250,21 +237,14 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn csv_row(name: &str, row: &Row) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-    let interval = row.share.interval();
-    let mut cells = vec![
-        name.to_string(),
-        row.share.count.to_string(),
-        row.share.total.to_string(),
-        format!("{:.6}", row.share.fraction()),
-        number(interval.map(|interval| interval.low)),
-        number(interval.map(|interval| interval.high)),
+    let mut cells = csv_share(name, row.share);
+    cells.extend([
         row.events.to_string(),
         row.latency.samples.to_string(),
         row.latency.sum.to_string(),
-        number(row.latency.mean()),
+        csv_number(row.latency.mean()),
         row.latency.median.map_or_else(String::new, |median| median.to_string()),
-    ];
+    ]);
     cells.extend(row.values.iter().map(|value| match value {
         Value::Absent => String::new(),
         value => value.to_string(),
@@ -281,11 +261,6 @@ pub(crate) fn more_rows_text(rows: u64, rest: Share, style: Style) -> String {
         percent(rest)
     );
     format!("  {}\n", style.paint(Tone::Faint, &more))
-}
-
-/// The share of a group's latencies in those of its table.
-pub(crate) fn stall_text(group: LatencySummary, all: LatencySummary) -> String {
-    group.percent_of(all.sum).map_or("-".to_string(), |percent| format!("{percent:.2} %"))
 }
 
 /// The end of a view: warnings about its rows, then the limits of the capture.

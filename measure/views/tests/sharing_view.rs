@@ -16,13 +16,7 @@ const RAW: u32 = 4;
 fn event(name: &str, id: u64) -> EventAttributes {
     let mut attr = PerfEventAttr::new(RAW, id);
     attr.sample_period = 1;
-    attr.sample_type = sample_type::IDENTIFIER
-        | sample_type::IP
-        | sample_type::TID
-        | sample_type::TIME
-        | sample_type::ADDR
-        | sample_type::CPU
-        | sample_type::PERIOD
+    attr.sample_type = sample_type::PLACE
         | sample_type::RAW
         | sample_type::DATA_SRC
         | sample_type::WEIGHT_STRUCT

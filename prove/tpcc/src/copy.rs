@@ -2,6 +2,7 @@
 //! of text for MariaDB's LOAD DATA.
 
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Rows being made.
 #[derive(Debug, Default)]
@@ -49,6 +50,16 @@ impl Decimal {
 /// A time: microseconds since 2000-01-01, as in PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The present second.
+    pub fn now() -> Timestamp {
+        // 10,957 days from 1970 to 2000.
+        let epoch = 10_957 * 86_400;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(epoch, |since| since.as_secs() as i64);
+        Timestamp((now - epoch) * 1_000_000)
+    }
+}
 
 impl Rows {
     /// No rows, appended to bytes that were there.

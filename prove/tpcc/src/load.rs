@@ -6,21 +6,21 @@
 use crate::copy::{Rows, Timestamp, HEADER, TRAILER};
 use crate::error::TpccError;
 use crate::inspection::{inspect, Check};
-use crate::population::Population;
+use crate::population::{Population, RowMaker};
 use crate::random::Constants;
 use crate::schema::{Layout, PartitionBy, Table, CREATE_LOAD_TABLE, LOAD_TABLE};
 use hardmeter_session::{side_by_side, Progress, Session, SessionError, Stop, Target};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
-pub struct LoadOrder {
+pub struct LoadOrder<L = Layout> {
     /// Number of warehouses.
     pub warehouses: u32,
     /// Seed of the rows.
     pub seed: u64,
     /// Layout of the tables.
-    pub layout: Layout,
+    pub layout: L,
     /// Whether existing TPC-C tables may be dropped.
     pub replace: bool,
     /// Number of parallel sessions.
@@ -101,14 +101,11 @@ impl Mark {
     }
 
     fn new(order: &LoadOrder) -> Mark {
-        // 10,957 days from 1970 to 2000.
-        let epoch = 10_957 * 86_400;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(epoch, |since| since.as_secs() as i64);
         Mark {
             warehouses: order.warehouses,
             seed: order.seed,
             c_last: Constants::for_load(order.seed).last,
-            loaded_at: (now - epoch) * 1_000_000,
+            loaded_at: Timestamp::now().0,
             partitions: order.layout.partitions,
             by: order.layout.by,
             distributed: order.layout.distributed,
@@ -154,11 +151,7 @@ impl Mark {
     }
 
     fn population(&self) -> Population {
-        Population {
-            seed: self.seed,
-            constants: Constants::for_load(self.seed),
-            loaded_at: Timestamp(self.loaded_at),
-        }
+        Population::of_load(self.seed, Timestamp(self.loaded_at))
     }
 }
 
@@ -194,10 +187,8 @@ fn load_or_go_on(
     let mut session = Session::open(target, stop)?;
     let mut mark = prepare(&mut session, order)?;
     let missing = missing_parts(&mut session, mark.warehouses)?;
-    let resumed = mark.warehouses - missing.iter().filter(|&&part| part > 0).count() as u32;
+    let resumed = begin_copying(mark.warehouses, &missing, progress);
     let mut seconds = Phases::default();
-
-    progress.phase("copying warehouses", missing.iter().map(|&part| rows_of(part)).sum());
     let population = mark.population();
     seconds.copy = side_by_side(target, order.jobs, stop, missing, |session, part| {
         copy_part(session, &population, part, progress)
@@ -297,21 +288,57 @@ fn rows_of(part: u32) -> u64 {
     tables_of(part).map(Table::rows).sum()
 }
 
+/// The name of a part's load, for messages.
+pub(crate) fn loading(part: u32) -> String {
+    match part {
+        0 => "loading the items".to_owned(),
+        warehouse => format!("loading warehouse {warehouse}"),
+    }
+}
+
+/// Loads the tables of a part by `copy`, which returns the number of rows; returns the number of order lines.
+pub(crate) fn copy_tables(
+    population: &Population,
+    part: u32,
+    progress: &dyn Progress,
+    mut copy: impl FnMut(Table, RowMaker) -> Result<u64, TpccError>,
+) -> Result<u64, TpccError> {
+    let mut order_lines = 0;
+    for table in tables_of(part) {
+        let rows = copy(table, population.rows(table, part))?;
+        progress.advance(rows);
+        if table == Table::OrderLine {
+            order_lines = rows;
+        }
+    }
+    Ok(order_lines)
+}
+
+/// Announces the copying of the missing parts; returns how many warehouses are there already.
+pub(crate) fn begin_copying(warehouses: u32, missing: &[u32], progress: &dyn Progress) -> u32 {
+    progress.phase("copying warehouses", missing.iter().map(|&part| rows_of(part)).sum());
+    warehouses - missing.iter().filter(|&&part| part > 0).count() as u32
+}
+
+/// Appends rows to a buffer until it holds 64 KB; returns whether there are more.
+pub(crate) fn fill(rows: &mut Rows, make: &mut dyn FnMut(&mut Rows) -> bool) -> bool {
+    let mut more = true;
+    while more && rows.len() < 1 << 16 {
+        more = make(rows);
+    }
+    more
+}
+
 fn copy_part(
     session: &mut Session,
     population: &Population,
     part: u32,
     progress: &dyn Progress,
 ) -> Result<(), TpccError> {
-    let what = match part {
-        0 => "loading the items".to_owned(),
-        warehouse => format!("loading warehouse {warehouse}"),
-    };
+    let what = loading(part);
     // A load without its last commits can be continued: no commit needs to wait for the disk.
     session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
-    let mut order_lines = 0;
-    for table in tables_of(part) {
-        let mut make = population.rows(table, part);
+    let order_lines = copy_tables(population, part, progress, |table, mut make| {
         let mut begun = false;
         let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
         let rows = session.copy_in(&what, &sql, &mut |buffer| {
@@ -320,21 +347,15 @@ fn copy_part(
                 begun = true;
             }
             let mut rows = Rows::new(std::mem::take(buffer));
-            let mut more = true;
-            while more && rows.len() < 1 << 16 {
-                more = make(&mut rows);
-            }
+            let more = fill(&mut rows, &mut make);
             *buffer = rows.into_bytes();
             if !more {
                 buffer.extend_from_slice(&TRAILER);
             }
             more
         })?;
-        progress.advance(rows);
-        if table == Table::OrderLine {
-            order_lines = rows;
-        }
-    }
+        Ok(rows)
+    })?;
     session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines}); COMMIT"))?;
     Ok(())
 }

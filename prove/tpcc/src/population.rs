@@ -32,6 +32,11 @@ pub type RowMaker = Box<dyn FnMut(&mut Rows) -> bool + Send>;
 const BATCH: u32 = 200;
 
 impl Population {
+    /// The rows of a load with this seed, at this "current date".
+    pub fn of_load(seed: u64, loaded_at: Timestamp) -> Population {
+        Population { seed, constants: Constants::for_load(seed), loaded_at }
+    }
+
     /// The rows of a table that belong to a warehouse; for ITEM, all rows.
     pub fn rows(&self, table: Table, warehouse: u32) -> RowMaker {
         let population = *self;

@@ -1,7 +1,7 @@
 //! `hardmeter oo1 run`.
 
 use super::arguments::{argument, Place};
-use super::{interruption, remark, table, writable, Bar, Output};
+use super::{interruption, remark, table, writable, Bar, Output, ResultFile};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_oo1::compare::{compare, usual_protocol, Progress};
 use hardmeter_oo1::figures::Figure;
@@ -67,9 +67,8 @@ pub(super) struct Run {
     /// Also measure the data of the paper's figures 1 to 3, and draw them into this folder, as SVG.
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Write all measurements to this file, as JSON.
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
-    output_file: Option<PathBuf>,
+    #[command(flatten)]
+    file: ResultFile,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -93,9 +92,7 @@ impl Run {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let programs = Programs::find()?;
         let order = self.order(&programs)?;
-        if let Some(path) = &self.output_file {
-            writable(path)?;
-        }
+        self.file.check()?;
         if let Some(folder) = &self.plots {
             make_folder(folder)?;
             writable(&folder.join("figure"))?;
@@ -107,9 +104,7 @@ impl Run {
         let bar = Bar::new(globals);
         let report = compare(&order, &programs, &stores, &stop, &bar)?;
         drop(bar);
-        if let Some(path) = &self.output_file {
-            report.write(path)?;
-        }
+        self.file.write(|path| report.write(path))?;
         if let Some(folder) = &self.plots {
             draw(&report, folder, globals)?;
         }

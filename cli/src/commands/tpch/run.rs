@@ -1,7 +1,7 @@
 //! `hardmeter tpch run`.
 
 use super::arguments::{argument, Queries, TPCH};
-use super::{cancelled_by_signals, remark, writable, Bar, Output};
+use super::{cancelled_by_signals, remark, Bar, Output, ResultFile};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_evidence::table::{Column, TextTable};
@@ -13,7 +13,6 @@ use hardmeter_tpch::power::{self, Clock, PowerOrder, RunProgress};
 use hardmeter_tpch::report::{Report, Runs, Total, SLOWER};
 use hardmeter_tpch::variants::{Preset, Variant};
 use serde_json::json;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Run the queries with one or more variants of a session, in turn; compare times and answers.
@@ -54,9 +53,8 @@ pub(super) struct Run {
     /// Time limit of a query in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Write all measurements to this file, as JSON.
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
-    output_file: Option<PathBuf>,
+    #[command(flatten)]
+    file: ResultFile,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -94,9 +92,7 @@ impl RunProgress for Bar {
 
 impl Run {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        if let Some(path) = &self.output_file {
-            writable(path)?;
-        }
+        self.file.check()?;
         let target = self.place.find(&TPCH, globals)?;
         let stop = cancelled_by_signals();
         let order = self.order();
@@ -104,9 +100,7 @@ impl Run {
         let bar = Bar::new(globals);
         let report = power::run(&target, &order, &stop, &bar)?;
         drop(bar);
-        if let Some(path) = &self.output_file {
-            report.write(path)?;
-        }
+        self.file.write(|path| report.write(path))?;
         self.output.print("tpch", || in_words(&report), || json!(report))?;
         if !report.cpu_known && self.clock == ClockName::Cpu {
             remark(globals, "the server's processes cannot be seen from here: times are wall time");

@@ -66,6 +66,26 @@ pub struct Mmap {
     pub time: Option<Timestamp>,
 }
 
+impl Mmap {
+    /// A process's mapping of code, from the beginning of its file, without what not every kernel records.
+    pub fn code(pid: Pid, start: VirtualAddress, length: u64, path: impl Into<String>) -> Mmap {
+        Mmap {
+            pid,
+            tid: Tid(pid.0),
+            mode: CpuMode::User,
+            start,
+            length,
+            offset: FileOffset(0),
+            executable: true,
+            protection: None,
+            flags: None,
+            build_id: None,
+            path: path.into(),
+            time: None,
+        }
+    }
+}
+
 /// A thread set its name, by exec or explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comm {

@@ -143,6 +143,37 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
+    /// A sample of an event without any field that a capture may leave out, standing for `period` events.
+    pub fn bare(event: EventIndex, mode: CpuMode, period: Period) -> Self {
+        Sample {
+            event,
+            mode,
+            exact_ip: false,
+            ip: None,
+            pid: None,
+            tid: None,
+            time: None,
+            address: None,
+            cpu: None,
+            period,
+            callchain: Callchain::default(),
+            read: Vec::new(),
+            raw: None,
+            branches: Vec::new(),
+            registers: None,
+            user_registers: None,
+            user_stack: None,
+            weight: None,
+            data_source: None,
+            transaction: None,
+            physical_address: None,
+            cgroup: None,
+            data_page_size: None,
+            code_page_size: None,
+            aux: None,
+        }
+    }
+
     /// The additional data of a simulated sample.
     pub fn simulated(&self) -> Option<SimulatedDetail> {
         SimulatedDetail::decode(self.raw?)

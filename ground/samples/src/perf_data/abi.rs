@@ -31,6 +31,8 @@ pub mod sample_type {
     pub const DATA_PAGE_SIZE: u64 = 1 << 22;
     pub const CODE_PAGE_SIZE: u64 = 1 << 23;
     pub const WEIGHT_STRUCT: u64 = 1 << 24;
+    /// Where and when: in every sample that Hardmeter simulates.
+    pub const PLACE: u64 = IDENTIFIER | IP | TID | TIME | ADDR | CPU | PERIOD;
     /// Every bit that this crate decodes.
     pub const KNOWN: u64 = (1 << 25) - 1;
 }

@@ -57,31 +57,8 @@ fn decode_as<'a>(
     let has = |bit: u64| attr.sample_type & bit != 0;
     let fixed_period = if attr.has(attr_flag::FREQ) { 1 } else { attr.sample_period.max(1) };
     let mut sample = Sample {
-        event,
-        mode: CpuMode::from_misc(misc_field),
         exact_ip: misc_field & misc::EXACT_IP != 0,
-        ip: None,
-        pid: None,
-        tid: None,
-        time: None,
-        address: None,
-        cpu: None,
-        period: Period(fixed_period),
-        callchain: Callchain::default(),
-        read: Vec::new(),
-        raw: None,
-        branches: Vec::new(),
-        registers: None,
-        user_registers: None,
-        user_stack: None,
-        weight: None,
-        data_source: None,
-        transaction: None,
-        physical_address: None,
-        cgroup: None,
-        data_page_size: None,
-        code_page_size: None,
-        aux: None,
+        ..Sample::bare(event, CpuMode::from_misc(misc_field), Period(fixed_period))
     };
     if has(sample_type::IDENTIFIER) {
         fields.u64()?;

@@ -140,17 +140,12 @@ impl Ways for Postgres {
             "--tuples-only",
             "--no-align",
             "--set=ON_ERROR_STOP=1",
-            "--host",
-            &site.state.socket_folder,
-            "--port",
-            site.state.port.to_string(),
-            "--username",
-            &site.state.user,
-            "--dbname",
-            &site.state.database,
-            "--command",
-            sql,
+            joined("--dbname=", &site.state.database),
+            joined("--command=", sql),
         ]
+        .into_iter()
+        .chain(address(site))
+        .collect()
     }
 
     fn backends_sql(&self) -> Option<&'static str> {
@@ -174,20 +169,24 @@ impl Ways for Postgres {
                 remedy: format!("apt-get install {}", self.package(Some(&site.state.version))),
             });
         }
-        Ok(words![
-            pgbench,
-            "--initialize",
-            "--quiet",
-            joined("--scale=", scale.to_string()),
-            "--host",
-            &site.state.socket_folder,
-            "--port",
-            site.state.port.to_string(),
-            "--username",
-            &site.state.user,
-            &site.state.database,
-        ])
+        Ok(words![pgbench, "--initialize", "--quiet", joined("--scale=", scale.to_string()),]
+            .into_iter()
+            .chain(address(site))
+            .chain(words![&site.state.database])
+            .collect())
     }
+}
+
+/// The options of psql and pgbench that name the server and the user.
+fn address(site: &Site) -> Vec<OsString> {
+    words![
+        "--host",
+        &site.state.socket_folder,
+        "--port",
+        site.state.port.to_string(),
+        "--username",
+        &site.state.user,
+    ]
 }
 
 /// A path in a setting with a list of paths: in double quotes because of commas and blanks.

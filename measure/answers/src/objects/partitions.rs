@@ -23,6 +23,9 @@ const RANGES: u64 = 16;
 /// The class, name and instance of an object.
 pub(super) type Instance = (TextId, TextId, TextId);
 
+/// The class and name of an object, the kind of its partition, and the first number in it.
+type Place<'t> = (TextId, TextId, &'t str, Option<u64>);
+
 /// The partitions of the objects that have samples, numbered in the order in which those of an object follow each other.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
@@ -44,7 +47,7 @@ impl Partitions {
                 *most = number.max(*most);
             }
         }
-        let mut found: Vec<((TextId, TextId, &str, Option<u64>), Arc<str>, Instance)> = Vec::new();
+        let mut found: Vec<(Place, Arc<str>, Instance)> = Vec::new();
         for instance in instances {
             let (class, name, whole) = instance;
             let whole = text(whole);
@@ -62,7 +65,7 @@ impl Partitions {
                 None => ((class, name, "", None), Arc::from(""), instance),
             });
         }
-        found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        found.sort_by_key(|(place, ..)| *place);
         let mut partitions = Partitions::default();
         let mut last = None;
         for (key, shown, instance) in found {

@@ -23,16 +23,7 @@ const L2_HIT_WALKED: u64 = 0x2 | 0x22 << 5 | 0x2 << 19 | 0x14 << 26 | 2 << 33;
 fn event(name: &str, id: u64) -> EventAttributes {
     let mut attr = PerfEventAttr::new(RAW, id);
     attr.sample_period = 1;
-    attr.sample_type = sample_type::IDENTIFIER
-        | sample_type::IP
-        | sample_type::TID
-        | sample_type::TIME
-        | sample_type::ADDR
-        | sample_type::CPU
-        | sample_type::PERIOD
-        | sample_type::RAW
-        | sample_type::DATA_SRC
-        | sample_type::PHYS_ADDR;
+    attr.sample_type = sample_type::PLACE | sample_type::RAW | sample_type::DATA_SRC | sample_type::PHYS_ADDR;
     attr.flags = attr_flag::SAMPLE_ID_ALL | attr_flag::MMAP2 | attr_flag::COMM | attr_flag::EXCLUDE_KERNEL;
     EventAttributes { name: name.to_string(), attr, ids: vec![id] }
 }

@@ -316,30 +316,22 @@ mod tests {
             ProcessMemory::open(hardmeter_samples::model::Pid(std::process::id() as i32)).expect("we run");
         // Nine pages: nothing, a chunk of two pages, one of one page, nothing, one that would be larger than the rest.
         let length = 9 * 4096usize;
-        // SAFETY: new memory of our own.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(at, libc::MAP_FAILED);
+        let pages = std::alloc::Layout::from_size_align(length, 4096).expect("nine pages");
+        // SAFETY: the layout has a size.
+        let at = unsafe { std::alloc::alloc_zeroed(pages) };
+        assert!(!at.is_null());
         let start = at as u64;
         for (page, size) in [(1u64, 0x2002u64), (2, 0x1002), (3, 0x1002), (6, 0x9002)] {
-            // SAFETY: within the mapping.
-            unsafe { ((start + page * 4096 + 8) as *mut u64).write(size) };
+            // SAFETY: within the pages.
+            unsafe { at.add(page as usize * 4096 + 8).cast::<u64>().write(size) };
         }
         let line = format!("{start:x}-{:x} rw-p 00000000 00:00 0 \n", start + length as u64);
         let mappings = crate::process_memory::Mappings::parse(&line);
         let mapping = mappings.iter().next().expect("one");
         let page = |number: u64| start + number * 4096;
         assert_eq!(mapped_chunks(&memory, mapping), [page(1)..page(3), page(3)..page(4)]);
-        // SAFETY: as mapped above.
-        unsafe { libc::munmap(at, length) };
+        // SAFETY: as allocated above.
+        unsafe { std::alloc::dealloc(at, pages) };
     }
 
     /// A block with these words at these offsets.

@@ -68,108 +68,72 @@ const LOADS_ONLY: &str = "loads only";
 /// HITM: another core had the line modified.
 const MODIFIED_NEARBY: &str = "loads only, of lines that another core of this package had modified";
 
-/// Alder Lake's big cores, Sapphire Rapids and later.
-const GOLDEN_COVE: &[Row] = &[
-    row(MemoryEvent::L1dMiss, "MEM_LOAD_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L2Miss, "MEM_LOAD_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L3Miss, "MEM_LOAD_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::CoherenceMiss, "MEM_LOAD_L3_HIT_RETIRED:XSNP_FWD", 0x4d2, Kind::Memory, MODIFIED_NEARBY),
-    row(MemoryEvent::StlbMiss, "MEM_INST_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::Loads, "MEM_INST_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
-    row(MemoryEvent::Stores, "MEM_INST_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
+/// Retired loads and stores: PEBS, with a data address.
+const fn retired(event: MemoryEvent, name: &'static str, code: u64) -> Row {
+    let caveat = match event {
+        MemoryEvent::Loads | MemoryEvent::Stores => "",
+        _ => LOADS_ONLY,
+    };
+    row(event, name, code, Kind::Memory, caveat)
+}
+
+const fn snooped(name: &'static str) -> Row {
+    row(MemoryEvent::CoherenceMiss, name, 0x4d2, Kind::Memory, MODIFIED_NEARBY)
+}
+
+const fn dtlb(code: u64) -> Row {
     row(
         MemoryEvent::DtlbMiss,
         "DTLB_LOAD_MISSES:STLB_HIT",
-        0x2012,
+        code,
         Kind::Plain,
         "loads that the second level had",
-    ),
-    row(MemoryEvent::ItlbMiss, "ITLB_MISSES:STLB_HIT", 0x2011, Kind::Plain, "only what the second level had"),
+    )
+}
+
+const fn itlb(code: u64) -> Row {
+    row(MemoryEvent::ItlbMiss, "ITLB_MISSES:STLB_HIT", code, Kind::Plain, "only what the second level had")
+}
+
+const MISPREDICTED: Row =
+    row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, "");
+
+/// Retired loads and stores from Skylake on.
+const INSTRUCTIONS_RETIRED: &[Row] = &[
+    retired(MemoryEvent::L1dMiss, "MEM_LOAD_RETIRED:L1_MISS", 0x8d1),
+    retired(MemoryEvent::L2Miss, "MEM_LOAD_RETIRED:L2_MISS", 0x10d1),
+    retired(MemoryEvent::L3Miss, "MEM_LOAD_RETIRED:L3_MISS", 0x20d1),
+    retired(MemoryEvent::StlbMiss, "MEM_INST_RETIRED:STLB_MISS_LOADS", 0x11d0),
+    retired(MemoryEvent::Loads, "MEM_INST_RETIRED:ALL_LOADS", 0x81d0),
+    retired(MemoryEvent::Stores, "MEM_INST_RETIRED:ALL_STORES", 0x82d0),
     frontend(MemoryEvent::L1iMiss, "FRONTEND_RETIRED:L1I_MISS", 0x12),
     frontend(MemoryEvent::ItlbMiss, "FRONTEND_RETIRED:ITLB_MISS", 0x14),
-    row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, ""),
+    MISPREDICTED,
 ];
+
+/// Retired loads and stores before Skylake.
+const UOPS_RETIRED: &[Row] = &[
+    retired(MemoryEvent::L1dMiss, "MEM_LOAD_UOPS_RETIRED:L1_MISS", 0x8d1),
+    retired(MemoryEvent::L2Miss, "MEM_LOAD_UOPS_RETIRED:L2_MISS", 0x10d1),
+    retired(MemoryEvent::L3Miss, "MEM_LOAD_UOPS_RETIRED:L3_MISS", 0x20d1),
+    retired(MemoryEvent::StlbMiss, "MEM_UOPS_RETIRED:STLB_MISS_LOADS", 0x11d0),
+    retired(MemoryEvent::Loads, "MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0),
+    retired(MemoryEvent::Stores, "MEM_UOPS_RETIRED:ALL_STORES", 0x82d0),
+    row(MemoryEvent::L1iMiss, "ICACHE:MISSES", 0x280, Kind::Plain, ""),
+    MISPREDICTED,
+];
+
+/// Alder Lake's big cores, Sapphire Rapids and later.
+const GOLDEN_COVE: &[Row] = &[snooped("MEM_LOAD_L3_HIT_RETIRED:XSNP_FWD"), dtlb(0x2012), itlb(0x2011)];
 
 /// Skylake to Tiger Lake; Skylake, Cascade Lake and Ice Lake servers.
-const SKYLAKE: &[Row] = &[
-    row(MemoryEvent::L1dMiss, "MEM_LOAD_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L2Miss, "MEM_LOAD_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L3Miss, "MEM_LOAD_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
-    row(
-        MemoryEvent::CoherenceMiss,
-        "MEM_LOAD_L3_HIT_RETIRED:XSNP_HITM",
-        0x4d2,
-        Kind::Memory,
-        MODIFIED_NEARBY,
-    ),
-    row(MemoryEvent::StlbMiss, "MEM_INST_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::Loads, "MEM_INST_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
-    row(MemoryEvent::Stores, "MEM_INST_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
-    row(
-        MemoryEvent::DtlbMiss,
-        "DTLB_LOAD_MISSES:STLB_HIT",
-        0x2008,
-        Kind::Plain,
-        "loads that the second level had",
-    ),
-    frontend(MemoryEvent::L1iMiss, "FRONTEND_RETIRED:L1I_MISS", 0x12),
-    frontend(MemoryEvent::ItlbMiss, "FRONTEND_RETIRED:ITLB_MISS", 0x14),
-    row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, ""),
-];
+const SKYLAKE: &[Row] = &[snooped("MEM_LOAD_L3_HIT_RETIRED:XSNP_HITM"), dtlb(0x2008)];
 
 /// Haswell and Broadwell.
-const HASWELL: &[Row] = &[
-    row(MemoryEvent::L1dMiss, "MEM_LOAD_UOPS_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L2Miss, "MEM_LOAD_UOPS_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L3Miss, "MEM_LOAD_UOPS_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
-    row(
-        MemoryEvent::CoherenceMiss,
-        "MEM_LOAD_UOPS_L3_HIT_RETIRED:XSNP_HITM",
-        0x4d2,
-        Kind::Memory,
-        MODIFIED_NEARBY,
-    ),
-    row(MemoryEvent::StlbMiss, "MEM_UOPS_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::Loads, "MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
-    row(MemoryEvent::Stores, "MEM_UOPS_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
-    row(
-        MemoryEvent::DtlbMiss,
-        "DTLB_LOAD_MISSES:STLB_HIT",
-        0x6008,
-        Kind::Plain,
-        "loads that the second level had",
-    ),
-    row(MemoryEvent::ItlbMiss, "ITLB_MISSES:STLB_HIT", 0x6085, Kind::Plain, "only what the second level had"),
-    row(MemoryEvent::L1iMiss, "ICACHE:MISSES", 0x280, Kind::Plain, ""),
-    row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, ""),
-];
+const HASWELL: &[Row] = &[snooped("MEM_LOAD_UOPS_L3_HIT_RETIRED:XSNP_HITM"), dtlb(0x6008), itlb(0x6085)];
 
 /// Ivy Bridge.
-const IVY_BRIDGE: &[Row] = &[
-    row(MemoryEvent::L1dMiss, "MEM_LOAD_UOPS_RETIRED:L1_MISS", 0x8d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L2Miss, "MEM_LOAD_UOPS_RETIRED:L2_MISS", 0x10d1, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::L3Miss, "MEM_LOAD_UOPS_RETIRED:L3_MISS", 0x20d1, Kind::Memory, LOADS_ONLY),
-    row(
-        MemoryEvent::CoherenceMiss,
-        "MEM_LOAD_UOPS_LLC_HIT_RETIRED:XSNP_HITM",
-        0x4d2,
-        Kind::Memory,
-        MODIFIED_NEARBY,
-    ),
-    row(MemoryEvent::StlbMiss, "MEM_UOPS_RETIRED:STLB_MISS_LOADS", 0x11d0, Kind::Memory, LOADS_ONLY),
-    row(MemoryEvent::Loads, "MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0, Kind::Memory, ""),
-    row(MemoryEvent::Stores, "MEM_UOPS_RETIRED:ALL_STORES", 0x82d0, Kind::Memory, ""),
-    row(
-        MemoryEvent::DtlbMiss,
-        "DTLB_LOAD_MISSES:STLB_HIT",
-        0x45f,
-        Kind::Plain,
-        "loads that the second level had",
-    ),
-    row(MemoryEvent::ItlbMiss, "ITLB_MISSES:STLB_HIT", 0x1085, Kind::Plain, "only what the second level had"),
-    row(MemoryEvent::L1iMiss, "ICACHE:MISSES", 0x280, Kind::Plain, ""),
-    row(MemoryEvent::BranchesMispredicted, "BR_MISP_RETIRED:ALL_BRANCHES", 0xc5, Kind::Precise, ""),
-];
+const IVY_BRIDGE: &[Row] = &[snooped("MEM_LOAD_UOPS_LLC_HIT_RETIRED:XSNP_HITM"), dtlb(0x45f), itlb(0x1085)];
 
 /// AMD Zen 1 to 5, core counters: for counting, and for machines without IBS.
 const ZEN: &[Row] = &[
@@ -196,15 +160,17 @@ const ZEN: &[Row] = &[
     ),
 ];
 
-fn table(architecture: Microarchitecture) -> &'static [Row] {
-    match architecture {
-        Microarchitecture::GoldenCove => GOLDEN_COVE,
-        Microarchitecture::Skylake => SKYLAKE,
-        Microarchitecture::Haswell => HASWELL,
-        Microarchitecture::IvyBridge => IVY_BRIDGE,
-        Microarchitecture::Zen | Microarchitecture::Zen3 => ZEN,
-        Microarchitecture::Arm | Microarchitecture::Other => &[],
-    }
+/// The rows of a processor: those of its family, and its own.
+fn table(architecture: Microarchitecture) -> impl Iterator<Item = &'static Row> {
+    let (family, own): (&[Row], &[Row]) = match architecture {
+        Microarchitecture::GoldenCove => (INSTRUCTIONS_RETIRED, GOLDEN_COVE),
+        Microarchitecture::Skylake => (INSTRUCTIONS_RETIRED, SKYLAKE),
+        Microarchitecture::Haswell => (UOPS_RETIRED, HASWELL),
+        Microarchitecture::IvyBridge => (UOPS_RETIRED, IVY_BRIDGE),
+        Microarchitecture::Zen | Microarchitecture::Zen3 => (&[], ZEN),
+        Microarchitecture::Arm | Microarchitecture::Other => (&[], &[]),
+    };
+    family.iter().chain(own)
 }
 
 /// The encodings of an event on a processor with these PMUs, best first.
@@ -220,7 +186,7 @@ pub fn candidates(
     // and are left out.
     let core = devices.get("cpu_core").or_else(|| devices.get("cpu"));
     // Best first: with an address, then with an exact instruction, then a count.
-    let mut rows: Vec<&Row> = table(architecture).iter().filter(|row| row.event == event).collect();
+    let mut rows: Vec<&Row> = table(architecture).filter(|row| row.event == event).collect();
     rows.sort_by_key(|row| match row.kind {
         Kind::Memory => 0,
         Kind::Precise => 1,

@@ -172,7 +172,7 @@ fn find() -> Result<PathBuf, GhostError> {
     found.ok_or(GhostError::Missing { searched })
 }
 
-/// Follows a program of this user for a moment; what came of it, in words.
+/// Follows a program of this user for a moment; returns the result in words.
 ///
 /// # Errors
 /// [`GhostError`] if the follower is missing, or may not follow, with the remedy.

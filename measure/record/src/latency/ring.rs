@@ -1,6 +1,6 @@
 //! A ring of lines in random order, each with the address of the next, and the loop that follows it.
 
-use std::ptr::NonNull;
+use crate::cycle::{one_cycle, Mapping};
 
 /// The kind of pages on which a ring lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,7 @@ const HUGE: usize = 2 << 20;
 /// Invariant: every node is inside the mapping, aligned to a line, and holds the address of another node;
 /// following them from any node visits all.
 pub(super) struct Ring {
-    memory: NonNull<u8>,
-    length: usize,
+    _mapping: Mapping,
     begin: *mut u8,
     bytes: usize,
     nodes: u64,
@@ -44,39 +43,19 @@ impl Ring {
 
     fn new(nodes: u64, layout: Layout, place: impl Fn(usize) -> usize, bytes: usize) -> Option<Ring> {
         let count = u32::try_from(nodes).ok().filter(|count| *count > 0)? as usize;
-        let length = bytes.checked_add(HUGE)?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        let memory = NonNull::new(memory).filter(|memory| memory.as_ptr() != libc::MAP_FAILED)?.cast::<u8>();
-        let begin = memory.as_ptr().wrapping_add(memory.as_ptr().align_offset(HUGE));
+        let mapping = Mapping::new(bytes.checked_add(HUGE)?)?;
+        let begin = mapping.start().wrapping_add(mapping.start().align_offset(HUGE));
         let advice = if layout == Layout::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: advice on memory inside the mapping. A kernel without huge pages refuses it, which does no
         // harm.
         unsafe { libc::madvise(begin.cast(), bytes, advice) };
-        // One cycle through all nodes (Sattolo), so that no node is left out.
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        let mut state = 88_172_645_463_325_252u64;
-        for last in (1..count).rev() {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            order.swap(last, (state % last as u64) as usize);
-        }
+        let order = one_cycle(count);
         let node = |number: usize| begin.wrapping_add(place(number));
         for (number, next) in order.iter().enumerate() {
             // SAFETY: the first word of a line inside the mapping: `place` gives multiples of a line below `bytes`.
             unsafe { node(number).cast::<*mut u8>().write(node(*next as usize)) };
         }
-        Some(Ring { memory, length, begin, bytes, nodes, at: begin })
+        Some(Ring { _mapping: mapping, begin, bytes, nodes, at: begin })
     }
 
     /// The number of nodes.
@@ -126,13 +105,6 @@ impl Ring {
             }
         }
         2 * huge >= self.bytes
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
     }
 }
 

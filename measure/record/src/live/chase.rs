@@ -1,6 +1,6 @@
 //! The self-test's loop: one load that waits, at a known address, and work that does not wait.
 
-use std::ptr::NonNull;
+use crate::cycle::{one_cycle, Mapping};
 
 core::arch::global_asm!(
     ".globl hardmeter_live_chase",
@@ -58,55 +58,28 @@ pub(super) fn places() -> Loop {
 
 /// A ring of nodes in random order, in its own memory.
 pub(super) struct Chase {
-    memory: NonNull<u8>,
-    length: usize,
     at: *const u8,
+    /// Where the nodes are.
+    _mapping: Mapping,
 }
 
 impl Chase {
     /// A ring of this many bytes; `None` if there is no memory.
     pub(super) fn new(bytes: usize) -> Option<Chase> {
         let nodes = (bytes / NODE).max(1);
-        let length = nodes * NODE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        let memory = NonNull::new(memory).filter(|memory| memory.as_ptr() != libc::MAP_FAILED)?.cast::<u8>();
-        // A single cycle through all nodes (Sattolo), so that no part of them is skipped.
-        let mut order: Vec<u32> = (0..nodes as u32).collect();
-        let mut state = 88_172_645_463_325_252u64;
-        for last in (1..nodes).rev() {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            order.swap(last, (state % last as u64) as usize);
-        }
-        let node = |number: u32| memory.as_ptr().wrapping_add(number as usize * NODE);
+        let mapping = Mapping::new(nodes * NODE)?;
+        let order = one_cycle(nodes);
+        let node = |number: u32| mapping.start().wrapping_add(number as usize * NODE);
         for (number, next) in order.iter().enumerate() {
             // SAFETY: the second word of a node inside the mapping, aligned to eight bytes.
             unsafe { node(number as u32).add(8).cast::<*mut u8>().write(node(*next)) };
         }
-        Some(Chase { memory, length, at: memory.as_ptr() })
+        Some(Chase { at: mapping.start(), _mapping: mapping })
     }
 
     /// Follows this many pointers.
     pub(super) fn run(&mut self, loads: u64) {
         // SAFETY: nodes point to nodes; the loop reads only their second words, and at least one.
         self.at = unsafe { hardmeter_live_chase(self.at, loads.max(1)) };
-    }
-}
-
-impl Drop for Chase {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
     }
 }

@@ -101,18 +101,11 @@ impl Synthesizer {
 
 fn kernel_mapping(path: &str, start: u64, length: u64, offset: u64, build_id: Option<Vec<u8>>) -> Mmap {
     Mmap {
-        pid: Pid(-1),
         tid: Tid(0),
         mode: CpuMode::Kernel,
-        start: VirtualAddress(start),
-        length,
         offset: FileOffset(offset),
-        executable: true,
-        protection: None,
-        flags: None,
         build_id,
-        path: path.to_string(),
-        time: None,
+        ..Mmap::code(Pid(-1), VirtualAddress(start), length, path)
     }
 }
 

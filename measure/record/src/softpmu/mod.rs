@@ -501,13 +501,7 @@ fn attributes_of(event: MemoryEvent, period: Period, config: &SimulationConfig) 
     let mut attr = PerfEventAttr::new(PERF_TYPE_RAW, 0x4d48_0000 + event as u64);
     let lines = if follows_lines(event) { u64::from(config.set_sampling) } else { 1 };
     attr.sample_period = period.0 * lines;
-    attr.sample_type = sample_type::IDENTIFIER
-        | sample_type::IP
-        | sample_type::TID
-        | sample_type::TIME
-        | sample_type::ADDR
-        | sample_type::CPU
-        | sample_type::PERIOD
+    attr.sample_type = sample_type::PLACE
         | sample_type::RAW
         | sample_type::WEIGHT_STRUCT
         | sample_type::DATA_SRC

@@ -157,13 +157,7 @@ impl Follower<'_, '_, '_, '_> {
         let leaf = path::find(self.reader, target.type_of, wanted).ok()?;
         let is_whole = leaf.start == u64::try_from(target.offset).ok()? && leaf.size == 8 && !leaf.is_bits;
         let pointee = if is_whole { self.pointee(leaf.type_of)? } else { return None };
-        Some(Pointer {
-            type_of: pointee,
-            offset: 0,
-            strides: Strides::default(),
-            variable: None,
-            evidence: FieldEvidence::Followed,
-        })
+        Some(followed(pointee))
     }
 
     /// The type that a pointer type refers to: `Some(None)` for `void *`.
@@ -216,13 +210,18 @@ impl Follower<'_, '_, '_, '_> {
         }
         let returned = self.variable_type(function.entry);
         let pointee = self.pointee(returned)?;
-        Some(Pointer {
-            type_of: pointee,
-            offset: 0,
-            strides: Strides::default(),
-            variable: None,
-            evidence: FieldEvidence::Followed,
-        })
+        Some(followed(pointee))
+    }
+}
+
+/// The pointer to the beginning of an object, read from memory or returned by a call.
+fn followed(type_of: Option<EntryRef>) -> Pointer {
+    Pointer {
+        type_of,
+        offset: 0,
+        strides: Strides::default(),
+        variable: None,
+        evidence: FieldEvidence::Followed,
     }
 }
 

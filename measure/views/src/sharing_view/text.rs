@@ -1,11 +1,10 @@
 //! The report on sharing as text.
 
 use super::SharingReport;
-use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
+use crate::rows::{begin_part, only, Frame};
 use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::closing_text;
 use hardmeter_answers::{AccessReport, CodeName, FightReport, GroupReport, LineReport};
 use hardmeter_answers::{Basis, Effect, Evidence, LineCounts, LineVerdict, Share, SharingKind};
 use std::fmt::Write;
@@ -22,12 +21,14 @@ pub struct SharingDetail {
 impl SharingReport {
     /// The report as text; `tables_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, detail: SharingDetail, tables_only: bool) -> String {
-        let mut text = String::new();
-        if !tables_only {
-            let only = self.filter.iter().map(|filter| ("only", filter.clone()));
-            text = self.heading.render(style, &only.collect::<Vec<_>>());
-            text.push('\n');
-        }
+        let frame = Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only };
+        frame.around(&only(self.filter.as_ref()), |text| {
+            begin_part(text);
+            self.render_lines(style, detail, text);
+        })
+    }
+
+    fn render_lines(&self, style: Style, detail: SharingDetail, text: &mut String) {
         if !self.sentences().is_empty() {
             text.push_str(&sentences_text(&self.sentences(), style));
             text.push('\n');
@@ -51,15 +52,11 @@ impl SharingReport {
         }
         for (rank, line) in self.lines().iter().enumerate().take(detail.lines) {
             text.push('\n');
-            self.render_line(rank + 1, line, style, detail.rows, &mut text);
+            self.render_line(rank + 1, line, style, detail.rows, text);
         }
         for missing in &self.missing {
             let _ = writeln!(text, "\n{}", wrap(missing, style, 0));
         }
-        if !tables_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
     }
 
     /// The first screen: common properties of the lines, and the most contended ones.

@@ -3,11 +3,10 @@
 use super::heat::{self, Cell};
 use super::{explain, remedy, sentences, wording, WhyReport};
 use crate::advice;
-use crate::heading::HeadingText;
 use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent, percent_interval};
-use crate::screen::{sentences_text, Block, Screen, Wanted};
-use crate::top_view::closing_text;
+use crate::rows::{append_sentences, only, Frame};
+use crate::screen::{Block, Screen, Wanted};
 use hardmeter_answers::why::{
     Cause, CauseAnswer, EventAnswer, EventKind, How, MissRatioCurve, Score, SetMap, SetsUnknown,
 };
@@ -32,31 +31,22 @@ impl WhyReport {
 
     /// The report as text; `answers_only` leaves out the heading and the warnings.
     pub fn render(&self, style: Style, answers_only: bool) -> String {
-        let mut text = String::new();
-        if !answers_only {
-            let mut more: Vec<(&str, String)> = Vec::new();
-            more.extend(self.filter.iter().map(|filter| ("only", filter.clone())));
-            more.push(("geometry", explain::origin(self.hierarchy.as_ref()).to_string()));
-            text = self.heading.render(style, &more);
-        }
-        let sentences = sentences::of(self);
-        if !sentences.is_empty() && !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&sentences_text(&sentences, style));
-        for answer in &self.events {
-            self.render_event(answer, style, &mut text);
-        }
-        if let Some(curve) = &self.reuse {
-            render_reuse(curve, sentences::conflicts_of_l2(self), style, &mut text);
-        }
-        if let Some(walks) = self.page_walks {
-            render_walks(walks, style, &mut text);
-        }
-        if !answers_only {
-            text.push_str(&closing_text(&self.heading, &self.remarks, style));
-        }
-        text
+        let frame =
+            Frame { heading: &self.heading, remarks: &self.remarks, style, tables_only: answers_only };
+        let mut facts = only(self.filter.as_ref());
+        facts.push(("geometry", explain::origin(self.hierarchy.as_ref()).to_string()));
+        frame.around(&facts, |text| {
+            append_sentences(&sentences::of(self), style, text);
+            for answer in &self.events {
+                self.render_event(answer, style, text);
+            }
+            if let Some(curve) = &self.reuse {
+                render_reuse(curve, sentences::conflicts_of_l2(self), style, text);
+            }
+            if let Some(walks) = self.page_walks {
+                render_walks(walks, style, text);
+            }
+        })
     }
 
     /// The first screen: each event's strongest cause in a sentence with its remedy, then all causes in a table.

@@ -288,7 +288,7 @@ impl Application {
     pub fn narrowed(&self) -> u32 {
         let thread = size_of::<Thread>() as u64;
         let narrowed = (0..u64::from(self.layout.threads))
-            .map(|index| self.mapping.at::<Thread>(self.layout.threads_at + index * thread))
+            .map(|index| self.mapping.at::<Thread>(self.layout.tables.threads_at + index * thread))
             .filter(|thread| {
                 thread.tid.load(Ordering::Relaxed) != 0 && thread.narrowed.load(Ordering::Relaxed) != 0
             });
@@ -300,7 +300,7 @@ impl Application {
         let thread = size_of::<Thread>() as u64;
         (0..u64::from(self.layout.threads))
             .filter_map(|index| {
-                let thread = self.mapping.at::<Thread>(self.layout.threads_at + index * thread);
+                let thread = self.mapping.at::<Thread>(self.layout.tables.threads_at + index * thread);
                 let seen = ThreadSeen {
                     tid: thread.tid.load(Ordering::Relaxed),
                     started_ticks: thread.started_ticks.load(Ordering::Relaxed),
@@ -421,12 +421,12 @@ pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) ->
     let said = [
         ("the header's size", identity.header_size.into(), layout::HEADER_SIZE),
         ("a record's size", identity.record_size.into(), size_of::<RawRecord>() as u64),
-        ("the place of kinds", identity.kinds_at, layout.kinds_at),
-        ("the place of decisions", identity.decisions_at, layout.decisions_at),
-        ("the place of threads", identity.threads_at, layout.threads_at),
-        ("the place of CPUs", identity.cpus_at, layout.cpus_at),
-        ("the place of records", identity.records_at, layout.records_at),
-        ("the place of traces", identity.traces_at, layout.traces_at),
+        ("the place of kinds", identity.tables.kinds_at, layout.tables.kinds_at),
+        ("the place of decisions", identity.tables.decisions_at, layout.tables.decisions_at),
+        ("the place of threads", identity.tables.threads_at, layout.tables.threads_at),
+        ("the place of CPUs", identity.tables.cpus_at, layout.tables.cpus_at),
+        ("the place of records", identity.tables.records_at, layout.tables.records_at),
+        ("the place of traces", identity.tables.traces_at, layout.tables.traces_at),
         ("the size", identity.size, layout.size),
     ];
     for (what, theirs, ours) in said {

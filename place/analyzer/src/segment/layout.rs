@@ -24,6 +24,18 @@ pub(crate) const MASK_WORDS: usize = CPUS_MAX as usize / 64;
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
 
+/// Where the tables begin, in bytes from the beginning of the segment.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tables {
+    pub kinds_at: u64,
+    pub decisions_at: u64,
+    pub threads_at: u64,
+    pub cpus_at: u64,
+    pub records_at: u64,
+    pub traces_at: u64,
+}
+
 /// Written by the application before the file got its name.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +52,7 @@ pub(crate) struct Identity {
     pub threads: u32,
     pub traces: u32,
     pub record_size: u32,
-    pub kinds_at: u64,
-    pub decisions_at: u64,
-    pub threads_at: u64,
-    pub cpus_at: u64,
-    pub records_at: u64,
-    pub traces_at: u64,
+    pub tables: Tables,
     pub made_ns: u64,
     pub cycles_per_second: u64,
     pub name: [u8; 32],
@@ -218,12 +225,7 @@ pub(crate) struct Layout {
     pub cpus: u32,
     pub threads: u32,
     pub traces: u32,
-    pub kinds_at: u64,
-    pub decisions_at: u64,
-    pub threads_at: u64,
-    pub cpus_at: u64,
-    pub records_at: u64,
-    pub traces_at: u64,
+    pub tables: Tables,
     pub size: u64,
 }
 
@@ -251,36 +253,31 @@ impl Layout {
             cpus,
             threads,
             traces,
-            kinds_at,
-            decisions_at,
-            threads_at,
-            cpus_at,
-            records_at,
-            traces_at,
+            tables: Tables { kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at },
             size,
         })
     }
 
     pub fn kind(&self, code: u32) -> u64 {
-        self.kinds_at + u64::from(code) * size_of::<Kind>() as u64
+        self.tables.kinds_at + u64::from(code) * size_of::<Kind>() as u64
     }
 
     pub fn decision(&self, code: u32) -> u64 {
-        self.decisions_at + u64::from(code) * size_of::<Decision>() as u64
+        self.tables.decisions_at + u64::from(code) * size_of::<Decision>() as u64
     }
 
     pub fn cpu(&self, cpu: u32) -> u64 {
-        self.cpus_at + u64::from(cpu) * size_of::<CpuLine>() as u64
+        self.tables.cpus_at + u64::from(cpu) * size_of::<CpuLine>() as u64
     }
 
     pub fn record(&self, cpu: u32, code: u32) -> u64 {
         let index = u64::from(cpu) * u64::from(self.kinds) + u64::from(code);
-        self.records_at + index * size_of::<RawRecord>() as u64
+        self.tables.records_at + index * size_of::<RawRecord>() as u64
     }
 
     pub fn trace(&self, cpu: u32, place: u32) -> u64 {
         let index = u64::from(cpu) * u64::from(self.traces) + u64::from(place);
-        self.traces_at + index * size_of::<RawTrace>() as u64
+        self.tables.traces_at + index * size_of::<RawTrace>() as u64
     }
 }
 
@@ -336,9 +333,9 @@ mod tests {
             "size" = identity.size, "app_id" = identity.app_id, "related_app_id" = identity.related_app_id,
             "key_type" = identity.key_type, "kinds" = identity.kinds, "cpus" = identity.cpus,
             "threads" = identity.threads, "traces" = identity.traces, "record_size" = identity.record_size,
-            "kinds_at" = identity.kinds_at, "decisions_at" = identity.decisions_at,
-            "threads_at" = identity.threads_at, "cpus_at" = identity.cpus_at,
-            "records_at" = identity.records_at, "traces_at" = identity.traces_at,
+            "kinds_at" = identity.tables.kinds_at, "decisions_at" = identity.tables.decisions_at,
+            "threads_at" = identity.tables.threads_at, "cpus_at" = identity.tables.cpus_at,
+            "records_at" = identity.tables.records_at, "traces_at" = identity.tables.traces_at,
             "made_ns" = identity.made_ns, "cycles_per_second" = identity.cycles_per_second,
             "name" = identity.name, "boot_id" = identity.boot_id,
             "collect" = settings.collect, "place" = settings.place,
@@ -413,9 +410,9 @@ mod tests {
         // 2 kinds, 1 CPU, 1 thread, 1 trace entry: 4096, + 2 x 256, + 2 x 192, + 192, + 64, + 2 records, + 64.
         let layout = Layout::of(2, 1, 1, 1).expect("sane");
         let record = size_of::<RawRecord>() as u64;
-        assert_eq!(layout.decisions_at, 4096 + 2 * size_of::<Kind>() as u64);
-        assert_eq!(layout.record(0, 1), layout.records_at + record);
-        assert_eq!(layout.traces_at, layout.records_at + 2 * record);
+        assert_eq!(layout.tables.decisions_at, 4096 + 2 * size_of::<Kind>() as u64);
+        assert_eq!(layout.record(0, 1), layout.tables.records_at + record);
+        assert_eq!(layout.tables.traces_at, layout.tables.records_at + 2 * record);
         assert_eq!(layout.size % 4096, 0);
         assert_eq!(Layout::of(0, 1, 1, 1), None);
         assert_eq!(Layout::of(2, 1025, 1, 1), None);

@@ -1,7 +1,7 @@
 //! Segments that are read, decided on, repaired or refused; and hostile ones.
 
 use super::application::{check, Application, Decision, Refusal};
-use super::layout::{Identity, Layout, RawTrace};
+use super::layout::{Identity, Layout, RawTrace, Tables};
 use super::made::{bytes, identity, Made, Random, BOOT};
 use super::reading::{Found, TraceCursor, TraceEntry, STUCK_NS};
 use crate::model::{Actuation, AppId, Class, CodeId, CpuId, CpuSet};
@@ -88,7 +88,8 @@ fn wrong_headers_are_refused_with_a_reason() {
     assert!(said(&Identity { version: 9, ..good }, layout.size).contains("version 9"));
     assert!(said(&Identity { magic: 9, ..good }, layout.size).contains("not a segment of libsplit"));
     assert!(said(&Identity { kinds: 1 << 30, ..good }, layout.size).contains("make no sense"));
-    assert!(said(&Identity { records_at: u64::MAX, ..good }, layout.size).contains("place of records"));
+    assert!(said(&Identity { tables: Tables { records_at: u64::MAX, ..good.tables }, ..good }, layout.size)
+        .contains("place of records"));
     assert!(said(&Identity { app_id: 8, ..good }, layout.size).contains("application 8"));
     assert!(said(&good, layout.size - 1).contains("bytes"));
     assert_eq!(check(&good, AppId(7), layout.size, "another"), Err(Refusal::OtherBoot));
@@ -134,7 +135,7 @@ fn a_hundred_thousand_mutations_hurt_nobody() {
     let mut cursor = TraceCursor::default();
     let (mut read, mut spoilt) = (0, 0);
     for round in 0..50_000_u32 {
-        let at = layout.kinds_at + random.below(layout.size - layout.kinds_at);
+        let at = layout.tables.kinds_at + random.below(layout.size - layout.tables.kinds_at);
         let length = random.below(16).min(layout.size - at) as usize;
         let junk: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         made.put(at, &junk);

@@ -148,15 +148,19 @@ mod tests {
         }
     }
 
-    fn verdict(ending: Ending, after: &Money) -> Verdict {
-        let payment = Payment {
+    fn payment() -> Payment {
+        Payment {
             warehouse: 1,
             district: 2,
             customer_warehouse: 1,
             customer_district: 2,
             customer: Customer::Id(3),
             amount_cents: 12_345,
-        };
+        }
+    }
+
+    fn verdict(ending: Ending, after: &Money) -> Verdict {
+        let payment = payment();
         let place = Place { warehouse: 1, district: 2 };
         judge(ending, place, 3, &payment, &money(0, 1), after).verdict
     }
@@ -186,14 +190,7 @@ mod tests {
 
     #[test]
     fn bad_credit_is_written_down() {
-        let payment = Payment {
-            warehouse: 1,
-            district: 2,
-            customer_warehouse: 1,
-            customer_district: 2,
-            customer: Customer::Id(3),
-            amount_cents: 12_345,
-        };
+        let payment = payment();
         let place = Place { warehouse: 1, district: 2 };
         let (mut before, mut after) = (money(0, 1), money(12_345, 2));
         before.customer.bad_credit = true;

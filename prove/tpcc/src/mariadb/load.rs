@@ -10,28 +10,15 @@ use super::sites::{servers_of, Sites};
 use super::target::Target;
 use crate::copy::{Rows, Timestamp};
 use crate::error::TpccError;
-use crate::load::Phases;
+use crate::load::{begin_copying, copy_tables, fill, loading, Phases};
 use crate::population::Population;
 use crate::random::Constants;
 use crate::schema::{Table, CREATE_LOAD_TABLE, LOAD_TABLE};
 use hardmeter_session::{side_by_side_over, Progress, Stop};
 use serde::{Deserialize, Serialize};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Parameters of a load.
-#[derive(Clone, Copy, Debug)]
-pub struct LoadOrder {
-    /// Number of warehouses.
-    pub warehouses: u32,
-    /// Seed of the rows.
-    pub seed: u64,
-    /// Layout of the tables.
-    pub layout: Layout,
-    /// Whether to drop existing tables of an earlier load by Hardmeter.
-    pub replace: bool,
-    /// Number of parallel sessions.
-    pub jobs: usize,
-}
+pub type LoadOrder = crate::load::LoadOrder<Layout>;
 
 /// The parameters of a load, from the comment of [`LOAD_TABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,14 +62,11 @@ impl Mark {
     }
 
     fn new(order: &LoadOrder) -> Mark {
-        // 10,957 days from 1970 to 2000.
-        let epoch = 10_957 * 86_400;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(epoch, |since| since.as_secs() as i64);
         Mark {
             warehouses: order.warehouses,
             seed: order.seed,
             c_last: Constants::for_load(order.seed).last,
-            loaded_at: (now - epoch) * 1_000_000,
+            loaded_at: Timestamp::now().0,
             layout: order.layout,
             complete: false,
         }
@@ -104,11 +88,7 @@ impl Mark {
     }
 
     fn population(&self) -> Population {
-        Population {
-            seed: self.seed,
-            constants: Constants::for_load(self.seed),
-            loaded_at: Timestamp(self.loaded_at),
-        }
+        Population::of_load(self.seed, Timestamp(self.loaded_at))
     }
 }
 
@@ -161,10 +141,8 @@ pub fn load(
     let sites = Sites::of(target, &mut head, servers)?;
     let mut mark = prepare(&mut head, &sites, order, stop)?;
     let missing = missing_parts(&sites, mark.warehouses, stop)?;
-    let resumed = mark.warehouses - missing.iter().filter(|&&part| part > 0).count() as u32;
+    let resumed = begin_copying(mark.warehouses, &missing, progress);
     let mut seconds = Phases::default();
-
-    progress.phase("copying warehouses", missing.iter().map(|&part| rows_of(part)).sum());
     let population = mark.population();
     let open = || Ok(sites.sessions(stop));
     seconds.copy = side_by_side_over(order.jobs, open, missing, |sessions, part| {
@@ -293,45 +271,25 @@ fn missing_parts(sites: &Sites, warehouses: u32, stop: &Stop) -> Result<Vec<u32>
     Ok((0u32..).zip(there).filter_map(|(part, known)| (!known).then_some(part)).collect())
 }
 
-/// The tables of a part.
-fn tables_of(part: u32) -> impl Iterator<Item = Table> {
-    Table::ALL.into_iter().filter(move |table| (*table == Table::Item) == (part == 0))
-}
-
-fn rows_of(part: u32) -> u64 {
-    tables_of(part).map(Table::rows).sum()
-}
-
 fn copy_part(
     session: &mut Session,
     population: &Population,
     part: u32,
     progress: &dyn Progress,
 ) -> Result<(), TpccError> {
-    let what = match part {
-        0 => "loading the items".to_owned(),
-        warehouse => format!("loading warehouse {warehouse}"),
-    };
+    let what = loading(part);
     session.execute(&what, "START TRANSACTION")?;
-    let mut order_lines = 0;
-    for table in tables_of(part) {
-        let mut make = population.rows(table, part);
+    let order_lines = copy_tables(population, part, progress, |table, mut make| {
         // With LOCAL the client supplies the data: the file name is arbitrary, and no file is read.
         let sql = format!("LOAD DATA LOCAL INFILE '{table}' INTO TABLE {table} CHARACTER SET latin1");
         let rows = session.load(&what, &sql, move |buffer| {
             let mut rows = Rows::lines(std::mem::take(buffer));
-            let mut more = true;
-            while more && rows.len() < 1 << 16 {
-                more = make(&mut rows);
-            }
+            let more = fill(&mut rows, &mut make);
             *buffer = rows.into_bytes();
             more
         })?;
-        progress.advance(rows);
-        if table == Table::OrderLine {
-            order_lines = rows;
-        }
-    }
+        Ok(rows)
+    })?;
     session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines})"))?;
     session.execute(&what, "COMMIT")
 }

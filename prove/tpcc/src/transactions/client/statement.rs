@@ -5,9 +5,22 @@ use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, NUMERIC_ARRAY, TEXT_ARRAY, V
 use crate::wire::StatementText;
 use crate::work::Kind;
 
-/// A statement, by index among the prepared ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Statement {
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// A statement, by index among the prepared ones.
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum Statement {
+            $($name),*
+        }
+
+        impl Statement {
+            /// All, in the order of their indices.
+            pub(super) const ALL: [Statement; [$(stringify!($name)),*].len()] = [$(Statement::$name),*];
+        }
+    };
+}
+
+statements!(
     TakeOrderNumber,
     ReadCustomer,
     TakeStock,
@@ -25,32 +38,9 @@ pub(super) enum Statement {
     RemoveNewOrders,
     Deliver,
     StockLevel,
-}
+);
 
 impl Statement {
-    pub(super) const ALL: [Statement; 17] = {
-        use Statement::*;
-        [
-            TakeOrderNumber,
-            ReadCustomer,
-            TakeStock,
-            WriteOrder,
-            WriteNewOrder,
-            WriteLines,
-            PayWarehouse,
-            PayDistrict,
-            PayCustomer,
-            PayCustomerByName,
-            OrderStatus,
-            OrderStatusByName,
-            ChooseOrders,
-            LockDistricts,
-            RemoveNewOrders,
-            Deliver,
-            StockLevel,
-        ]
-    };
-
     /// Its text, and the types of its parameters.
     pub(super) fn text(self) -> StatementText {
         let (sql, parameters): (&str, &[u32]) = match self {
