@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator
 
-import page
 from figure import Bar, Figure
 from processes import Trouble, run, run_measured
 from servers import HARDMETER, Playground, make_capture
