@@ -283,7 +283,7 @@ static void forwards_that_lead_in_a_circle_are_corrupt(void **state) {
   forward(&f, one, two);
   forward(&f, two, one);
   fixture_reopen(&f);
-  assert_fault(P3L_CORRUPT, p3l_root(f.store, "a"), "circle");
+  assert_fault(P3L_CORRUPT, p3l_root(f.store, "a"), "cycle");
   fixture_drop(&f);
 }
 

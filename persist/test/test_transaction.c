@@ -202,8 +202,8 @@ static void changes_need_a_transaction_of_the_thread(void **state) {
   P3L_SET(local.x, 4); /* reporting memory outside of the store has no effect */
   assert_fault(P3L_MISUSE, p3l_dirty(a, (size_t)1 << 30), "beyond the object");
   commit(&f);
-  assert_fault(P3L_MISUSE, p3l_surrogate(&local), "no persistent object");
-  assert_fault(P3L_MISUSE, p3l_extent(&local), "no persistent object");
+  assert_fault(P3L_MISUSE, p3l_surrogate(&local), "not a persistent object");
+  assert_fault(P3L_MISUSE, p3l_extent(&local), "not a persistent object");
   assert_null(p3l_surrogate(NULL));
   f.options.read_only = true;
   fixture_reopen(&f);
