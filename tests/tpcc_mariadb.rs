@@ -460,7 +460,7 @@ fn what_is_wrong_is_said_with_a_remedy_and_without_the_password() {
     assert!(said.contains("Unknown database 'tpcc'"), "{said}");
     let output =
         run(hardmeter().args(["tpcc", "audit", "--engine", "postgres", "--connection", "mysql://h/d"]));
-    assert!(stderr(&output).contains("--engine says PostgreSQL"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--engine is PostgreSQL"), "{}", stderr(&output));
 }
 
 #[test]
