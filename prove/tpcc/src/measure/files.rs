@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn foreign_files_are_called_so() {
         assert!(told(b"").contains("empty"));
-        assert!(told(b"pgbench (15.20)\n").contains("no JSON"));
+        assert!(told(b"pgbench (15.20)\n").contains("not JSON"));
         assert!(told(b"[1, 2]").contains("something else"));
         assert!(told(b"{\"version\": 1, \"queries\": []}").contains("something else"));
         let later = to_json(&result()).replace("\"version\":1", "\"version\":99");
@@ -221,7 +221,7 @@ mod tests {
         change("\"kinds\":[", "\"kinds\":[1,");
         // A histogram's letters.
         change("\"response\":\"", "\"response\":\"????");
-        assert!(change("\"remote_lines\":900", "\"remote_lines\":900000").contains("more than the whole"));
+        assert!(change("\"remote_lines\":900", "\"remote_lines\":900000").contains("more than their total"));
     }
 
     #[test]
