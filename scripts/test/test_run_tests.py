@@ -78,6 +78,17 @@ class Logs(unittest.TestCase):
         self.assertEqual((tally.passed, tally.failed), (8, 3))
 
 
+    def test_unittest_counts_failures_errors_and_skips(self) -> None:
+        tally = self.tally(
+            "test_one (test_a.A.test_one) ... ok\n"
+            "test_two (test_a.A.test_two) ... skipped 'no ruff'\n"
+            "Ran 9 tests in 1.2s\n\n"
+            "FAILED (failures=1, errors=2, skipped=1)\n"
+            "Ran 1 test in 0.1s\n\nOK\n"
+        )
+        self.assertEqual((tally.passed, tally.failed, tally.skipped), (6, 3, ["test_two: no ruff"]))
+
+
 class Runs(unittest.TestCase):
     def run_parts(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         with tempfile.TemporaryDirectory() as folder:
