@@ -21,7 +21,7 @@ pub const COLUMNS: usize = 100;
 /// Lines of sentences where tables follow them.
 const FINDINGS: usize = 14;
 /// Lines of what costs much besides the findings.
-const BESIDES: usize = 4;
+const BESIDES: usize = 5;
 /// A table with fewer rows is left to `--full`, where there are others.
 const LEAST_ROWS: usize = 3;
 /// Maximum warnings on the screen; `--full` shows all.
