@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define HM_MAGIC "HMSOFTPM"
-#define HM_VERSION 4u
+#define HM_VERSION 5u
 #define HM_RING_OFFSET 65536u
 #define HM_MAX_CORES 64
 #define HM_LINE_SIZE 64u

@@ -6,7 +6,7 @@ use hardmeter_samples::model::{MemoryEvent, StateRule};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(super) const MAGIC: [u8; 8] = *b"HMSOFTPM";
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 pub(in crate::softpmu) const MAX_CORES: usize = 64;
 pub(super) const EVENTS: usize = MemoryEvent::ALL.len();
 pub(super) const RING_OFFSET: usize = 65536;
