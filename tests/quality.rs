@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{can_simulate, compile, hardmeter, record, run, stderr, stdout, succeeded, tests_folder};
+use common::{can_simulate, compile, fixture, hardmeter, record, run, stderr, stdout, succeeded};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Sums a list and an array, in straight lines of several loads.
 const SUMS: &str = r#"
@@ -108,17 +108,6 @@ fn falsified_addresses_disagree() {
     assert!(moved > 500);
     assert_eq!(addresses["agree"], 0, "{addresses}");
     assert!(number(&addresses["disagree"]) * 1000 >= moved * 995, "{addresses}");
-}
-
-fn fixture(name: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("HARDMETER_SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| tests_folder().join("../../shared"));
-    let path = shared.join("research/fixtures").join(name);
-    if !path.is_file() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
 }
 
 const SKYLAKE: [&str; 6] = [

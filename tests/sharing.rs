@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    can_simulate, compile, hardmeter, hexadecimal, perf, printed, record, run, stderr, stdout, succeeded,
-    tests_folder,
+    can_simulate, compile, fixture, hardmeter, hexadecimal, perf, printed, record, run, stderr, stdout,
+    succeeded,
 };
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, StartOptions};
 use serde_json::Value;
@@ -211,9 +211,6 @@ fn with_every_load_and_store_the_prediction_is_exact() {
 /// The view of a foreign capture, recorded by perf on other hardware, reports what is missing.
 #[test]
 fn a_capture_without_what_is_needed_says_what_is_missing() {
-    let shared = std::env::var_os("HARDMETER_SHARED").map(std::path::PathBuf::from);
-    let shared = shared.unwrap_or_else(|| tests_folder().join("../../shared"));
-    let fixtures = shared.join("research/fixtures");
     let cases = [
         (
             "google-perf_data_converter/perf.data.weight_struct",
@@ -222,11 +219,7 @@ fn a_capture_without_what_is_needed_says_what_is_missing() {
         ("linux-perf-data/sleep.data", "no sample has a data address, so no line can be identified"),
     ];
     for (name, missing) in cases {
-        let path = fixtures.join(name);
-        if !path.is_file() {
-            eprintln!("skipped: {} is not there", path.display());
-            continue;
-        }
+        let Some(path) = fixture(name) else { continue };
         let report = sharing(&path, &[]);
         assert_eq!(report["lines"], Value::Array(Vec::new()));
         assert!(report["missing"][0].as_str().unwrap().starts_with(missing), "{}", report["missing"]);

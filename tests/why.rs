@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{can_simulate, hardmeter, recorder, run, stderr, stdout, succeeded, tests_folder};
+use common::{can_simulate, fixture, hardmeter, recorder, run, stderr, stdout, succeeded, tests_folder};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -254,13 +254,8 @@ fn the_page_stands_alone() {
 /// Captures of other tools: what is missing is reported, with the way to record it; exit status 0.
 #[test]
 fn foreign_captures_say_what_is_missing() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/research/fixtures");
-    let latency = fixtures.join("google-perf_data_converter/perf.data.weight_struct");
-    let cycles = fixtures.join("linux-perf-data/sleep.data");
-    if !latency.exists() || !cycles.exists() {
-        eprintln!("skipped: {} is absent", fixtures.display());
-        return;
-    }
+    let Some(latency) = fixture("google-perf_data_converter/perf.data.weight_struct") else { return };
+    let Some(cycles) = fixture("linux-perf-data/sleep.data") else { return };
     let why = explain(&latency, &[]);
     let event = &why["events"][0];
     // The fixture's README: L1 served four of 14; one of the others walked the page table.

@@ -49,6 +49,16 @@ static void add(world *w, unsigned c) {
   must(p3l_pager_commit(transaction, &w->error), &w->error);
 }
 
+/* A new store with page 1. */
+static world with_page_1(void) {
+  p3l_error error;
+  memory_device *file = memory_device_new(), *log = memory_device_new();
+  must(p3l_store_format(&file->device, &log->device, &error), &error);
+  world w = opened(file, log);
+  add(&w, 0);
+  return w;
+}
+
 static void expect(world *w, unsigned commits) {
   p3l_page page;
   for (uint64_t n = 1; n < 2 + (uint64_t)commits * EACH; n++) {
@@ -89,11 +99,7 @@ static memory_device *left_of(const memory_device *device, int how) {
 
 static void what_rests_is_written_before_the_checkpoint(void **state) {
   (void)state;
-  p3l_error error;
-  memory_device *file = memory_device_new(), *log = memory_device_new();
-  must(p3l_store_format(&file->device, &log->device, &error), &error);
-  world w = opened(file, log);
-  add(&w, 0);
+  world w = with_page_1();
   must(p3l_pager_checkpoint(w.pager, &w.error), &w.error);
   plain_write = w.file->device.write;
   w.file->device.write = counted_write;
@@ -125,11 +131,7 @@ static void what_rests_is_written_before_the_checkpoint(void **state) {
 /* A page that changes after it was written is written again; the old state is not taken for the new. */
 static void a_page_that_changes_afterwards_is_written_again(void **state) {
   (void)state;
-  p3l_error error;
-  memory_device *file = memory_device_new(), *log = memory_device_new();
-  must(p3l_store_format(&file->device, &log->device, &error), &error);
-  world w = opened(file, log);
-  add(&w, 0);
+  world w = with_page_1();
   for (unsigned c = 1; c <= COMMITS; c++) add(&w, c);
   assert_true(missing(&w, 2) > 3);
   p3l_pager_transaction *transaction;
@@ -156,11 +158,7 @@ static void a_page_that_changes_afterwards_is_written_again(void **state) {
 /* A disk without space at that moment: the commit counts, and the checkpoint tries again. */
 static void a_write_that_fails_is_left_to_the_checkpoint(void **state) {
   (void)state;
-  p3l_error error;
-  memory_device *file = memory_device_new(), *log = memory_device_new();
-  must(p3l_store_format(&file->device, &log->device, &error), &error);
-  world w = opened(file, log);
-  add(&w, 0);
+  world w = with_page_1();
   must(p3l_pager_checkpoint(w.pager, &w.error), &w.error);
   for (unsigned c = 1; c <= COMMITS; c++) {
     w.file->fail_with = ENOSPC;
@@ -245,10 +243,10 @@ static int dying_write(p3l_device *device, const void *bytes, size_t length, p3l
 
 /* A process commits versions 2 to 6, and dies in the middle of a write to the file. */
 static unsigned dies_after(int write_number) {
-  int told[2];
+  int versions[2];
   unsigned last = 1, version;
   fflush(NULL);
-  assert_int_equal(pipe(told), 0);
+  assert_int_equal(pipe(versions), 0);
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
@@ -258,14 +256,14 @@ static unsigned dies_after(int write_number) {
     writer->file->write = dying_write;
     for (version = 2; version <= 6; version++) {
       /* The version is in the log before anything is written to the file. */
-      if (write(told[1], &version, sizeof(version)) != sizeof(version)) _exit(1);
+      if (write(versions[1], &version, sizeof(version)) != sizeof(version)) _exit(1);
       commit_version(writer, version);
     }
     _exit(0);
   }
-  close(told[1]);
-  while (read(told[0], &version, sizeof(version)) == sizeof(version)) last = version;
-  close(told[0]);
+  close(versions[1]);
+  while (read(versions[0], &version, sizeof(version)) == sizeof(version)) last = version;
+  close(versions[0]);
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   return WEXITSTATUS(status) == 9 ? last : 0;

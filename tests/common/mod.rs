@@ -69,6 +69,18 @@ pub fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests")
 }
 
+/// A recorded fixture of HARDMETER_SHARED, a folder that a clone does not have; `None`, with a message, if it is missing.
+pub fn fixture(name: &str) -> Option<PathBuf> {
+    let shared = std::env::var_os("HARDMETER_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| tests_folder().join("../../shared"));
+    let path = shared.join("research/fixtures").join(name);
+    if !path.is_file() {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
 /// Compiles one file of C, and of assembly if there is some, to `folder/name`.
 pub fn compile(folder: &Path, name: &str, options: &[&str], c: &str, assembly: Option<&str>) -> PathBuf {
     let program = folder.join(name);
