@@ -81,8 +81,8 @@ impl Glimpse {
 
 /// `capacity 89.33 %`
 fn shares(table: &Table) -> Vec<String> {
-    let told = table.rows.iter().filter(|row| row.values.first().is_some_and(|one| *one != Value::Absent));
-    told.map(|row| format!("{} {}", row.values[0], percent(row.share))).collect()
+    let known = table.rows.iter().filter(|row| row.values.first().is_some_and(|one| *one != Value::Absent));
+    known.map(|row| format!("{} {}", row.values[0], percent(row.share))).collect()
 }
 
 fn routine(table: &Table, row: &hardmeter_answers::Row) -> GlimpseRow {

@@ -88,7 +88,7 @@ impl Watch {
         let lines: Vec<Line<'_>> = self.messages.iter().map(|line| Line::raw(line.as_str())).collect();
         frame.render_widget(Paragraph::new(lines).style(Modifier::DIM), said);
         let keys = match self.stopping {
-            true => "stopping: the server gets its last data written",
+            true => "stopping: the last samples are written",
             false => "s stops now and opens the result",
         };
         frame.render_widget(Line::styled(keys, Modifier::BOLD), help);

@@ -60,7 +60,7 @@ impl ObjectsReport {
 
     /// What costs much and is no named object, in one sentence for all events, with what helps.
     fn besides(&self) -> Option<String> {
-        let (mut told, mut named) = (Vec::new(), Vec::new());
+        let (mut events, mut named) = (Vec::new(), Vec::new());
         for table in self.tables.iter().filter(|table| !table.besides.is_empty()) {
             let parts = table.besides.iter().map(|besides| {
                 // What the memory is, is said once.
@@ -69,7 +69,7 @@ impl ObjectsReport {
                 besides_text(besides, first)
             });
             let parts: Vec<String> = parts.collect();
-            told.push(format!("of {}, {}", self.heading.events[table.event.0].name, parts.join(" and ")));
+            events.push(format!("of {}, {}", self.heading.events[table.event.0].name, parts.join(" and ")));
         }
         let mut helps: Vec<&str> = Vec::new();
         for besides in self.tables.iter().flat_map(|table| &table.besides) {
@@ -81,7 +81,7 @@ impl ObjectsReport {
         }
         let helps =
             if helps.is_empty() { String::new() } else { format!(". Less of it: {}", helps.join("; ")) };
-        (!told.is_empty()).then(|| format!("Not on a named object: {}{helps}", told.join("; ")))
+        (!events.is_empty()).then(|| format!("Not on a named object: {}{helps}", events.join("; ")))
     }
 
     /// The report as text; `tables_only` leaves out the heading and the warnings.
