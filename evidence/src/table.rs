@@ -1,4 +1,6 @@
 //! The writer of terminal tables: aligned columns of text, as wide as their content, fitted to the terminal.
+//! comfy-table sets the columns; which of them are shown, and what is cut, is decided here: comfy-table can wrap a cell or
+//! drop its end, but not keep the part that distinguishes two statements.
 //!
 //! A table that is too wide leaves out its [`spare`](Column::spare) columns first, if it [may](TextTable::sparing), and
 //! then cuts the widest columns that may be cut. Cells of a column that [keeps the
@@ -20,6 +22,7 @@ mod text;
 
 pub use text::{one_line, printable, wrap};
 
+use comfy_table::CellAlignment;
 use std::fmt::Write;
 use text::fit;
 use unicode_width::UnicodeWidthStr;
@@ -86,13 +89,6 @@ impl Style {
     }
 }
 
-/// Alignment of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Align {
-    Left,
-    Right,
-}
-
 /// Which part of a text is kept when the terminal is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
@@ -110,7 +106,7 @@ pub enum Cut {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     title: String,
-    align: Align,
+    align: CellAlignment,
     cut: Cut,
     least: usize,
     spare: u8,
@@ -119,12 +115,12 @@ pub struct Column {
 impl Column {
     /// A column of text, never cut.
     pub fn left(title: impl Into<String>) -> Column {
-        Column { title: title.into(), align: Align::Left, cut: Cut::Never, least: LEAST, spare: 0 }
+        Column { title: title.into(), align: CellAlignment::Left, cut: Cut::Never, least: LEAST, spare: 0 }
     }
 
     /// A column of figures, never cut.
     pub fn right(title: impl Into<String>) -> Column {
-        Column { align: Align::Right, ..Column::left(title) }
+        Column { align: CellAlignment::Right, ..Column::left(title) }
     }
 
     /// The same column, cut in this way where the terminal is too narrow.
@@ -237,29 +233,27 @@ impl TextTable {
             .enumerate()
             .map(|(column, cells)| fit(cells, widths[column].unwrap_or(0), self.columns[column].cut))
             .collect();
-        let mut text = String::new();
-        (usize::from(!self.titled)..=self.rows.len()).for_each(|line| {
-            let mut written = " ".repeat(indent);
-            for column in &shown {
-                let cell = &fitted[*column][line];
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        for line in usize::from(!self.titled)..=self.rows.len() {
+            table.add_row(shown.iter().map(|column| {
                 let tone = if line == 0 { Tone::Faint } else { self.rows[line - 1][*column].1 };
-                let pad = " ".repeat(widths[*column].unwrap_or(0).saturating_sub(cell.width()));
-                let painted = style.paint(tone, cell);
-                let gap = " ".repeat(GAP);
-                // Infallible: writing to a string.
-                let _ = match self.columns[*column].align {
-                    Align::Left => write!(written, "{painted}{pad}{gap}"),
-                    Align::Right => write!(written, "{pad}{painted}{gap}"),
-                };
-            }
-            text.push_str(written.trim_end());
-            text.push('\n');
+                style.paint(tone, &fitted[*column][line])
+            }));
+        }
+        for (column, index) in table.column_iter_mut().zip(&shown) {
+            column.set_padding((0, GAP as u16));
+            column.set_cell_alignment(self.columns[*index].align);
+        }
+        let mut text = String::new();
+        for (line, written) in (usize::from(!self.titled)..).zip(table.lines()) {
+            let _ = writeln!(text, "{}", format!("{}{written}", " ".repeat(indent)).trim_end());
             for (_, note) in self.notes.iter().filter(|(after, _)| *after == line) {
                 let note =
                     if style.width.is_some() { wrap(note, style, indent + 4) } else { printable(note) };
                 let _ = writeln!(text, "{}{note}", " ".repeat(indent + 4));
             }
-        });
+        }
         text
     }
 
