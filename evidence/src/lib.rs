@@ -5,6 +5,7 @@
 //! | [`Figure`] | a value with its unit, number of observations, 95 % interval, method and direction |
 //! | [`Median`] | the median of repeated measurements, by order statistics |
 //! | [`Share`], [`count_interval`] | a share of samples (Wilson), a count of events (Byar) |
+//! | [`WeightedShare`] | a share of what samples weigh, such as cycles |
 //! | [`Change`], [`Counted`] | the change of a rate: of two runs by their counts, of several by their variation |
 //! | [`false_discovery`] | many tests at once (Benjamini-Hochberg) |
 //! | [`Sample`] | means and their differences and ratios (Student, Welch) |
@@ -49,6 +50,7 @@ mod student;
 pub mod table;
 mod trial;
 mod verdict;
+mod weights;
 
 pub use change::{Change, Counted};
 pub use coin::Coin;
@@ -61,3 +63,4 @@ pub use share::{count_interval, Share};
 pub use student::{quantile_95, Difference, Sample};
 pub use trial::{Design, Metric, Plan, Role, Standing, StandingOfMetric, TimedSample, Trial, TrialError};
 pub use verdict::Verdict;
+pub use weights::{WeightedShare, Weights};

@@ -32,12 +32,16 @@ impl Share {
         if self.total == 0 {
             return None;
         }
-        let (n, p) = (self.total as f64, self.fraction());
-        let z2 = Z * Z;
-        let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
-        let half = Z / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
-        Some(Interval { low: (centre - half).max(0.0), high: (centre + half).min(1.0) })
+        Some(wilson(self.fraction(), self.total as f64))
     }
+}
+
+/// Wilson's 95 % interval of a fraction `p` of `n` samples.
+pub(crate) fn wilson(p: f64, n: f64) -> Interval {
+    let z2 = Z * Z;
+    let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = Z / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
+    Interval { low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
 }
 
 impl Serialize for Share {

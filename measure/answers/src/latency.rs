@@ -1,5 +1,6 @@
 //! Latencies of a group of samples: their sum, mean and median.
 
+use crate::estimate::{Interval, WeightedShare, Weights};
 use hardmeter_samples::model::Cycles;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,9 @@ pub struct LatencySummary {
     pub samples: u64,
     /// Their sum.
     pub sum: Cycles,
+    /// The sum of their squares, for the error of a share.
+    #[serde(skip)]
+    pub squares: f64,
     /// The exact median, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<Cycles>,
@@ -51,6 +55,35 @@ impl LatencySummary {
     /// Its share of the sum in `all`, in percent; `None` if that is 0.
     pub fn percent_of(&self, all: Cycles) -> Option<f64> {
         (all.0 > 0).then(|| self.sum.0 as f64 * 100.0 / all.0 as f64)
+    }
+
+    /// Its share of the latencies in `all`, of which it is a part; `None` if those are 0.
+    pub fn stall_of(&self, all: &LatencySummary) -> Option<StallShare> {
+        StallShare::of(self.weights(), all.weights())
+    }
+
+    fn weights(&self) -> Weights {
+        Weights { sum: self.sum.0, squares: self.squares }
+    }
+}
+
+/// A share of the exposed latencies of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StallShare {
+    /// In percent.
+    #[serde(rename = "stall")]
+    pub percent: f64,
+    /// Its 95 % interval, in percent.
+    #[serde(rename = "stall_interval_95")]
+    pub interval: Interval,
+}
+
+impl StallShare {
+    /// The share of `part` in `all`, of which it is a part; `None` if those are 0.
+    pub(crate) fn of(part: Weights, total: Weights) -> Option<StallShare> {
+        let share = WeightedShare { part, total };
+        let interval = share.interval()?.map(|end| end * 100.0);
+        Some(StallShare { percent: share.fraction() * 100.0, interval })
     }
 }
 

@@ -91,7 +91,7 @@ pub use estimate::{count_interval, Interval, Share};
 pub use filter::{Filter, ModeFilter};
 pub use heading::{EventHeading, Heading};
 pub use instructions::Instructions;
-pub use latency::{Latencies, LatencySummary};
+pub use latency::{Latencies, LatencySummary, StallShare};
 pub use objects::{
     Besides, BesidesKind, CodeMarks, DataArea, DataMap, Formula, FormulaError, Object, ObjectCount,
     ObjectCoverage, ObjectFinding, ObjectIndex, ObjectLevel, ObjectRow, ObjectSource, ObjectTable,

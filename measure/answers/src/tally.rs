@@ -1,6 +1,6 @@
 //! The sums in a row of a table: samples, the events they stand for, their latencies.
 
-use crate::estimate::Share;
+use crate::estimate::{Share, Weights};
 use crate::latency::LatencySummary;
 use hardmeter_samples::model::{Cycles, Period, Sample};
 
@@ -11,6 +11,8 @@ pub(crate) struct Tally {
     pub events: u64,
     pub latency_samples: u64,
     pub latency_sum: u64,
+    /// Sum of the squares of the latencies.
+    pub latency_squares: f64,
 }
 
 impl Tally {
@@ -21,6 +23,7 @@ impl Tally {
         if let Some(weight) = sample.weight {
             self.latency_samples += 1;
             self.latency_sum = self.latency_sum.saturating_add(weight.latency.0);
+            self.latency_squares += weight.latency.0 as f64 * weight.latency.0 as f64;
         }
     }
 
@@ -30,6 +33,7 @@ impl Tally {
         self.events = self.events.saturating_add(other.events);
         self.latency_samples += other.latency_samples;
         self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
+        self.latency_squares += other.latency_squares;
     }
 
     /// Its share of `total` samples.
@@ -42,8 +46,18 @@ impl Tally {
         Period(self.events)
     }
 
+    /// Their latencies as weights.
+    pub fn weights(&self) -> Weights {
+        Weights { sum: self.latency_sum, squares: self.latency_squares }
+    }
+
     /// Their latencies; the caller supplies the median.
     pub fn latency(&self, median: Option<Cycles>) -> LatencySummary {
-        LatencySummary { samples: self.latency_samples, sum: Cycles(self.latency_sum), median }
+        LatencySummary {
+            samples: self.latency_samples,
+            sum: Cycles(self.latency_sum),
+            squares: self.latency_squares,
+            median,
+        }
     }
 }

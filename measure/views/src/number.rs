@@ -1,6 +1,6 @@
 //! Shares as text; `evidence::number` formats counts and durations.
 
-use hardmeter_answers::Share;
+use hardmeter_answers::{Share, StallShare};
 
 pub use hardmeter_evidence::number::{counted, duration, grouped, rounded};
 
@@ -14,6 +14,12 @@ pub fn percent_interval(share: Share) -> String {
     share.interval().map_or_else(String::new, |interval| {
         format!("{:.2}..{:.2} %", interval.low * 100.0, interval.high * 100.0)
     })
+}
+
+/// A share of the stall time with its 95 % interval: `24.94 % (14.10..40.02) of the stall time`.
+pub(crate) fn stall_share(stall: StallShare) -> String {
+    let StallShare { percent, interval } = stall;
+    format!("{percent:.2} % ({:.2}..{:.2}) of the stall time", interval.low, interval.high)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::advice;
 use crate::drawn::view_of;
 use crate::heading::EventText;
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
-use crate::number::{counted, grouped, percent};
+use crate::number::{counted, grouped, percent, stall_share};
 use crate::rows::{
     append_sentences, begin_part, csv_number, csv_share, csv_text, insert_latencies, server_and_filter,
     Counted, Frame, CSV_SHARE,
@@ -334,7 +334,7 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
         grouped(finding.share.total)
     );
     if let Some(stall) = finding.stall {
-        text = format!("{stall:.2} % of the stall time; {text}");
+        text = format!("{}; {text}", stall_share(stall));
     }
     if let Some((part, share)) = &finding.part {
         let _ = write!(text, ", most in {part} ({})", percent(*share));
@@ -355,7 +355,7 @@ fn besides_text(besides: &Besides, named: bool) -> String {
     let share = besides.share;
     let n = format!("n = {} of {}", grouped(share.count), grouped(share.total));
     let size = match besides.stall {
-        Some(stall) => format!("{stall:.2} % of the stall time ({n})"),
+        Some(stall) => format!("{} ({n})", stall_share(stall)),
         None => format!("{} ({n})", percent(share)),
     };
     if besides.kind == BesidesKind::Code {

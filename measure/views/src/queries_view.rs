@@ -3,7 +3,7 @@
 use crate::drawn::view_of;
 use crate::heading::EventText;
 use crate::layout::{printable, Column, Cut, Style, TextTable, Tone};
-use crate::number::{counted, grouped, percent};
+use crate::number::{counted, grouped, percent, stall_share};
 use crate::objects_view::{server_in_short, shortened};
 use crate::rows::{
     append_sentences, begin_part, csv_number, csv_share, csv_text, insert_ids, insert_latencies,
@@ -13,7 +13,7 @@ use crate::screen::{Block, Screen, Wanted};
 use crate::top_view::{more_rows_text, remark_json};
 use crate::workload;
 use crate::ReportError;
-use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share};
+use hardmeter_answers::{QueriesAnswer, QueryColumn, QueryRow, QueryTable, Ranking, Share, StallShare};
 use hardmeter_evidence::envelope::envelope;
 use serde_json::{json, Map, Value as Json};
 use std::fmt::Write;
@@ -84,7 +84,9 @@ impl QueriesReport {
                 Some(_) => row.statement.is_some(),
                 None => row.values.iter().any(Option::is_some),
             };
-            let size = |row: &QueryRow| stall(table, row).unwrap_or(row.share.fraction() * 100.0);
+            let size = |row: &QueryRow| {
+                stall(table, row).map_or(row.share.fraction() * 100.0, |stall| stall.percent)
+            };
             let told = |row: &&QueryRow| {
                 size(row) >= LARGE || (size(row) >= SMALL && row.share.count >= LEAST_SAMPLES)
             };
@@ -105,7 +107,7 @@ impl QueriesReport {
             values.join(", ")
         );
         if let Some(stall) = stall(table, row) {
-            text = format!("{stall:.2} % of the stall time; {text}");
+            text = format!("{}; {text}", stall_share(stall));
         }
         let by_object = table.columns.contains(&QueryColumn::Object);
         if let Some((object, share)) = row.object.as_ref().filter(|_| !by_object) {
@@ -127,13 +129,13 @@ impl QueriesReport {
             let (share, latency) = table.outside?;
             let stall = match table.ranking {
                 Ranking::Count => None,
-                Ranking::Stall => latency.percent_of(table.latency.sum),
+                Ranking::Stall => latency.stall_of(&table.latency),
             };
             let event = &self.heading.events[table.event.0].name;
             let n = format!("n = {} of {}", grouped(share.count), grouped(share.total));
-            let size = stall.unwrap_or(share.fraction() * 100.0);
+            let size = stall.map_or(share.fraction() * 100.0, |stall| stall.percent);
             (size >= LARGE).then(|| match stall {
-                Some(stall) => format!("{stall:.2} % of the stall time of {event} ({n})"),
+                Some(stall) => format!("{} of {event} ({n})", stall_share(stall)),
                 None => format!("{} of {event} ({n})", percent(share)),
             })
         });
@@ -324,11 +326,11 @@ impl QueriesReport {
     }
 }
 
-/// A row's share of the stall, in percent, where rows are ordered by it.
-fn stall(table: &QueryTable, row: &QueryRow) -> Option<f64> {
+/// A row's share of the stall, where rows are ordered by it.
+fn stall(table: &QueryTable, row: &QueryRow) -> Option<StallShare> {
     match table.ranking {
         Ranking::Count => None,
-        Ranking::Stall => row.latency.percent_of(table.latency.sum),
+        Ranking::Stall => row.latency.stall_of(&table.latency),
     }
 }
 

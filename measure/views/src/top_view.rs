@@ -4,7 +4,7 @@ use crate::advice;
 use crate::drawn::view_of;
 use crate::heading::{EventText, HeadingText};
 use crate::layout::{wrap, Column, Cut, Style, TextTable, Tone};
-use crate::number::{counted, grouped, percent, percent_interval, rounded};
+use crate::number::{counted, grouped, percent, percent_interval, rounded, stall_share};
 use crate::rows::{
     begin_part, csv_number, csv_share, csv_text, insert_latencies, only, stall_text, Frame, CSV_SHARE,
 };
@@ -64,7 +64,7 @@ impl TopReport {
     fn sentences(&self) -> Vec<String> {
         const LARGE: f64 = 5.0;
         const LEAST_SAMPLES: u64 = 5;
-        let size = |sum: &RoutineSum| sum.stall.unwrap_or(sum.share.fraction() * 100.0);
+        let size = |sum: &RoutineSum| sum.stall.map_or(sum.share.fraction() * 100.0, |stall| stall.percent);
         let large = |sum: &&RoutineSum| size(sum) >= LARGE && sum.share.count >= LEAST_SAMPLES;
         self.routines.iter().filter(large).map(|sum| self.sentence(sum)).collect()
     }
@@ -79,7 +79,7 @@ impl TopReport {
             sum.routine,
         );
         if let Some(stall) = sum.stall {
-            text = format!("{stall:.2} % of the stall time; {text}");
+            text = format!("{}; {text}", stall_share(stall));
         }
         if let Some(image) = &sum.image {
             let _ = write!(text, " in {}", file_name(image));

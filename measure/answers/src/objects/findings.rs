@@ -8,7 +8,8 @@
 use super::index::UNSPECIFIC;
 use super::table::{ObjectCount, NAMES};
 use super::{ObjectIndex, ObjectLevel};
-use crate::estimate::Share;
+use crate::estimate::{Share, Weights};
+use crate::latency::StallShare;
 use crate::ranking::Ranking;
 use hardmeter_samples::model::{EventIndex, MissCause, StatementId};
 use hardmeter_samples::object_notes::{TextId, NOT_IN_TIME};
@@ -76,8 +77,9 @@ pub struct ObjectFinding {
     pub name: Arc<str>,
     /// Its samples, of all with an address.
     pub share: Share,
-    /// Its share of the exposed latency of all samples with an address, in percent; `None` if unknown.
-    pub stall: Option<f64>,
+    /// Its share of the exposed latency of all samples with an address; `None` if unknown.
+    #[serde(flatten)]
+    pub stall: Option<StallShare>,
     /// The part with most of the samples.
     pub part: Option<(Arc<str>, Share)>,
     /// The most frequent cause, with its share, if it was simulated.
@@ -103,8 +105,9 @@ pub struct Besides {
     pub kind: BesidesKind,
     /// The samples, of all with an address.
     pub share: Share,
-    /// Their share of the exposed latency of all samples with an address, in percent; `None` if unknown.
-    pub stall: Option<f64>,
+    /// Their share of the exposed latency of all samples with an address; `None` if unknown.
+    #[serde(flatten)]
+    pub stall: Option<StallShare>,
     /// The objects, by class and name, largest first, with their samples of these.
     pub most: Vec<(Arc<str>, Arc<str>, Share)>,
 }
@@ -115,7 +118,7 @@ type ObjectId = (TextId, TextId);
 #[derive(Default)]
 struct Sums {
     count: u64,
-    latency: u64,
+    latency: Weights,
     parts: FxHashMap<TextId, u64>,
 }
 
@@ -125,7 +128,7 @@ pub(super) struct Findings<'c> {
     index: &'c ObjectIndex,
     event: EventIndex,
     /// Samples with an address, and their latencies.
-    total: (u64, u64),
+    total: (u64, Weights),
     ranking: Ranking,
     objects: Vec<(ObjectId, Sums)>,
 }
@@ -135,7 +138,7 @@ impl<'c> Findings<'c> {
     pub(super) fn new(
         count: &'c ObjectCount,
         event: EventIndex,
-        total: (u64, u64),
+        total: (u64, Weights),
         ranking: Ranking,
         index: &'c ObjectIndex,
     ) -> Findings<'c> {
@@ -145,7 +148,7 @@ impl<'c> Findings<'c> {
             let sums = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
             let tally = &count.tallies[row].all;
             sums.count += tally.count;
-            sums.latency += tally.latency_sum;
+            sums.latency.merge(tally.weights());
             *sums.parts.entry(id(ObjectLevel::Part)).or_default() += tally.count;
         }
         let mut found = Findings { count, index, event, total, ranking, objects: Vec::new() };
@@ -162,7 +165,7 @@ impl<'c> Findings<'c> {
     fn size(&self, sums: &Sums) -> u64 {
         match self.ranking {
             Ranking::Count => sums.count,
-            Ranking::Stall => sums.latency,
+            Ranking::Stall => sums.latency.sum,
         }
     }
 
@@ -173,7 +176,7 @@ impl<'c> Findings<'c> {
     fn fraction(&self, size: u64) -> f64 {
         let all = match self.ranking {
             Ranking::Count => self.total.0,
-            Ranking::Stall => self.total.1,
+            Ranking::Stall => self.total.1.sum,
         };
         Share { count: size, total: all }.fraction()
     }
@@ -182,8 +185,8 @@ impl<'c> Findings<'c> {
         Share { count, total: self.total.0 }
     }
 
-    fn stall(&self, latency: u64) -> Option<f64> {
-        (self.ranking == Ranking::Stall).then(|| latency as f64 * 100.0 / self.total.1.max(1) as f64)
+    fn stall(&self, latency: Weights) -> Option<StallShare> {
+        StallShare::of(latency, self.total.1).filter(|_| self.ranking == Ranking::Stall)
     }
 
     /// Whether an object is large, and not by chance.
@@ -231,11 +234,12 @@ impl<'c> Findings<'c> {
         for (kind, standing) in kinds {
             let objects: Vec<_> =
                 self.objects.iter().filter(|(id, _)| self.standing(*id) == standing).collect();
-            let (count, latency) =
-                objects.iter().fold((0, 0), |sum, (_, one)| (sum.0 + one.count, sum.1 + one.latency));
+            let count = objects.iter().map(|(_, one)| one.count).sum();
+            let mut latency = Weights::default();
+            objects.iter().for_each(|(_, one)| latency.merge(one.latency));
             let size = match self.ranking {
                 Ranking::Count => count,
-                Ranking::Stall => latency,
+                Ranking::Stall => latency.sum,
             };
             if self.fraction(size) < LARGE {
                 continue;
@@ -321,7 +325,7 @@ mod tests {
         let objects = [("table", "public.t", 2, 400), ("index", "public.i", 10, 10), ("lock", "l", 100, 1)];
         let table = table(Ranking::Stall, &objects);
         assert_eq!(names(&table), ["index public.i", "lock l"]);
-        assert_eq!(table.findings[0].stall, Some(10.0));
+        assert_eq!(table.findings[0].stall.map(|stall| stall.percent), Some(10.0));
         assert_eq!(table.besides, []);
     }
 }

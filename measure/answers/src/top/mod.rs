@@ -12,7 +12,7 @@ use crate::code::{CodeMap, ImageId, Place, Routine, SourceLine};
 use crate::column::{Dimension, SortBy};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
-use crate::latency::{Latencies, LatencySummary};
+use crate::latency::{Latencies, LatencySummary, StallShare};
 use crate::objects::ObjectIndex;
 use crate::pass::{Located, Pass, ProcessNameId};
 use crate::tally::Tally;
@@ -98,8 +98,9 @@ pub struct RoutineSum {
     pub image: Option<Arc<str>>,
     /// Its samples, of all of the event.
     pub share: Share,
-    /// Its share of the event's exposed latency, in percent, where the tables are ordered by it.
-    pub stall: Option<f64>,
+    /// Its share of the event's exposed latency, where the tables are ordered by it.
+    #[serde(flatten)]
+    pub stall: Option<StallShare>,
 }
 
 // The packed key:   event | mode | image | offset | one word per column of the sample's own
@@ -231,7 +232,7 @@ impl Top {
             image: pass.map().image(*image).map(|image| image.path.into()),
             share: tally.share(all[event].count),
             stall: match self.options.sort {
-                SortBy::TotalLatency => tally.latency(None).percent_of(Cycles(all[event].latency_sum)),
+                SortBy::TotalLatency => StallShare::of(tally.weights(), all[event].weights()),
                 _ => None,
             },
         };

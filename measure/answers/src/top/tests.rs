@@ -70,7 +70,7 @@ fn the_papers_table_counts_addresses_and_names_them() {
     let first = &tables[0].rows[0];
     assert_eq!(first.share, Share { count: 3, total: 10 });
     assert_eq!(first.events, Period(3000));
-    assert_eq!(first.latency, LatencySummary { samples: 3, sum: Cycles(120), median: None });
+    assert_eq!(first.latency, LatencySummary { samples: 3, sum: Cycles(120), squares: 8600.0, median: None });
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl FindingTable {
             class: Some(found.class.to_string()),
             name: found.name.to_string(),
             share: Some(found.share),
-            stall_pct: found.stall,
+            stall_pct: found.stall.map(|stall| stall.percent),
             part: found.part.map(|(part, _)| part.to_string()),
             cause: found.cause.map(|(cause, _)| super::cause_name(cause)),
             statement: found.statement.map(|(statement, _)| statement),
