@@ -14,6 +14,7 @@
 //! 4. Columns are only ever added; a changed meaning raises [`SCHEMA_VERSION`].
 
 mod captures;
+mod dictionary;
 mod findings;
 mod samples;
 mod table;
@@ -32,7 +33,7 @@ use samples::SampleTable;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::mpsc::{channel, sync_channel, Receiver, Sender};
 use table::{Batch, TableWriter};
 
 /// The version of the three schemas, in each file's key-value metadata as `hardmeter.schema_version`.
@@ -108,7 +109,8 @@ fn write_samples(
     std::thread::scope(|scope| {
         // No room in the channel: one batch is filled while another one is written.
         let (send, receive) = sync_channel::<Batch>(0);
-        let encoder = scope.spawn(move || encode(receive, writer));
+        let (give_back, emptied) = channel::<Batch>();
+        let encoder = scope.spawn(move || encode(receive, give_back, writer));
         let stopped = || ReportError::Io(io::Error::other("the file's writer stopped"));
         let walk = answers.each_with_objects::<ReportError>(&mut |pass, sample, located| {
             let object = pass.object(sample);
@@ -121,12 +123,12 @@ fn write_samples(
             }
             findings.add(sample, located.place, object, statement, pass);
             table.add(sample, located, object, statement, pass);
-            if let Some(batch) = table.full() {
-                send.send(batch).map_err(|_| stopped())?;
+            if table.is_full() {
+                send.send(table.take(emptied.try_recv().ok())).map_err(|_| stopped())?;
             }
             Ok(ControlFlow::Continue(()))
         });
-        let sent = walk.and_then(|walk| send.send(table.take()).map_err(|_| stopped()).map(|()| walk));
+        let sent = walk.and_then(|walk| send.send(table.take(None)).map_err(|_| stopped()).map(|()| walk));
         drop(send);
         // The writer's own error says more than that it stopped.
         encoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -134,10 +136,16 @@ fn write_samples(
     })
 }
 
-fn encode(batches: Receiver<Batch>, writer: &mut (dyn Write + Send)) -> Result<(), ParquetError> {
+/// Writes batches, and gives them back without rows: their memory is used for the next ones.
+fn encode(
+    batches: Receiver<Batch>,
+    give_back: Sender<Batch>,
+    writer: &mut (dyn Write + Send),
+) -> Result<(), ParquetError> {
     let mut table = TableWriter::new(writer, "samples", &SAMPLE_COLUMNS, SCHEMA_VERSION)?;
     for batch in batches {
-        table.write(batch)?;
+        // After the last batch no one waits for it.
+        let _ = give_back.send(table.write(batch)?);
     }
     table.finish()
 }

@@ -17,7 +17,7 @@ pub const SAMPLE_COLUMNS: [FleetColumn; 46] = [
     optional("release", ColumnKind::Text, "--release of the export, else the server with its version"),
     required("source", ColumnKind::Text, "hardware, simulated, live, timer, imported"),
     optional("recorded_at", ColumnKind::Moment, "when the recording began"),
-    optional("time_ns", ColumnKind::Whole, "time of the sample by the capture's clock"),
+    optional("time_ns", ColumnKind::Whole, "time of the sample by the capture's clock").spread(),
     required("event", ColumnKind::Text, "l1d-miss, l2-miss, stall ..."),
     required(
         "events",
@@ -38,8 +38,8 @@ pub const SAMPLE_COLUMNS: [FleetColumn; 46] = [
     optional("source_file", ColumnKind::Text, "its source file"),
     optional("source_line", ColumnKind::Short, "its line"),
     optional("instruction", ColumnKind::Text, "its text, AT&T syntax"),
-    optional("data_address", ColumnKind::Address, "virtual address of the data"),
-    optional("physical_address", ColumnKind::Address, "physical address of the data"),
+    optional("data_address", ColumnKind::Address, "virtual address of the data").spread(),
+    optional("physical_address", ColumnKind::Address, "physical address of the data").spread(),
     optional("operation", ColumnKind::Text, "load, store, prefetch, execute"),
     optional("level", ColumnKind::Text, "level that served it: L1, L2, L3, DRAM"),
     optional("tlb", ColumnKind::Text, "what served the translation"),
@@ -142,14 +142,15 @@ impl SampleTable {
         }
     }
 
-    /// The rows so far, if they fill a row group.
-    pub(super) fn full(&mut self) -> Option<Batch> {
-        self.batch.is_full().then(|| self.take())
+    /// True if the rows so far fill a row group.
+    pub(super) fn is_full(&self) -> bool {
+        self.batch.is_full()
     }
 
-    /// The rows so far.
-    pub(super) fn take(&mut self) -> Batch {
-        let mut batch = std::mem::replace(&mut self.batch, Batch::new(&SAMPLE_COLUMNS));
+    /// The rows so far. The next ones are put into `emptied`, a batch that was written.
+    pub(super) fn take(&mut self, emptied: Option<Batch>) -> Batch {
+        let emptied = emptied.unwrap_or_else(|| Batch::new(&SAMPLE_COLUMNS));
+        let mut batch = std::mem::replace(&mut self.batch, emptied);
         batch.take_texts(&mut self.texts);
         batch
     }

@@ -10,15 +10,16 @@
 //! 2. A number of a text is the same in all batches of a file: a batch brings the texts that are new in it.
 //! 3. Memory is bounded by the rows of a batch and by the distinct texts, not by the rows of the file.
 
+use super::dictionary::{DictionaryEncoder, TextColumn, LEVEL};
 use parquet::basic::{
-    Compression, ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+    Compression, ConvertedType, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -54,19 +55,26 @@ pub struct FleetColumn {
     pub kind: ColumnKind,
     /// Whether every row has a value.
     pub required: bool,
+    /// Whether most rows have a value of their own, so that a dictionary would be as long as the column.
+    pub spread: bool,
     /// Its meaning, for the documentation.
     pub meaning: &'static str,
 }
 
 pub(super) const fn required(name: &'static str, kind: ColumnKind, meaning: &'static str) -> FleetColumn {
-    FleetColumn { name, kind, required: true, meaning }
+    FleetColumn { name, kind, required: true, spread: false, meaning }
 }
 
 pub(super) const fn optional(name: &'static str, kind: ColumnKind, meaning: &'static str) -> FleetColumn {
-    FleetColumn { name, kind, required: false, meaning }
+    FleetColumn { name, kind, required: false, spread: false, meaning }
 }
 
 impl FleetColumn {
+    /// The same column, if most rows have a value of their own.
+    pub(super) const fn spread(self) -> FleetColumn {
+        FleetColumn { spread: true, ..self }
+    }
+
     fn parquet_type(&self) -> Result<Type, ParquetError> {
         let (physical, logical, converted) = match self.kind {
             ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String), ConvertedType::UTF8),
@@ -232,6 +240,21 @@ impl Batch {
         }
     }
 
+    /// Takes all rows out, and keeps the memory of the columns.
+    pub(super) fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.defined.clear();
+            match &mut column.values {
+                Values::Text(values) => values.clear(),
+                Values::Short(values) => values.clear(),
+                Values::Whole(values) => values.clear(),
+                Values::Real(values) => values.clear(),
+                Values::Flag(values) => values.clear(),
+            }
+        }
+        self.rows = 0;
+    }
+
     /// Takes the texts that are new; call it before the batch is written.
     pub(super) fn take_texts(&mut self, texts: &mut Texts) {
         self.texts = std::mem::take(&mut texts.new);
@@ -242,6 +265,7 @@ impl Batch {
 pub(super) struct TableWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     texts: Vec<ByteArray>,
+    dictionary: DictionaryEncoder,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -256,8 +280,15 @@ impl<W: Write + Send> TableWriter<W> {
         version: u32,
     ) -> Result<TableWriter<W>, ParquetError> {
         let note = |key: &str, value: String| KeyValue { key: key.to_string(), value: Some(value) };
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        let mut properties = WriterProperties::builder();
+        for column in columns.iter().filter(|column| column.spread) {
+            let path = ColumnPath::from(column.name);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        let properties = properties
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
             // Row groups are skipped by their statistics; those of each page would cost more than they save.
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
@@ -268,34 +299,37 @@ impl<W: Write + Send> TableWriter<W> {
             ]))
             .build();
         let writer = SerializedFileWriter::new(file, schema(name, columns)?, Arc::new(properties))?;
-        Ok(TableWriter { writer, texts: Vec::new() })
+        Ok(TableWriter { writer, texts: Vec::new(), dictionary: DictionaryEncoder::new()? })
     }
 
-    /// Writes a batch as a row group.
+    /// Writes a batch as a row group, and returns it without rows.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn write(&mut self, mut batch: Batch) -> Result<(), ParquetError> {
+    pub(super) fn write(&mut self, mut batch: Batch) -> Result<Batch, ParquetError> {
         self.texts.append(&mut batch.texts);
         if batch.rows == 0 {
-            return Ok(());
+            return Ok(batch);
         }
+        let descriptors = self.writer.schema_descr().columns().to_vec();
         let mut group = self.writer.next_row_group()?;
-        for column in batch.columns {
+        for (column, descriptor) in batch.columns.iter().zip(descriptors) {
             let defined = (!column.required).then_some(column.defined.as_slice());
-            match column.values {
+            match &column.values {
                 Values::Text(numbers) => {
-                    let texts: Vec<ByteArray> =
-                        numbers.iter().map(|number| self.texts[*number as usize].clone()).collect();
-                    write_column::<ByteArrayType, W>(&mut group, &texts, defined)?;
+                    let column = TextColumn { numbers, defined, texts: &self.texts };
+                    let (chunk, closed) = self.dictionary.encode(&column, descriptor)?;
+                    group.append_column(&chunk, closed)?;
                 }
-                Values::Short(values) => write_column::<Int32Type, W>(&mut group, &values, defined)?,
-                Values::Whole(values) => write_column::<Int64Type, W>(&mut group, &values, defined)?,
-                Values::Real(values) => write_column::<DoubleType, W>(&mut group, &values, defined)?,
-                Values::Flag(values) => write_column::<BoolType, W>(&mut group, &values, defined)?,
+                Values::Short(values) => write_column::<Int32Type, W>(&mut group, values, defined)?,
+                Values::Whole(values) => write_column::<Int64Type, W>(&mut group, values, defined)?,
+                Values::Real(values) => write_column::<DoubleType, W>(&mut group, values, defined)?,
+                Values::Flag(values) => write_column::<BoolType, W>(&mut group, values, defined)?,
             }
         }
-        group.close().map(|_| ())
+        group.close()?;
+        batch.clear();
+        Ok(batch)
     }
 
     /// Completes the file.
