@@ -12,6 +12,11 @@
  * join, get one of ccopt's nodes and index look-ups, and cost enough for another planning not to
  * matter; also if workers are allowed and ccopt's plan has none, since core's plan may then even
  * cost less.
+ *
+ * Planning changes a query, so a second one needs a copy, which is made before the first: 5 % of all
+ * instructions of a join of one row. Joins that are small each time (small_joins.h) are planned by
+ * core alone, which needs no second opinion. If such a join turns out to be large for once, it runs by
+ * core's plan; the plan cache keeps that only until a transaction has ended.
  */
 #include "costs_in_force.h"
 
@@ -24,6 +29,8 @@
 #include "optimizer/planner.h"
 #include "reasons.h"
 #include "settings.h"
+#include "shape_key.h"
+#include "small_joins.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -149,10 +156,6 @@ static int tables_read(const Query *query) {
   return tables;
 }
 
-/*
- * Asked before every planning, short statements included: whether to copy the query, which planning
- * changes. For `INSERT ... SELECT` of ten rows a copy is 5 % of all instructions.
- */
 static bool joins(const Query *query) {
   if (query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) return false;
   return tables_read(query) > 1;
@@ -206,18 +209,19 @@ static const char *core_is_better(PlannedStmt *ours, List *uses, PlannedStmt *co
       quote_identifier(get_rel_name(index)));
 }
 
-static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
-                                   ParamListInfo bound_params) {
+/* Plans a join, and again without ccopt if the result is doubtful. */
+static PlannedStmt *plan_twice(Query *parse, const char *query_string, int cursor_options,
+                               ParamListInfo bound_params) {
   static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME,
                                       BATCH_WINDOW_NAME};
-  Query *copy = ccopt_enabled && !ccopt_force && joins(parse) ? copyObject(parse) : NULL;
+  Query *copy = copyObject(parse);
   PlannedStmt *ours = plan_by_previous(parse, query_string, cursor_options, bound_params);
   PlannedStmt *core;
   bool has_ours = false;
   const char *reason;
   List *uses;
 
-  if (copy == NULL || ours->planTree->total_cost < WORTH_PLANNING_AGAIN) return ours;
+  if (ours->planTree->total_cost < WORTH_PLANNING_AGAIN) return ours;
   for (int i = 0; i < (int)lengthof(nodes); i++)
     has_ours = has_ours || plan_has_node(ours, nodes[i]);
   if (!has_ours) return ours;
@@ -231,6 +235,27 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   for (int i = 0; i < (int)lengthof(nodes); i++)
     if (plan_has_node(ours, nodes[i])) note_refusal(NULL, NULL, nodes[i], reason);
   return core;
+}
+
+static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
+                                   ParamListInfo bound_params) {
+  PlannedStmt *plan;
+  uint64 pattern;
+
+  if (!ccopt_enabled || ccopt_force || !joins(parse))
+    return plan_by_previous(parse, query_string, cursor_options, bound_params);
+  /* EXPLAIN shows what ccopt would do with a large join. */
+  if (reasons_are_wanted()) return plan_twice(parse, query_string, cursor_options, bound_params);
+
+  pattern = small_join_pattern(parse);
+  if (small_join_expected(pattern)) {
+    plan = plan_without_us(previous_planner, parse, query_string, cursor_options, bound_params);
+    plan->transientPlan |= !is_small_statement(plan);
+  } else {
+    plan = plan_twice(parse, query_string, cursor_options, bound_params);
+  }
+  small_join_learn(pattern, is_small_statement(plan) && !has_node_of_ours(plan));
+  return plan;
 }
 
 void costs_second_opinion_register(void) {
