@@ -126,14 +126,7 @@ class deque : public detail::sequence<deque<T>, T> {
 };
 
 template <class T>
-struct class_of<deque<T>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<deque<T>>::make();
-
- private:
+struct class_of<deque<T>> : detail::registered_class<class_of<deque<T>>> {
   static const p3l_type *make() {
     return detail::describe<deque<T>>("p3l.deque<" + detail::name_of<T>() + ">",
                                       detail::version_of<T>());

@@ -184,6 +184,17 @@ const p3l_type *describe(const std::string &name, std::uint32_t version) {
   return &made->type;
 }
 
+/* The base of a container's class_of, `Self`, which has make(): registers an instance that a program
+ * uses before main() begins, so that stores with it can be opened. */
+template <class Self>
+struct registered_class {
+  static const p3l_type *type() {
+    (void)registered;
+    return Self::make();
+  }
+  static inline const p3l_type *const registered = Self::make();
+};
+
 }  // namespace detail
 
 }  // namespace p3l

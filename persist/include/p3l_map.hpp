@@ -241,14 +241,7 @@ class map : detail::not_copied<map<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<map_node<K, V>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map_node<K, V>>::make();
-
- private:
+struct class_of<map_node<K, V>> : detail::registered_class<class_of<map_node<K, V>>> {
   static const p3l_type *make() {
     return detail::describe<map_node<K, V>>(
         "p3l.node<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
@@ -257,16 +250,9 @@ struct class_of<map_node<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<map<K, V>> {
-  static const p3l_type *type() {
-    (void)class_of<map_node<K, V>>::type();
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map<K, V>>::make();
-
- private:
+struct class_of<map<K, V>> : detail::registered_class<class_of<map<K, V>>> {
   static const p3l_type *make() {
+    (void)class_of<map_node<K, V>>::type();
     return detail::describe<map<K, V>>(
         "p3l.tree<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">", 1);
   }

@@ -179,14 +179,7 @@ class unordered_map : detail::not_copied<unordered_map<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<map_entry<K, V>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map_entry<K, V>>::make();
-
- private:
+struct class_of<map_entry<K, V>> : detail::registered_class<class_of<map_entry<K, V>>> {
   static const p3l_type *make() {
     return detail::describe<map_entry<K, V>>(
         "p3l.entry<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
@@ -195,16 +188,9 @@ struct class_of<map_entry<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<unordered_map<K, V>> {
-  static const p3l_type *type() {
-    (void)class_of<map_entry<K, V>>::type();
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<unordered_map<K, V>>::make();
-
- private:
+struct class_of<unordered_map<K, V>> : detail::registered_class<class_of<unordered_map<K, V>>> {
   static const p3l_type *make() {
+    (void)class_of<map_entry<K, V>>::type();
     return detail::describe<unordered_map<K, V>>(
         "p3l.map<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">", 1);
   }

@@ -89,14 +89,11 @@ class vector : public detail::sequence<vector<T>, T> {
 };
 
 template <class T>
-struct class_of<vector<T>> {
-  static const p3l_type *type() {
-    (void)registered;
+struct class_of<vector<T>> : detail::registered_class<class_of<vector<T>>> {
+  static const p3l_type *make() {
     return detail::describe<vector<T>>("p3l.vector<" + detail::name_of<T>() + ">",
                                        detail::version_of<T>());
   }
-  static inline const p3l_type *const registered = detail::describe<vector<T>>(
-      "p3l.vector<" + detail::name_of<T>() + ">", detail::version_of<T>());
 };
 
 }  // namespace p3l
