@@ -82,6 +82,23 @@ def insert_rows(chance: random.Random) -> Sequence[str]:
     ]
 
 
+def join_row(chance: random.Random) -> Sequence[str]:
+    """A join of two tables by their keys."""
+    return [
+        "SELECT abalance, bbalance FROM pgbench_accounts JOIN pgbench_branches USING (bid) "
+        f"WHERE aid = {chance.randint(1, 100000)};"
+    ]
+
+
+def join_rows(chance: random.Random) -> Sequence[str]:
+    """A sum over a join of a short range of an index."""
+    first = chance.randint(1, 99991)
+    return [
+        "SELECT sum(abalance), max(bbalance) FROM pgbench_accounts JOIN pgbench_branches USING (bid) "
+        f"WHERE aid BETWEEN {first} AND {first + 9};"
+    ]
+
+
 def no_rows(chance: random.Random) -> Sequence[str]:
     """Aggregates over an empty table."""
     del chance
@@ -100,6 +117,8 @@ OTHERS: Dict[str, Transaction] = {
     "DISTINCT of 50 rows": distinct_rows,
     "windows over 50 rows": window_rows,
     "INSERT ... SELECT of 10 rows": insert_rows,
+    "join of 1 row": join_row,
+    "join of 10 rows": join_rows,
 }
 
 

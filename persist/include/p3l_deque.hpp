@@ -4,30 +4,17 @@
 #ifndef P3L_DEQUE_HPP
 #define P3L_DEQUE_HPP
 
-#include <iterator>
-
 #include "p3l_elements.hpp"
 
 namespace p3l {
 
 /* References to elements end when it grows, and iterators when elements come or go at the front. */
 template <class T>
-class deque {
+class deque : public detail::sequence<deque<T>, T> {
  public:
-  using value_type = T;
-  using size_type = std::size_t;
-  using difference_type = std::ptrdiff_t;
-  using const_reference = const T &;
-
-  deque() = default;
-  deque(const deque &) = delete; /* it would share its elements: copy them one by one */
-  deque &operator=(const deque &) = delete;
-
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
   const T &operator[](std::size_t at) const { return *place(at); }
-  const T &front() const { return *place(0); }
-  const T &back() const { return *place(size_ - 1); }
   const T &at(std::size_t at) const {
     if (at >= size_) throw std::out_of_range("p3l::deque::at()");
     return *place(at);
@@ -72,45 +59,28 @@ class deque {
     start_ = 0;
   }
 
-  class const_iterator {
+  class const_iterator : public detail::steps<const_iterator, std::random_access_iterator_tag, T> {
    public:
-    using iterator_category = std::random_access_iterator_tag;
-    using value_type = T;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const T *;
-    using reference = const T &;
-
     const_iterator() = default;
-    reference operator*() const { return (*of_)[at_]; }
-    pointer operator->() const { return &(*of_)[at_]; }
-    reference operator[](difference_type n) const { return *(*this + n); }
-    const_iterator &operator+=(difference_type n) {
+    const T &operator*() const { return (*of_)[at_]; }
+    const T *operator->() const { return &(*of_)[at_]; }
+    const T &operator[](std::ptrdiff_t n) const { return *(*this + n); }
+    const_iterator &operator+=(std::ptrdiff_t n) {
       at_ += static_cast<std::size_t>(n);
       return *this;
     }
-    const_iterator &operator-=(difference_type n) { return *this += -n; }
+    const_iterator &operator-=(std::ptrdiff_t n) { return *this += -n; }
     const_iterator &operator++() { return *this += 1; }
     const_iterator &operator--() { return *this -= 1; }
-    const_iterator operator++(int) {
-      const_iterator before = *this;
-      ++*this;
-      return before;
-    }
-    const_iterator operator--(int) {
-      const_iterator before = *this;
-      --*this;
-      return before;
-    }
-    friend const_iterator operator+(const_iterator i, difference_type n) { return i += n; }
-    friend const_iterator operator+(difference_type n, const_iterator i) { return i += n; }
-    friend const_iterator operator-(const_iterator i, difference_type n) { return i -= n; }
-    friend difference_type operator-(const const_iterator &a, const const_iterator &b) {
-      return static_cast<difference_type>(a.at_) - static_cast<difference_type>(b.at_);
+    friend const_iterator operator+(const_iterator i, std::ptrdiff_t n) { return i += n; }
+    friend const_iterator operator+(std::ptrdiff_t n, const_iterator i) { return i += n; }
+    friend const_iterator operator-(const_iterator i, std::ptrdiff_t n) { return i -= n; }
+    friend std::ptrdiff_t operator-(const const_iterator &a, const const_iterator &b) {
+      return static_cast<std::ptrdiff_t>(a.at_) - static_cast<std::ptrdiff_t>(b.at_);
     }
     friend bool operator==(const const_iterator &a, const const_iterator &b) {
       return a.at_ == b.at_;
     }
-    friend bool operator!=(const const_iterator &a, const const_iterator &b) { return !(a == b); }
     friend bool operator<(const const_iterator &a, const const_iterator &b) {
       return a.at_ < b.at_;
     }
@@ -156,14 +126,7 @@ class deque {
 };
 
 template <class T>
-struct class_of<deque<T>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<deque<T>>::make();
-
- private:
+struct class_of<deque<T>> : detail::registered_class<class_of<deque<T>>> {
   static const p3l_type *make() {
     return detail::describe<deque<T>>("p3l.deque<" + detail::name_of<T>() + ">",
                                       detail::version_of<T>());

@@ -6,6 +6,7 @@
 #define P3L_ELEMENTS_HPP
 
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -120,11 +121,59 @@ void drop_element(T *element) {
   std::memset(static_cast<void *>(element), 0, sizeof(T));
 }
 
-}  // namespace detail
+/* ---- interfaces ---- */
+
+/* The base of a container: no copies, which would share its elements; copy these one by one. `Self`
+ * makes it another class for each container: one whose first member is a container stays as large. */
+template <class Self>
+class not_copied {
+ public:
+  not_copied() = default;
+  not_copied(const not_copied &) = delete;
+  not_copied &operator=(const not_copied &) = delete;
+};
+
+/* The base of a container whose elements have numbers. */
+template <class Self, class T>
+class sequence : not_copied<Self> {
+ public:
+  using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using const_reference = const T &;
+
+  const T &front() const { return self()[0]; }
+  const T &back() const { return self()[self().size() - 1]; }
+
+ private:
+  const Self &self() const { return static_cast<const Self &>(*this); }
+};
+
+/* The base of an iterator over elements that it does not change: its types, and what follows from its
+ * own ++, -- and ==. */
+template <class Self, class Category, class T>
+class steps {
+ public:
+  using iterator_category = Category;
+  using value_type = T;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const T *;
+  using reference = const T &;
+
+  friend Self operator++(Self &at, int) {
+    Self before = at;
+    ++at;
+    return before;
+  }
+  friend Self operator--(Self &at, int) {
+    Self before = at;
+    --at;
+    return before;
+  }
+  friend bool operator!=(const Self &a, const Self &b) { return !(a == b); }
+};
 
 /* ---- as classes of a store ---- */
-
-namespace detail {
 
 /* One name for each instance, composed of its elements' names; open refuses it if an element's
  * version differs from the store's. */
@@ -134,6 +183,17 @@ const p3l_type *describe(const std::string &name, std::uint32_t version) {
   static const auto *made = new description<C>(kept->c_str(), version, nullptr);
   return &made->type;
 }
+
+/* The base of a container's class_of, `Self`, which has make(): registers an instance that a program
+ * uses before main() begins, so that stores with it can be opened. */
+template <class Self>
+struct registered_class {
+  static const p3l_type *type() {
+    (void)registered;
+    return Self::make();
+  }
+  static inline const p3l_type *const registered = Self::make();
+};
 
 }  // namespace detail
 

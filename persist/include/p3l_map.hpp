@@ -13,8 +13,6 @@
 #ifndef P3L_MAP_HPP
 #define P3L_MAP_HPP
 
-#include <iterator>
-
 #include "p3l_unordered_map.hpp"
 
 namespace p3l {
@@ -43,7 +41,7 @@ struct map_node {
 };
 
 template <class K, class V>
-class map {
+class map : detail::not_copied<map<K, V>> {
  public:
   using node = map_node<K, V>;
   using key_view = typename stored_order<K>::view;
@@ -52,25 +50,16 @@ class map {
   using value_type = node;
   using size_type = std::size_t;
 
-  map() = default;
-  map(const map &) = delete;
-  map &operator=(const map &) = delete;
-
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
 
   /* Over nodes, `key` and `value`, in the order of keys. */
-  class const_iterator {
+  class const_iterator
+      : public detail::steps<const_iterator, std::bidirectional_iterator_tag, node> {
    public:
-    using iterator_category = std::bidirectional_iterator_tag;
-    using value_type = node;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const node *;
-    using reference = const node &;
-
     const_iterator() = default;
-    reference operator*() const { return *at_; }
-    pointer operator->() const { return at_; }
+    const node &operator*() const { return *at_; }
+    const node *operator->() const { return at_; }
     const_iterator &operator++() {
       at_ = next(at_);
       return *this;
@@ -79,20 +68,9 @@ class map {
       at_ = at_ ? previous(at_) : last(of_->root_);
       return *this;
     }
-    const_iterator operator++(int) {
-      const_iterator before = *this;
-      ++*this;
-      return before;
-    }
-    const_iterator operator--(int) {
-      const_iterator before = *this;
-      --*this;
-      return before;
-    }
     friend bool operator==(const const_iterator &a, const const_iterator &b) {
       return a.at_ == b.at_;
     }
-    friend bool operator!=(const const_iterator &a, const const_iterator &b) { return !(a == b); }
 
    private:
     friend class map;
@@ -263,14 +241,7 @@ class map {
 };
 
 template <class K, class V>
-struct class_of<map_node<K, V>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map_node<K, V>>::make();
-
- private:
+struct class_of<map_node<K, V>> : detail::registered_class<class_of<map_node<K, V>>> {
   static const p3l_type *make() {
     return detail::describe<map_node<K, V>>(
         "p3l.node<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
@@ -279,16 +250,9 @@ struct class_of<map_node<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<map<K, V>> {
-  static const p3l_type *type() {
-    (void)class_of<map_node<K, V>>::type();
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map<K, V>>::make();
-
- private:
+struct class_of<map<K, V>> : detail::registered_class<class_of<map<K, V>>> {
   static const p3l_type *make() {
+    (void)class_of<map_node<K, V>>::type();
     return detail::describe<map<K, V>>(
         "p3l.tree<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">", 1);
   }

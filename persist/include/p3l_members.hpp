@@ -131,14 +131,7 @@ class unique_ptr {
 };
 
 template <class T>
-struct class_of<optional<T>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<optional<T>>::make();
-
- private:
+struct class_of<optional<T>> : detail::registered_class<class_of<optional<T>>> {
   static const p3l_type *make() {
     return detail::describe<optional<T>>("p3l.optional<" + detail::name_of<T>() + ">",
                                          detail::version_of<T>());

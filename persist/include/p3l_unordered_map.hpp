@@ -4,8 +4,6 @@
 #ifndef P3L_UNORDERED_MAP_HPP
 #define P3L_UNORDERED_MAP_HPP
 
-#include <iterator>
-
 #include "p3l_string.hpp"
 
 namespace p3l {
@@ -46,14 +44,10 @@ struct map_entry {
 };
 
 template <class K, class V>
-class unordered_map {
+class unordered_map : detail::not_copied<unordered_map<K, V>> {
  public:
   using entry = map_entry<K, V>;
   using key_view = typename stored_hash<K>::view;
-
-  unordered_map() = default;
-  unordered_map(const unordered_map &) = delete;
-  unordered_map &operator=(const unordered_map &) = delete;
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
@@ -100,14 +94,8 @@ class unordered_map {
   }
 
   /* Over entries, `key` and `value`, in no order. */
-  class const_iterator {
+  class const_iterator : public detail::steps<const_iterator, std::forward_iterator_tag, entry> {
    public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = entry;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const entry *;
-    using reference = const entry &;
-
     const_iterator() = default;
     const entry &operator*() const { return *at_; }
     const entry *operator->() const { return at_; }
@@ -116,15 +104,9 @@ class unordered_map {
       settle();
       return *this;
     }
-    const_iterator operator++(int) {
-      const_iterator before = *this;
-      ++*this;
-      return before;
-    }
     friend bool operator==(const const_iterator &a, const const_iterator &b) {
       return a.at_ == b.at_;
     }
-    friend bool operator!=(const const_iterator &a, const const_iterator &b) { return !(a == b); }
 
    private:
     friend class unordered_map;
@@ -197,14 +179,7 @@ class unordered_map {
 };
 
 template <class K, class V>
-struct class_of<map_entry<K, V>> {
-  static const p3l_type *type() {
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<map_entry<K, V>>::make();
-
- private:
+struct class_of<map_entry<K, V>> : detail::registered_class<class_of<map_entry<K, V>>> {
   static const p3l_type *make() {
     return detail::describe<map_entry<K, V>>(
         "p3l.entry<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
@@ -213,16 +188,9 @@ struct class_of<map_entry<K, V>> {
 };
 
 template <class K, class V>
-struct class_of<unordered_map<K, V>> {
-  static const p3l_type *type() {
-    (void)class_of<map_entry<K, V>>::type();
-    (void)registered;
-    return make();
-  }
-  static inline const p3l_type *const registered = class_of<unordered_map<K, V>>::make();
-
- private:
+struct class_of<unordered_map<K, V>> : detail::registered_class<class_of<unordered_map<K, V>>> {
   static const p3l_type *make() {
+    (void)class_of<map_entry<K, V>>::type();
     return detail::describe<unordered_map<K, V>>(
         "p3l.map<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">", 1);
   }

@@ -4,26 +4,16 @@
 #ifndef P3L_VECTOR_HPP
 #define P3L_VECTOR_HPP
 
-#include <iterator>
-
 #include "p3l_elements.hpp"
 
 namespace p3l {
 
 template <class T>
-class vector {
+class vector : public detail::sequence<vector<T>, T> {
  public:
-  using value_type = T;
-  using size_type = std::size_t;
-  using difference_type = std::ptrdiff_t;
-  using const_reference = const T &;
   using const_iterator = const T *;
   using iterator = const_iterator;
   using const_reverse_iterator = std::reverse_iterator<const_iterator>;
-
-  vector() = default;
-  vector(const vector &) = delete; /* it would share its elements: copy them one by one */
-  vector &operator=(const vector &) = delete;
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
@@ -36,8 +26,6 @@ class vector {
   const_reverse_iterator rbegin() const { return const_reverse_iterator(end()); }
   const_reverse_iterator rend() const { return const_reverse_iterator(begin()); }
   const T &operator[](std::size_t at) const { return first_.get()[at]; }
-  const T &front() const { return first_.get()[0]; }
-  const T &back() const { return first_.get()[size_ - 1]; }
   const T &at(std::size_t at) const {
     if (at >= size_) throw std::out_of_range("p3l::vector::at()");
     return first_.get()[at];
@@ -101,14 +89,11 @@ class vector {
 };
 
 template <class T>
-struct class_of<vector<T>> {
-  static const p3l_type *type() {
-    (void)registered;
+struct class_of<vector<T>> : detail::registered_class<class_of<vector<T>>> {
+  static const p3l_type *make() {
     return detail::describe<vector<T>>("p3l.vector<" + detail::name_of<T>() + ">",
                                        detail::version_of<T>());
   }
-  static inline const p3l_type *const registered = detail::describe<vector<T>>(
-      "p3l.vector<" + detail::name_of<T>() + ">", detail::version_of<T>());
 };
 
 }  // namespace p3l

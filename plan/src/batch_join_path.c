@@ -238,12 +238,15 @@ static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
   return NULL;
 }
 
+static bool is_batch_join(const Path *path) {
+  return IsA(path, CustomPath) && ((const CustomPath *)path)->methods == &batch_join_path_methods;
+}
+
 /* A path with its cost for a parent that takes batches: lower if it is one of ccopt's joins. */
 static Path *at_batch_cost(Path *path) {
   BatchJoinPath *join;
 
-  if (!IsA(path, CustomPath) || ((CustomPath *)path)->methods != &batch_join_path_methods)
-    return path;
+  if (!is_batch_join(path)) return path;
   join = palloc(sizeof(*join));
   *join = *(BatchJoinPath *)path;
   join->custom.path.startup_cost = join->batch_startup;
@@ -286,6 +289,44 @@ static Path *copied_child_path(PlannerInfo *root, RelOptInfo *rel) {
 
   if (cheapest == NULL) return NULL;
   return cheaper(cheapest, may_be_scanned(rel) ? batch_join_scan_path(root, rel) : NULL);
+}
+
+/* ---- joins that are beaten ---- */
+
+/* At most the cost of a child's path below BatchHashJoin; a BatchScan reads all pages. */
+static Cost least_child_cost(const RelOptInfo *rel) {
+  const Path *cheapest = rel->cheapest_total_path;
+
+  if (is_batch_join(cheapest)) return ((const BatchJoinPath *)cheapest)->batch_total;
+  if (!may_be_scanned(rel)) return cheapest->total_cost;
+  return Min(cheapest->total_cost, rel->pages * seq_page_cost);
+}
+
+/*
+ * True if a path of the join costs less than BatchHashJoin's children and its setup, before the first
+ * row and in total, and returns its rows in no worse a way. Checked first, because short statements
+ * that join a few rows by index look here as often as they have pairs of tables.
+ */
+static bool is_beaten(const RelOptInfo *joinrel, const RelOptInfo *outer, const RelOptInfo *inner) {
+  const bool may_have_workers = joinrel->consider_parallel && outer->partial_pathlist != NIL;
+  Cost outer_cost, inner_cost, startup, total;
+  ListCell *cell;
+
+  if (ccopt_force || reasons_are_wanted()) return false;
+  if (outer->cheapest_total_path == NULL || inner->cheapest_total_path == NULL) return false;
+  outer_cost = least_child_cost(outer);
+  inner_cost = least_child_cost(inner);
+  startup = Min(outer_cost, inner_cost) + batch_setup_cost();
+  total = outer_cost + inner_cost + batch_setup_cost();
+  /* A plan with workers costs more than that, whatever its parts cost. */
+  if (may_have_workers) total = Min(total, parallel_setup_cost);
+  foreach (cell, joinrel->pathlist) {
+    const Path *path = lfirst(cell);
+    if (path->param_info == NULL && path->startup_cost < startup && path->total_cost < total &&
+        disabled_nodes_of(path) == 0 && (path->parallel_safe || !joinrel->consider_parallel))
+      return true;
+  }
+  return false;
 }
 
 /* ---- the path ---- */
@@ -406,7 +447,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
   const char *reason;
   Path *outer = NULL, *inner = NULL;
 
-  if (!kind_of(jointype, &kind)) return;
+  if (!kind_of(jointype, &kind) || is_beaten(joinrel, outerrel, innerrel)) return;
   reason = statement_refusal(root);
   if (reason == NULL)
     reason = sort_clauses(joinrel, outerrel, innerrel, IS_OUTER_JOIN(jointype), extra->restrictlist,

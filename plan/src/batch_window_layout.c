@@ -39,18 +39,11 @@ int window_layout_column(WindowLayout *layout, List *child, int resno) {
 
 /* ---- keys ---- */
 
-static bool orders_as_stored(Oid type, Oid input) {
+/* True if the operator's input type `input` is the one that values of a column are stored in. */
+static bool orders_as_stored(Oid type, ColumnKind kind, Oid input) {
+  if (kind == COLUMN_INTEGER) return input == type;
   switch (type) {
     case VARCHAROID: return input == TEXTOID;
-    case INT2OID:
-    case INT4OID:
-    case INT8OID:
-    case DATEOID:
-    case TIMESTAMPOID:
-    case TIMESTAMPTZOID:
-    case OIDOID:
-    case BOOLOID:
-    case CHAROID:
     case FLOAT4OID:
     case FLOAT8OID:
     case NUMERICOID:
@@ -69,7 +62,7 @@ static const char *key_refusal(const Var *var, Oid operator) {
   if (!get_ordering_op_properties(operator, & family, &input, &order) ||
       family >= FirstGenbkiObjectId)
     return "an operator that is not PostgreSQL's own orders the rows";
-  if (!orders_as_stored(var->vartype, input))
+  if (!orders_as_stored(var->vartype, kind, input))
     return "a window by a type other than integers, numeric, float, dates, text";
   if (kind == COLUMN_OPAQUE && var->vartype == NUMERICOID)
     return "a window by numeric without a precision of at most 18 digits";

@@ -30,16 +30,13 @@ static set_join_pathlist_hook_type previous_set_join_pathlist = NULL;
 static create_upper_paths_hook_type previous_create_upper_paths = NULL;
 
 /*
- * The passes over finished plans are skipped for statements that take at most a millisecond
- * according to their costs, with a margin of ten for wrong costs. In pgbench's select-only, for
+ * The passes over finished plans are skipped for small statements. In pgbench's select-only, for
  * example, two walks over the plan take a twentieth of the planning time. Settings that ask for the
  * paper's rule or for forced buffers apply to all statements.
  */
-#define SMALL_STATEMENT 50.0
-
 static bool is_worth_passes(const PlannedStmt *plan) {
-  return plan->planTree->total_cost >= SMALL_STATEMENT || ccopt_force ||
-         ccopt_buffer == BUFFER_PAPER || ccopt_buffer == BUFFER_FORCE;
+  return !is_small_statement(plan) || ccopt_force || ccopt_buffer == BUFFER_PAPER ||
+         ccopt_buffer == BUFFER_FORCE;
 }
 
 /* For a cursor whose plan may have to be core's: a copy of the query, to be planned again. */

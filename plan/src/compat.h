@@ -39,9 +39,11 @@
 #if PG_VERSION_NUM >= 180000
 #define CCOPT_DISABLED_NODES(path) (path)->disabled_nodes,
 #define set_disabled_nodes(path, n) ((path)->disabled_nodes = (n))
+#define disabled_nodes_of(path) ((path)->disabled_nodes)
 #else
 #define CCOPT_DISABLED_NODES(path)
 #define set_disabled_nodes(path, n) ((void)0)
+#define disabled_nodes_of(path) 0
 #endif
 
 /*

@@ -12,16 +12,25 @@
  * join, get one of ccopt's nodes and index look-ups, and cost enough for another planning not to
  * matter; also if workers are allowed and ccopt's plan has none, since core's plan may then even
  * cost less.
+ *
+ * Planning changes a query, so a second one needs a copy, which is made before the first: 5 % of all
+ * instructions of a join of one row. Joins that are small each time (small_joins.h) are planned by
+ * core alone, which needs no second opinion. If such a join turns out to be large for once, it runs by
+ * core's plan; the plan cache keeps that only until a transaction has ended.
  */
 #include "costs_in_force.h"
 
 #include "costs_second_opinion.h"
+
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "node_names.h"
 #include "optimizer/cost.h"
 #include "optimizer/planner.h"
 #include "reasons.h"
 #include "settings.h"
+#include "shape_key.h"
+#include "small_joins.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -124,17 +133,32 @@ static Oid leaned_on(List *ours, List *core) {
 
 /* ---- deciding ---- */
 
-static bool joins(const Query *query) {
+/*
+ * The number of tables that a query and the subqueries in its FROM read. An INSERT does not read the
+ * table that it inserts into, and a view names itself among its tables (OLD and NEW of its rule).
+ */
+static int tables_read(const Query *query) {
   int tables = 0;
   ListCell *cell;
 
-  if (query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) return false;
+  check_stack_depth();
   foreach (cell, query->rtable) {
     const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
-    if (entry->rtekind == RTE_RELATION) tables++;
-    if (entry->rtekind == RTE_SUBQUERY && entry->subquery != NULL) tables += 2;
+    const Query *subquery = entry->rtekind == RTE_SUBQUERY ? entry->subquery : NULL;
+
+    if (foreach_current_index(cell) + 1 == query->resultRelation) continue;
+    if (entry->rtekind == RTE_RELATION && entry->relkind != RELKIND_VIEW) tables++;
+    if (subquery == NULL) continue;
+    tables += tables_read(subquery);
+    /* Queries in its expressions and in its WITH are not searched: they may join. */
+    if (subquery->hasSubLinks || subquery->cteList != NIL) tables += 2;
   }
-  return tables > 1;
+  return tables;
+}
+
+static bool joins(const Query *query) {
+  if (query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) return false;
+  return tables_read(query) > 1;
 }
 
 static PlannedStmt *plan_by_previous(Query *parse, const char *query_string, int cursor_options,
@@ -185,18 +209,19 @@ static const char *core_is_better(PlannedStmt *ours, List *uses, PlannedStmt *co
       quote_identifier(get_rel_name(index)));
 }
 
-static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
-                                   ParamListInfo bound_params) {
+/* Plans a join, and again without ccopt if the result is doubtful. */
+static PlannedStmt *plan_twice(Query *parse, const char *query_string, int cursor_options,
+                               ParamListInfo bound_params) {
   static const char *const nodes[] = {BATCH_SCAN_NAME, BATCH_AGG_NAME, BATCH_JOIN_NAME,
                                       BATCH_WINDOW_NAME};
-  Query *copy = ccopt_enabled && !ccopt_force && joins(parse) ? copyObject(parse) : NULL;
+  Query *copy = copyObject(parse);
   PlannedStmt *ours = plan_by_previous(parse, query_string, cursor_options, bound_params);
   PlannedStmt *core;
   bool has_ours = false;
   const char *reason;
   List *uses;
 
-  if (copy == NULL || ours->planTree->total_cost < WORTH_PLANNING_AGAIN) return ours;
+  if (ours->planTree->total_cost < WORTH_PLANNING_AGAIN) return ours;
   for (int i = 0; i < (int)lengthof(nodes); i++)
     has_ours = has_ours || plan_has_node(ours, nodes[i]);
   if (!has_ours) return ours;
@@ -210,6 +235,27 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   for (int i = 0; i < (int)lengthof(nodes); i++)
     if (plan_has_node(ours, nodes[i])) note_refusal(NULL, NULL, nodes[i], reason);
   return core;
+}
+
+static PlannedStmt *plan_statement(Query *parse, const char *query_string, int cursor_options,
+                                   ParamListInfo bound_params) {
+  PlannedStmt *plan;
+  uint64 pattern;
+
+  if (!ccopt_enabled || ccopt_force || !joins(parse))
+    return plan_by_previous(parse, query_string, cursor_options, bound_params);
+  /* EXPLAIN shows what ccopt would do with a large join. */
+  if (reasons_are_wanted()) return plan_twice(parse, query_string, cursor_options, bound_params);
+
+  pattern = small_join_pattern(parse);
+  if (small_join_expected(pattern)) {
+    plan = plan_without_us(previous_planner, parse, query_string, cursor_options, bound_params);
+    plan->transientPlan |= !is_small_statement(plan);
+  } else {
+    plan = plan_twice(parse, query_string, cursor_options, bound_params);
+  }
+  small_join_learn(pattern, is_small_statement(plan) && !has_node_of_ours(plan));
+  return plan;
 }
 
 void costs_second_opinion_register(void) {

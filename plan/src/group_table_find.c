@@ -187,7 +187,12 @@ static bool group_has_keys(const GroupTable *table, const GroupRecord *group, co
   return true;
 }
 
-static inline GroupRecord *find_or_insert(GroupTable *table, const Batch *batch, int row) {
+/*
+ * `number`: the values of the table's only key, if each row of the batch has one; otherwise NULL.
+ * Inlined, so that the loops of the callers do not test which of both it is.
+ */
+static pg_attribute_always_inline GroupRecord *find_or_insert(GroupTable *table, const Batch *batch,
+                                                              const int64 *number, int row) {
   const uint32 hash = table->hashes[row];
   const uint32 mask = table->nslots - 1;
 
@@ -197,23 +202,7 @@ static inline GroupRecord *find_or_insert(GroupTable *table, const Batch *batch,
     if (slot.number == 0) return group_table_insert(table, batch, row, hash);
     if (slot.hash != hash) continue;
     group = group_at(table, slot.number - 1);
-    if (group_has_keys(table, group, batch, row)) return group;
-  }
-}
-
-/* The same for a single key with a number, in a batch where all rows have one. */
-static inline GroupRecord *find_number(GroupTable *table, const Batch *batch, const int64 *number,
-                                       int row) {
-  const uint32 hash = table->hashes[row];
-  const uint32 mask = table->nslots - 1;
-
-  for (uint32 at = hash & mask;; at = (at + 1) & mask) {
-    const GroupSlot slot = table->slots[at];
-    GroupRecord *group;
-    if (slot.number == 0) return group_table_insert(table, batch, row, hash);
-    if (slot.hash != hash) continue;
-    group = group_at(table, slot.number - 1);
-    if (likely((int64)group->cells[0] == number[row] && (group->nulls | group->odd) == 0))
+    if (number && likely((int64)group->cells[0] == number[row] && (group->nulls | group->odd) == 0))
       return group;
     if (group_has_keys(table, group, batch, row)) return group;
   }
@@ -265,7 +254,7 @@ static int find_runs(GroupTable *table, const Batch *batch, GroupRecord **groups
   nruns = last + 1;
   prepare(table, batch, one, nruns);
   for (int i = 0; i < nruns; i++) {
-    found[i] = find_number(table, batch, number, one[i]);
+    found[i] = find_or_insert(table, batch, number, one[i]);
     without += found[i] == NULL;
   }
   for (int i = 0; i < n; i++) groups[rows[i]] = found[run[i]];
@@ -286,7 +275,7 @@ static int find_by_hash(GroupTable *table, const Batch *batch, GroupRecord **gro
   prepare(table, batch, batch->selected, batch->nselected);
   for (int i = 0; i < batch->nselected; i++) {
     int row = batch->selected[i];
-    groups[row] = find_or_insert(table, batch, row);
+    groups[row] = find_or_insert(table, batch, NULL, row);
     without += groups[row] == NULL;
   }
   return without;

@@ -5,6 +5,8 @@
  *
  *   hm_disp_run(result, state, code)   result[0]: VEX_TRC_*, result[1]: address after the jump
  */
+#include "callee_saved.inc"
+
 #define STATE_RIP 184
 #define TRC_CHAIN_SLOW 1001
 #define TRC_CHAIN_FAST 1002
@@ -15,12 +17,7 @@
         .globl hm_disp_run
         .type hm_disp_run, @function
 hm_disp_run:
-        pushq %rbx
-        pushq %rbp
-        pushq %r12
-        pushq %r13
-        pushq %r14
-        pushq %r15
+        push_callee_saved
         pushq %rdi              /* seven words and the return address: %rsp is a multiple of 16 */
         subq $16, %rsp
         movl $0x1f80, (%rsp)
@@ -42,12 +39,7 @@ leave_code:
         movw $0x037f, (%rsp)
         fldcw (%rsp)
         movq %rcx, %rsp
-        popq %r15
-        popq %r14
-        popq %r13
-        popq %r12
-        popq %rbp
-        popq %rbx
+        pop_callee_saved
         ret
 
         .globl hm_disp_chain_slow

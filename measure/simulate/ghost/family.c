@@ -21,10 +21,12 @@
 #define _GNU_SOURCE
 #include "family.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ghost.h"
 #include "segment.h"
@@ -51,20 +53,33 @@ uint64_t hm_cpu_time(int process) {
   return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
+/* Reads /proc/PID/stat into `text`; the fields from the state on, NULL if the process has ended. */
+static const char *stat_fields(int process, char *text, size_t bytes) {
+  char path[40];
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return NULL;
+  ssize_t length = read(file, text, bytes - 1);
+  close(file);
+  if (length <= 0) return NULL;
+  text[length] = 0;
+  const char *name_ends = strrchr(text, ')'); /* a name may contain spaces and parentheses */
+  return name_ends != NULL && name_ends[1] == ' ' ? name_ends + 2 : NULL;
+}
+
+char hm_process_state(int process) {
+  char text[1024];
+  const char *fields = stat_fields(process, text, sizeof text);
+  return fields != NULL ? fields[0] : 0;
+}
+
 /* The ticks that it spent in its own code and in the kernel; 0 if it has ended, or is a zombie. */
 static int ticks(int process, uint64_t *user, uint64_t *system) {
-  char path[40], text[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", process);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return 0;
-  size_t length = fread(text, 1, sizeof text - 1, file);
-  fclose(file);
-  text[length] = 0;
-  const char *behind = strrchr(text, ')');
-  char state;
+  char text[1024], state;
+  const char *fields = stat_fields(process, text, sizeof text);
   unsigned long in_user, in_system;
-  if (behind == NULL ||
-      sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &in_user,
+  if (fields == NULL ||
+      sscanf(fields, "%c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &in_user,
              &in_system) != 3 ||
       state == 'Z' || state == 'X')
     return 0;

@@ -45,6 +45,8 @@ struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64
 uint64_t hm_family_partner(uint64_t cores_taken, uint64_t layout);
 /* CPU time of a process, nanoseconds; 0: it has ended. */
 uint64_t hm_cpu_time(int process);
+/* The state letter of a process, as proc(5) has it; 0: it has ended. */
+char hm_process_state(int process);
 /* The part of the CPU time of processes on this core that is their own code's. */
 double hm_user_part(struct hm_follower *of);
 

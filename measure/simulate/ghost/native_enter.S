@@ -7,6 +7,8 @@
  *
  * The frame lies in the low 2 GiB (layout.c), so that its address needs no register.
  */
+#include "callee_saved.inc"
+
 #define FRAME hm_native_frame
 #define GPR(n) FRAME + 8 * (n)
 #define FLAGS FRAME + 128
@@ -18,12 +20,7 @@
 
         .text
 .macro save_host
-        pushq %rbx
-        pushq %rbp
-        pushq %r12
-        pushq %r13
-        pushq %r14
-        pushq %r15
+        push_callee_saved
         movq %rsp, HOST_RSP
 .endm
 
@@ -74,12 +71,7 @@
 
 .macro restore_host
         vzeroupper
-        popq %r15
-        popq %r14
-        popq %r13
-        popq %r12
-        popq %rbp
-        popq %rbx
+        pop_callee_saved
         ret
 .endm
 

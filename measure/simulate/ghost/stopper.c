@@ -20,7 +20,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,7 +30,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <fcntl.h>
 
 #include "channel.h"
 #include "family.h"
@@ -193,26 +191,12 @@ static void end_stretch(struct hm_snapshot **slot, enum hm_stretch_end how) {
 
 /* --- A window -------------------------------------------------------------------- */
 
-/* The state letter of the process; 0 if it has ended. */
-static char state_of(void) {
-  char path[32], text[256];
-  snprintf(path, sizeof path, "/proc/%d/stat", process);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0) return 0;
-  text[length] = 0;
-  const char *name_ends = strrchr(text, ')');
-  return name_ends != NULL && name_ends[1] == ' ' ? name_ends[2] : 0;
-}
-
 /* A process that waits in the kernel would have its wait interrupted (some calls then return EINTR):
  * it is stopped while it runs, if it runs at all. */
 static enum hm_window_end is_running_soon(void) {
   uint64_t limit = hm_now() + IDLE_LIMIT;
   for (;;) {
-    char state = state_of();
+    char state = hm_process_state(process);
     if (state == 'R') return HM_WINDOW_COMPLETE;
     if (state == 0 || state == 'Z' || state == 'X') return HM_WINDOW_GONE;
     if (hm_now() > limit || atomic_load(&channel->finish) != 0) return HM_WINDOW_IDLE;
@@ -283,7 +267,7 @@ static enum hm_window_end follow(uint32_t stretches) {
         return HM_WINDOW_SUSPENDED;
       case STOP_LATE:
         /* A process that computes is interrupted; one that waits is left alone. */
-        if (slot == NULL && !interrupted && taken == 0 && state_of() == 'R') {
+        if (slot == NULL && !interrupted && taken == 0 && hm_process_state(process) == 'R') {
           interrupted = 1;
           last = now;
           ptrace(PTRACE_INTERRUPT, process, 0, 0);

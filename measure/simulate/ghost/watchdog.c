@@ -20,12 +20,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -33,6 +30,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "family.h"
 
 #define HM_STOP_LIMIT \
   14000000ull /* nanoseconds; with a tick and the kernel's own work, under 20 ms */
@@ -59,18 +57,7 @@ static void start_stopper(struct hm_channel *channel) {
 }
 
 /* True if the process is in a ptrace stop. */
-static int is_stopped(int process) {
-  char path[32], text[256];
-  snprintf(path, sizeof path, "/proc/%d/stat", process);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0) return 0;
-  text[length] = 0;
-  const char *name_ends = strrchr(text, ')');
-  return name_ends != NULL && name_ends[1] == ' ' && name_ends[2] == 't';
-}
+static int is_stopped(int process) { return hm_process_state(process) == 't'; }
 
 /* Replaces a stopper that is dead or must end. The kernel frees the processes that it traced. */
 static void replace_stopper(struct hm_channel *channel, pid_t stopper) {
