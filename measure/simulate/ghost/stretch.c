@@ -42,7 +42,6 @@
 #define MOST_RUN_IN 12000000ull
 
 static const struct hm_options *options;
-static uint64_t layout; /* of the code that is translated */
 
 void hm_stretches_begin(const struct hm_options *with) { options = with; }
 
@@ -158,8 +157,7 @@ static int look_at_process(const struct hm_lane *lane, const struct hm_snapshot 
     if (lane->of->layout != hm_code_layout()) hm_announce_process(slot->process);
     lane->of->layout = hm_code_layout();
   }
-  if (hm_code_layout() != layout) hm_engine_forget_code(); /* a library came or went */
-  layout = hm_code_layout();
+  hm_engine_use_layout(hm_code_layout());
   hm_follow_memory_of(slot->process);
   return 1;
 }
