@@ -51,6 +51,7 @@ int main(int count, char **words) {
             break;
         case 't': transpose(); transpose(); sum = (long)to[5]; break;
         case 's': sum = stream() + stream() + stream(); break;
+        case 'o': sum = stream(); break;
         case 'p': sum = probe(200000); break;
     }
     printf("sum=%ld\n", sum);
@@ -80,6 +81,11 @@ fn leading(causes: &Value, routine: &str) -> (String, i64) {
     (pattern["pattern"].as_str().expect("a name").to_string(), stride)
 }
 
+fn of_cause(causes: &Value, name: &str) -> Value {
+    let causes = causes.as_array().expect("causes");
+    causes.iter().find(|cause| cause["cause"] == name).unwrap_or_else(|| panic!("{causes:?}")).clone()
+}
+
 #[test]
 fn each_routine_has_the_pattern_that_its_source_says() {
     if !can_simulate() {
@@ -94,11 +100,23 @@ fn each_routine_has_the_pattern_that_its_source_says() {
     assert!(said.contains("a pointer chase (each address came from the load before)"), "{said}");
     let remedies = causes.to_string();
     assert!(remedies.contains("shorten the chain in chase"), "{remedies}");
+    // Nodes are used for the first time when they are linked; six rounds follow.
+    let cold = of_cause(&causes, "cold");
+    let part = cold["cold_start"]["part"].as_f64().unwrap_or_else(|| panic!("{cold:#}"));
+    assert!(part < 0.2, "{cold:#}");
+    assert!(said.contains("a cold start: "), "{said}");
+    let remedy = cold["remedy"].as_str().expect("a remedy");
+    assert!(remedy.starts_with("nothing in the code") && remedy.contains("--delay"), "{remedy}");
 
     let (causes, said) = of("t");
     assert_eq!(leading(&causes, "transpose"), ("stride".into(), 4096), "{causes:#}");
     assert!(said.contains("at a stride of 4,096 bytes"), "{said}");
     assert!(causes.to_string().contains("it uses 1 of the 64 sets"), "{causes:#}");
+
+    // Those of one sum go on to the end.
+    let (causes, said) = of("o");
+    assert!(of_cause(&causes, "cold")["cold_start"].is_null(), "{causes:#}");
+    assert!(!said.contains("a cold start"), "{said}");
 
     let (causes, _) = of("s");
     assert_eq!(leading(&causes, "stream"), ("stride".into(), 64), "{causes:#}");

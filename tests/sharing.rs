@@ -152,6 +152,11 @@ fn told_apart(kind: &str) {
     assert_eq!((number(&fight["misses"]), &fight["waiting"]["routine"]), (MISSES, &"add_both".into()));
     assert_eq!(fight["writing"]["routine"], "add_both");
     assert_eq!(line["layout"], Value::Null, "one field: nothing to part");
+    // Of 400 writes in turn the first takes the line from no core, and is not recorded; each of the others follows the
+    // other writer's.
+    assert_eq!(line["movement"]["kind"], "ping-pong");
+    let moves = &line["movement"]["moves"];
+    assert_eq!((number(&moves["count"]), number(&moves["of"])), (MISSES, MISSES));
 
     let line = line_at(&report, beside).expect("the words beside each other");
     assert_eq!(line["counts"]["false_sharing"], MISSES);

@@ -1,10 +1,11 @@
 """Transfers of a contended line, modelled and native, and the cost of interleaving threads.
 
 Native transfers are an estimate by time: what an increment takes longer than if the threads have a line each,
-divided by the time from core to core (half of a round of a flag that two threads pass to and fro, as `hardmeter latency`
-measures it). Compared are transfers per 1,000 increments.
+divided by the time from core to core. That time, and the model's transfer latency, are those of `hardmeter latency`.
+Compared are transfers per 1,000 increments.
 """
 
+import json
 import random
 import re
 from pathlib import Path
@@ -16,12 +17,11 @@ from processes import Trouble, run, run_measured
 from servers import HARDMETER, REPOSITORY, Playground
 
 PROGRAM = REPOSITORY / "tests/microkernels/contention.c"
-MODEL = REPOSITORY / "ground/samples/machines/sapphire-rapids.toml"
 WITHIN_PERCENT = 30
-# The part of half a round that a line under constant demand takes: ground/samples/src/machine_latency.rs.
-TRANSFER_OF_HALF_ROUND = 0.62
 # Threads that did not run together say nothing.
 TOGETHER = 0.85
+# A latency from core to core whose interval is wider says nothing either.
+MOST_SPREAD = 1.5
 
 # Increments of a thread: a few milliseconds for two threads, many time slices for four on two processors.
 NATIVE_ROUNDS = {2: 50_000, 4: 1_000_000}
@@ -36,9 +36,8 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     program = folder / "contention"
     run(["gcc", "-O2", "-pthread", "-o", program, PROGRAM])
     blocks, increments = (3, 20_000) if quick else (15, 100_000)
-    say("from core to core")
-    half_round = _least([_native(program, ("paused", "same", 2), 3_000) for _ in range(4 * blocks)]) / 2
-    machine = _machine(folder, half_round)
+    say("the latencies of this machine")
+    half_round, machine = _machine(folder)
     missing: List[str] = []
     for case in CASES + WITHOUT_BAR:
         what, words, threads = case
@@ -65,13 +64,6 @@ def _native(program: Path, case: Case, rounds: int) -> Optional[float]:
     return float(took) if float(together) >= TOGETHER else None
 
 
-def _least(times: List[Optional[float]]) -> float:
-    together = [time for time in times if time is not None]
-    if not together:
-        raise Trouble("the threads never ran at the same time: repeat on an idle machine with two processors")
-    return min(together)
-
-
 def _transfers(
     program: Path, case: Case, half_round: float, blocks: int, say: Callable[[str], None]
 ) -> List[float]:
@@ -92,13 +84,17 @@ def _transfers(
     return found
 
 
-def _machine(folder: Path, half_round: float) -> Path:
-    text = MODEL.read_text()
-    clock = int(re.search(r"clock_mhz = (\d+)", text)[1])  # type: ignore[index]
-    cycles = max(1, round(half_round * TRANSFER_OF_HALF_ROUND * clock / 1000))
-    file = folder / "contended.toml"
-    file.write_text(text.replace("base_cpi", f"transfer_latency = {cycles}\nbase_cpi", 1))
-    return file
+def _machine(folder: Path) -> Tuple[float, Path]:
+    """Nanoseconds of half a round from core to core, and the model of this machine with its measured latencies."""
+    file = folder / "this.toml"
+    report = json.loads(run([HARDMETER, "--quiet", "latency", "--format", "json", "--write-machine", file]))
+    pairs = report["cores"]
+    if not pairs:
+        raise Trouble("no latency from core to core was measured\n  remedy: a machine with two processors")
+    low, high = (median(pair[end] for pair in pairs) for end in ("low_ns", "high_ns"))
+    if high > MOST_SPREAD * low:
+        raise Trouble(f"from core to core it takes {low:.0f} to {high:.0f} ns\n  remedy: repeat on an idle machine")
+    return median(pair["ns"] for pair in pairs), file
 
 
 def _modelled(program: Path, machine: Path, case: Case, increments: int) -> float:

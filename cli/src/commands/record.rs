@@ -364,11 +364,18 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         say(format!("{marks} marks of statements that begin or end"));
     }
     if tally.total() == marks {
-        eprintln!(
-            "hardmeter: no samples in {}: the target ran too briefly for the period, or did not run in the sampled mode\n  \
-             remedy: a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",
-            arguments.output.display()
-        );
+        let (cause, remedy) = if arguments.ghosts {
+            (
+                "none of the events happened in the stretches that were counted",
+                "a longer run; with loads among the events, `hardmeter report --quality` says how much was followed",
+            )
+        } else {
+            (
+                "the target ran too briefly for the period, or did not run in the sampled mode",
+                "a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",
+            )
+        };
+        eprintln!("hardmeter: no samples in {}: {cause}\n  remedy: {remedy}", arguments.output.display());
         return Outcome::Partial;
     }
     let each: Vec<String> = recorded

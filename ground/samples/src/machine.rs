@@ -46,6 +46,16 @@ pub struct TlbGeometry {
     pub latency: u32,
 }
 
+/// How a latency became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyMethod {
+    /// On this machine, by `hardmeter latency`.
+    Measured,
+    /// From published figures of a like machine, or from other latencies of the model.
+    Estimated,
+}
+
 /// A machine: its hierarchy, and the source of the numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +79,9 @@ pub struct Machine {
     /// Cycles from the request for a line that another core modified to its arrival; `None`: those of L3 and L2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_latency: Option<u32>,
+    /// The origin of `transfer_latency`; `None`: not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_method: Option<LatencyMethod>,
     /// True if a process switch empties the TLBs (no address-space identifiers).
     #[serde(default)]
     pub tlb_flush_on_switch: bool,
@@ -297,6 +310,19 @@ mod tests {
         }
         let core = Machine::builtin("sapphire-rapids").and_then(|machine| machine.core).expect("[core]");
         assert_eq!((core.reorder_window, core.fill_buffers, core.prefetchers()), (512, 16, 0b1111));
+    }
+
+    /// A line that another core modified comes through the shared level, and costs no more than one from memory.
+    #[test]
+    fn every_builtin_machine_estimates_its_transfers_between_its_own_latencies() {
+        for name in Machine::builtin_names() {
+            let machine = Machine::builtin(name).expect("built in");
+            let transfer = machine.transfer_latency.unwrap_or_else(|| panic!("{name}: transfer_latency"));
+            assert_eq!(machine.transfer_method, Some(LatencyMethod::Estimated), "{name}");
+            let l2 = machine.l2.expect("has an L2").latency;
+            let least = machine.l3.map_or(machine.memory_latency, |l3| l3.latency);
+            assert!((least..=machine.memory_latency + l2).contains(&transfer), "{name}: {transfer}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Pure: `measure/record/src/latency` measures.
 
-use crate::machine::Machine;
+use crate::machine::{LatencyMethod, Machine};
 use serde::Serialize;
 
 /// The time of a load in memory of some size.
@@ -268,6 +268,7 @@ impl MachineLatency {
         }
         if let Some(ns) = self.core_to_core_ns() {
             machine.transfer_latency = Some(cycles(ns * TRANSFER_OF_HALF_ROUND));
+            machine.transfer_method = Some(LatencyMethod::Measured);
         }
         if let Some(ns) = self.page_walk_ns {
             machine.page_walk_latency = cycles(ns);
@@ -374,6 +375,7 @@ mod tests {
         assert_eq!((machine.memory_latency, machine.page_walk_latency), (180, 28));
         assert_eq!(machine.stlb.unwrap().latency, 7);
         assert_eq!(machine.transfer_latency, Some(124), "62 % of 200 cycles");
+        assert_eq!(machine.transfer_method, Some(LatencyMethod::Measured));
         assert_eq!(machine.l3.unwrap().latency, 77, "not measured");
         let text = machine.to_toml();
         assert_eq!(Machine::parse("written", &text).expect("it can be read again"), machine, "{text}");

@@ -115,7 +115,8 @@ pub use remark::Remark;
 pub use routine_search::RoutineWanted;
 pub use sharing::{
     Basis, ByteRange, Effect, Evidence, Fight, GroupKind, InstructionAccess, LayoutGroup, LineAccess,
-    LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, OtherSide, Role, Roles, SharingKind,
+    LineCensus, LineCounts, LineDetail, LineId, LineStudy, LineVerdict, Movement, MovementKind, OtherSide,
+    Role, Roles, SharingKind,
 };
 pub use stacks::{StackCount, StackId, Stacks};
 pub use statement_spans::{Executions, Running, StatementSpans};

@@ -14,8 +14,9 @@
  *     then hm_guest_give_up leaves the stretch.
  *  2. Every stretch ends: each block counts, and after BLOCKS_A_TURN blocks the limits of time and
  *     instructions are checked.
- *  3. Code of files is translated once; code in other memory is checked each time it runs
- *     (VEX's self-checks), because it may have been rewritten.
+ *  3. Code of files is translated once for each layout of code that is followed; code in other
+ *     memory is checked each time it runs (VEX's self-checks), because it may have been rewritten.
+ *  4. `now` are the translations of the layout whose stretch runs; hm_lookup_table has no others.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -53,10 +54,15 @@ struct lookup {
   uint64_t guest, host;
 };
 struct lookup hm_lookup_table[LOOKUPS] __attribute__((aligned(64)));
-static struct lookup *block; /* BLOCKS of them, open addressing */
-static uint32_t block_count;
-static uint8_t *code;
-static size_t code_used;
+/* The translations of one layout of code: processes whose code lies elsewhere have others. */
+static struct translated {
+  uint64_t layout;
+  struct lookup *block; /* BLOCKS of them, open addressing */
+  uint32_t block_count;
+  uint8_t *code;
+  size_t code_used;
+  uint64_t used_at; /* when it was taken, in turns of layouts */
+} translated[HM_LANES], *now = translated;
 static uint64_t translations;
 
 /* --- Translating --------------------------------------------------------------------- */
@@ -66,25 +72,57 @@ static uint32_t first_slot(uint64_t address) {
 }
 
 static uint64_t *host_code_of(uint64_t address) {
-  for (uint32_t slot = first_slot(address); block[slot].guest != 0;
+  for (uint32_t slot = first_slot(address); now->block[slot].guest != 0;
        slot = (slot + 1) & (BLOCKS - 1))
-    if (block[slot].guest == address) return &block[slot].host;
+    if (now->block[slot].guest == address) return &now->block[slot].host;
   return NULL;
 }
 
-void hm_engine_forget_code(void) {
-  code_used = 0;
-  block_count = 0;
-  memset(block, 0, BLOCKS * sizeof block[0]);
+static void *reserve(size_t size, int rights) {
+  void *memory = mmap(NULL, size, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory != MAP_FAILED) return memory;
+  fprintf(stderr, "hardmeter-ghost: no memory for translated code\n");
+  exit(1);
+}
+
+static void forget_code(void) {
+  now->code_used = 0;
+  if (now->block_count > 0) memset(now->block, 0, BLOCKS * sizeof now->block[0]);
+  now->block_count = 0;
+  memset(hm_lookup_table, 0, sizeof hm_lookup_table);
+  hm_native_forget();
+}
+
+void hm_engine_use_layout(uint64_t layout) {
+  static uint64_t turn;
+  if (now->layout == layout && now->block != NULL) return;
+  struct translated *oldest = translated;
+  now = NULL;
+  for (uint32_t i = 0; i < HM_LANES && now == NULL; i++) {
+    if (translated[i].layout == layout && translated[i].block != NULL) now = &translated[i];
+    if (translated[i].used_at < oldest->used_at) oldest = &translated[i];
+  }
+  if (now == NULL) {
+    now = oldest;
+    if (now->block == NULL) {
+      now->block = reserve(BLOCKS * sizeof now->block[0], PROT_READ | PROT_WRITE);
+      now->code = reserve(CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC);
+    }
+    now->layout = layout;
+    now->code_used = 0;
+    if (now->block_count > 0) memset(now->block, 0, BLOCKS * sizeof now->block[0]);
+    now->block_count = 0;
+  }
+  now->used_at = ++turn;
   memset(hm_lookup_table, 0, sizeof hm_lookup_table);
   hm_native_forget();
 }
 
 static void enter(uint64_t address, uint64_t host) {
   uint32_t slot = first_slot(address);
-  while (block[slot].guest != 0) slot = (slot + 1) & (BLOCKS - 1);
-  block[slot] = (struct lookup){address, host};
-  block_count++;
+  while (now->block[slot].guest != 0) slot = (slot + 1) & (BLOCKS - 1);
+  now->block[slot] = (struct lookup){address, host};
+  now->block_count++;
 }
 
 static int is_file_code(uint64_t address) {
@@ -137,7 +175,7 @@ static VexArchInfo processor(void) {
 /* The host code of the block at `address`; 0 if there is no code. */
 static uint64_t translate(uint64_t address) {
   if (!code_is_there(address)) return 0;
-  if (code_used + MOST_BLOCK > CODE_SIZE || block_count > BLOCKS / 2) hm_engine_forget_code();
+  if (now->code_used + MOST_BLOCK > CODE_SIZE || now->block_count > BLOCKS / 2) forget_code();
   VexGuestExtents extents;
   Int used = 0;
   VexTranslateArgs job;
@@ -153,7 +191,7 @@ static uint64_t translate(uint64_t address) {
   job.guest_bytes_addr = address;
   job.chase_into_ok = chase_into;
   job.guest_extents = &extents;
-  job.host_bytes = code + code_used;
+  job.host_bytes = now->code + now->code_used;
   job.host_bytes_size = MOST_BLOCK;
   job.host_bytes_used = &used;
   job.instrument1 = hm_instrument_block;
@@ -164,9 +202,9 @@ static uint64_t translate(uint64_t address) {
   job.disp_cp_xassisted = hm_disp_assisted;
   VexTranslateResult result = LibVEX_Translate(&job);
   if (result.status != VexTransOK) return 0;
-  uint64_t host = (uint64_t)(code + code_used);
+  uint64_t host = (uint64_t)(now->code + now->code_used);
   enter(address, host);
-  code_used += ((size_t)used + 15) & ~(size_t)15;
+  now->code_used += ((size_t)used + 15) & ~(size_t)15;
   translations++;
   return host;
 }
@@ -206,14 +244,6 @@ void hm_engine_begin(void) {
   /* As in Valgrind: at each access the guest's registers are those of its instruction. */
   control.iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
   LibVEX_Init(vex_failed, vex_says, 0, &control);
-  block = mmap(NULL, BLOCKS * sizeof block[0], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-               -1, 0);
-  code = mmap(NULL, CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (block == MAP_FAILED || code == MAP_FAILED) {
-    fprintf(stderr, "hardmeter-ghost: no memory for translated code\n");
-    exit(1);
-  }
 }
 
 uint64_t hm_engine_place(void) { return hm_guest_state()->guest_RIP; }
@@ -227,7 +257,7 @@ static int serve(uint64_t reason) {
     case VEX_TRC_JMP_SYS_SYSCALL: return HM_GHOST_AT_CALL;
     case VEX_TRC_JMP_NODECODE:
       return hm_native_run(hm_guest_state()->guest_RIP) ? -1 : HM_GHOST_UNSUPPORTED;
-    case VEX_TRC_JMP_INVALICACHE: hm_engine_forget_code(); return -1;
+    case VEX_TRC_JMP_INVALICACHE: forget_code(); return -1;
     case VEX_TRC_JMP_FLUSHDCACHE:
     case VEX_TRC_JMP_NOREDIR:
     case VEX_TRC_JMP_EMWARN:
@@ -279,10 +309,10 @@ enum hm_ghost_end hm_engine_run(const struct hm_limits *limits) {
      */
     if (end < 0 && ++turns % 20000 == 0) end = is_over(limits, began);
     if (end >= 0) break;
-    uint64_t forgotten = code_used;
+    uint64_t forgotten = now->code_used;
     host = find_or_translate(hm_guest_state()->guest_RIP);
     if (host == 0) end = HM_GHOST_UNMAPPED;
-    if (host != 0 && !look_up && code_used >= forgotten)
+    if (host != 0 && !look_up && now->code_used >= forgotten)
       chain(result[1], result[0] == TRC_CHAIN_FAST, host);
   }
   hm_guest_runs = 0;

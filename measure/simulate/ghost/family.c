@@ -245,7 +245,8 @@ uint64_t hm_family_partner(uint64_t cores_taken, uint64_t layout) {
   uint64_t now = hm_now(), earliest = now + LONGEST_WAIT;
   for (uint32_t i = 0; i < members; i++) {
     const struct hm_follower *of = &member[i];
-    if (of->gone || (cores_taken >> of->core & 1) != 0 || of->layout != layout) continue;
+    if (of->gone || (cores_taken >> of->core & 1) != 0) continue;
+    if (layout != 0 && of->layout != layout) continue;
     if (of->core >= workers) continue; /* a helper runs too seldom to wait for */
     if (of->rests_until > now && of->rests_until < earliest) earliest = of->rests_until;
   }

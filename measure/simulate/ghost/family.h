@@ -40,8 +40,8 @@ struct hm_follower *hm_family_find(int process);
 /* The next that has run since its last check, does not rest, and is on none of these cores; with a
  * `layout` that is not 0, one whose code lies there. NULL: none, until `wakes`. */
 struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64_t *wakes);
-/* When the next process on another core than these, whose code lies there, will have rested; 0: none
- * rests. */
+/* When the next process on another core than these, with a `layout` that is not 0 one whose code lies
+ * there, will have rested; 0: none rests. */
 uint64_t hm_family_partner(uint64_t cores_taken, uint64_t layout);
 /* CPU time of a process, nanoseconds; 0: it has ended. */
 uint64_t hm_cpu_time(int process);

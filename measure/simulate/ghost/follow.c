@@ -164,16 +164,22 @@ static void close_window(struct hm_lane *on) {
 }
 
 /* Those who are ready now. If one that runs, too, still rests, the others wait for it: followed
- * together, they rest together, and will be ready together from then on. Returns 0 to wait. */
+ * together, they rest together, and will be ready together from then on. Returns 0 to wait.
+ * Processes whose code lies at the same places come first: they have their translations in common. */
 static uint32_t gather(struct hm_follower *first, struct hm_follower **into) {
-  uint64_t cores = 0, wakes;
-  uint32_t count = 0;
-  for (struct hm_follower *next = first; next != NULL;) {
-    cores |= 1ull << next->core;
-    into[count++] = next;
-    next = count < options->lanes ? hm_family_next(cores, first->layout, &wakes) : NULL;
+  uint64_t cores = 1ull << first->core, until = 0, wakes;
+  uint32_t count = 1;
+  into[0] = first;
+  for (int any = 0; any <= 1 && until == 0; any++) {
+    uint64_t layout = any ? 0 : first->layout;
+    while (count < options->lanes) {
+      struct hm_follower *next = hm_family_next(cores, layout, &wakes);
+      if (next == NULL) break;
+      cores |= 1ull << next->core;
+      into[count++] = next;
+    }
+    if (count < options->lanes) until = hm_family_partner(cores, layout);
   }
-  uint64_t until = count < options->lanes ? hm_family_partner(cores, first->layout) : 0;
   for (uint32_t i = 0; i < count && until != 0; i++) into[i]->rests_until = until;
   return until == 0 ? count : 0;
 }

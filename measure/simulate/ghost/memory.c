@@ -37,6 +37,7 @@ struct page {
   uint64_t address;
   uint32_t copied; /* with the snapshot of this stretch */
   uint8_t constant, shared;
+  uint64_t owner; /* of a constant page: the processes that have it (hm_constants) */
 };
 
 static struct page table[MOST_PAGES];
@@ -139,7 +140,10 @@ static struct page *map_page(uint64_t page, int constant, int shared) {
     return NULL;
   }
   struct page *new = &table[pages];
-  *new = (struct page){.address = page, .constant = (uint8_t)constant, .shared = (uint8_t)shared};
+  *new = (struct page){.address = page,
+                       .constant = (uint8_t)constant,
+                       .shared = (uint8_t)shared,
+                       .owner = constants};
   enter(pages++);
   return new;
 }
@@ -213,12 +217,16 @@ void hm_memory_begin(void) {
 
 /* --- Stretches ------------------------------------------------------------------------- */
 
-/* Processes that were forked from one have the same constant pages. */
+/* Processes that were forked from one have the same constant pages. Those of others stay where this
+ * process has nothing: it may be their turn again soon. */
 void hm_follow_memory_of(int whom) {
   process = whom;
   if (hm_constants() == constants) return;
   constants = hm_constants();
-  drop_all();
+  for (uint32_t i = pages; i-- > 0;)
+    if (!table[i].constant ||
+        (table[i].owner != constants && hm_find_mapping(table[i].address) != NULL))
+      drop(i);
 }
 
 void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane) {

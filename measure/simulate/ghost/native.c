@@ -60,6 +60,7 @@ static int has_512 = -1;
 uint64_t hm_native_count(void) { return count; }
 
 void hm_native_forget(void) {
+  if (pieces == 0) return;
   memset(piece, 0, sizeof piece);
   pieces = code_used = 0;
 }

@@ -10,7 +10,7 @@
  * Run-in.  The simulated caches begin empty; they are carried from window to window and never reset.
  * Each simulated core has a run-in of its own (family.c says who is on it).  Nothing is counted
  * until the L2 misses per instruction no longer fall: from one million instructions to the next by a
- * fifth at most, or there are few.  The first stretches of each window meet an L1 that is of an earlier time, and are
+ * fifth at most; or a quarter of a million has hardly any, as with a small working set.  The first stretches of each window meet an L1 that is of an earlier time, and are
  * not counted either.
  *
  * Invariants:
@@ -37,11 +37,11 @@
 #define COMPUTES_FOR 16u /* windows */
 #define CHUNK 1000000ull
 #define FALLS_NO_LONGER 0.8
-#define FEW_MISSES 1e-5 /* per instruction */
+#define PART_OF_CHUNK 250000ull
+#define FEW_MISSES 3u /* of such a part: fewer end the run-in */
 #define MOST_RUN_IN 12000000ull
 
 static const struct hm_options *options;
-static uint64_t layout; /* of the code that is translated */
 
 void hm_stretches_begin(const struct hm_options *with) { options = with; }
 
@@ -50,6 +50,7 @@ void hm_stretches_begin(const struct hm_options *with) { options = with; }
 static struct run_in {
   int over;
   uint64_t instructions, misses, all;
+  uint64_t part_instructions, part_misses;
   double last_rate;
 } run_in[HM_MAX_CORES];
 
@@ -57,13 +58,26 @@ static void run_in_sees(struct run_in *of, uint64_t instructions, uint64_t misse
   of->instructions += instructions;
   of->misses += misses;
   of->all += instructions;
+  of->part_instructions += instructions;
+  of->part_misses += misses;
+  if (of->part_instructions >= PART_OF_CHUNK) {
+    if (of->part_misses < FEW_MISSES) of->over = 1;
+    of->part_instructions = of->part_misses = 0;
+  }
   if (of->instructions < CHUNK) return;
   double rate = (double)of->misses / (double)of->instructions;
   if (of->last_rate > 0 && rate >= FALLS_NO_LONGER * of->last_rate) of->over = 1;
-  if (rate < FEW_MISSES) of->over = 1;
   if (of->all >= MOST_RUN_IN) of->over = 1;
   of->last_rate = rate > 0 ? rate : 1e-9;
   of->instructions = of->misses = 0;
+}
+
+/* L2 misses since then, without those of lines that another core took, which do not become fewer. */
+static uint64_t filling_misses(const struct hm_core_counts *then) {
+  const uint64_t *now = hm_sim.counts->events;
+  uint64_t all = now[HM_L2_MISS] - then->events[HM_L2_MISS];
+  uint64_t lost = now[HM_COHERENCE_MISS] - then->events[HM_COHERENCE_MISS];
+  return all > lost ? all - lost : 0;
 }
 
 void hm_run_in_is_over(void) {
@@ -143,15 +157,20 @@ static int look_at_process(const struct hm_lane *lane, const struct hm_snapshot 
     if (lane->of->layout != hm_code_layout()) hm_announce_process(slot->process);
     lane->of->layout = hm_code_layout();
   }
-  if (hm_code_layout() != layout) hm_engine_forget_code(); /* a library came or went */
-  layout = hm_code_layout();
+  hm_engine_use_layout(hm_code_layout());
   hm_follow_memory_of(slot->process);
   return 1;
 }
 
 int hm_watchdog_is_gone(void) {
-  static int gone;
-  if (!gone) gone = waitpid(-1, NULL, WNOHANG) > 0;
+  static int gone, status;
+  if (gone || waitpid(-1, &status, WNOHANG) <= 0) return gone;
+  gone = 1;
+  if (WIFSIGNALED(status))
+    fprintf(stderr, "hardmeter-ghost: ends, since its watchdog was killed by signal %d\n",
+            WTERMSIG(status));
+  else if (WEXITSTATUS(status) != 0)
+    fprintf(stderr, "hardmeter-ghost: ends, since its watchdog ended: stoppers were lost\n");
   return gone;
 }
 
@@ -230,7 +249,7 @@ void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot) {
   hm_statistics.instructions += instructions;
   int good = verdict == HM_SAME || verdict == HM_UNCHECKED;
   if (options->verbose && !good) say(hm_verdict_name[verdict], slot, of_window, instructions);
-  uint64_t misses = hm_sim.counts->events[HM_L2_MISS] - before.counts.events[HM_L2_MISS];
+  uint64_t misses = filling_misses(&before.counts);
   int settles = slot->at_call ? of_window < SETTLING : !counted;
   /* Met at its next call, it would always be met at the same place. */
   if (verdict == HM_UNCHECKED) lane->of->computes = COMPUTES_FOR;

@@ -4,7 +4,8 @@
 use crate::code::{CodeMap, ImageAddress, Place, SourceLine};
 use crate::pass::Pass;
 use crate::sharing::{
-    ByteRange, Effect, Fight, LayoutGroup, LineAccess, LineCounts, LineDetail, LineId, LineStudy, LineVerdict,
+    ByteRange, Effect, Fight, LayoutGroup, LineAccess, LineCounts, LineDetail, LineId, LineStudy,
+    LineVerdict, Movement,
 };
 use crate::symbols::SymbolNames;
 use hardmeter_samples::model::{Pid, VirtualAddress};
@@ -67,6 +68,8 @@ pub struct LineReport {
     pub counts: LineCounts,
     /// True or false sharing.
     pub verdict: LineVerdict,
+    /// How it moves between cores, if a way stands out.
+    pub movement: Option<Movement>,
     /// The objects on the line, by number of samples, largest first.
     pub objects: Vec<String>,
     /// The class and the name of the most frequent object.
@@ -110,6 +113,7 @@ impl Named<'_> {
             address: example.map(|(pid, address)| (pid, VirtualAddress(address.0 & mask))),
             counts: detail.counts,
             verdict: study.verdict(detail),
+            movement: detail.movement(),
             groups: groups.collect(),
             effect,
             objects: self.objects_on(detail.line, &[whole]),

@@ -5,6 +5,7 @@
 //!     └──────> LineStudy    the worst lines, access by access              (second walk: only those)
 //!                  ├─> verdict   true, false or mixed sharing, and how that is known
 //!                  ├─> pairs     which routine waits for which
+//!                  ├─> movement  to and fro between writers, or from one writer to readers
 //!                  └─> layout    bytes that belong together; replay: the misses that another layout leaves
 //! ```
 //!
@@ -17,6 +18,7 @@
 mod census;
 mod layout;
 mod line;
+mod movement;
 mod replay;
 mod role;
 mod study;
@@ -28,6 +30,7 @@ mod tests;
 pub use census::{LineCensus, LineCounts};
 pub use layout::{ByteRange, GroupKind, LayoutGroup};
 pub use line::LineId;
+pub use movement::{Movement, MovementKind};
 pub use replay::{Basis, Effect};
 pub use role::{Role, Roles};
 pub use study::{Fight, InstructionAccess, LineAccess, LineDetail, LineStudy, OtherSide};

@@ -3,6 +3,7 @@
 use super::census::LineCounts;
 use super::layout::{groups, ByteRange, LayoutGroup, Use};
 use super::line::LineId;
+use super::movement::{movement, Movement};
 use super::replay::{replay, Basis, Effect, Replayed, TraceAccess};
 use super::role::{Role, Roles};
 use super::verdict::LineVerdict;
@@ -307,6 +308,11 @@ impl LineDetail {
             Some(last) => last.writes = true,
             None => self.trace(access),
         }
+    }
+
+    /// How it moves between cores, if a way stands out.
+    pub fn movement(&self) -> Option<Movement> {
+        movement(&self.trace)
     }
 
     /// Its accesses, those that miss most first.

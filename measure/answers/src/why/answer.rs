@@ -1,7 +1,7 @@
 //! From samples to the answer per event: causes with their places and objects, sets, page walks, missing data.
 
 use super::finding::{
-    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
+    CauseAnswer, ColdStart, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
     PlaceCountNamed,
 };
 use super::geometry::{CacheLevel, Hierarchy, LevelGeometry};
@@ -14,7 +14,7 @@ use crate::code::{CodeMap, Place, Routine, SourceLine};
 use crate::estimate::Share;
 use crate::pass::{Located, Pass};
 use hardmeter_samples::model::{
-    EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementId, TlbOutcome,
+    EventIndex, MemoryLevel, MemoryOperation, Pid, Sample, Snoop, StatementId, Timestamp, TlbOutcome,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::Hash;
@@ -54,7 +54,14 @@ struct Tally {
 pub struct Why {
     options: WhyOptions,
     events: Vec<(MissLog, Tally)>,
+    /// The times of the first and the last sample of any event.
+    span: Option<(Timestamp, Timestamp)>,
 }
+
+/// First uses are a cold start if nearly all of them, and as many as this at least, are in an early part of the time.
+const NEARLY_ALL_PERCENT: u64 = 95;
+const LEAST_OF_START: u64 = 20;
+const EARLY: f64 = 0.2;
 
 const PAGE_BITS: u32 = 12;
 const HUGE_PAGE_BITS: u32 = 21;
@@ -68,7 +75,7 @@ impl Why {
             (MissLog::new(geometry.map(|geometry| geometry.lines()), line_bits), Tally::default())
         };
         let events = options.events.iter().map(log).collect();
-        Why { options, events }
+        Why { options, events, span: None }
     }
 
     /// Adds a sample, in order of time, with the object at its data address and the statement of its process.
@@ -79,6 +86,10 @@ impl Why {
         data: Option<DataNames>,
         statement: Option<StatementId>,
     ) {
+        if let Some(now) = sample.time {
+            let (first, last) = self.span.unwrap_or((now, now));
+            self.span = Some((first.min(now), last.max(now)));
+        }
         let Some(kind) = self.options.events.get(sample.event.0).copied() else { return };
         let (log, tally) = &mut self.events[sample.event.0];
         tally.samples += 1;
@@ -136,6 +147,7 @@ impl Why {
             pattern: detail.as_ref().map_or((None, 0), |detail| (detail.pattern, detail.stride)),
             data,
             statement,
+            when: sample.time,
         });
     }
 
@@ -284,10 +296,24 @@ impl Why {
                 },
                 in_standing_sets: standing,
                 patterns: self.patterns(log, &mine, pass),
+                cold_start: (cause == Cause::Cold).then(|| self.cold_start(log, &mine)).flatten(),
             });
         }
         causes.sort_by(|a, b| b.share.count.cmp(&a.share.count).then(a.cause.cmp(&b.cause)));
         causes
+    }
+
+    /// Whether nearly all of these first uses are in an early part of the recording.
+    fn cold_start(&self, log: &MissLog, mine: &[usize]) -> Option<ColdStart> {
+        let (first, last) = self.span?;
+        let mut times: Vec<u64> = mine.iter().filter_map(|index| Some(log.misses[*index].when?.0)).collect();
+        times.sort_unstable();
+        let total = times.len() as u64;
+        let within = (total * NEARLY_ALL_PERCENT).div_ceil(100);
+        let end = *times.get(within.checked_sub(1)? as usize)?;
+        let part = (end - first.0) as f64 / (last.0 - first.0).max(1) as f64;
+        let misses = Share { count: times.partition_point(|time| *time <= end) as u64, total };
+        (total >= LEAST_OF_START && part <= EARLY).then_some(ColdStart { misses, part })
     }
 
     /// The patterns of these misses, most frequent first.

@@ -71,6 +71,17 @@ pub struct CauseAnswer {
     pub in_standing_sets: Option<Share>,
     /// The patterns of its misses, most misses first; empty where they were not simulated.
     pub patterns: Vec<PatternCount>,
+    /// Of first uses: whether they end soon after the recording's start.
+    pub cold_start: Option<ColdStart>,
+}
+
+/// First uses that end soon after the recording's start: what missed is not what a longer run misses.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ColdStart {
+    /// Misses in the part of the recording below, of all misses of the cause.
+    pub misses: Share,
+    /// That part of the recording's time, from its first sample to its last.
+    pub part: f64,
 }
 
 /// A pattern of misses, and its samples.

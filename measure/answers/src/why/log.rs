@@ -12,7 +12,7 @@
 use super::finding::DataNames;
 use super::kind::Cause;
 use crate::code::Place;
-use hardmeter_samples::model::{MissPattern, Pid, StatementId, VirtualAddress};
+use hardmeter_samples::model::{MissPattern, Pid, StatementId, Timestamp, VirtualAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ pub(super) struct Miss {
     pub flags: u8,
     pub pattern: Option<MissPattern>,
     pub stride: i64,
+    pub when: Option<Timestamp>,
 }
 
 /// A line that missed, on one core.
@@ -89,6 +90,7 @@ pub(super) struct Seen {
     pub pattern: (Option<MissPattern>, i64),
     pub data: Option<DataNames>,
     pub statement: Option<StatementId>,
+    pub when: Option<Timestamp>,
 }
 
 /// Identity of a line: its core, and its address in physical memory (pid -1) or in its process.
@@ -131,6 +133,7 @@ impl MissLog {
             flags: if seen.hit_modified { flag::HIT_MODIFIED } else { 0 },
             pattern: seen.pattern.0,
             stride: seen.pattern.1,
+            when: seen.when,
         };
         self.events = self.events.saturating_add(seen.period);
         if let Some(address) = seen.address {
@@ -268,6 +271,7 @@ pub(super) mod tests {
             pattern: (None, 0),
             data: None,
             statement: None,
+            when: None,
         }
     }
 

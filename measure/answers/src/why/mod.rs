@@ -32,7 +32,7 @@ mod statistics;
 
 pub use answer::{Why, WhyOptions};
 pub use finding::{
-    CauseAnswer, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
+    CauseAnswer, ColdStart, DataNames, EventAnswer, How, Missing, NamedCount, PagesTouched, PatternCount,
     PlaceCountNamed,
 };
 pub use geometry::{CacheLevel, Hierarchy, LevelGeometry, SetIndexing};

@@ -15,7 +15,7 @@ mod this_machine;
 pub use this_machine::this_machine;
 
 use crate::rings::RingError;
-use hardmeter_samples::machine::{Machine, MachineError};
+use hardmeter_samples::machine::{LatencyMethod, Machine, MachineError};
 use hardmeter_samples::model::{MemoryEvent, Period, Register, StateRule};
 use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::EventAttributes;
@@ -445,6 +445,15 @@ impl SoftwarePmu {
             "the sample's time is simulated time".into(),
         ];
         notes.extend(self.config.machine.notes.iter().cloned());
+        let machine = &self.config.machine;
+        if let (Some(cycles), Some(LatencyMethod::Estimated), 2..) =
+            (machine.transfer_latency, machine.transfer_method, machine.cores)
+        {
+            notes.push(format!(
+                "the {cycles} cycles in which a line comes from another core are an estimate; `hardmeter latency \
+                 --write-machine` measures this machine's"
+            ));
+        }
         if self.config.machine.cores == 1 {
             notes.push(
                 "one core is simulated: no other core takes lines from it, so there are no coherence misses (--cores)"

@@ -37,6 +37,7 @@ pub fn this_machine() -> Result<Machine, SoftPmuError> {
         memory_latency: 300,
         page_walk_latency: 30,
         transfer_latency: None,
+        transfer_method: None,
         tlb_flush_on_switch: false,
         notes,
         l1i: levels.l1i,

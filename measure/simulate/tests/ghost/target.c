@@ -29,6 +29,11 @@
 static uint64_t lines[8192 * 8] __attribute__((aligned(4096)));
 static volatile uint64_t *rounds;
 
+static void print_address(void) {
+  printf("%lx\n", (unsigned long)(uintptr_t)rounds);
+  fflush(stdout);
+}
+
 static _Noreturn void walk(uint64_t count) {
   __asm__ volatile(
       "1: movl $110, %%eax\n" /* getppid */
@@ -120,15 +125,17 @@ static _Noreturn void checksum(void) {
   }
 }
 
-/* The second process ends with the first. */
+/* The second process ends with the first. It is there before the address is printed, so that a follower
+ * finds both at its start. */
 static _Noreturn void share(uint32_t distance) {
   volatile uint64_t *word = rounds;
-  pid_t first = getpid();
-  if (fork() == 0) {
+  pid_t first = getpid(), second = fork();
+  if (second == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != first) _exit(0);
     word += distance;
   }
+  if (second != 0) print_address();
   for (;;) {
     ++*word;
     syscall(SYS_getppid);
@@ -138,16 +145,15 @@ static _Noreturn void share(uint32_t distance) {
 int main(int count, char **arguments) {
   const char *what = count > 1 ? arguments[1] : "";
   rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  printf("%lx\n", (unsigned long)(uintptr_t)rounds);
-  fflush(stdout);
+  if (strcmp(what, "one-word") == 0) share(0);
+  if (strcmp(what, "one-line") == 0) share(4);
+  if (strcmp(what, "two-lines") == 0) share(64);
+  print_address();
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i += 8) lines[i] = i;
   if (strcmp(what, "walk-short") == 0) walk(64);
   if (strcmp(what, "walk-long") == 0) walk(3072);
   if (strcmp(what, "avx2") == 0) avx2();
   if (strcmp(what, "avx512") == 0) avx512();
   if (strcmp(what, "checksum") == 0) checksum();
-  if (strcmp(what, "one-word") == 0) share(0);
-  if (strcmp(what, "one-line") == 0) share(4);
-  if (strcmp(what, "two-lines") == 0) share(64);
   return 2;
 }

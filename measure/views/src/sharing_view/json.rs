@@ -1,5 +1,6 @@
 //! The report on sharing for machines.
 
+use super::movement::movement_text;
 use super::text::{effect_text, verdict_text};
 use super::SharingReport;
 use crate::top_view::remark_json;
@@ -75,6 +76,11 @@ impl SharingReport {
                 "evidence": line.verdict.evidence,
                 "text": verdict_text(&line.verdict),
             },
+            "movement": line.movement.map(|movement| {
+                let mut object = json!(movement);
+                object["text"] = json!(movement_text(&movement, line.verdict.kind));
+                object
+            }),
             "objects": line.objects,
             "accesses": line.accesses.iter().map(access_json).collect::<Vec<_>>(),
             "fights": fights,

@@ -1,6 +1,7 @@
 //! `hardmeter sharing`: the cache lines that cores fight for, the worst ones access by access.
 
 mod json;
+mod movement;
 mod page;
 mod sentences;
 mod text;

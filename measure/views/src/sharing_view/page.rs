@@ -1,5 +1,6 @@
 //! The report on sharing as a self-contained page.
 
+use super::movement::movement_text;
 use super::text::{accesses, effect_text, fights, group_text, objects_text, verdict_text};
 use super::{SharingDetail, SharingReport};
 use crate::html::page;
@@ -39,6 +40,9 @@ impl SharingReport {
         html! {
             p { (line.line) (seen.unwrap_or_default()) }
             p { (verdict_text(&line.verdict)) }
+            @if let Some(movement) = &line.movement {
+                p { (movement_text(movement, line.verdict.kind)) }
+            }
             (of_text(&accesses(&line.accesses, rows), 0))
             @if !line.fights.is_empty() {
                 h3 { "Who waits for whom" }

@@ -1,5 +1,6 @@
 //! Common properties of contended lines, in sentences: the kinds of objects with most contention.
 
+use super::movement::Movements;
 use crate::number::{counted, grouped, percent};
 use hardmeter_answers::{CodeName, LineReport};
 use hardmeter_answers::{Evidence, Share, SharingKind};
@@ -20,6 +21,7 @@ struct Kind<'r> {
     pids: BTreeSet<Pid>,
     fights: BTreeMap<(&'r str, &'r str), u64>,
     inferred: bool,
+    movements: Movements,
 }
 
 /// One sentence for each kind of object with most misses, over the studied lines; `total` are the misses of all
@@ -35,6 +37,7 @@ pub(super) fn of(lines: &[LineReport], total: u64) -> Vec<String> {
         if !name.is_empty() && !kind.names.contains(&name.as_str()) {
             kind.names.push(name);
         }
+        kind.movements.add(line.movement.as_ref());
         kind.pids.extend(line.accesses.iter().flat_map(|access| &access.access.pids));
         for fight in &line.fights {
             let parties = (routine(&fight.waiting), routine(&fight.writing));
@@ -66,6 +69,9 @@ fn sentence(class: &str, shared: &str, kind: &Kind<'_>, total: u64) -> String {
     let told = kind.fights.iter().filter(|((waiting, writing), _)| known(waiting) && known(writing));
     if let Some(((waiting, writing), _)) = told.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0))) {
         text.push_str(&format!("; most wait in {waiting} for {writing}"));
+    }
+    if let Some(how) = kind.movements.in_words() {
+        text.push_str(&format!("; {how}"));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! The report on sharing as text.
 
+use super::movement::movement_text;
 use super::SharingReport;
 use crate::layout::{printable, wrap, Column, Cut, Style, TextTable, Tone};
 use crate::number::{counted, grouped, percent};
@@ -132,6 +133,9 @@ impl SharingReport {
             objects => writeln!(text, "{}: {}", style.paint(Tone::Title, &title), printable(objects)),
         };
         let _ = writeln!(text, "  {}", wrap(&verdict_text(&line.verdict), style, 2));
+        if let Some(movement) = &line.movement {
+            let _ = writeln!(text, "  {}", wrap(&movement_text(movement, line.verdict.kind), style, 2));
+        }
         text.push_str(&accesses(&line.accesses, rows).render(style, 2));
         more(line.accesses.len(), rows, "access", style, text);
         if !line.fights.is_empty() {

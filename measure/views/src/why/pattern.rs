@@ -62,6 +62,22 @@ pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
     })
 }
 
+/// `a cold start: 95.10 % in the first 4.20 % of the recording`.
+pub(super) fn cold_start_sentence(cause: &CauseAnswer) -> Option<String> {
+    let start = cause.cold_start?;
+    Some(format!(
+        "a cold start: {} (n = {} of {}) in the first {:.1} % of the recording",
+        percent(start.misses),
+        grouped(start.misses.count),
+        grouped(start.misses.total),
+        start.part * 100.0
+    ))
+}
+
+/// The remedy for first uses at a start: of the measurement first, since no change of the code is needed for a server that
+/// runs long.
+pub(super) const COLD_START: &str = "nothing in the code, if what runs is to run for long: these are first uses, which end.      Record later (--delay SECONDS) or for longer. At the server: warm it up before it serves (PostgreSQL: pg_prewarm; any      service: a load of requests)";
+
 /// The remedy for misses of this pattern; `None` where the cause's own remedy fits.
 pub(super) fn remedy(cause: &CauseAnswer, place: &str, geometry: Option<LevelGeometry>) -> Option<String> {
     let pattern = leading(cause)?;
@@ -151,6 +167,7 @@ fn distance(stride: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hardmeter_answers::why::ColdStart;
 
     fn cause(cause: Cause, pattern: MissPattern, count: u64, stride: Option<(i64, u64)>) -> CauseAnswer {
         CauseAnswer {
@@ -163,6 +180,7 @@ mod tests {
             statements: Vec::new(),
             in_standing_sets: None,
             patterns: vec![PatternCount { pattern, count, stride, place: None }],
+            cold_start: None,
         }
     }
 
@@ -181,6 +199,18 @@ mod tests {
         let several = said(MissPattern::Stride, 50, Some((4096, 24)));
         assert_eq!(several.as_deref(), Some("50.00 % at several constant strides"));
         assert_eq!(said(MissPattern::Scattered, 29, None), None, "not most misses'");
+    }
+
+    #[test]
+    fn a_cold_start_is_named_with_its_end() {
+        let mut cold = cause(Cause::Cold, MissPattern::Scattered, 20, None);
+        assert_eq!(cold_start_sentence(&cold), None);
+        cold.cold_start = Some(ColdStart { misses: Share { count: 95, total: 100 }, part: 0.042 });
+        let said = cold_start_sentence(&cold);
+        assert_eq!(
+            said.as_deref(),
+            Some("a cold start: 95.00 % (n = 95 of 100) in the first 4.2 % of the recording")
+        );
     }
 
     #[test]

@@ -8,6 +8,9 @@ use hardmeter_samples::model::ByteCount;
 pub(super) fn of_cause(answer: &EventAnswer, cause: &CauseAnswer, geometry: Option<LevelGeometry>) -> String {
     let known = cause.places.first().filter(|place| !place.routine.starts_with("[unknown"));
     let place = known.map_or_else(String::new, |place| format!(" in {}", place.routine));
+    if cause.cold_start.is_some() {
+        return super::pattern::COLD_START.into();
+    }
     let code = matches!(answer.kind, EventKind::Miss(hardmeter_answers::why::CacheLevel::L1i));
     if let Some(remedy) = super::pattern::remedy(cause, &place, geometry).filter(|_| !code) {
         return match cause.cause {

@@ -46,6 +46,9 @@ pub(super) fn of_cause(report: &WhyReport, answer: &EventAnswer, cause: &CauseAn
     if let Some(place) = cause.places.first() {
         text.push_str(&format!("; {} in {}", of(place.count), place_text(place)));
     }
+    if let Some(start) = super::pattern::cold_start_sentence(cause) {
+        text.push_str(&format!("; {start}"));
+    }
     if let Some(pattern) = super::pattern::sentence(cause) {
         text.push_str(&format!("; {pattern}"));
     }

@@ -160,6 +160,9 @@ impl WhyReport {
         list(style, text, "where", places, of);
         let objects = cause.objects.iter().map(|object| (printable(&object.name), object.count));
         list(style, text, "on", objects, of);
+        if let Some(start) = super::pattern::cold_start_sentence(cause) {
+            paragraph(style, text, "when", &start);
+        }
         if let Some(pattern) = super::pattern::sentence(cause) {
             paragraph(style, text, "pattern", &pattern);
         }

@@ -1,0 +1,258 @@
+//! `record --ghosts` and `sharing` on running processes that share memory in a known way (`microkernels/planted.c`).
+//!
+//! Needs hardmeter-ghost (`make build`), the right to trace processes, and two processors. Otherwise skipped with a message.
+
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{compile_with, hardmeter, have, hexadecimal, run, stderr, succeeded, tests_folder};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// One process's side of a line: its only routine there, and where in the line that reads and writes.
+#[derive(Debug, PartialEq)]
+struct Side {
+    routine: String,
+    offsets: BTreeSet<u64>,
+}
+
+/// What is planted on a line.
+#[derive(Debug)]
+struct Planted {
+    kind: String,
+    sides: Vec<Side>,
+}
+
+/// The running processes, which end with it.
+struct Processes {
+    parent: Child,
+    lines: BTreeMap<u64, Planted>,
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let _ = self.parent.kill();
+        let _ = self.parent.wait();
+    }
+}
+
+/// Starts the program; what it prints is what is true.
+fn start(program: &Path, words: &[&str]) -> Processes {
+    let mut parent = Command::new(program).args(words).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines: BTreeMap<u64, Planted> = BTreeMap::new();
+    for text in BufReader::new(parent.stdout.take().expect("a pipe")).lines() {
+        let text = text.expect("text");
+        if text == "ready" {
+            break;
+        }
+        let words: Vec<&str> = text.split(' ').collect();
+        let side = Side {
+            routine: words[2].to_string(),
+            offsets: words[3..].iter().map(|word| word.parse().expect("an offset")).collect(),
+        };
+        let line = lines
+            .entry(hexadecimal(words[1]))
+            .or_insert_with(|| Planted { kind: words[0].to_string(), sides: Vec::new() });
+        line.sides.push(side);
+    }
+    Processes { parent, lines }
+}
+
+fn planted(folder: &Path) -> PathBuf {
+    let program = folder.join("planted");
+    let source = tests_folder().join("microkernels/planted.c");
+    compile_with(
+        Command::new("cc").args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source),
+    );
+    program
+}
+
+/// What `sharing` says of the processes after `seconds`; `None`, with a message, if processes may not be followed here.
+fn sharing(processes: &Processes, capture: &Path, seconds: u32) -> Option<Value> {
+    let pid = processes.parent.id().to_string();
+    let output = run(hardmeter()
+        // Loads are there in any case: a capture without samples is an error.
+        .args(["record", "--ghosts", "-e", "coherence-miss,invalidation,loads", "-p", &pid, "-o"])
+        .arg(capture)
+        .args(["--", "sleep", &seconds.to_string()]));
+    let said = stderr(&output);
+    let refusals =
+        ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
+    if refusals.iter().any(|refusal| said.contains(refusal)) {
+        eprintln!("skipped: {said}");
+        return None;
+    }
+    // On a busy machine so little may have been followed that nothing is counted yet.
+    if !output.status.success() && said.contains("no samples in") {
+        return Some(Value::Null);
+    }
+    succeeded(output);
+    let mut view = hardmeter();
+    view.args(["sharing", "--all", "--format", "json", "-i"]).arg(capture);
+    Some(serde_json::from_slice(&succeeded(run(&mut view)).stdout).expect("JSON"))
+}
+
+fn lines_of(report: &Value) -> &[Value] {
+    report["lines"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn line_at(report: &Value, address: u64) -> Option<&Value> {
+    lines_of(report).iter().find(|line| line["address"].as_str().map(hexadecimal) == Some(address))
+}
+
+/// Routines with the offsets at which they use a line.
+fn accesses_of(line: &Value) -> BTreeSet<(String, u64)> {
+    let accesses = line["accesses"].as_array().expect("accesses").iter();
+    let of = |access: &Value| {
+        let bytes = access["bytes"].as_str().expect("bytes").split("..").next().expect("a first one");
+        (
+            access["code"]["routine"].as_str().expect("a routine").to_string(),
+            bytes.parse().expect("an offset"),
+        )
+    };
+    accesses.map(of).collect()
+}
+
+/// Whether all sides of a line are seen.
+fn shows_all_sides(line: &Value, planted: &Planted) -> bool {
+    let seen = accesses_of(line);
+    let shows =
+        |side: &Side| side.offsets.iter().any(|offset| seen.contains(&(side.routine.clone(), *offset)));
+    planted.sides.iter().all(shows)
+}
+
+/// Enough of each line to judge it.
+const FEW: u64 = 20;
+
+fn is_enough(report: &Value, planted: &BTreeMap<u64, Planted>) -> bool {
+    let judged = |(address, planted): (&u64, &Planted)| {
+        let line = line_at(report, *address);
+        line.is_some_and(|line| {
+            line["counts"]["misses"].as_u64().is_some_and(|misses| misses >= FEW)
+                && shows_all_sides(line, planted)
+        })
+    };
+    planted.iter().all(judged)
+}
+
+/// How many rounds had two processes at the same time.
+fn rounds_of_two(report: &Value) -> u64 {
+    let ghosts = &report["capture"]["ghosts"];
+    ghosts["windows"].as_u64().unwrap_or(0) - ghosts["rounds"].as_u64().unwrap_or(0)
+}
+
+fn can_follow_two() -> bool {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("skipped: with one processor, processes are followed in turns");
+        return false;
+    }
+    have(&["cc"])
+}
+
+/// Ten lines of two processes, each used in another way, five truly and five falsely shared; and the same program with
+/// a line for each process.
+#[test]
+fn planted_sharings_of_two_processes_are_found_and_judged() {
+    if !can_follow_two() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, capture) = (planted(folder.path()), folder.path().join("planted.data"));
+    // Followed for longer where the machine is busy.
+    let mut seconds = 3;
+    let together = loop {
+        let processes = start(&program, &["all", "together"]);
+        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+        if is_enough(&report, &processes.lines) {
+            break (processes, report);
+        }
+        assert!(seconds < 200, "{report:#}");
+        seconds *= 2;
+    };
+    let (processes, report) = together;
+    assert_eq!(processes.lines.len(), 10);
+    let found: BTreeSet<u64> =
+        lines_of(&report).iter().map(|line| hexadecimal(line["address"].as_str().expect("text"))).collect();
+    assert_eq!(found, processes.lines.keys().copied().collect(), "these lines and no others");
+    for (address, planted) in &processes.lines {
+        let line = line_at(&report, *address).expect("found above");
+        // Who fills the slot of the queue looks at its own position first, which is no one else's: that access misses
+        // falsely, and what the other side wrote is read from the line that it brought.
+        let is_queue = planted.sides.iter().any(|side| side.routine == "fill_slot");
+        let kind = line["verdict"]["kind"].as_str().expect("a kind");
+        assert!(kind == planted.kind || is_queue && kind == "mixed", "{kind}: {planted:?}");
+        assert_eq!(line["verdict"]["evidence"]["method"], "simulated");
+        let only_reads = |side: &Side| ["read_flag", "read_setting"].contains(&side.routine.as_str());
+        let way = if planted.sides.iter().any(only_reads) { "one-writer" } else { "ping-pong" };
+        // A side of the queue that finds it full, or empty, only reads: whose writes follow whose depends on the scheduler.
+        assert!(is_queue || line["movement"]["kind"] == way, "{}: {planted:?}", line["movement"]);
+        let planted_places: BTreeSet<(String, u64)> = planted
+            .sides
+            .iter()
+            .flat_map(|side| side.offsets.iter().map(|offset| (side.routine.clone(), *offset)))
+            .collect();
+        let seen = accesses_of(line);
+        assert!(seen.is_subset(&planted_places), "{seen:?} of {planted:?}");
+        let accesses = line["accesses"].as_array().expect("accesses").iter();
+        let pids: BTreeSet<u64> = accesses
+            .flat_map(|access| access["pids"].as_array().expect("pids"))
+            .map(|pid| pid.as_u64().expect("a number"))
+            .collect();
+        assert_eq!(pids.len(), 2, "both processes: {pids:?}");
+    }
+    drop(processes);
+
+    // The same code, a line for each process.
+    loop {
+        let processes = start(&program, &["all", "apart"]);
+        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+        assert_eq!(processes.lines.len(), 20);
+        assert_eq!(lines_of(&report), &[] as &[Value]);
+        if rounds_of_two(&report) > 0 && report["capture"]["user_samples"].as_u64() > Some(0) {
+            break;
+        }
+        assert!(seconds < 200, "{report:#}");
+        seconds *= 2;
+    }
+}
+
+/// Two programs that map one file: their code and the line lie at different addresses in each.
+#[test]
+fn processes_that_were_started_one_by_one_are_followed_together() {
+    if !can_follow_two() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, capture) = (planted(folder.path()), folder.path().join("started.data"));
+    let mut seconds = 2;
+    let report = loop {
+        let processes = start(&program, &["beside", "together", "started"]);
+        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+        let enough = |line: &Value| line["counts"]["misses"].as_u64() >= Some(FEW);
+        let line = lines_of(&report).iter().find(|line| enough(line));
+        let planted = processes.lines.values().next().expect("a line");
+        if line.is_some_and(|line| shows_all_sides(line, planted)) {
+            break report;
+        }
+        assert!(seconds < 200, "{report:#}");
+        seconds *= 2;
+    };
+    let [line] = lines_of(&report) else { panic!("one line: {report:#}") };
+    assert_eq!(line["verdict"]["kind"], "false");
+    assert_eq!(line["movement"]["kind"], "ping-pong");
+
+    loop {
+        let processes = start(&program, &["beside", "apart", "started"]);
+        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+        assert_eq!(lines_of(&report), &[] as &[Value]);
+        if rounds_of_two(&report) > 0 {
+            break;
+        }
+        assert!(seconds < 200, "{report:#}");
+        seconds *= 2;
+    }
+}
