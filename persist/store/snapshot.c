@@ -151,17 +151,20 @@ static p3l_code take_another(taking *taking, p3l_error *error) {
 }
 
 static int by_number(const void *a, const void *b) {
-  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+  uint64_t left = ((const p3l_news_page *)a)->number, right = ((const p3l_news_page *)b)->number;
   return left < right ? -1 : left > right;
 }
 
-/* Takes each number once. */
+/* Takes each page once. */
 static void take_pages(p3l_news *news, p3l_redone *redone) {
-  qsort(redone->pages, redone->count, sizeof(*redone->pages), by_number);
+  p3l_news_page *pages = redone->pages;
+  qsort(pages, redone->count, sizeof(*pages), by_number);
   for (size_t at = 0; at < redone->count; at++)
-    if (news->count == 0 || redone->pages[news->count - 1] != redone->pages[at])
-      redone->pages[news->count++] = redone->pages[at];
-  news->pages = redone->pages;
+    if (news->count > 0 && pages[news->count - 1].number == pages[at].number)
+      pages[news->count - 1].units |= pages[at].units;
+    else
+      pages[news->count++] = pages[at];
+  news->pages = pages;
   *redone = (p3l_redone){0};
 }
 
