@@ -127,24 +127,32 @@ static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
 static p3l_code take_another(taking *taking, p3l_error *error) {
   p3l_pager *pager = taking->pager;
   p3l_image *images = pager->images;
+  p3l_buffers buffers = pager->buffers;
   p3l_log log = pager->log;
   p3l_lsn base = pager->base;
   uint64_t page_count = pager->page_count;
   int descriptor = p3l_file_descriptor(pager->file);
   taking->kept = &base;
   pager->images = NULL;
+  pager->buffers = (p3l_buffers){0};
   p3l_code code = take(taking, error);
   if (code != P3L_OK) {
+    p3l_buffers_end(&pager->buffers);
     pager->images = images;
+    pager->buffers = buffers;
     pager->log = log;
     pager->base = base;
     pager->page_count = page_count;
     return code;
   }
   p3l_image *fresh = pager->images;
+  p3l_buffers fresh_buffers = pager->buffers;
   pager->images = images;
+  pager->buffers = buffers;
   p3l_images_forget(pager);
+  p3l_buffers_end(&pager->buffers);
   pager->images = fresh;
+  pager->buffers = fresh_buffers;
   if (pager->base.byte != base.byte) p3l_reader_leave(descriptor, base);
   p3l_old_pages_forget(pager, pager->base);
   return P3L_OK;
