@@ -103,8 +103,8 @@ static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_p
       uint32_t granule = word * 64 + (uint32_t)__builtin_ctzll(left);
       if (same) {
         uint32_t end = p3l_bit_behind(page->starts, granule, page->end / P3L_GRANULE);
-        if ((units & p3l_units(granule * P3L_GRANULE, (end - granule) * P3L_GRANULE)) == 0)
-          continue;
+        uint32_t bytes = end > granule ? (end - granule) * P3L_GRANULE : P3L_GRANULE;
+        if ((units & p3l_units(granule * P3L_GRANULE, bytes)) == 0) continue;
       }
       if (refresh_copy(p3l_copy_at(state, granule), granule, page, same ? units : ~UINT64_C(0)))
         continue;
