@@ -62,7 +62,9 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         figures.append(Figure(f"build, {mode}: log / store", ratio, "x", 1, said, Bar(2.0)))
         what = f"from opening to closing; {built['peak_kb'] / 1024:.0f} MB of memory at most"
         figures.append(Figure(f"build, {mode}: time", built["seconds"], "s", 1, what, None))
-        what = f"of {built['commits']:.0f} commits; the mean is {built['commit_ms']:.1f} ms"
+        what = f"of {built['commits'] - 1:.0f} commits of edges; the median is {built['middle_ms']:.1f} ms, "
+        what += f"the worst without waiting for a processor {built['own_worst_ms']:.1f} ms; "
+        what += f"the commit of the nodes takes {built['first_ms']:.0f} ms"
         if mode == "load":
             what += f"; the end of the load takes {built['end_seconds'] * 1e3:.0f} ms"
         figures.append(Figure(f"build, {mode}: worst commit", built["worst_ms"], "ms", 1, what, None))

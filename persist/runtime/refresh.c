@@ -2,7 +2,8 @@
  * Moves a reader to its next version: changed objects are updated in their memory.
  *
  *   the pager's next version ──> types ──> each page that changed and of which something is resident
- *                                            │ objects that are still there: their new bytes
+ *                                            │ the same objects: the units that changed
+ *                                            │ others: each object compared; its new bytes
  *                                            └ objects that are gone ──> one pass over all slots
  *
  * Invariants:
@@ -17,6 +18,9 @@
  *     a copy.
  *  4. Objects that were upgraded in memory, or have moved, count as deleted.
  *  5. After a failure only pinned objects are resident, and nothing can be resolved (`lost`).
+ *  6. If neither the head nor the type ids of a page changed, it has the same objects (2), and their
+ *     bytes differ in the changed units only: nothing else of the page is read or written, and slots in
+ *     other units stay addresses. Its pieces were checked when it was read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,26 +62,56 @@ static bool same_object(const p3l_object_page *page, const p3l_place *place) {
          piece.generation == place->generation;
 }
 
-/* `page` NULL: the page has no objects any more. */
+/* Copies what of these units lies in bytes [begin, end) of the page to `to`, where byte `begin` is. */
+static void copy_units(uint8_t *to, const void *page, uint32_t begin, uint32_t end,
+                       uint64_t units) {
+  units &= p3l_units(begin, end - begin);
+  while (units != 0) {
+    uint32_t first = (uint32_t)__builtin_ctzll(units);
+    uint64_t others = ~(units >> first);
+    uint32_t count = others == 0 ? 64 : (uint32_t)__builtin_ctzll(others);
+    uint32_t from = first * P3L_UNIT, behind = (first + count) * P3L_UNIT;
+    if (from < begin) from = begin;
+    if (behind > end) behind = end;
+    memcpy(to + (from - begin), (const uint8_t *)page + from, behind - from);
+    units &= first + count == 64 ? 0 : ~UINT64_C(0) << (first + count);
+  }
+}
+
+/* Brings a copied object up to date. False: the page does not have it any more. `page` NULL: it has no
+ * objects any more. */
+static bool refresh_copy(uint8_t *memory, uint32_t granule, const p3l_object_page *page,
+                         uint64_t units) {
+  p3l_place place;
+  if (page == NULL || !p3l_place_of(memory, &place) || place.memory != memory ||
+      !same_object(page, &place))
+    return false;
+  uint32_t begin = granule * P3L_GRANULE;
+  p3l_guard_begin(memory, place.bytes);
+  copy_units(memory, page, begin, begin + (uint32_t)place.bytes, units);
+  p3l_guard_end(memory, place.bytes);
+  return true;
+}
+
+/* `same`: invariant 6, so that only objects in these units differ. */
 static void refresh_copies(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
-                           const p3l_object_page *page) {
+                           const p3l_object_page *page, bool same, uint64_t units) {
   uint64_t copied[4];
   memcpy(copied, state->copied, sizeof(copied));
-  for (uint32_t granule = 0; granule < P3L_PAGE_SIZE / P3L_GRANULE; granule++) {
-    if (!p3l_bit(copied, granule)) continue;
-    uint8_t *memory = p3l_copy_at(state, granule);
-    p3l_place place;
-    if (page != NULL && p3l_place_of(memory, &place) && place.memory == memory &&
-        same_object(page, &place)) {
-      p3l_guard_begin(memory, place.bytes);
-      memcpy(memory, (const uint8_t *)page + granule * P3L_GRANULE, place.bytes);
-      p3l_guard_end(memory, place.bytes);
-      continue;
+  for (uint32_t word = 0; word < 4; word++)
+    for (uint64_t left = copied[word]; left != 0; left &= left - 1) {
+      uint32_t granule = word * 64 + (uint32_t)__builtin_ctzll(left);
+      if (same) {
+        uint32_t end = p3l_bit_behind(page->starts, granule, page->end / P3L_GRANULE);
+        uint32_t bytes = end > granule ? (end - granule) * P3L_GRANULE : P3L_GRANULE;
+        if ((units & p3l_units(granule * P3L_GRANULE, bytes)) == 0) continue;
+      }
+      if (refresh_copy(p3l_copy_at(state, granule), granule, page, same ? units : ~UINT64_C(0)))
+        continue;
+      p3l_residency_remove(refreshing->store,
+                           (p3l_address){number.n * P3L_PAGE_SIZE + granule * P3L_GRANULE});
+      refreshing->gone = true;
     }
-    p3l_residency_remove(refreshing->store,
-                         (p3l_address){number.n * P3L_PAGE_SIZE + granule * P3L_GRANULE});
-    refreshing->gone = true;
-  }
 }
 
 /* Fills the memory of a deleted piece with bytes that mark it as deleted, but not the type ids
@@ -153,29 +187,32 @@ static p3l_code bury_large(refreshing *refreshing, const p3l_place *place, p3l_e
   return P3L_OK;
 }
 
-static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
-                              const p3l_page *page, p3l_error *error) {
+static p3l_code refresh_large(refreshing *refreshing, const p3l_news_page *news,
+                              p3l_page_state *state, p3l_error *error) {
   uint64_t first = state->large.first;
+  const p3l_page *page = news->page;
   const p3l_large_page *large = (const p3l_large_page *)page;
   p3l_page_state *head = p3l_page_state_known(refreshing->store, (p3l_page_number){first});
   uint8_t *memory =
       head != NULL && head->known && head->use == P3L_USE_LARGE ? head->large.memory : NULL;
   p3l_place place;
-  bool part = is_part_of(page, first) && p3l_data_page_fault(page) == NULL;
+  bool same_head = (news->units & p3l_units(0, offsetof(p3l_large_page, part))) == 0;
+  bool part = same_head || (is_part_of(page, first) && p3l_data_page_fault(page) == NULL);
   if (memory == NULL || !p3l_place_of(memory, &place)) {
     if (!part) state->known = false;
     return P3L_OK;
   }
   /* Another object of the same length took its place: its first page is also among the changed
    * pages, and handles it. */
-  bool same =
-      number.n != first || (large->type == place.type && page->generation == place.generation);
-  if (part && large->bytes == place.bytes && same &&
-      (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0) {
-    uint64_t done = (number.n - first) * P3L_LARGE_PART, left = place.bytes - done;
-    uint64_t part_bytes = left < P3L_LARGE_PART ? left : P3L_LARGE_PART;
+  bool same = same_head || (part && large->bytes == place.bytes &&
+                            (news->number != first ||
+                             (large->type == place.type && page->generation == place.generation)));
+  if (same && (place.resident->flags & P3L_RESIDENT_UPGRADED) == 0) {
+    uint64_t done = (news->number - first) * P3L_LARGE_PART, left = place.bytes - done;
+    uint32_t part_bytes = (uint32_t)(left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
+    uint32_t begin = offsetof(p3l_large_page, part);
     p3l_guard_begin(memory + done, part_bytes);
-    memcpy(memory + done, large->part, part_bytes);
+    copy_units(memory + done, page, begin, begin + part_bytes, news->units);
     p3l_guard_end(memory + done, part_bytes);
     return P3L_OK;
   }
@@ -186,31 +223,60 @@ static p3l_code refresh_large(refreshing *refreshing, p3l_page_number number, p3
 
 /* ---- pages ---- */
 
-static p3l_code refresh_page(refreshing *refreshing, p3l_page_number number, p3l_page_state *state,
-                             p3l_error *error) {
-  p3l_store *store = refreshing->store;
-  p3l_page page;
-  p3l_code code = p3l_pager_read(store->pager, number, &page, error);
-  if (code != P3L_OK) return code;
+/* Invariant 6. A page that is used in place is compared with what is there. */
+static bool has_same_objects(const p3l_page_state *state, const p3l_news_page *news) {
+  uint32_t ids = state->pieces * (uint32_t)sizeof(p3l_type_id);
+  uint64_t layout = p3l_units(0, P3L_OBJECTS_BEGIN);
+  if (ids > 0) layout |= p3l_units(P3L_PAGE_SIZE - ids, ids);
+  if ((news->units & layout) == 0) return true;
+  const uint8_t *now = (const uint8_t *)news->page, *was = (const uint8_t *)state->frame;
+  return state->adopted && p3l_page_use_of(news->page) == P3L_USE_OBJECTS &&
+         memcmp(now + sizeof(state->frame->head), was + sizeof(state->frame->head),
+                P3L_OBJECTS_BEGIN - sizeof(state->frame->head)) == 0 &&
+         memcmp(now + P3L_PAGE_SIZE - ids, was + P3L_PAGE_SIZE - ids, ids) == 0;
+}
+
+static void refresh_units(refreshing *refreshing, const p3l_news_page *news,
+                          p3l_page_state *state) {
+  refresh_copies(refreshing, (p3l_page_number){news->number}, state,
+                 (const p3l_object_page *)news->page, true, news->units);
+  if (!state->adopted) return;
+  copy_units((uint8_t *)state->frame, news->page, 0, P3L_PAGE_SIZE, news->units);
+  if (news->units == ~UINT64_C(0)) state->found = 0; /* no slot is an address */
+}
+
+static p3l_code refresh_page(refreshing *refreshing, const p3l_news_page *news,
+                             p3l_page_state *state, p3l_error *error) {
   if (state->known && state->use == P3L_USE_LARGE)
-    return refresh_large(refreshing, number, state, &page, error);
-  bool objects = p3l_page_use_of(&page) == P3L_USE_OBJECTS && p3l_data_page_fault(&page) == NULL;
-  const p3l_object_page *now = objects ? (const p3l_object_page *)&page : NULL;
-  if (state->frame != NULL && !state->adopted) p3l_pool_drop(store, state);
-  refresh_copies(refreshing, number, state, now);
+    return refresh_large(refreshing, news, state, error);
+  if (state->frame != NULL && !state->adopted) p3l_pool_drop(refreshing->store, state);
+  if (has_same_objects(state, news)) {
+    refresh_units(refreshing, news, state);
+    return P3L_OK;
+  }
+  const p3l_page *page = news->page;
+  bool objects = p3l_page_use_of(page) == P3L_USE_OBJECTS && p3l_data_page_fault(page) == NULL;
+  const p3l_object_page *now = objects ? (const p3l_object_page *)page : NULL;
+  refresh_copies(refreshing, (p3l_page_number){news->number}, state, now, false, ~UINT64_C(0));
   if (state->adopted)
     refresh_frame(refreshing, state, now);
   else
     state->known = false; /* read again when it is asked for */
+  state->pieces = now != NULL ? now->count : 0;
   return P3L_OK;
 }
 
+/* Of a version of another round: the pages are not known, so each is asked for. */
 static p3l_code refresh_if_news(void *context, p3l_page_number number, p3l_page_state *state,
                                 p3l_error *error) {
   refreshing *refreshing = context;
-  return p3l_pager_is_news(refreshing->store->pager, refreshing->news, number)
-             ? refresh_page(refreshing, number, state, error)
-             : P3L_OK;
+  p3l_pager *pager = refreshing->store->pager;
+  p3l_page page;
+  if (!p3l_pager_is_news(pager, refreshing->news, number)) return P3L_OK;
+  p3l_code code = p3l_pager_read(pager, number, &page, error);
+  if (code != P3L_OK) return code;
+  p3l_news_page news = {number.n, ~UINT64_C(0), &page};
+  return refresh_page(refreshing, &news, state, error);
 }
 
 static p3l_code refresh_pages(refreshing *refreshing, p3l_error *error) {
@@ -219,11 +285,20 @@ static p3l_code refresh_pages(refreshing *refreshing, p3l_error *error) {
     return p3l_page_states_each(refreshing->store, refresh_if_news, refreshing, error);
   p3l_code code = P3L_OK;
   for (size_t at = 0; at < news->count && code == P3L_OK; at++) {
-    p3l_page_number number = {news->pages[at]};
+    p3l_page_number number = {news->pages[at].number};
     p3l_page_state *state = p3l_page_state_known(refreshing->store, number);
-    if (state != NULL) code = refresh_page(refreshing, number, state, error);
+    if (state != NULL) code = refresh_page(refreshing, &news->pages[at], state, error);
   }
   return code;
+}
+
+/* True if types may have been added. Each page of types counts its own, in its head. */
+static bool types_are_news(const p3l_news *news) {
+  bool types = news->everywhere;
+  for (size_t at = 0; at < news->count && !types; at++)
+    types =
+        (news->pages[at].units & 1) != 0 && p3l_page_use_of(news->pages[at].page) == P3L_USE_TYPES;
+  return types;
 }
 
 /* ---- slots that lead to deleted objects ---- */
@@ -281,7 +356,8 @@ static p3l_code refresh(p3l_store *store, p3l_error *error) {
   p3l_news news;
   refreshing refreshing = {.store = store, .news = &news};
   p3l_code code = p3l_pager_refresh(store->pager, &news, error);
-  if (code == P3L_OK && news.changed) code = p3l_types_refresh(store, error);
+  if (code == P3L_OK && news.changed && types_are_news(&news))
+    code = p3l_types_refresh(store, error);
   if (code == P3L_OK && news.changed) code = refresh_pages(&refreshing, error);
   if (refreshing.gone) mend_slots(&refreshing);
   if (refreshing.emptied) p3l_page_states_each(store, drop_if_emptied, &refreshing, NULL);

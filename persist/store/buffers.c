@@ -6,8 +6,9 @@
 enum { SLAB_BYTES = 1 << 21, BUFFERS = SLAB_BYTES / P3L_PAGE_SIZE - 1 };
 
 struct p3l_slab {
-  p3l_slab *next, *previous; /* slabs with a free buffer */
-  uint32_t fresh;            /* buffers from here on were never used */
+  p3l_slab *next, *previous;         /* slabs with a free buffer */
+  p3l_slab *all_next, *all_previous; /* all slabs */
+  uint32_t fresh;                    /* buffers from here on were never used */
   uint32_t used;
   struct free_buffer {
     struct free_buffer *next;
@@ -49,9 +50,20 @@ static p3l_slab *make_slab(p3l_buffers *buffers) {
   p3l_slab *slab = map_aligned();
   if (slab == NULL) return NULL;
   madvise(slab, SLAB_BYTES, MADV_HUGEPAGE); /* without huge pages it is no worse than malloc() */
-  *slab = (p3l_slab){0};
+  *slab = (p3l_slab){.all_next = buffers->all};
+  if (buffers->all != NULL) buffers->all->all_previous = slab;
+  buffers->all = slab;
   link_slab(buffers, slab);
   return slab;
+}
+
+static void free_slab(p3l_buffers *buffers, p3l_slab *slab) {
+  if (slab->all_next != NULL) slab->all_next->all_previous = slab->all_previous;
+  if (slab->all_previous != NULL)
+    slab->all_previous->all_next = slab->all_next;
+  else
+    buffers->all = slab->all_next;
+  munmap(slab, SLAB_BYTES);
 }
 
 p3l_page *p3l_buffer_take(p3l_buffers *buffers) {
@@ -80,14 +92,20 @@ void p3l_buffer_give(p3l_buffers *buffers, p3l_page *buffer) {
    * many, and only once. */
   if (slab->used == 0 && (slab->next != NULL || slab->previous != NULL)) {
     unlink_slab(buffers, slab);
-    munmap(slab, SLAB_BYTES);
+    free_slab(buffers, slab);
   }
 }
 
+void p3l_buffers_give_all(p3l_buffers *buffers) {
+  p3l_slab *kept = buffers->all;
+  if (kept == NULL) return;
+  while (kept->all_next != NULL) free_slab(buffers, kept->all_next);
+  *kept = (p3l_slab){0};
+  buffers->with_room = NULL;
+  link_slab(buffers, kept);
+}
+
 void p3l_buffers_end(p3l_buffers *buffers) {
-  while (buffers->with_room != NULL) {
-    p3l_slab *slab = buffers->with_room;
-    unlink_slab(buffers, slab);
-    munmap(slab, SLAB_BYTES);
-  }
+  while (buffers->all != NULL) free_slab(buffers, buffers->all);
+  buffers->with_room = NULL;
 }

@@ -17,13 +17,16 @@ typedef struct p3l_slab p3l_slab;
 
 typedef struct p3l_buffers {
   p3l_slab *with_room; /* slabs with a free buffer */
+  p3l_slab *all;
 } p3l_buffers;
 
 /* Takes a buffer; its bytes are not zeroed. NULL: no memory. */
 p3l_page *p3l_buffer_take(p3l_buffers *buffers);
 /* Gives a buffer back; NULL is allowed and ignored. */
 void p3l_buffer_give(p3l_buffers *buffers, p3l_page *buffer);
-/* Called when all buffers were given back: also frees the slab that was kept. */
+/* All buffers are given back, at the price of their slabs: they are not touched. */
+void p3l_buffers_give_all(p3l_buffers *buffers);
+/* Frees everything, also buffers that were not given back. */
 void p3l_buffers_end(p3l_buffers *buffers);
 
 #endif

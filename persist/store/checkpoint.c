@@ -5,6 +5,9 @@
  *   log durable ──> old pages kept ──> images written ──> file synced ──> log reset ──> images forgotten
  *                   (for readers of        │ fails: nothing lost         │ the disk refuses to say:
  *                    other processes)      └──> as before                └──> p3l_pager_break
+ *
+ * Before it, by commits: resting images written (p3l_checkpoint_begin), then, while many are left, others
+ * (p3l_checkpoint_put_off).
  */
 #include "checkpoint.h"
 
@@ -109,6 +112,7 @@ p3l_code p3l_checkpoint_locked(p3l_pager *pager, bool last, p3l_error *error) {
   pager->images_logged = pager->image_bytes_logged = pager->old_image_bytes_logged = 0;
   pthread_mutex_unlock(&pager->sync);
   p3l_images_forget(pager);
+  pager->put_off.times = 0;
   pager->checkpoint_pages = pager->page_count;
   remap_if_longer(pager);
   return P3L_OK;
@@ -146,6 +150,15 @@ static size_t resting(p3l_pager *pager, p3l_image **images) {
   return count;
 }
 
+/* The file has them from now on, but not yet on stable storage. */
+static bool write_some(p3l_pager *pager, p3l_image **images, size_t count) {
+  p3l_images_sort(images, count);
+  if (count == 0 || p3l_images_write(pager, images, count, NULL) != P3L_OK) return false;
+  for (size_t at = 0; at < count; at++) images[at]->in_file = true;
+  pager->unwritten -= count;
+  return true;
+}
+
 void p3l_checkpoint_begin(p3l_pager *pager) {
   pthread_mutex_lock(&pager->sync);
   bool durable = pager->durable.byte >= pager->log.end.byte && !pager->broken;
@@ -153,10 +166,48 @@ void p3l_checkpoint_begin(p3l_pager *pager) {
   pthread_mutex_unlock(&pager->sync);
   if (!durable || pager->loading || p3l_old_pages_needed(pager)) return;
   p3l_image *images[BEGIN_PAGES];
-  size_t count = resting(pager, images);
-  p3l_images_sort(images, count);
-  if (count == 0 || p3l_images_write(pager, images, count, NULL) != P3L_OK) return;
-  for (size_t at = 0; at < count; at++) images[at]->in_file = true;
+  write_some(pager, images, resting(pager, images));
+}
+
+/* ---- putting off ---- */
+
+enum {
+  /* With fewer pages to write the checkpoint is made. */
+  FEW_PAGES = 1024,
+  /* Pages that a commit writes that puts it off, and images that it examines. */
+  SLICE_PAGES = 512,
+  SLICE_IMAGES = 16384,
+  /* It is put off as long as each time there are that many fewer, those that commits change again
+   * included, and until the log got longer by this part of `checkpoint_bytes`. */
+  PROGRESS_PAGES = 128,
+  PUT_OFF_PART = 4
+};
+
+/* Finds images that the file does not have, whenever they changed, beginning after the last one that was
+ * seen; from the first one on again after the last. */
+static size_t unwritten(p3l_pager *pager, p3l_image **images) {
+  size_t count = 0, all = HASH_COUNT(pager->images);
+  for (size_t seen = 0; seen < SLICE_IMAGES && seen < all && count < SLICE_PAGES; seen++) {
+    p3l_image *image = pager->begun == NULL ? NULL : pager->begun->hh.next;
+    if (image == NULL) image = pager->images;
+    if (image->committed != NULL && !image->in_file) images[count++] = image;
+    pager->begun = image;
+  }
+  return count;
+}
+
+bool p3l_checkpoint_put_off(p3l_pager *pager) {
+  if (pager->loading || pager->unwritten <= FEW_PAGES || p3l_old_pages_needed(pager)) return false;
+  if (pager->put_off.times == 0)
+    pager->put_off = (p3l_put_off){.since = pager->log.end, .unwritten = pager->unwritten};
+  const p3l_put_off *off = &pager->put_off;
+  if (pager->log.end.byte - off->since.byte > pager->checkpoint_bytes / PUT_OFF_PART ||
+      pager->unwritten + off->times * PROGRESS_PAGES > off->unwritten)
+    return false;
+  pager->put_off.times++;
+  if (p3l_log_make_durable(pager, pager->log.end, NULL) != P3L_OK) return false;
+  p3l_image *images[SLICE_PAGES];
+  return write_some(pager, images, unwritten(pager, images));
 }
 
 p3l_code p3l_pager_checkpoint(p3l_pager *pager, p3l_error *error) {

@@ -62,21 +62,32 @@ uint64_t p3l_pager_bytes_logged(p3l_pager *pager) {
   return bytes;
 }
 
+/* Makes frames of the pages that the log has (`logged`), or of the others. */
+static p3l_code make_page_frames(p3l_pager_transaction *transaction, bool logged,
+                                 p3l_error *error) {
+  p3l_pager *pager = transaction->pager;
+  for (p3l_image *image = transaction->pages; image != NULL; image = image->next) {
+    if (image->early || image->logged != logged) continue;
+    /* The committed image of a logged page is in memory: both are kept until the checkpoint. */
+    if (logged) leave_out_unchanged(image);
+    if (image->changed == 0) continue;
+    p3l_code code = p3l_log_disturb(&pager->log, error);
+    if (code == P3L_OK) code = log_page(pager, image, error);
+    if (code != P3L_OK) return code;
+  }
+  return P3L_OK;
+}
+
 /* Makes the frames of a transaction, its commit frame last; none if it changed nothing. */
 static p3l_code make_frames(p3l_pager_transaction *transaction, p3l_error *error) {
   p3l_pager *pager = transaction->pager;
   pthread_mutex_lock(&pager->sync);
   pager->log.durable = pager->durable;
   pthread_mutex_unlock(&pager->sync);
-  for (p3l_image *image = transaction->pages; image != NULL; image = image->next) {
-    if (image->early) continue;
-    /* The committed image of a logged page is in memory: both are kept until the checkpoint. */
-    if (image->logged) leave_out_unchanged(image);
-    if (image->changed == 0) continue;
-    p3l_code code = p3l_log_disturb(&pager->log, error);
-    if (code == P3L_OK) code = log_page(pager, image, error);
-    if (code != P3L_OK) return code;
-  }
+  /* Whole pages first: changes that follow one another are one frame. */
+  p3l_code code = make_page_frames(transaction, false, error);
+  if (code == P3L_OK) code = make_page_frames(transaction, true, error);
+  if (code != P3L_OK) return code;
   return p3l_frames_length(&pager->frames) == 0
              ? P3L_OK
              : p3l_frames_add_commit(&pager->frames, &pager->log, error);
@@ -168,10 +179,10 @@ static void shorten_log(p3l_pager *pager) {
     pthread_mutex_lock(&pager->writer);
   }
   /* Unless another thread has made it meanwhile. */
-  if (is_long(pager, 1))
-    p3l_checkpoint_locked(pager, false, NULL);
-  else
+  if (!is_long(pager, 1))
     p3l_checkpoint_begin(pager);
+  else if (!p3l_checkpoint_put_off(pager))
+    p3l_checkpoint_locked(pager, false, NULL);
   pthread_mutex_unlock(&pager->writer);
 }
 

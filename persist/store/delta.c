@@ -158,17 +158,36 @@ bool p3l_delta_next(p3l_delta_reader *reader) {
   return true;
 }
 
+/* The next run of the page that was begun: *at is where the one before ended, and then where this one does. */
+static bool next_run(p3l_delta_reader *reader, uint64_t *at, uint64_t *bytes, bool *more) {
+  uint64_t skip, length;
+  if (!get_number(reader, &skip) || !get_number(reader, &length)) return false;
+  *bytes = length >> 1;
+  *more = length & 1;
+  if (skip > P3L_PAGE_SIZE - *at || *bytes == 0 || *bytes > P3L_PAGE_SIZE - *at - skip ||
+      *bytes > (uint64_t)(reader->end - reader->at))
+    return false;
+  reader->at += *bytes;
+  *at += skip + *bytes;
+  return true;
+}
+
 bool p3l_delta_apply(p3l_delta_reader *reader, p3l_page *page) {
-  uint64_t at = 0, skip, length;
+  uint64_t at = 0, bytes;
+  bool more;
   do {
-    if (!get_number(reader, &skip) || !get_number(reader, &length)) return false;
-    uint64_t bytes = length >> 1;
-    if (skip > P3L_PAGE_SIZE - at || bytes == 0 || bytes > P3L_PAGE_SIZE - at - skip ||
-        bytes > (uint64_t)(reader->end - reader->at))
-      return false;
-    memcpy((uint8_t *)page + at + skip, reader->at, bytes);
-    reader->at += bytes;
-    at += skip + bytes;
-  } while (length & 1);
+    if (!next_run(reader, &at, &bytes, &more)) return false;
+    memcpy((uint8_t *)page + at - bytes, reader->at - bytes, bytes);
+  } while (more);
+  return true;
+}
+
+bool p3l_delta_pass(p3l_delta_reader *reader, uint64_t *units) {
+  uint64_t at = 0, bytes;
+  bool more;
+  do {
+    if (!next_run(reader, &at, &bytes, &more)) return false;
+    *units |= p3l_units((uint32_t)(at - bytes), (uint32_t)bytes);
+  } while (more);
   return true;
 }

@@ -28,9 +28,6 @@ typedef struct p3l_delta {
   uint64_t first, last; /* numbers of pages, if `used` is not 0 */
 } p3l_delta;
 
-/* Changes of a page are reported in units of this many bytes, so that one word says which. */
-#define P3L_UNIT (P3L_PAGE_SIZE / 64)
-
 /* Adds the bytes by which `now` differs from `before` in these units (bit i: unit i); NULL: from zeros,
  * and then all units count. False: there is no room for them, and nothing was added. */
 bool p3l_delta_add(p3l_delta *delta, p3l_page_number number, const p3l_page *now,
@@ -50,5 +47,7 @@ p3l_delta_reader p3l_delta_read(p3l_address address, const uint8_t *bytes, size_
 bool p3l_delta_next(p3l_delta_reader *reader);
 /* Makes that page's changes. False: the bytes are no changes; some of the page may be changed. */
 bool p3l_delta_apply(p3l_delta_reader *reader, p3l_page *page);
+/* The same without a page: goes past the changes, and adds the units in which they lie. */
+bool p3l_delta_pass(p3l_delta_reader *reader, uint64_t *units);
 
 #endif

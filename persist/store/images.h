@@ -56,6 +56,13 @@ struct p3l_pager_transaction {
   p3l_page seen; /* the page that p3l_page_seen() read from the file */
 };
 
+/* A checkpoint that is put off: checkpoint.h. */
+typedef struct p3l_put_off {
+  uint64_t times;
+  p3l_lsn since;    /* the first time: log.end */
+  size_t unwritten; /* and p3l_pager.unwritten */
+} p3l_put_off;
+
 struct p3l_pager {
   char *path, *log_path; /* for messages */
   p3l_device *file;
@@ -87,8 +94,10 @@ struct p3l_pager {
   pthread_rwlock_t readers;
   p3l_image *images; /* in the order of their first change */
   uint64_t page_count;
-  p3l_image
-      *begun; /* the last one that p3l_checkpoint_begin() saw; NULL: none. Guarded by `writer` */
+  p3l_image *begun; /* the last one that was examined before a checkpoint (checkpoint.c); NULL:
+                     * none. Guarded by `writer`, as the next two */
+  size_t unwritten; /* committed images that are not `in_file` */
+  p3l_put_off put_off;
   p3l_lsn begin_next; /* where the log is to be for its next call. Guarded by `sync` */
 
   /* Group commit: the first thread syncs everything appended by then. */
@@ -137,7 +146,7 @@ static inline const char *p3l_file_page_fault(const p3l_pager *pager, const p3l_
 
 /* Removes these images, which have no private copies. */
 void p3l_images_drop(p3l_pager *pager, p3l_image **images, size_t count);
-/* Removes all images; no transaction may be running. */
+/* Removes all images, which have all of the buffers; no transaction may be running. */
 void p3l_images_forget(p3l_pager *pager);
 
 /* Returns the number of forks between the first process and this one. */

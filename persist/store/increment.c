@@ -133,7 +133,7 @@ static p3l_code write_news(writing *writing, const p3l_news *news, p3l_error *er
   p3l_code code = P3L_OK;
   for (size_t at = 0; at < news->count && code == P3L_OK; at++) {
     p3l_page page;
-    code = p3l_pager_read(writing->pager, (p3l_page_number){news->pages[at]}, &page, error);
+    code = p3l_pager_read(writing->pager, (p3l_page_number){news->pages[at].number}, &page, error);
     if (code == P3L_OK) code = write_page(writing, &page, error);
   }
   return code;

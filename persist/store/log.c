@@ -1,9 +1,11 @@
-/* Writes, reads and checks the log. log.h has its format and invariants. */
+/* Writes the log, and reads its headers. log.h has its format and invariants. */
 #include "log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "log_frame.h"
 
 #define LOG_MAGIC "P3L log\r\n\x1a\n\0\0\0\0"
 
@@ -111,14 +113,6 @@ p3l_code p3l_log_open(p3l_log *log, p3l_device *device, const char *path,
 
 /* ---- frames ---- */
 
-static size_t padded(size_t length) { return (length + 7) & ~(size_t)7; }
-
-static uint32_t frame_checksum(const p3l_frame *frame, const uint8_t *bytes) {
-  uint32_t crc = p3l_crc32c(0, (const uint8_t *)frame + sizeof(frame->checksum),
-                            sizeof(*frame) - sizeof(frame->checksum));
-  return p3l_crc32c(crc, bytes, frame->length);
-}
-
 void p3l_frames_clear(p3l_frames *frames) {
   frames->used = frames->part_count = frames->length = frames->written = 0;
   frames->images = frames->image_bytes = frames->old_image_bytes = 0;
@@ -159,14 +153,14 @@ static void lengthen(p3l_frames *frames, size_t more) {
 
 static p3l_code add(p3l_frames *frames, const p3l_log *log, p3l_frame frame, const void *bytes,
                     p3l_error *error) {
-  size_t body = padded(frame.length);
+  size_t body = p3l_padded(frame.length);
   bool apart = frame.kind == P3L_FRAME_IMAGE;
   if (!make_room(frames, sizeof(frame) + (apart ? 0 : body)))
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory for %zu bytes of log", log->path,
                     frames->length + body);
   frame.position = log->end.byte + frames->length;
   frame.previous = frames->length == 0 ? log->last : frames->last;
-  frame.checksum = frame_checksum(&frame, bytes);
+  frame.checksum = p3l_frame_checksum(&frame, bytes);
   uint8_t *at = frames->bytes + frames->used;
   memcpy(at, &frame, sizeof(frame));
   if (!apart && bytes != NULL && body > 0) {
@@ -214,16 +208,12 @@ p3l_code p3l_frames_add_changes(p3l_frames *frames, const p3l_log *log, p3l_page
 
 size_t p3l_frames_length(const p3l_frames *frames) {
   return frames->length +
-         (frames->delta.used == 0 ? 0 : sizeof(p3l_frame) + padded(frames->delta.used));
+         (frames->delta.used == 0 ? 0 : sizeof(p3l_frame) + p3l_padded(frames->delta.used));
 }
 
 p3l_code p3l_frames_add_commit(p3l_frames *frames, const p3l_log *log, p3l_error *error) {
   return p3l_frames_add(frames, log, P3L_FRAME_COMMIT, (p3l_address){log->durable.byte}, NULL, 0,
                         error);
-}
-
-static p3l_file_offset place_of(const p3l_log *log, p3l_lsn position) {
-  return (p3l_file_offset){P3L_LOG_FRAMES + (position.byte - log->start.byte)};
 }
 
 static p3l_code write_frames(p3l_log *log, p3l_frames *frames, p3l_error *error) {
@@ -232,7 +222,7 @@ static p3l_code write_frames(p3l_log *log, p3l_frames *frames, p3l_error *error)
     frames->parts[i].iov_base = bytes;
     bytes += frames->parts[i].iov_len;
   }
-  p3l_file_offset at = place_of(log, (p3l_lsn){log->end.byte + frames->written});
+  p3l_file_offset at = p3l_log_place(log, (p3l_lsn){log->end.byte + frames->written});
   size_t length = frames->length - frames->written;
   int failed = log->device->write_parts(log->device, frames->parts, frames->part_count, at);
   if (failed != 0)
@@ -245,7 +235,7 @@ p3l_code p3l_log_write_early(p3l_log *log, p3l_frames *frames, p3l_error *error)
   if (code == P3L_OK) code = write_frames(log, frames, error);
   if (code != P3L_OK) return code;
   if (log->device->start != NULL)
-    log->device->start(log->device, place_of(log, (p3l_lsn){log->end.byte + frames->written}),
+    log->device->start(log->device, p3l_log_place(log, (p3l_lsn){log->end.byte + frames->written}),
                        frames->length - frames->written);
   frames->written = frames->length;
   frames->used = frames->part_count = 0;
@@ -285,169 +275,6 @@ p3l_code p3l_log_disturb(p3l_log *log, p3l_error *error) {
   /* Selects the other header: the current one stays unchanged until the next round is on the
    * disk. */
   return write_header(log, log->round + 1, log->end, false, error);
-}
-
-/* ---- reading ---- */
-
-/* True if a frame's own fields are plausible; its checksum is tested afterwards. */
-static bool frame_possible(const p3l_frame *frame, p3l_lsn position) {
-  if (frame->position != position.byte || frame->zero != 0) return false;
-  switch (frame->kind) {
-    case P3L_FRAME_IMAGE:
-      return frame->length == P3L_PAGE_SIZE && frame->address % P3L_PAGE_SIZE == 0;
-    case P3L_FRAME_RANGE:
-      return frame->length > 0 && frame->address % P3L_PAGE_SIZE + frame->length <= P3L_PAGE_SIZE;
-    case P3L_FRAME_COMMIT: return frame->length == 0;
-    case P3L_FRAME_CHANGES:
-      return frame->length > 0 && frame->length <= P3L_PAGE_SIZE &&
-             frame->address % P3L_PAGE_SIZE == 0;
-    default: return false;
-  }
-}
-
-typedef struct reader {
-  p3l_log *log;
-  uint64_t size; /* size of the file */
-  p3l_frame frame;
-  uint8_t bytes[P3L_PAGE_SIZE];
-} reader;
-
-/* Reads the frame at a position. *valid: the frame is valid on its own, without the frames
- * before it. */
-static p3l_code read_frame(reader *reader, p3l_lsn position, bool *valid, p3l_error *error) {
-  p3l_log *log = reader->log;
-  p3l_file_offset at = place_of(log, position);
-  *valid = false;
-  reader->frame = (p3l_frame){0};
-  if (at.byte + sizeof(p3l_frame) > reader->size) return P3L_OK;
-  int failed = log->device->read(log->device, &reader->frame, sizeof(p3l_frame), at);
-  if (failed == 0) {
-    if (!frame_possible(&reader->frame, position)) return P3L_OK;
-    if (at.byte + sizeof(p3l_frame) + padded(reader->frame.length) > reader->size) return P3L_OK;
-    at.byte += sizeof(p3l_frame);
-    failed = log->device->read(log->device, reader->bytes, reader->frame.length, at);
-  }
-  if (failed != 0)
-    return p3l_fail_errno(error, failed, "%s: reading the log at byte %llu", log->path,
-                          (unsigned long long)at.byte);
-  *valid = reader->frame.checksum == frame_checksum(&reader->frame, reader->bytes);
-  return P3L_OK;
-}
-
-/*
- * Searches the log after an invalid frame at `hole`. If a later commit records that the log was
- * durable beyond it, a torn write cannot be the cause (invariant 6). Frames begin at multiples of
- * eight; false candidates already fail the test of their position. Reads at most `most` bytes after
- * the hole.
- */
-static p3l_code look_behind(reader *reader, p3l_lsn hole, uint64_t most, bool *torn,
-                            p3l_error *error) {
-  p3l_log *log = reader->log;
-  enum { WINDOW = 1 << 16 };
-  uint64_t *words = malloc(WINDOW);
-  p3l_code code = P3L_OK;
-  if (words == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
-  *torn = false;
-  uint64_t from = place_of(log, hole).byte;
-  uint64_t end = reader->size > from && reader->size - from > most ? from + most : reader->size;
-  for (uint64_t at = from; at + 8 <= end && code == P3L_OK; at += WINDOW) {
-    size_t length = end - at < WINDOW ? (size_t)(end - at) & ~(size_t)7 : WINDOW;
-    int failed = log->device->read(log->device, words, length, (p3l_file_offset){at});
-    if (failed != 0) {
-      code = p3l_fail_errno(error, failed, "%s: reading the log at byte %llu", log->path,
-                            (unsigned long long)at);
-      break;
-    }
-    for (size_t word = 0; word < length / 8 && code == P3L_OK; word++) {
-      /* The third word of a frame is its position. */
-      p3l_lsn position = {log->start.byte +
-                          (at + word * 8 - offsetof(p3l_frame, position) - P3L_LOG_FRAMES)};
-      if (words[word] != position.byte || position.byte < hole.byte) continue;
-      bool valid;
-      *torn = true;
-      code = read_frame(reader, position, &valid, error);
-      if (code == P3L_OK && valid && reader->frame.kind == P3L_FRAME_COMMIT &&
-          reader->frame.address > hole.byte)
-        code = p3l_fail(error, P3L_CORRUPT,
-                        "%s: the log is damaged at byte %llu, before transactions that were "
-                        "committed; restore store "
-                        "and log from a copy",
-                        log->path, (unsigned long long)place_of(log, hole).byte);
-    }
-  }
-  free(words);
-  return code;
-}
-
-/* Continues from the end of the log through all valid frames. *begun: an incomplete frame
- * follows. */
-static p3l_code read_frames(reader *reader, p3l_lsn *position, uint32_t *previous,
-                            p3l_frame_visitor visitor, void *state, p3l_log_tail *tail, bool *begun,
-                            p3l_error *error) {
-  p3l_log *log = reader->log;
-  for (;;) {
-    bool valid;
-    p3l_code code = read_frame(reader, *position, &valid, error);
-    if (code != P3L_OK) return code;
-    if (!valid || reader->frame.previous != *previous) {
-      /* Either of two words shows that a frame was begun here, even if the other one is damaged. */
-      *begun = reader->frame.previous == *previous;
-      return P3L_OK;
-    }
-    code = visitor(state, &reader->frame, reader->bytes, error);
-    if (code != P3L_OK) return code;
-    position->byte += sizeof(p3l_frame) + padded(reader->frame.length);
-    *previous = reader->frame.checksum;
-    tail->frames++;
-    if (reader->frame.kind == P3L_FRAME_COMMIT) {
-      log->end = *position;
-      log->last = *previous;
-      tail->frames = 0;
-    }
-  }
-}
-
-/* Number of bytes examined after the end of a log that was read before: few, so that refreshing
- * is fast. */
-enum { NEWS_BYTES = 1 << 16 };
-
-static p3l_code scan(reader *reader, p3l_log_reading reading, p3l_frame_visitor visitor,
-                     void *state, p3l_log_tail *tail, p3l_error *error) {
-  p3l_lsn position = reader->log->end;
-  uint32_t previous = reader->log->last;
-  for (;;) {
-    bool begun = false;
-    int failed = reader->log->device->size(reader->log->device, &reader->size);
-    if (failed != 0)
-      return p3l_fail_errno(error, failed, "%s: asking for its size", reader->log->path);
-    p3l_code code = read_frames(reader, &position, &previous, visitor, state, tail, &begun, error);
-    if (code != P3L_OK) return code;
-    code = look_behind(reader, position, reading == P3L_LOG_NEWS ? NEWS_BYTES : UINT64_MAX,
-                       &tail->torn, error);
-    tail->torn |= begun;
-    if (code != P3L_CORRUPT || reading == P3L_LOG_AT_REST) return code;
-    /* If the frame at the end is valid now, a writer that continued in the meantime wrote the
-     * commit after it. */
-    bool valid;
-    p3l_error unused;
-    if (read_frame(reader, position, &valid, &unused) != P3L_OK || !valid ||
-        reader->frame.previous != previous)
-      return code;
-  }
-}
-
-p3l_code p3l_log_scan(p3l_log *log, p3l_log_reading reading, p3l_frame_visitor visitor, void *state,
-                      p3l_log_tail *tail, p3l_error *error) {
-  *tail = (p3l_log_tail){0};
-  if (log->clean) return P3L_OK;
-  reader *reader = malloc(sizeof(*reader));
-  if (reader == NULL)
-    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read the log", log->path);
-  reader->log = log;
-  p3l_code code = scan(reader, reading, visitor, state, tail, error);
-  free(reader);
-  return code;
 }
 
 /* ---- what a checkpoint announces ---- */

@@ -97,7 +97,7 @@ typedef p3l_code (*p3l_frame_visitor)(void *state, const p3l_frame *frame, const
 typedef enum p3l_log_reading {
   P3L_LOG_AT_REST, /* no process writes to the log */
   P3L_LOG_LIVE,    /* a process may write: bytes after the end may become frames while it is read */
-  P3L_LOG_NEWS /* the same, and it was read before: checks only 64 KB after its end for damage */
+  P3L_LOG_NEWS /* the same, and it was read before: checks only 32 KB after its end for damage */
 } p3l_log_reading;
 
 /*

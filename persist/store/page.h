@@ -29,6 +29,8 @@
 #include "units.h"
 
 #define P3L_PAGE_SIZE 4096u
+/* Changes of a page are reported in units of this many bytes, so that one word says which. */
+#define P3L_UNIT (P3L_PAGE_SIZE / 64)
 #define P3L_FORMAT_VERSION 2u
 #define P3L_OLDEST_VERSION 1u
 
@@ -72,6 +74,12 @@ static inline p3l_header *p3l_header_of(p3l_page *page) { return (p3l_header *)p
 
 /* CRC-32C of the bytes, continuing from `seed` (0 at the beginning). */
 uint32_t p3l_crc32c(uint32_t seed, const void *bytes, size_t length);
+
+/* The units that have one of the bytes from `offset` on; `length` is not 0. */
+static inline uint64_t p3l_units(uint32_t offset, uint32_t length) {
+  uint32_t first = offset / P3L_UNIT, last = (offset + length - 1) / P3L_UNIT;
+  return (~UINT64_C(0) << first) & (~UINT64_C(0) >> (63 - last));
+}
 
 /* Makes an empty page of a kind. */
 void p3l_page_init(p3l_page *page, p3l_page_kind kind, p3l_page_number number);

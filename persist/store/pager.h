@@ -96,12 +96,19 @@ const char *p3l_pager_path(const p3l_pager *pager);
  */
 uint64_t p3l_pager_bytes_logged(p3l_pager *pager);
 
+/* A page that a reader's next version has and the previous one had not. */
+typedef struct p3l_news_page {
+  uint64_t number;
+  uint64_t units;       /* bit i: unit i (P3L_UNIT) may differ; the others are as before */
+  const p3l_page *page; /* valid until the next refresh */
+} p3l_news_page;
+
 /* The differences between a reader's next version and the previous one. */
 typedef struct p3l_news {
-  bool changed;    /* the version is a different one */
-  bool everywhere; /* ask p3l_pager_is_news() about each page; otherwise `pages` lists them */
-  p3l_lsn since;   /* the previous base */
-  uint64_t *pages; /* page numbers; freed by p3l_news_free() */
+  bool changed;         /* the version is a different one */
+  bool everywhere;      /* ask p3l_pager_is_news() about each page; otherwise `pages` lists them */
+  p3l_lsn since;        /* the previous base */
+  p3l_news_page *pages; /* by ascending number; freed by p3l_news_free() */
   size_t count;
 } p3l_news;
 void p3l_news_free(p3l_news *news);

@@ -6,10 +6,24 @@
 
 #include "images.h"
 
+/* A change of a committed image, kept aside. */
+typedef struct change {
+  p3l_image *image;
+  size_t at, length; /* of its bytes in `bytes` */
+  uint16_t offset;   /* in the page, if they are not runs */
+  bool runs;         /* as in a frame of changes (delta.h) */
+  bool zeros;        /* the page begins as zeros */
+} change;
+
 typedef struct recovering {
   p3l_pager *pager;
   p3l_redone *redone;
   size_t committed; /* number of entries of `redone` that are committed */
+  /* Of the transaction whose commit frame was not read yet. */
+  change *changes;
+  size_t count, capacity;
+  uint8_t *bytes;
+  size_t used, room;
 } recovering;
 
 void p3l_redone_free(p3l_redone *redone) {
@@ -17,90 +31,145 @@ void p3l_redone_free(p3l_redone *redone) {
   *redone = (p3l_redone){0};
 }
 
-static bool note(p3l_redone *redone, uint64_t number) {
-  if (redone->count == redone->capacity) {
-    size_t capacity = redone->capacity == 0 ? 64 : 2 * redone->capacity;
-    uint64_t *pages = realloc(redone->pages, capacity * sizeof(*pages));
-    if (pages == NULL) return false;
-    redone->pages = pages;
-    redone->capacity = capacity;
-  }
-  redone->pages[redone->count++] = number;
+/* The array with space for `needed` elements; NULL: no memory, and it stays as it is. */
+static void *grown(void *array, size_t *capacity, size_t needed, size_t each) {
+  if (needed <= *capacity) return array;
+  size_t larger = 2 * *capacity > needed ? 2 * *capacity : needed < 64 ? 64 : needed;
+  void *moved = realloc(array, larger * each);
+  if (moved != NULL) *capacity = larger;
+  return moved;
+}
+
+static bool note(p3l_redone *redone, p3l_news_page page) {
+  void *pages = grown(redone->pages, &redone->capacity, redone->count + 1, sizeof(page));
+  if (pages == NULL) return false;
+  redone->pages = pages;
+  redone->pages[redone->count++] = page;
   return true;
 }
 
-static p3l_code no_memory(const p3l_pager *pager, uint64_t number, p3l_error *error) {
-  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
-                  (unsigned long long)number);
+/* Its image is in memory, and so is its place in `bytes`. */
+static void make(const change *change, const uint8_t *bytes, p3l_page *page) {
+  if (change->zeros) memset(page, 0, P3L_PAGE_SIZE);
+  if (!change->runs) {
+    memcpy((uint8_t *)page + change->offset, bytes, change->length);
+    return;
+  }
+  p3l_delta_reader reader = {bytes, bytes + change->length, 0, false};
+  p3l_delta_apply(&reader, page);
 }
 
-/* The transaction's copy of the page, which exists from its first frame on. `whole`: the frame has all
- * of the page. */
-static p3l_code join(recovering *recovering, p3l_page_number number, bool whole, p3l_image **joined,
-                     p3l_error *error) {
+static bool keep_aside(recovering *recovering, change change, const uint8_t *bytes) {
+  void *changes =
+      grown(recovering->changes, &recovering->capacity, recovering->count + 1, sizeof(change));
+  if (changes != NULL) recovering->changes = changes;
+  void *room = grown(recovering->bytes, &recovering->room, recovering->used + change.length, 1);
+  if (room != NULL) recovering->bytes = room;
+  if (changes == NULL || room == NULL) return false;
+  change.at = recovering->used;
+  memcpy(recovering->bytes + change.at, bytes, change.length);
+  recovering->used += change.length;
+  recovering->changes[recovering->count++] = change;
+  return true;
+}
+
+/* Gives the page a private copy, if it has none yet. */
+static bool begin_page(p3l_pager *pager, p3l_image *image) {
+  if (image->private_copy != NULL) return true;
+  image->private_copy = p3l_buffer_take(&pager->buffers);
+  if (image->private_copy == NULL) return false;
+  image->next = pager->transaction.pages;
+  pager->transaction.pages = image;
+  image->changed = ~UINT64_C(0); /* to be published as a whole */
+  return true;
+}
+
+/* `whole`: the bytes are all of the page. `units`: where they lie. */
+static p3l_code redo_page(recovering *recovering, p3l_page_number number, change change, bool whole,
+                          uint64_t units, const uint8_t *bytes, p3l_error *error) {
   p3l_pager *pager = recovering->pager;
-  p3l_pager_transaction *transaction = &pager->transaction;
-  p3l_image *image = *joined = p3l_image_add(pager, number);
-  if (image == NULL) return no_memory(pager, number.n, error);
-  if (image->private_copy != NULL) return P3L_OK;
-  if (image->committed == NULL && !whole)
+  p3l_image *image = change.image = p3l_image_add(pager, number);
+  if (image != NULL && image->committed == NULL && image->private_copy == NULL && !whole)
     return p3l_fail(error, P3L_CORRUPT, "%s: the log changes page %llu and never had its image",
                     pager->log_path, (unsigned long long)number.n);
-  image->private_copy = p3l_buffer_take(&pager->buffers);
-  if (image->private_copy == NULL || !note(recovering->redone, number.n))
-    return no_memory(pager, number.n, error);
-  image->next = transaction->pages;
-  transaction->pages = image;
-  image->changed = ~UINT64_C(0); /* to be published as a whole */
-  if (image->committed != NULL) *image->private_copy = *image->committed;
-  return P3L_OK;
+  bool done = image != NULL;
+  p3l_page *page = NULL;
+  if (done && image->committed != NULL) {
+    page = image->committed;
+    done = keep_aside(recovering, change, bytes);
+  } else if (done) {
+    done = begin_page(pager, image);
+    page = image->private_copy; /* will be the committed image */
+    if (done) make(&change, bytes, page);
+    units = ~UINT64_C(0);
+  }
+  if (done && note(recovering->redone, (p3l_news_page){number.n, units, page})) return P3L_OK;
+  return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to recover page %llu", pager->path,
+                  (unsigned long long)number.n);
 }
 
 static p3l_code redo_changes(recovering *recovering, const p3l_frame *frame, const uint8_t *bytes,
                              p3l_error *error) {
   p3l_delta_reader reader = p3l_delta_read((p3l_address){frame->address}, bytes, frame->length);
   while (reader.at < reader.end) {
-    p3l_image *image;
+    uint64_t units = 0;
     bool right = p3l_delta_next(&reader);
-    p3l_code code =
-        right ? join(recovering, (p3l_page_number){reader.number}, reader.zeros, &image, error)
-              : P3L_OK;
-    if (code != P3L_OK) return code;
-    if (right && reader.zeros) memset(image->private_copy, 0, P3L_PAGE_SIZE);
-    if (!right || !p3l_delta_apply(&reader, image->private_copy))
+    const uint8_t *begin = reader.at;
+    if (!right || !p3l_delta_pass(&reader, &units))
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: the frame at position %llu changes pages in a way that makes no sense; "
                       "restore store and log from a copy",
                       recovering->pager->log_path, (unsigned long long)frame->position);
+    change change = {.length = (size_t)(reader.at - begin), .runs = true, .zeros = reader.zeros};
+    p3l_code code = redo_page(recovering, (p3l_page_number){reader.number}, change, reader.zeros,
+                              reader.zeros ? ~UINT64_C(0) : units, begin, error);
+    if (code != P3L_OK) return code;
   }
   return P3L_OK;
+}
+
+/* Invariant 1. */
+static void commit(recovering *recovering) {
+  p3l_pager *pager = recovering->pager;
+  p3l_images_publish(&pager->transaction);
+  pthread_rwlock_wrlock(&pager->readers);
+  for (size_t at = 0; at < recovering->count; at++) {
+    const change *change = &recovering->changes[at];
+    p3l_image *image = change->image;
+    make(change, recovering->bytes + change->at, image->committed);
+    image->in_file = false;
+    image->last = pager->log.end;
+    if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;
+  }
+  pthread_rwlock_unlock(&pager->readers);
+  recovering->count = recovering->used = 0;
+  recovering->redone->transactions++;
+  recovering->committed = recovering->redone->count;
 }
 
 static p3l_code redo(void *state, const p3l_frame *frame, const uint8_t *bytes, p3l_error *error) {
   recovering *recovering = state;
   if (frame->kind == P3L_FRAME_COMMIT) {
-    p3l_images_publish(&recovering->pager->transaction);
-    recovering->redone->transactions++;
-    recovering->committed = recovering->redone->count;
+    commit(recovering);
     return P3L_OK;
   }
   if (frame->kind == P3L_FRAME_CHANGES) return redo_changes(recovering, frame, bytes, error);
-  p3l_image *image;
-  p3l_page_number number = {frame->address / P3L_PAGE_SIZE};
-  p3l_code code = join(recovering, number, frame->kind == P3L_FRAME_IMAGE, &image, error);
-  if (code != P3L_OK) return code;
-  memcpy((uint8_t *)image->private_copy + frame->address % P3L_PAGE_SIZE, bytes, frame->length);
-  return P3L_OK;
+  uint32_t offset = frame->address % P3L_PAGE_SIZE;
+  change change = {.length = frame->length, .offset = (uint16_t)offset};
+  return redo_page(recovering, (p3l_page_number){frame->address / P3L_PAGE_SIZE}, change,
+                   frame->kind == P3L_FRAME_IMAGE, p3l_units(offset, frame->length), bytes, error);
 }
 
 p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redone *redone,
                             p3l_log_tail *tail, p3l_error *error) {
-  recovering recovering = {pager, redone, redone->count};
+  recovering recovering = {.pager = pager, .redone = redone, .committed = redone->count};
   p3l_code code = p3l_log_scan(&pager->log, reading, redo, &recovering, tail, error);
   /* Leave out the pages of a transaction at the end without a commit: it changed nothing, and
    * some of its pages may not exist. */
   redone->count = recovering.committed;
   p3l_images_discard(&pager->transaction);
+  free(recovering.changes);
+  free(recovering.bytes);
   return code;
 }
 
@@ -108,11 +177,13 @@ p3l_code p3l_recover_frames(p3l_pager *pager, p3l_log_reading reading, p3l_redon
  * the final page count. */
 static p3l_code check_pages(p3l_pager *pager, const p3l_redone *redone, p3l_error *error) {
   for (size_t at = 0; at < redone->count; at++) {
-    p3l_page_number number = {redone->pages[at]};
-    const p3l_image *image = p3l_image_find(pager, number);
-    if (image == NULL || image->committed == NULL) continue;
-    const char *fault = number.n < pager->page_count ? p3l_page_head_fault(image->committed, number)
-                                                     : "does not exist";
+    const p3l_news_page *redone_page = &redone->pages[at];
+    p3l_page_number number = {redone_page->number};
+    const char *fault = NULL;
+    if (number.n >= pager->page_count)
+      fault = "does not exist";
+    else if ((redone_page->units & p3l_units(0, offsetof(p3l_page, payload))) != 0)
+      fault = p3l_page_head_fault(redone_page->page, number);
     if (fault != NULL)
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: the log changes page %llu, which %s; restore store and log from a copy",

@@ -1,6 +1,16 @@
 /*
- * Repeats in memory the changes that the log records since the last checkpoint. Internal to the
- * pager.
+ * Repeats in memory the changes that the log records since the last checkpoint.
+ *
+ *   frame ──> the page has no committed image: it gets one, private until the commit ─┐
+ *        └──> it has one: the change is kept aside until the commit ──────────────────┴─> commit: made
+ *
+ * Invariants:
+ *  1. A committed image changes only when the commit frame was read, and then nothing can fail: each
+ *     change was checked, and each page has its image.
+ *  2. So the work for a page is that of the bytes that changed, not of the page: a reader that polls
+ *     (p3l_pager_refresh()) copies no page that it has an image of.
+ *
+ * Internal to the pager.
  */
 #ifndef P3L_RECOVER_H
 #define P3L_RECOVER_H
@@ -10,7 +20,7 @@
 
 /* Pages that frames changed. */
 typedef struct p3l_redone {
-  uint64_t *pages; /* page numbers; a number may occur twice */
+  p3l_news_page *pages; /* in the order of the frames; a page may occur several times */
   size_t count, capacity;
   uint64_t transactions;
 } p3l_redone;

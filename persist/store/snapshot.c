@@ -127,41 +127,52 @@ static p3l_code read_on(taking *taking, bool *done, p3l_error *error) {
 static p3l_code take_another(taking *taking, p3l_error *error) {
   p3l_pager *pager = taking->pager;
   p3l_image *images = pager->images;
+  p3l_buffers buffers = pager->buffers;
   p3l_log log = pager->log;
   p3l_lsn base = pager->base;
   uint64_t page_count = pager->page_count;
   int descriptor = p3l_file_descriptor(pager->file);
   taking->kept = &base;
   pager->images = NULL;
+  pager->buffers = (p3l_buffers){0};
   p3l_code code = take(taking, error);
   if (code != P3L_OK) {
+    p3l_buffers_end(&pager->buffers);
     pager->images = images;
+    pager->buffers = buffers;
     pager->log = log;
     pager->base = base;
     pager->page_count = page_count;
     return code;
   }
   p3l_image *fresh = pager->images;
+  p3l_buffers fresh_buffers = pager->buffers;
   pager->images = images;
+  pager->buffers = buffers;
   p3l_images_forget(pager);
+  p3l_buffers_end(&pager->buffers);
   pager->images = fresh;
+  pager->buffers = fresh_buffers;
   if (pager->base.byte != base.byte) p3l_reader_leave(descriptor, base);
   p3l_old_pages_forget(pager, pager->base);
   return P3L_OK;
 }
 
 static int by_number(const void *a, const void *b) {
-  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+  uint64_t left = ((const p3l_news_page *)a)->number, right = ((const p3l_news_page *)b)->number;
   return left < right ? -1 : left > right;
 }
 
-/* Takes each number once. */
+/* Takes each page once. */
 static void take_pages(p3l_news *news, p3l_redone *redone) {
-  qsort(redone->pages, redone->count, sizeof(*redone->pages), by_number);
+  p3l_news_page *pages = redone->pages;
+  qsort(pages, redone->count, sizeof(*pages), by_number);
   for (size_t at = 0; at < redone->count; at++)
-    if (news->count == 0 || redone->pages[news->count - 1] != redone->pages[at])
-      redone->pages[news->count++] = redone->pages[at];
-  news->pages = redone->pages;
+    if (news->count > 0 && pages[news->count - 1].number == pages[at].number)
+      pages[news->count - 1].units |= pages[at].units;
+    else
+      pages[news->count++] = pages[at];
+  news->pages = pages;
   *redone = (p3l_redone){0};
 }
 

@@ -77,9 +77,8 @@ void p3l_page_changed(p3l_pager_transaction *transaction, p3l_page *page, uint32
                       uint32_t length) {
   p3l_image *image = p3l_image_of(transaction, (p3l_page_number){page->number});
   if (length == 0 || image == NULL || image->private_copy != page) return;
-  uint32_t first = offset / P3L_UNIT, last = (offset + length - 1) / P3L_UNIT;
   image->early = false;
-  image->changed |= (~UINT64_C(0) << first) & (~UINT64_C(0) >> (63 - last));
+  image->changed |= p3l_units(offset, length);
 }
 
 p3l_code p3l_page_allocate(p3l_pager_transaction *transaction, p3l_page_number *number,

@@ -82,9 +82,29 @@ static void empty_slabs_go(void **state) {
   p3l_buffers_end(&buffers);
 }
 
+/* All at once, whatever was taken: one slab is kept, and begins from the front. */
+static void all_are_given_back_at_once(void **state) {
+  (void)state;
+  static p3l_page *taken[MANY];
+  p3l_buffers buffers = {0};
+  p3l_buffers_give_all(&buffers); /* none */
+  for (int round = 0; round < 3; round++) {
+    take_all(&buffers, taken);
+    p3l_buffer_give(&buffers, taken[5]);
+    p3l_buffers_give_all(&buffers);
+    assert_ptr_equal(buffers.all, buffers.with_room);
+    const p3l_slab *kept = buffers.all;
+    for (int i = 1; i <= 511; i++)
+      assert_ptr_equal(p3l_buffer_take(&buffers), (const p3l_page *)kept + i);
+    assert_null(buffers.with_room);
+  }
+  p3l_buffers_end(&buffers); /* frees those, too */
+  assert_null(buffers.all);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_do_not_overlap),
-                                     cmocka_unit_test(given_back_is_taken_again),
-                                     cmocka_unit_test(empty_slabs_go)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(buffers_do_not_overlap), cmocka_unit_test(given_back_is_taken_again),
+      cmocka_unit_test(empty_slabs_go), cmocka_unit_test(all_are_given_back_at_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,6 +173,88 @@ static void a_write_that_fails_is_left_to_the_checkpoint(void **state) {
   closed(&w);
 }
 
+/* ---- many pages that do not rest ---- */
+
+enum { MANY = 3000, ADDED = 100, LONG = 64 << 20, FEWER = 1024 };
+
+static void commit_from(world *w, unsigned first, unsigned count, uint8_t value, bool add_them) {
+  p3l_pager_transaction *transaction;
+  must(p3l_pager_begin(w->pager, &transaction, &w->error), &w->error);
+  for (unsigned n = first; n < first + count; n++) {
+    p3l_page_number number = {1 + n % MANY};
+    p3l_page *page;
+    if (add_them)
+      must(p3l_page_allocate(transaction, &number, &page, &w->error), &w->error);
+    else
+      must(p3l_page_for_writing(transaction, number, &page, &w->error), &w->error);
+    page->payload[100] = value;
+    p3l_page_changed(transaction, page, 132, 1);
+  }
+  must(p3l_pager_commit(transaction, &w->error), &w->error);
+}
+
+/* A store of MANY pages that the log has, none of them in the file, and whose log is too long from now on. */
+static world with_a_long_log(void) {
+  p3l_error error;
+  memory_device *file = memory_device_new(), *log = memory_device_new();
+  must(p3l_store_format(&file->device, &log->device, &error), &error);
+  world w = {.file = file, .log = log};
+  p3l_pager_options options = {.checkpoint_bytes = LONG};
+  must(p3l_pager_open_devices(&file->device, &log->device, &options, &w.pager, NULL, &w.error),
+       &w.error);
+  for (unsigned n = 0; n < MANY; n += ADDED) commit_from(&w, n, ADDED, 1, true);
+  assert_int_equal(missing(&w, 1), 1);
+  w.pager->checkpoint_bytes = 8 << 20; /* the log is longer than that */
+  plain_write = w.file->device.write;
+  w.file->device.write = counted_write;
+  written = 0;
+  return w;
+}
+
+/* Each commit changes some pages: the checkpoint is put off until few are left, and it loses nothing. */
+static void commits_write_before_a_checkpoint_that_would_write_much(void **state) {
+  (void)state;
+  world w = with_a_long_log();
+  enum { CHANGED = 20 };
+  unsigned commits = 0;
+  uint64_t round = w.pager->log.round, most = 0;
+  for (; w.pager->log.round == round && commits < 100; commits++) {
+    uint64_t before = written;
+    commit_from(&w, commits * CHANGED, CHANGED, 2, false);
+    if (written - before > most) most = written - before;
+    for (int how = 0; how < 3; how++) {
+      world after = opened(left_of(w.file, how), left_of(w.log, 1));
+      p3l_page page;
+      for (unsigned n = 0; n < MANY; n += 7) {
+        must(p3l_pager_read(after.pager, (p3l_page_number){1 + n}, &page, &after.error),
+             &after.error);
+        assert_int_equal(page.payload[100], n < (commits + 1) * CHANGED ? 2 : 1);
+      }
+      closed(&after);
+    }
+  }
+  /* 3,000 pages and the header, and 20 that changed again after each commit but the first: 512 five
+   * times, which leaves 3,001 + 4 * 20 - 5 * 512 = 521; 541 are not put off. */
+  assert_int_equal(commits, 6);
+  assert_true(most <= FEWER);
+  assert_in_range(written, MANY, MANY + 1 + 6 * CHANGED);
+  assert_int_equal(missing(&w, 0), MANY + 1);
+  closed(&w);
+}
+
+/* Where each commit changes all of them, to write them before would be for nothing. */
+static void not_where_commits_change_all_of_them(void **state) {
+  (void)state;
+  world w = with_a_long_log();
+  uint64_t round = w.pager->log.round;
+  unsigned commits = 0;
+  for (; w.pager->log.round == round && commits < 100; commits++)
+    commit_from(&w, 0, MANY, (uint8_t)(2 + commits), false);
+  assert_int_equal(commits, 2);
+  assert_in_range(written, MANY, MANY + 512 + 2);
+  closed(&w);
+}
+
 /* ---- files, and other processes ---- */
 
 static uint64_t checkpoints_of(const p3l_pager *writer) { return writer->log.round; }
@@ -310,6 +392,8 @@ int main(void) {
       cmocka_unit_test(what_rests_is_written_before_the_checkpoint),
       cmocka_unit_test(a_page_that_changes_afterwards_is_written_again),
       cmocka_unit_test(a_write_that_fails_is_left_to_the_checkpoint),
+      cmocka_unit_test(commits_write_before_a_checkpoint_that_would_write_much),
+      cmocka_unit_test(not_where_commits_change_all_of_them),
       cmocka_unit_test(nothing_is_written_while_a_process_reads),
       cmocka_unit_test(a_writer_that_dies_in_such_a_write),
   };

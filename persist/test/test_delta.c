@@ -93,6 +93,15 @@ static void change(p3l_page *page, unsigned *random, unsigned changes) {
   }
 }
 
+/* All that differs lies in these units. */
+static void check_units(const p3l_page *before, const p3l_page *now, uint64_t units) {
+  assert_true(units != 0);
+  for (unsigned unit = 0; unit < 64; unit++)
+    if ((units >> unit & 1) == 0)
+      assert_memory_equal((const uint8_t *)before + unit * P3L_UNIT,
+                          (const uint8_t *)now + unit * P3L_UNIT, P3L_UNIT);
+}
+
 /* Many pages in one frame, each as it was and from zeros; read again they are what they were. */
 static void all_of_many(void **state) {
   (void)state;
@@ -123,7 +132,12 @@ static void all_of_many(void **state) {
       assert_int_equal(reader.number, numbers[read]);
       page = before[read];
       if (reader.zeros) memset(&page, 0, sizeof(page));
+      p3l_delta_reader passed = reader;
+      uint64_t units = 0;
+      assert_true(p3l_delta_pass(&passed, &units));
+      check_units(&page, &now[read], units);
       assert_true(p3l_delta_apply(&reader, &page));
+      assert_ptr_equal(passed.at, reader.at);
       assert_memory_equal(&page, &now[read], sizeof(page));
     }
     assert_int_equal(read, count);
@@ -132,11 +146,19 @@ static void all_of_many(void **state) {
   free(now);
 }
 
+/* Passing the changes finds the same as making them. */
 static bool makes_sense(const uint8_t *bytes, size_t length) {
   p3l_delta_reader reader = p3l_delta_read((p3l_address){0}, bytes, length);
   p3l_page page;
-  while (reader.at < reader.end)
-    if (!p3l_delta_next(&reader) || !p3l_delta_apply(&reader, &page)) return false;
+  while (reader.at < reader.end) {
+    uint64_t units;
+    if (!p3l_delta_next(&reader)) return false;
+    p3l_delta_reader passed = reader;
+    bool passes = p3l_delta_pass(&passed, &units);
+    assert_int_equal(p3l_delta_apply(&reader, &page), passes);
+    if (!passes) return false;
+    assert_ptr_equal(passed.at, reader.at);
+  }
   return true;
 }
 

@@ -166,9 +166,9 @@ static inline void refresh_to(p3l_pager *reader, unsigned from, unsigned to) {
   /* The list contains every page that changed. */
   for (unsigned n = 1, at = 0; n <= PAGES && from != to; n++) {
     if (changed[from][n] == changed[to][n]) continue;
-    while (!news.everywhere && at < news.count && news.pages[at] < n) at++;
+    while (!news.everywhere && at < news.count && news.pages[at].number < n) at++;
     assert_true(news.everywhere ? p3l_pager_is_news(reader, &news, (p3l_page_number){n})
-                                : at < news.count && news.pages[at] == n);
+                                : at < news.count && news.pages[at].number == n);
   }
   p3l_news_free(&news);
   check_version(reader, to);
