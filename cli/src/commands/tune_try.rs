@@ -231,8 +231,8 @@ impl Arguments {
         stop: &Stop,
         globals: &Globals,
     ) -> Result<Finding, CommandError> {
-        if !server.remedies().iter().any(|known| known.id() == remedy) {
-            let names: Vec<&str> = server.remedies().iter().map(|known| known.id()).collect();
+        if !server.remedies().iter().any(|known| known.id == remedy) {
+            let names: Vec<&str> = server.remedies().iter().map(|known| known.id).collect();
             return Err(CommandError::new(
                 format!("no remedy is named {remedy}"),
                 format!("name one of {}; or a setting: --set NAME=VALUE", names.join(", ")),
