@@ -10,7 +10,7 @@ use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_servers::Engine;
 use hardmeter_session::{ensure_database, usual_jobs, Target};
 use hardmeter_tpcc::inspection::Check;
-use hardmeter_tpcc::load::{load, LoadOrder, Loaded};
+use hardmeter_tpcc::load::{LoadOrder, Loaded};
 use hardmeter_tpcc::schema::{self, Layout};
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -109,7 +109,7 @@ impl Load {
             ..order_for(self.warehouses)
         };
         let bar = Bar::new(globals);
-        let loaded = load(target, &order, &stop, &bar)?;
+        let loaded = order.load(target, &stop, &bar)?;
         drop(bar);
         self.output.print("tpcc-load", || in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(if loaded.is_right() { Outcome::Complete } else { Outcome::Partial })
