@@ -23,7 +23,7 @@ use serde_json::json;
                   Example:\n  hardmeter tpcc load --warehouses 4\n  \
                   hardmeter tpcc load --warehouses 100 --partitions 8 --connection 'host=/run/postgresql user=postgres'"
 )]
-pub(super) struct Load {
+pub struct Load {
     /// Number of warehouses: about 110 MB each.
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) warehouses: u32,
