@@ -12,7 +12,7 @@ use common::{hardmeter, run, stderr, stdout, succeeded};
 use hardmeter_session::{ensure_database, Progress, Session, Stop, Target};
 use hardmeter_tpcc::acid::{atomicity, isolation, Trial, Ways};
 use hardmeter_tpcc::audit::{audit, Tool, Verdict};
-use hardmeter_tpcc::load::{load, LoadOrder};
+use hardmeter_tpcc::load::LoadOrder;
 use hardmeter_tpcc::schema::Layout;
 use serde_json::Value;
 use server::ThrowawayServer;
@@ -44,7 +44,7 @@ impl Tpcc {
         ensure_database(&target, &Stop::new()).unwrap();
         let order =
             LoadOrder { warehouses: WAREHOUSES, seed: 7, layout: Layout::default(), replace: false, jobs: 2 };
-        load(&target, &order, &Stop::new(), &Silent).unwrap();
+        order.load(&target, &Stop::new(), &Silent).unwrap();
         Some(Tpcc { server, target })
     }
 

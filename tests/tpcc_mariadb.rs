@@ -39,7 +39,7 @@ fn loaded(target: &Target, layout: Layout) {
     let stop = Stop::new();
     mariadb::ensure_database(target, &stop).unwrap();
     let order = LoadOrder { warehouses: 2, seed: 42, layout, replace: false, jobs: 2 };
-    let loaded = mariadb::load(target, &order, &stop, &Silent).unwrap();
+    let loaded = order.load(target, &stop, &Silent).unwrap();
     assert!(loaded.mark.complete && loaded.bytes > 100 << 20, "{loaded:?}");
 }
 

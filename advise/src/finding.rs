@@ -52,7 +52,7 @@ impl Evidence {
 }
 
 /// The predicted effect of a remedy, before it is tried.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Prediction {
     /// The share of the backends' active time (all except waits for the client) that would be saved; `None`
     /// without a model of this gain.
@@ -112,7 +112,7 @@ impl Prediction {
 }
 
 /// The advice of a rule that fired.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
     /// What is wrong, in one sentence.
     pub finding: String,
@@ -158,17 +158,18 @@ impl Advice {
 }
 
 /// A remedy: a rule over a look, and the advice if it fires. Each has a file of its own in `remedies/`.
-pub trait Remedy: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Remedy {
     /// Its name on the command line: the name of its file, with `-` for `_`.
-    fn id(&self) -> &'static str;
+    pub id: &'static str,
     /// Its effect, in a few words.
-    fn title(&self) -> &'static str;
+    pub title: &'static str,
     /// Who can apply it.
-    fn audience(&self) -> Audience;
+    pub audience: Audience,
     /// Where to read more: a chapter of the server's manual.
-    fn documentation(&self) -> &'static str;
+    pub documentation: &'static str,
     /// The rule: `None` if the look has no evidence for this remedy.
-    fn examine(&self, look: &Look) -> Option<Advice>;
+    pub examine: fn(&Look) -> Option<Advice>,
 }
 
 /// A remedy whose rule fired.
@@ -191,18 +192,12 @@ pub struct Finding {
 const LEAST_GAIN: f64 = 0.02;
 
 /// Runs the rules of these remedies; findings are ordered by predicted gain.
-pub fn advise(look: &Look, remedies: &[&dyn Remedy]) -> Vec<Finding> {
+pub fn advise(look: &Look, remedies: &[Remedy]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = remedies
         .iter()
         .filter_map(|remedy| {
-            let advice = remedy.examine(look)?;
-            Some(Finding {
-                remedy: remedy.id(),
-                title: remedy.title(),
-                audience: remedy.audience(),
-                documentation: remedy.documentation(),
-                advice,
-            })
+            let Remedy { id, title, audience, documentation, examine } = *remedy;
+            Some(Finding { remedy: id, title, audience, documentation, advice: examine(look)? })
         })
         .filter(|finding| finding.advice.prediction.matters())
         .collect();
@@ -214,31 +209,17 @@ pub fn advise(look: &Look, remedies: &[&dyn Remedy]) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    struct Fixed(&'static str, Prediction);
+    fn fixed(id: &'static str, examine: fn(&Look) -> Option<Advice>) -> Remedy {
+        Remedy { id, title: "", audience: Audience::Operator, documentation: "", examine }
+    }
 
-    impl Remedy for Fixed {
-        fn id(&self) -> &'static str {
-            self.0
-        }
-        fn title(&self) -> &'static str {
-            ""
-        }
-        fn audience(&self) -> Audience {
-            Audience::Operator
-        }
-        fn documentation(&self) -> &'static str {
-            ""
-        }
-        fn examine(&self, _: &Look) -> Option<Advice> {
-            let (evidence, apply, undo, changes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            let (finding, risk) = (String::new(), String::new());
-            Some(Advice { finding, evidence, prediction: self.1.clone(), apply, undo, changes, risk })
-        }
+    fn of(prediction: Prediction) -> Option<Advice> {
+        Some(Advice { prediction, ..Advice::default() })
     }
 
     #[test]
     fn a_setting_of_the_command_line_is_a_persons_to_change() {
-        let Some(advice) = Fixed("", Prediction::unknown("", "")).examine(&Look::default()) else { panic!() };
+        let advice = Advice::default();
         let settings = [("work_mem".to_owned(), "64".to_owned())].into();
         let server = Server { settings, on_command_line: vec!["work_mem".into()], ..Server::default() };
         let system = advice.clone().with_setting(&server, Scope::System, "work_mem", "4MB");
@@ -251,16 +232,14 @@ mod tests {
 
     #[test]
     fn the_largest_gain_comes_first_and_small_ones_are_left_out() {
-        let grows = Prediction { grows: true, ..Prediction::unknown("", "") };
         let remedies = [
-            Fixed("unknown", Prediction::unknown("", "")),
-            Fixed("tiny", Prediction::gain(0.01, "", "")),
-            Fixed("small", Prediction::gain(0.03, "", "")),
-            Fixed("grows", grows),
-            Fixed("large", Prediction::gain(0.4, "", "")),
-            Fixed("of cpu", Prediction::gain(0.01, "", "").with_cpu(0.3)),
+            fixed("unknown", |_| of(Prediction::unknown("", ""))),
+            fixed("tiny", |_| of(Prediction::gain(0.01, "", ""))),
+            fixed("small", |_| of(Prediction::gain(0.03, "", ""))),
+            fixed("grows", |_| of(Prediction { grows: true, ..Prediction::unknown("", "") })),
+            fixed("large", |_| of(Prediction::gain(0.4, "", ""))),
+            fixed("of cpu", |_| of(Prediction::gain(0.01, "", "").with_cpu(0.3))),
         ];
-        let remedies: Vec<&dyn Remedy> = remedies.iter().map(|remedy| remedy as &dyn Remedy).collect();
         let order: Vec<&str> = advise(&Look::default(), &remedies).iter().map(|found| found.remedy).collect();
         assert_eq!(order, ["large", "grows", "small", "of cpu", "unknown"]);
         assert_eq!(Prediction::gain(0.01, "", "").with_cpu(0.3).words(), "-30 % of CPU time");

@@ -23,6 +23,7 @@ mod look;
 mod mariadb;
 mod page;
 mod remedies;
+mod replaced_scan;
 pub mod trial;
 
 pub use change::{applying, undoing, Change, ChangeKind, Scope, Takes};

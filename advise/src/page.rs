@@ -213,7 +213,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A text on one line, cut to this length.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     let text = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 3).chain("...".chars()).collect(),

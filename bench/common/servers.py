@@ -78,6 +78,17 @@ class Playground:
         self._servers.append(server)
 
 
+def environment(description: dict, database: str) -> dict:
+    """Environment variables with which PostgreSQL's programs find a server that `hardmeter server status` described."""
+    return dict(
+        os.environ,
+        PGHOST=description["socket_folder"],
+        PGPORT=str(description["port"]),
+        PGUSER=description["user"],
+        PGDATABASE=database,
+    )
+
+
 class Server:
     """One server; `with server.running():` starts it."""
 
@@ -112,13 +123,7 @@ class Server:
 
     def environment(self) -> dict:
         """Environment variables with which pgbench finds the server."""
-        return dict(
-            os.environ,
-            PGHOST=self._description["socket_folder"],
-            PGPORT=str(self._description["port"]),
-            PGUSER=self._description["user"],
-            PGDATABASE=self._description["database"],
-        )
+        return environment(self._description, self._description["database"])
 
     def program(self, name: str) -> str:
         """One of the programs that belong to the server."""

@@ -1,13 +1,12 @@
 """A throwaway PostgreSQL with TPC-C in it, and runs of the kit on it."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Sequence
 
 from processes import Trouble, Used, run, run_measured
-from servers import HARDMETER, Playground
+from servers import HARDMETER, Playground, environment
 
 # fsync stays on: a commit waits for the disk, as for users.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "max_connections": "200"}
@@ -41,13 +40,7 @@ class Database:
 
     def environment(self) -> dict:
         """Environment variables with which PostgreSQL's programs find it."""
-        return dict(
-            os.environ,
-            PGHOST=self._description["socket_folder"],
-            PGPORT=str(self._description["port"]),
-            PGUSER=self._description["user"],
-            PGDATABASE="tpcc",
-        )
+        return environment(self._description, "tpcc")
 
     def program(self, name: str) -> str:
         """One of PostgreSQL's own programs."""

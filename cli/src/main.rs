@@ -41,9 +41,12 @@ enum Command {
     Latency(commands::latency::Arguments),
     Export(commands::export::Arguments),
     Server(commands::server::Arguments),
-    Tpcc(commands::tpcc::Arguments),
-    Tpch(commands::tpch::Arguments),
-    Oo1(commands::oo1::Arguments),
+    #[command(subcommand)]
+    Tpcc(commands::tpcc::Action),
+    #[command(subcommand)]
+    Tpch(commands::tpch::Action),
+    #[command(subcommand)]
+    Oo1(commands::oo1::Action),
     Split(commands::split::Arguments),
     Tune(commands::tune::Arguments),
     Auction(Box<commands::auction::Arguments>),
@@ -74,9 +77,9 @@ fn main() -> ExitCode {
         Command::Latency(arguments) => commands::latency::run(arguments, globals),
         Command::Export(arguments) => commands::export::run(arguments, globals),
         Command::Server(arguments) => commands::server::run(arguments, globals),
-        Command::Tpcc(arguments) => commands::tpcc::run(arguments, globals),
-        Command::Tpch(arguments) => commands::tpch::run(arguments, globals),
-        Command::Oo1(arguments) => commands::oo1::run(arguments, globals),
+        Command::Tpcc(action) => commands::tpcc::run(action, globals),
+        Command::Tpch(action) => commands::tpch::run(action, globals),
+        Command::Oo1(action) => commands::oo1::run(action, globals),
         Command::Tune(arguments) => commands::tune::run(arguments, globals),
         Command::Split(arguments) => commands::split::run(arguments, globals),
         Command::Auction(arguments) => commands::auction::run(arguments, globals),

@@ -3,8 +3,8 @@
 #![no_main]
 
 use hardmeter_samples::arm_spe::packet::LONGEST;
-use hardmeter_samples::arm_spe::record::{decode, Step};
-use hardmeter_samples::arm_spe::{Decoder, Midr};
+use hardmeter_samples::arm_spe::record::decode;
+use hardmeter_samples::arm_spe::{Midr, Window};
 use libfuzzer_sys::fuzz_target;
 use std::hint::black_box;
 
@@ -23,26 +23,14 @@ fuzz_target!(|bytes: &[u8]| {
             record.data_source_word(Midr(0)),
         ));
     }
-    let mut decoder = Decoder::default();
-    let (mut records, mut window, mut at) = (Vec::new(), Vec::new(), 0u64);
+    let (mut records, mut window) = (Vec::new(), Window::default());
     for piece in trace.chunks(size) {
-        window.extend_from_slice(piece);
-        loop {
-            let (taken, ended) = match decoder.step(&window, at) {
-                Step::Record(record, taken) => {
-                    records.push(record);
-                    (taken, false)
-                }
-                Step::Rest(taken) => (taken, true),
-            };
-            window.drain(..taken);
-            at += taken as u64;
-            if ended {
-                break;
-            }
+        window.rest().extend_from_slice(piece);
+        while let Some(record) = window.next_record() {
+            records.push(record);
         }
-        assert!(window.len() < LONGEST);
+        assert!(window.rest().len() < LONGEST);
     }
-    assert_eq!(decoder.finish(window.len()), losses);
+    assert_eq!(window.finish(), losses);
     assert_eq!(records, whole);
 });

@@ -8,18 +8,10 @@ use hardmeter_split::trace::Reader;
 use libfuzzer_sys::fuzz_target;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::OnceLock;
-use tempfile::TempDir;
-
-static FOLDER: OnceLock<TempDir> = OnceLock::new();
 
 fuzz_target!(|bytes: &[u8]| {
-    let folder = FOLDER.get_or_init(|| {
-        let memory = Path::new("/dev/shm");
-        tempfile::tempdir_in(memory).expect("/dev/shm can be written")
-    });
     let Some((first, bytes)) = bytes.split_first() else { return };
-    let capture = folder.path().join("capture");
+    let capture = hardmeter_fuzz::folder().join("capture");
     let put = |path: &Path| std::fs::write(path, bytes).expect("written");
     match first % 4 {
         0 => {

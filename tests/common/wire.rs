@@ -8,7 +8,7 @@ use hardmeter_session::Target;
 use hardmeter_tpcc::backend::{Backend, Backends};
 use hardmeter_tpcc::time::{Clock, Micros};
 use hardmeter_tpcc::wire::{
-    PostgresBackends, Refusal, Replies, Requests, Script, Scripts, StatementText, Step, Unexpected,
+    Next, PostgresBackends, Refusal, Replies, Requests, Script, Scripts, StatementText,
 };
 use hardmeter_tpcc::work::{Completion, ConnectionId, Failure, Input, Outcome, StockLevel, TerminalId, Work};
 use std::fs;
@@ -104,7 +104,7 @@ pub fn poll(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 type Begin = fn(&Input, &mut Requests<'_>);
-type Reply = fn(usize, &Input, &Replies<'_>, &mut Requests<'_>) -> Result<Step, Unexpected>;
+type Reply = fn(usize, &Input, &Replies<'_>, &mut Requests<'_>) -> Next;
 type Refused = fn(&Refusal) -> Option<Outcome>;
 
 /// Scripts of a test: `reply` gets the number of the answered round trip, from 1.
@@ -161,12 +161,7 @@ impl Script for Going {
         (self.plan.begin)(input, requests);
     }
 
-    fn reply(
-        &mut self,
-        input: &Input,
-        replies: &Replies<'_>,
-        requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected> {
+    fn reply(&mut self, input: &Input, replies: &Replies<'_>, requests: &mut Requests<'_>) -> Next {
         self.round_trips += 1;
         (self.plan.reply)(self.round_trips, input, replies, requests)
     }

@@ -10,64 +10,51 @@ use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Re
 
 const LEAST_DEAD: f64 = 10_000.0;
 
-pub(super) struct DeadRows;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "dead-rows",
+    title: "vacuum a table more often",
+    audience: Audience::Operator,
+    documentation: "https://www.postgresql.org/docs/current/routine-vacuuming.html",
+    examine,
+};
 
-impl Remedy for DeadRows {
-    fn id(&self) -> &'static str {
-        "dead-rows"
+fn examine(look: &Look) -> Option<Advice> {
+    if look.idle_transactions.iter().any(holds_back) || look.oldest_snapshot >= LEAST_AGE {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "vacuum a table more often"
+    let is_full = |table: &&Table| {
+        table.dead >= LEAST_DEAD && table.dead >= table.live && table.seq_scan + table.idx_scan > 0.0
+    };
+    let table = look.tables.iter().filter(is_full).max_by(|a, b| a.dead.total_cmp(&b.dead))?;
+    let name = table.sql_name();
+    let part = ratio(table.dead, table.dead + table.live);
+    let advice = Advice {
+        finding: format!(
+            "{name} has {:.0} dead rows beside {:.0} living ones, and vacuum does not come",
+            table.dead, table.live
+        ),
+        evidence: vec![
+            Evidence::new("dead rows", table.dead, "rows", 1),
+            Evidence::new("living rows", table.live, "rows", 1),
+            Evidence::new("whole scans during the look", table.seq_scan, "", table.seq_scan as u64),
+        ],
+        prediction: Prediction {
+            grows: true,
+            ..Prediction::unknown(
+                format!("the place of {:.0} % of the rows is used again", part * 100.0),
+                "vacuum stops the growth; the file stays as long as it is, so that a whole scan gained nothing at once",
+            )
+        },
+        apply: vec![format!(
+            "-- at once: VACUUM {name}; the file stays as long as it is (VACUUM FULL or pg_repack makes it shorter)"
+        )],
+        risk: "vacuum reads the table, and writes to it, while the load runs".into(),
+        ..Advice::default()
+    };
+    if !forbids_vacuum(table) && look.server.setting("autovacuum") == "off" {
+        return Some(advice.with_setting(&look.server, Scope::System, "autovacuum", "on"));
     }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/routine-vacuuming.html"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        if look.idle_transactions.iter().any(holds_back) || look.oldest_snapshot >= LEAST_AGE {
-            return None;
-        }
-        let is_full = |table: &&Table| {
-            table.dead >= LEAST_DEAD && table.dead >= table.live && table.seq_scan + table.idx_scan > 0.0
-        };
-        let table = look.tables.iter().filter(is_full).max_by(|a, b| a.dead.total_cmp(&b.dead))?;
-        let name = table.sql_name();
-        let part = ratio(table.dead, table.dead + table.live);
-        let advice = Advice {
-            finding: format!(
-                "{name} has {:.0} dead rows beside {:.0} living ones, and vacuum does not come",
-                table.dead, table.live
-            ),
-            evidence: vec![
-                Evidence::new("dead rows", table.dead, "rows", 1),
-                Evidence::new("living rows", table.live, "rows", 1),
-                Evidence::new("whole scans during the look", table.seq_scan, "", table.seq_scan as u64),
-            ],
-            prediction: Prediction {
-                grows: true,
-                ..Prediction::unknown(
-                    format!("the place of {:.0} % of the rows is used again", part * 100.0),
-                    "vacuum stops the growth; the file stays as long as it is, so that a whole scan gained nothing at once",
-                )
-            },
-            apply: vec![format!(
-                "-- at once: VACUUM {name}; the file stays as long as it is (VACUUM FULL or pg_repack makes it shorter)"
-            )],
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "vacuum reads the table, and writes to it, while the load runs".into(),
-        };
-        if !forbids_vacuum(table) && look.server.setting("autovacuum") == "off" {
-            return Some(advice.with_setting(&look.server, Scope::System, "autovacuum", "on"));
-        }
-        Some(advice.with_changes(vec![option(table)]))
-    }
+    Some(advice.with_changes(vec![option(table)]))
 }
 
 fn forbids_vacuum(table: &Table) -> bool {
@@ -110,24 +97,24 @@ mod tests {
 
     #[test]
     fn what_keeps_vacuum_away_is_changed() {
-        let advice = DeadRows.examine(&look(60_000.0, &["autovacuum_enabled=false"], "on")).unwrap();
+        let advice = examine(&look(60_000.0, &["autovacuum_enabled=false"], "on")).unwrap();
         // 60,000 of 80,000 rows.
         assert_eq!(advice.prediction.effect, "the place of 75 % of the rows is used again");
         assert!(advice.prediction.grows && advice.prediction.gain.is_none());
         assert_eq!(advice.apply[0], "ALTER TABLE public.queue SET (autovacuum_enabled = on);");
         assert_eq!(advice.undo, ["ALTER TABLE public.queue SET (autovacuum_enabled = 'false');"]);
-        let advice = DeadRows.examine(&look(60_000.0, &[], "off")).unwrap();
+        let advice = examine(&look(60_000.0, &[], "off")).unwrap();
         assert_eq!(advice.apply[0], "ALTER SYSTEM SET autovacuum = on;");
-        let advice = DeadRows.examine(&look(60_000.0, &[], "on")).unwrap();
+        let advice = examine(&look(60_000.0, &[], "on")).unwrap();
         assert_eq!(advice.apply[0], "ALTER TABLE public.queue SET (autovacuum_vacuum_scale_factor = 0.05);");
     }
 
     #[test]
     fn few_dead_rows_are_none() {
-        assert_eq!(DeadRows.examine(&look(9_000.0, &[], "on")), None);
-        assert_eq!(DeadRows.examine(&look(15_000.0, &[], "on")), None);
+        assert_eq!(examine(&look(9_000.0, &[], "on")), None);
+        assert_eq!(examine(&look(15_000.0, &[], "on")), None);
         // A long report: vacuum runs, but cannot remove rows.
         let report = Look { oldest_snapshot: 5000, ..look(60_000.0, &[], "on") };
-        assert_eq!(DeadRows.examine(&report), None);
+        assert_eq!(examine(&report), None);
     }
 }

@@ -7,8 +7,6 @@
 use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
-pub(super) struct DuplicateIndexes;
-
 /// Redundant indexes, each with the one that replaces it.
 pub(super) fn duplicates(indexes: &[Index]) -> Vec<(&Index, &Index)> {
     let same = |a: &Index, b: &Index| a.table == b.table && a.columns == b.columns && a.shape == b.shape;
@@ -22,63 +20,49 @@ pub(super) fn duplicates(indexes: &[Index]) -> Vec<(&Index, &Index)> {
     pairs.filter(|(index, kept)| kept.oid != index.oid).collect()
 }
 
-impl Remedy for DuplicateIndexes {
-    fn id(&self) -> &'static str {
-        "duplicate-indexes"
-    }
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "duplicate-indexes",
+    title: "drop indexes that are the same as another",
+    audience: Audience::Schema,
+    documentation: "https://www.postgresql.org/docs/current/sql-dropindex.html",
+    examine,
+};
 
-    fn title(&self) -> &'static str {
-        "drop indexes that are the same as another"
+fn examine(look: &Look) -> Option<Advice> {
+    let found = duplicates(&look.indexes);
+    let (spare, kept) = *found.first()?;
+    let gain: f64 = look
+        .tables
+        .iter()
+        .map(|table| {
+            let spare: Vec<&Index> =
+                found.iter().map(|(spare, _)| *spare).filter(|spare| spare.table == table.oid).collect();
+            gain_of_dropping(look, table, &spare)
+        })
+        .sum();
+    let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
+    let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
+    let prediction = match gain > 0.0 {
+        true => Prediction::gain(gain, effect, MODEL).with_cpu(of_cpu(look, gain)),
+        false => Prediction::unknown(effect, "their tables were not written to during the look: space only"),
+    };
+    let advice = Advice {
+        finding: format!(
+            "{} indexes do what another does: {} is the same as {}",
+            found.len(),
+            spare.sql_name(),
+            kept.sql_name()
+        ),
+        evidence: vec![
+            Evidence::new("duplicates", found.len() as f64, "", look.indexes.len() as u64),
+            Evidence::new("their size", bytes / 1e6, "MB", found.len() as u64),
+        ],
+        prediction,
+        risk: "statements that name the index in a hint lose it".into(),
+        ..Advice::default()
     }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/sql-dropindex.html"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let found = duplicates(&look.indexes);
-        let (spare, kept) = *found.first()?;
-        let gain: f64 = look
-            .tables
-            .iter()
-            .map(|table| {
-                let spare: Vec<&Index> =
-                    found.iter().map(|(spare, _)| *spare).filter(|spare| spare.table == table.oid).collect();
-                gain_of_dropping(look, table, &spare)
-            })
-            .sum();
-        let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
-        let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
-        let prediction = match gain > 0.0 {
-            true => Prediction::gain(gain, effect, MODEL).with_cpu(of_cpu(look, gain)),
-            false => {
-                Prediction::unknown(effect, "their tables were not written to during the look: space only")
-            }
-        };
-        let advice = Advice {
-            finding: format!(
-                "{} indexes do what another does: {} is the same as {}",
-                found.len(),
-                spare.sql_name(),
-                kept.sql_name()
-            ),
-            evidence: vec![
-                Evidence::new("duplicates", found.len() as f64, "", look.indexes.len() as u64),
-                Evidence::new("their size", bytes / 1e6, "MB", found.len() as u64),
-            ],
-            prediction,
-            apply: Vec::new(),
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "statements that name the index in a hint lose it".into(),
-        }
-        .with_changes(found.iter().map(|(spare, _)| dropping(spare)).collect());
-        Some(advice)
-    }
+    .with_changes(found.iter().map(|(spare, _)| dropping(spare)).collect());
+    Some(advice)
 }
 
 #[cfg(test)]
@@ -118,7 +102,7 @@ mod tests {
             duplicates(&others).iter().map(|(spare, kept)| (spare.oid, kept.oid)).collect();
         assert_eq!(pairs, [(7, 8), (9, 8)]);
         let look = Look { indexes, ..Look::default() };
-        let advice = DuplicateIndexes.examine(&look).unwrap();
+        let advice = examine(&look).unwrap();
         assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY s.i1;", "DROP INDEX CONCURRENTLY s.i3;"]);
         assert_eq!(advice.prediction.gain, None);
     }

@@ -12,72 +12,59 @@ use crate::{Advice, Audience, Change, ChangeKind, Evidence, Index, Look, Predict
 const LEAST_UPDATES: f64 = 100.0;
 const MOST_HOT: f64 = 0.5;
 
-pub(super) struct Fillfactor;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "fillfactor",
+    title: "leave room on pages for updates",
+    audience: Audience::Schema,
+    documentation: "https://www.postgresql.org/docs/current/storage-hot.html",
+    examine,
+};
 
-impl Remedy for Fillfactor {
-    fn id(&self) -> &'static str {
-        "fillfactor"
+fn examine(look: &Look) -> Option<Advice> {
+    if look.idle_transactions.iter().any(holds_back) {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "leave room on pages for updates"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/storage-hot.html"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        if look.idle_transactions.iter().any(holds_back) {
-            return None;
-        }
-        let candidates = look.tables.iter().filter(|table| is_short_of_room(look, table));
-        let gains = candidates.map(|table| {
-            let indexes: Vec<&Index> = indexes(look, table).collect();
-            (gain_of_dropping(look, table, &indexes), table)
-        });
-        let (gain, table) = gains.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        let hot = ratio(table.hot_updated, table.updated);
-        let count = indexes(look, table).count();
-        let advice = Advice {
-            finding: format!(
-                "{:.0} % of {:.0} updates a second of {} maintain {count} indexes, though no indexed column changes",
-                (1.0 - hot) * 100.0,
-                ratio(table.updated, look.seconds),
-                table.sql_name()
-            ),
-            evidence: vec![
-                Evidence::new("updates a second", ratio(table.updated, look.seconds), "1/s", table.updated as u64),
-                Evidence::new("of them HOT (touched no index)", hot * 100.0, "%", table.updated as u64),
-                Evidence::new("indexes of the table", count as f64, "", 1),
-            ],
-            prediction: Prediction::gain(
-                gain,
-                "updates that touch the table alone, once all of its pages have room",
-                MODEL,
-            )
-            .with_cpu(of_cpu(look, gain)),
-            apply: vec![format!(
-                "-- holds for pages that are filled from now on; all others: VACUUM FULL {}; (locks the table), or pg_repack",
-                table.sql_name()
-            )],
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "the table becomes a fifth larger, and reading all of it takes as much longer".into(),
-        };
-        let change = ChangeKind::TableOption {
-            schema: table.schema.clone(),
-            table: table.name.clone(),
-            name: "fillfactor".into(),
-            value: "85".into(),
-            before: table.option("fillfactor").map(str::to_owned),
-        };
-        Some(advice.with_changes(vec![Change::at_once(change)]))
-    }
+    let candidates = look.tables.iter().filter(|table| is_short_of_room(look, table));
+    let gains = candidates.map(|table| {
+        let indexes: Vec<&Index> = indexes(look, table).collect();
+        (gain_of_dropping(look, table, &indexes), table)
+    });
+    let (gain, table) = gains.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let hot = ratio(table.hot_updated, table.updated);
+    let count = indexes(look, table).count();
+    let advice = Advice {
+        finding: format!(
+            "{:.0} % of {:.0} updates a second of {} maintain {count} indexes, though no indexed column changes",
+            (1.0 - hot) * 100.0,
+            ratio(table.updated, look.seconds),
+            table.sql_name()
+        ),
+        evidence: vec![
+            Evidence::new("updates a second", ratio(table.updated, look.seconds), "1/s", table.updated as u64),
+            Evidence::new("of them HOT (touched no index)", hot * 100.0, "%", table.updated as u64),
+            Evidence::new("indexes of the table", count as f64, "", 1),
+        ],
+        prediction: Prediction::gain(
+            gain,
+            "updates that touch the table alone, once all of its pages have room",
+            MODEL,
+        )
+        .with_cpu(of_cpu(look, gain)),
+        apply: vec![format!(
+            "-- holds for pages that are filled from now on; all others: VACUUM FULL {}; (locks the table), or pg_repack",
+            table.sql_name()
+        )],
+        risk: "the table becomes a fifth larger, and reading all of it takes as much longer".into(),
+        ..Advice::default()
+    };
+    let change = ChangeKind::TableOption {
+        schema: table.schema.clone(),
+        table: table.name.clone(),
+        name: "fillfactor".into(),
+        value: "85".into(),
+        before: table.option("fillfactor").map(str::to_owned),
+    };
+    Some(advice.with_changes(vec![Change::at_once(change)]))
 }
 
 fn indexes<'a>(look: &'a Look, table: &'a Table) -> impl Iterator<Item = &'a Index> {
@@ -155,7 +142,7 @@ mod tests {
 
     #[test]
     fn updates_without_room_are_named() {
-        let advice = Fillfactor.examine(&look(0.0, "place")).unwrap();
+        let advice = examine(&look(0.0, "place")).unwrap();
         // Two indexes of 3.7 %: 0.074 of 1.074.
         assert!((advice.prediction.gain.unwrap() - 0.0689).abs() < 1e-4);
         assert_eq!(advice.apply[0], "ALTER TABLE public.t SET (fillfactor = 85);");
@@ -164,12 +151,12 @@ mod tests {
 
     #[test]
     fn updates_of_indexed_columns_and_hot_ones_are_none() {
-        assert_eq!(Fillfactor.examine(&look(0.0, "n")), None);
-        assert_eq!(Fillfactor.examine(&look(0.0, "")), None, "an expression may read any column");
-        assert_eq!(Fillfactor.examine(&look(4000.0, "place")), None);
+        assert_eq!(examine(&look(0.0, "n")), None);
+        assert_eq!(examine(&look(0.0, "")), None, "an expression may read any column");
+        assert_eq!(examine(&look(4000.0, "place")), None);
         let mut loose = look(0.0, "place");
         loose.tables[0].options = vec!["fillfactor=80".into()];
-        assert_eq!(Fillfactor.examine(&loose), None);
+        assert_eq!(examine(&loose), None);
     }
 
     #[test]

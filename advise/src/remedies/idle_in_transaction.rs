@@ -9,8 +9,6 @@ use crate::{Advice, Audience, Evidence, IdleTransaction, Look, Prediction, Remed
 const LEAST_SECONDS: f64 = 5.0;
 pub(super) const LEAST_AGE: i64 = 500;
 
-pub(super) struct IdleInTransaction;
-
 /// True if a transaction keeps vacuum from removing rows.
 pub(super) fn holds_back(one: &IdleTransaction) -> bool {
     one.seconds >= LEAST_SECONDS && one.xmin_age >= LEAST_AGE
@@ -23,58 +21,46 @@ pub(super) fn with_timeout(advice: Advice, look: &Look) -> Advice {
     Advice { risk, ..advice }.with_setting(&look.server, Scope::System, name, "30s")
 }
 
-impl Remedy for IdleInTransaction {
-    fn id(&self) -> &'static str {
-        "idle-in-transaction"
-    }
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "idle-in-transaction",
+    title: "end transactions that do nothing",
+    audience: Audience::Application,
+    documentation: "https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-IDLE-IN-TRANSACTION-SESSION-TIMEOUT",
+    examine,
+};
 
-    fn title(&self) -> &'static str {
-        "end transactions that do nothing"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Application
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-IDLE-IN-TRANSACTION-SESSION-TIMEOUT"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let holders: Vec<_> = look.idle_transactions.iter().filter(|one| holds_back(one)).collect();
-        let oldest = *holders.first()?;
-        let dead: f64 = look.tables.iter().map(|table| table.dead).sum();
-        let growth: f64 = look.tables.iter().map(|table| table.updated + table.deleted).sum();
-        let name = if oldest.application.is_empty() { "an unnamed program" } else { &oldest.application };
-        let effect = match look.seconds > 0.0 {
-            true => format!("vacuum removes rows again: {:.0} a second die now", growth / look.seconds),
-            false => "vacuum removes rows again".to_owned(),
-        };
-        let advice = Advice {
-            finding: format!(
-                "{name} (process {}) is idle in a transaction of {:.0} s: vacuum removes nothing of the last {} transactions",
-                oldest.pid, oldest.seconds, oldest.xmin_age
-            ),
-            evidence: vec![
-                Evidence::new("age of the transaction", oldest.seconds, "s", oldest.samples),
-                Evidence::new("transactions that began since", oldest.xmin_age as f64, "", 1),
-                Evidence::new("sessions that hold back vacuum so", holders.len() as f64, "", look.samples),
-                Evidence::new("dead rows now", dead, "rows", look.tables.len() as u64),
-            ],
-            prediction: Prediction {
-                grows: true,
-                ..Prediction::unknown(effect, "the harm grows with the dead rows that each scan has to pass; no figure")
-            },
-            apply: vec![
-                "-- ends such sessions from now on; in the application: commit before waiting for anything else".into(),
-                format!("-- this one at once, its work is lost: SELECT pg_terminate_backend({});", oldest.pid),
-            ],
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: String::new(),
-        };
-        Some(with_timeout(advice, look))
-    }
+fn examine(look: &Look) -> Option<Advice> {
+    let holders: Vec<_> = look.idle_transactions.iter().filter(|one| holds_back(one)).collect();
+    let oldest = *holders.first()?;
+    let dead: f64 = look.tables.iter().map(|table| table.dead).sum();
+    let growth: f64 = look.tables.iter().map(|table| table.updated + table.deleted).sum();
+    let name = if oldest.application.is_empty() { "an unnamed program" } else { &oldest.application };
+    let effect = match look.seconds > 0.0 {
+        true => format!("vacuum removes rows again: {:.0} a second die now", growth / look.seconds),
+        false => "vacuum removes rows again".to_owned(),
+    };
+    let advice = Advice {
+        finding: format!(
+            "{name} (process {}) is idle in a transaction of {:.0} s: vacuum removes nothing of the last {} transactions",
+            oldest.pid, oldest.seconds, oldest.xmin_age
+        ),
+        evidence: vec![
+            Evidence::new("age of the transaction", oldest.seconds, "s", oldest.samples),
+            Evidence::new("transactions that began since", oldest.xmin_age as f64, "", 1),
+            Evidence::new("sessions that hold back vacuum so", holders.len() as f64, "", look.samples),
+            Evidence::new("dead rows now", dead, "rows", look.tables.len() as u64),
+        ],
+        prediction: Prediction {
+            grows: true,
+            ..Prediction::unknown(effect, "the harm grows with the dead rows that each scan has to pass; no figure")
+        },
+        apply: vec![
+            "-- ends such sessions from now on; in the application: commit before waiting for anything else".into(),
+            format!("-- this one at once, its work is lost: SELECT pg_terminate_backend({});", oldest.pid),
+        ],
+        ..Advice::default()
+    };
+    Some(with_timeout(advice, look))
 }
 
 #[cfg(test)]
@@ -92,14 +78,14 @@ mod tests {
             }],
             ..Look::default()
         };
-        let advice = IdleInTransaction.examine(&look(16.6, 13_600)).unwrap();
+        let advice = examine(&look(16.6, 13_600)).unwrap();
         assert!(
             advice.finding.contains("process 77") && advice.finding.contains("13600"),
             "{}",
             advice.finding
         );
         assert!(advice.prediction.grows);
-        assert_eq!(IdleInTransaction.examine(&look(2.0, 13_600)), None);
-        assert_eq!(IdleInTransaction.examine(&look(16.6, 0)), None);
+        assert_eq!(examine(&look(2.0, 13_600)), None);
+        assert_eq!(examine(&look(16.6, 0)), None);
     }
 }

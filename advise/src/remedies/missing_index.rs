@@ -5,119 +5,73 @@
 //! counters show whole scans. Small tables, and tables of which many rows are kept, are read whole on
 //! purpose.
 
-use crate::look::plan::by_index;
 use crate::look::shares::ratio;
 use crate::look::views::quoted;
+use crate::replaced_scan::{large_scans, ReplacedScan};
 use crate::{
     Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy, SeqScan, Statement, Table,
 };
 
-const LEAST_SHARE: f64 = 0.05;
-const LEAST_ROWS: f64 = 10_000.0;
 const MOST_KEPT: f64 = 0.01;
 
-pub(super) struct MissingIndex;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "missing-index",
+    title: "create an index",
+    audience: Audience::Schema,
+    documentation: "https://www.postgresql.org/docs/current/indexes.html",
+    examine,
+};
 
-/// A scan that an index would replace.
-struct Candidate<'a> {
-    statement: &'a Statement,
-    table: &'a Table,
-    columns: Vec<String>,
-    /// The remaining part of the statement's cost, 0 to 1.
-    left: f64,
+fn examine(look: &Look) -> Option<Advice> {
+    let candidates: Vec<_> = large_scans(look).filter_map(|found| candidate(look, found)).collect();
+    let (best, of) = candidates.iter().max_by(|(a, _), (b, _)| a.gain().total_cmp(&b.gain()))?;
+    // One index may serve several statements.
+    let served =
+        candidates.iter().filter(|(scan, columns)| scan.table.oid == best.table.oid && columns == of);
+    let total: f64 = served.map(|(scan, _)| scan.gain()).sum();
+    let table = best.table.sql_name();
+    let columns: Vec<String> = of.iter().map(|column| quoted(column)).collect();
+    let name = look.free_index_name(best.table, &of.join("_"));
+    let written = ratio(best.table.written(), look.seconds);
+    let written = Evidence::new("rows written to the table", written, "rows/s", 1);
+    let advice = Advice {
+        finding: format!(
+            "{:.0} rows of {} are read for each scan by {}",
+            best.rows_per_scan(),
+            table,
+            best.statement.short()
+        ),
+        evidence: best.evidence().into_iter().chain([written]).collect(),
+        prediction: Prediction::gain(
+            total,
+            best.effect(),
+            "planner costs: this scan's cost against random_page_cost x (2 + rows kept), as a part of the statement",
+        ),
+        risk: format!(
+            "each INSERT, and each UPDATE that is not HOT, maintains one more index; building it reads all of {:.0} MB",
+            best.table.bytes / 1e6
+        ),
+        ..Advice::default()
+    };
+    let definition = format!("CREATE INDEX {} ON {table} ({})", quoted(&name), columns.join(", "));
+    let schema = best.table.schema.clone();
+    let change = Change::at_once(ChangeKind::CreateIndex { schema, name, definition });
+    Some(advice.with_changes(vec![change]))
 }
 
-impl Remedy for MissingIndex {
-    fn id(&self) -> &'static str {
-        "missing-index"
-    }
-
-    fn title(&self) -> &'static str {
-        "create an index"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/indexes.html"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let candidates: Vec<Candidate> = look
-            .statements_over(LEAST_SHARE)
-            .flat_map(|statement| {
-                let scans = statement.plan.iter().flat_map(|plan| &plan.seq_scans);
-                scans.filter_map(|scan| candidate(look, statement, scan))
-            })
-            .collect();
-        let gain = |one: &Candidate| one.statement.share * (1.0 - one.left);
-        let best = candidates.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)))?;
-        // One index may serve several statements.
-        let served =
-            candidates.iter().filter(|one| one.table.oid == best.table.oid && one.columns == best.columns);
-        let total: f64 = served.map(gain).sum();
-        let table = best.table.sql_name();
-        let columns: Vec<String> = best.columns.iter().map(|column| quoted(column)).collect();
-        let name = look.free_index_name(best.table, &best.columns.join("_"));
-        let per_scan = ratio(best.table.seq_tup_read, best.table.seq_scan);
-        let effect = match best.statement.ms_per_call() {
-            Some(ms) => format!("{ms:.1} -> {:.2} ms a call", ms * best.left),
-            None => format!("{:.0} % less of this statement's time", (1.0 - best.left) * 100.0),
-        };
-        let advice = Advice {
-            finding: format!(
-                "{:.0} rows of {} are read for each scan by {}",
-                per_scan,
-                table,
-                best.statement.short()
-            ),
-            evidence: vec![
-                Evidence::new("rows read a sequential scan", per_scan, "rows", best.table.seq_scan as u64),
-                Evidence::new("the statement's part of the time", best.statement.share * 100.0, "%", observations(best)),
-                Evidence::new("rows written to the table", ratio(best.table.written(), look.seconds), "rows/s", 1),
-            ],
-            prediction: Prediction::gain(
-                total,
-                effect,
-                "planner costs: this scan's cost against random_page_cost x (2 + rows kept), as a part of the statement",
-            ),
-            apply: Vec::new(),
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: format!(
-                "each INSERT, and each UPDATE that is not HOT, maintains one more index; building it reads all of {:.0} MB",
-                best.table.bytes / 1e6
-            ),
-        };
-        let definition = format!("CREATE INDEX {} ON {table} ({})", quoted(&name), columns.join(", "));
-        let schema = best.table.schema.clone();
-        let change = Change::at_once(ChangeKind::CreateIndex { schema, name, definition });
-        Some(advice.with_changes(vec![change]))
-    }
-}
-
-fn observations(candidate: &Candidate) -> u64 {
-    candidate.statement.counts.as_ref().map_or(candidate.statement.samples, |counts| counts.calls as u64)
-}
-
-fn candidate<'a>(look: &'a Look, statement: &'a Statement, scan: &SeqScan) -> Option<Candidate<'a>> {
-    let plan = statement.plan.as_ref()?;
-    let table = look.table(&scan.schema, &scan.table)?;
+/// A scan that keeps few rows, and the columns of the index that would replace it.
+fn candidate<'a>(
+    look: &Look,
+    found: (&SeqScan, &'a Statement, &'a Table),
+) -> Option<(ReplacedScan<'a>, Vec<String>)> {
+    let (scan, _, table) = found;
     let mut columns = scan.equal_columns();
     columns.truncate(3);
     let served = look.indexes.iter().filter(|index| index.table == table.oid);
     let is_served = served.filter_map(|index| index.columns.first()).any(|first| columns.contains(first));
-    let is_large = table.live >= LEAST_ROWS && table.seq_scan > 0.0;
-    let reads_whole = ratio(table.seq_tup_read, table.seq_scan) >= LEAST_ROWS / 4.0; // parallel workers share a scan
     let keeps_few = scan.rows <= table.live * MOST_KEPT;
-    if columns.is_empty() || is_served || !is_large || !reads_whole || !keeps_few {
-        return None;
-    }
-    let cost = by_index(look.server.number("random_page_cost"), scan.rows);
-    let spared = ratio(scan.cost - cost, plan.cost).clamp(0.0, 1.0);
-    Some(Candidate { statement, table, columns, left: 1.0 - spared })
+    (!columns.is_empty() && !is_served && keeps_few)
+        .then(|| (ReplacedScan::new(look, found, scan.rows), columns))
 }
 
 #[cfg(test)]
@@ -149,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_index_is_named_and_its_gain_computed() {
-        let advice = MissingIndex.examine(&look()).unwrap();
+        let advice = examine(&look()).unwrap();
         assert_eq!(advice.apply, ["CREATE INDEX CONCURRENTLY ox_cust_idx ON public.ox (cust);"]);
         assert_eq!(advice.undo, ["DROP INDEX CONCURRENTLY public.ox_cust_idx;"]);
         // 4 x (2 + 3) = 20 of 5,000 remain: 0.8 x 0.996.
@@ -160,12 +114,12 @@ mod tests {
     fn small_tables_and_served_columns_need_none() {
         let mut small = look();
         small.tables[0].live = 900.0;
-        assert_eq!(MissingIndex.examine(&small), None);
+        assert_eq!(examine(&small), None);
         let mut served = look();
         served.indexes.push(Index { table: 16, columns: vec!["cust".into()], ..Index::default() });
-        assert_eq!(MissingIndex.examine(&served), None);
+        assert_eq!(examine(&served), None);
         let mut whole = look();
         whole.statements[0].plan.as_mut().unwrap().seq_scans[0].rows = 1e5;
-        assert_eq!(MissingIndex.examine(&whole), None);
+        assert_eq!(examine(&whole), None);
     }
 }

@@ -26,27 +26,27 @@ mod unused_indexes;
 use crate::Remedy;
 
 /// All remedies.
-pub const REMEDIES: &[&dyn Remedy] = &[
-    &cast_hides_index::CastHidesIndex,
-    &checkpoints::Checkpoints,
-    &connections::Connections,
-    &dead_rows::DeadRows,
-    &duplicate_indexes::DuplicateIndexes,
-    &fillfactor::Fillfactor,
-    &hot_row::HotRow,
-    &huge_pages::HugePages,
-    &idle_in_transaction::IdleInTransaction,
-    &jit::Jit,
-    &many_small_queries::ManySmallQueries,
-    &missing_index::MissingIndex,
-    &prepared_statements::PreparedStatements,
-    &random_page_cost::RandomPageCost,
-    &shared_buffers::SharedBuffers,
-    &sleeping_holder::SleepingHolder,
-    &slow_sync::SlowSync,
-    &spill::Spill,
-    &stale_statistics::StaleStatistics,
-    &unused_indexes::UnusedIndexes,
+pub const REMEDIES: &[Remedy] = &[
+    cast_hides_index::REMEDY,
+    checkpoints::REMEDY,
+    connections::REMEDY,
+    dead_rows::REMEDY,
+    duplicate_indexes::REMEDY,
+    fillfactor::REMEDY,
+    hot_row::REMEDY,
+    huge_pages::REMEDY,
+    idle_in_transaction::REMEDY,
+    jit::REMEDY,
+    many_small_queries::REMEDY,
+    missing_index::REMEDY,
+    prepared_statements::REMEDY,
+    random_page_cost::REMEDY,
+    shared_buffers::REMEDY,
+    sleeping_holder::REMEDY,
+    slow_sync::REMEDY,
+    spill::REMEDY,
+    stale_statistics::REMEDY,
+    unused_indexes::REMEDY,
 ];
 
 #[cfg(test)]
@@ -62,11 +62,11 @@ mod tests {
             .filter_map(|name| Some(name.to_str()?.strip_suffix(".rs")?.replace('_', "-")))
             .filter(|name| name != "mod")
             .collect();
-        let mut ids: Vec<&str> = REMEDIES.iter().map(|remedy| remedy.id()).collect();
+        let mut ids: Vec<&str> = REMEDIES.iter().map(|remedy| remedy.id).collect();
         files.sort_unstable();
         ids.sort_unstable();
         assert_eq!(ids, files);
-        assert!(REMEDIES.iter().all(|remedy| remedy.documentation().contains('/')));
+        assert!(REMEDIES.iter().all(|remedy| remedy.documentation.contains('/')));
     }
 
     #[test]

@@ -8,78 +8,65 @@
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 
-pub(super) struct RandomPageCost;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "random-page-cost",
+    title: "lower random_page_cost",
+    audience: Audience::Operator,
+    documentation: "https://www.postgresql.org/docs/current/runtime-config-query.html#GUC-RANDOM-PAGE-COST",
+    examine,
+};
 
-impl Remedy for RandomPageCost {
-    fn id(&self) -> &'static str {
-        "random-page-cost"
+fn examine(look: &Look) -> Option<Advice> {
+    let now = look.server.number("random_page_cost")?;
+    let hits = ratio(look.database.blks_hit, look.database.blks_hit + look.database.blks_read);
+    if now <= 4.0 && hits < 0.99 {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "lower random_page_cost"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/runtime-config-query.html#GUC-RANDOM-PAGE-COST"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let now = look.server.number("random_page_cost")?;
-        let hits = ratio(look.database.blks_hit, look.database.blks_hit + look.database.blks_read);
-        if now <= 4.0 && hits < 0.99 {
-            return None;
-        }
-        let changed: Vec<_> = look
-            .statements_over(0.05)
-            .filter_map(|one| {
-                let (plan, other) = (one.plan.as_ref()?, one.plan_with_cheap_random_pages.as_ref()?);
-                let better =
-                    plan.shape != other.shape && !plan.seq_scans.is_empty() && other.seq_scans.is_empty();
-                better.then(|| (one, ratio(other.cost, plan.cost).min(1.0)))
-            })
-            .collect();
-        let (worst, left) = *changed.first()?;
-        let gain: f64 = changed.iter().map(|(one, left)| one.share * (1.0 - left)).sum();
-        let effect = match worst.ms_per_call() {
-            Some(ms) => format!("{ms:.2} -> {:.2} ms a call", ms * left),
-            None => format!("-{:.0} % of this statement", (1.0 - left) * 100.0),
-        };
-        let calls = worst.counts.as_ref().map_or(worst.samples, |counts| counts.calls as u64);
-        let advice = Advice {
-            finding: format!("random_page_cost = {now} makes {} read a whole table", worst.short()),
-            evidence: vec![
-                Evidence::new("random_page_cost", now, "cost", 1),
-                Evidence::new(
-                    "statements whose plan changes at 1.1",
-                    changed.len() as f64,
-                    "",
-                    changed.len() as u64,
-                ),
-                Evidence::new("the first one's part of the time", worst.share * 100.0, "%", calls),
-                Evidence::new(
-                    "blocks found in the buffer pool",
-                    hits * 100.0,
-                    "%",
-                    look.database.blks_hit as u64,
-                ),
-            ],
-            prediction: Prediction::gain(
-                gain,
-                effect,
-                "planner costs of both plans; a trial shows whether the other plan is faster",
+    let changed: Vec<_> = look
+        .statements_over(0.05)
+        .filter_map(|one| {
+            let (plan, other) = (one.plan.as_ref()?, one.plan_with_cheap_random_pages.as_ref()?);
+            let better =
+                plan.shape != other.shape && !plan.seq_scans.is_empty() && other.seq_scans.is_empty();
+            better.then(|| (one, ratio(other.cost, plan.cost).min(1.0)))
+        })
+        .collect();
+    let (worst, left) = *changed.first()?;
+    let gain: f64 = changed.iter().map(|(one, left)| one.share * (1.0 - left)).sum();
+    let effect = match worst.ms_per_call() {
+        Some(ms) => format!("{ms:.2} -> {:.2} ms a call", ms * left),
+        None => format!("-{:.0} % of this statement", (1.0 - left) * 100.0),
+    };
+    let calls = worst.counts.as_ref().map_or(worst.samples, |counts| counts.calls as u64);
+    let advice = Advice {
+        finding: format!("random_page_cost = {now} makes {} read a whole table", worst.short()),
+        evidence: vec![
+            Evidence::new("random_page_cost", now, "cost", 1),
+            Evidence::new(
+                "statements whose plan changes at 1.1",
+                changed.len() as f64,
+                "",
+                changed.len() as u64,
             ),
-            apply: vec!["-- new sessions take it".into()],
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "other statements change their plans, too: watch those that read from disk".into(),
-        };
-        let scope = Scope::Database(look.server.database.clone());
-        Some(advice.with_setting(&look.server, scope, "random_page_cost", "1.1"))
-    }
+            Evidence::new("the first one's part of the time", worst.share * 100.0, "%", calls),
+            Evidence::new(
+                "blocks found in the buffer pool",
+                hits * 100.0,
+                "%",
+                look.database.blks_hit as u64,
+            ),
+        ],
+        prediction: Prediction::gain(
+            gain,
+            effect,
+            "planner costs of both plans; a trial shows whether the other plan is faster",
+        ),
+        apply: vec!["-- new sessions take it".into()],
+        risk: "other statements change their plans, too: watch those that read from disk".into(),
+        ..Advice::default()
+    };
+    let scope = Scope::Database(look.server.database.clone());
+    Some(advice.with_setting(&look.server, scope, "random_page_cost", "1.1"))
 }
 
 #[cfg(test)]
@@ -111,11 +98,11 @@ mod tests {
     #[test]
     fn only_a_plan_that_changes_is_a_fault() {
         let index = Plan { cost: 20.0, shape: "Index Scan".into(), ..Plan::default() };
-        let advice = RandomPageCost.examine(&look("40", index.clone())).unwrap();
+        let advice = examine(&look("40", index.clone())).unwrap();
         assert_eq!(advice.prediction.gain, Some(0.4));
         let same = look("40", index.clone()).statements[0].plan.clone().unwrap();
-        assert_eq!(RandomPageCost.examine(&look("40", same)), None);
+        assert_eq!(examine(&look("40", same)), None);
         // The default, and blocks that come from disk.
-        assert_eq!(RandomPageCost.examine(&look("4", index)), None);
+        assert_eq!(examine(&look("4", index)), None);
     }
 }

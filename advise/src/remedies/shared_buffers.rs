@@ -10,73 +10,60 @@ use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope};
 /// Seconds of CPU to copy one block from the kernel's cache, if this machine's own cost was not measured.
 const COST_OF_BLOCK: f64 = 1e-6;
 
-pub(super) struct SharedBuffers;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "shared-buffers",
+    title: "a larger buffer pool",
+    audience: Audience::Operator,
+    documentation: "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-SHARED-BUFFERS",
+    examine,
+};
 
-impl Remedy for SharedBuffers {
-    fn id(&self) -> &'static str {
-        "shared-buffers"
+fn examine(look: &Look) -> Option<Advice> {
+    let (pool, memory, database) = (look.server.shared_buffers(), look.server.memory, look.database.bytes);
+    let accesses = look.database.blks_hit + look.database.blks_read;
+    let misses = ratio(look.database.blks_read, accesses);
+    let rate = ratio(look.database.blks_read, look.seconds);
+    let small = look.server.local && pool > 0.0 && pool < memory / 8.0 && database > pool;
+    if !small || misses < 0.05 || rate < 2000.0 {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "a larger buffer pool"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-SHARED-BUFFERS"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let (pool, memory, database) =
-            (look.server.shared_buffers(), look.server.memory, look.database.bytes);
-        let accesses = look.database.blks_hit + look.database.blks_read;
-        let misses = ratio(look.database.blks_read, accesses);
-        let rate = ratio(look.database.blks_read, look.seconds);
-        let small = look.server.local && pool > 0.0 && pool < memory / 8.0 && database > pool;
-        if !small || misses < 0.05 || rate < 2000.0 {
-            return None;
-        }
-        let (waits, n) = look.time.waits(&["DataFileRead"]);
-        let cost = if look.server.block_copy > 0.0 { look.server.block_copy } else { COST_OF_BLOCK };
-        let copies = look.time.with_cpu_seconds(look.database.blks_read * cost);
-        // The additional part of the database that a pool of a quarter of the memory would hold.
-        let wanted = (memory / 4.0).min(database * 1.1);
-        let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
-        let megabytes = (wanted / 1e6).ceil();
-        let advice = Advice {
-            finding: format!(
-                "{rate:.0} blocks a second miss a buffer pool of {:.0} MB; the database has {:.0} MB, the machine {:.0} MB",
-                pool / 1e6,
-                database / 1e6,
-                memory / 1e6
+    let (waits, n) = look.time.waits(&["DataFileRead"]);
+    let cost = if look.server.block_copy > 0.0 { look.server.block_copy } else { COST_OF_BLOCK };
+    let copies = look.time.with_cpu_seconds(look.database.blks_read * cost);
+    // The additional part of the database that a pool of a quarter of the memory would hold.
+    let wanted = (memory / 4.0).min(database * 1.1);
+    let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
+    let megabytes = (wanted / 1e6).ceil();
+    let advice = Advice {
+        finding: format!(
+            "{rate:.0} blocks a second miss a buffer pool of {:.0} MB; the database has {:.0} MB, the machine {:.0} MB",
+            pool / 1e6,
+            database / 1e6,
+            memory / 1e6
+        ),
+        evidence: vec![
+            Evidence::new("block accesses that miss", misses * 100.0, "%", accesses as u64),
+            Evidence::new("blocks read a second", rate, "1/s", look.database.blks_read as u64),
+            Evidence::new("waits for reads, of active time", waits * 100.0, "%", n),
+        ],
+        prediction: Prediction::gain(
+            (copies + waits) * held,
+            format!("{:.0} % fewer blocks read", held * 100.0),
+            format!(
+                "{:.1} us of CPU a block (a read of 8 kB that the kernel has cached, on this machine) with the run queue \
+                 in proportion, and the waits for reads, for the part that would fit",
+                cost * 1e6
             ),
-            evidence: vec![
-                Evidence::new("block accesses that miss", misses * 100.0, "%", accesses as u64),
-                Evidence::new("blocks read a second", rate, "1/s", look.database.blks_read as u64),
-                Evidence::new("waits for reads, of active time", waits * 100.0, "%", n),
-            ],
-            prediction: Prediction::gain(
-                (copies + waits) * held,
-                format!("{:.0} % fewer blocks read", held * 100.0),
-                format!(
-                    "{:.1} us of CPU a block (a read of 8 kB that the kernel has cached, on this machine) with the run queue \
-                     in proportion, and the waits for reads, for the part that would fit",
-                    cost * 1e6
-                ),
-            ),
-            apply: vec![
-                "-- then restart the server".into(),
-            ],
-            undo: vec!["-- then restart the server".into()],
-            changes: Vec::new(),
-            risk: "memory that the kernel's cache and work_mem then lack; needs a restart".into(),
-        };
-        let value = format!("{megabytes:.0}MB");
-        Some(advice.with_setting(&look.server, Scope::System, "shared_buffers", &value))
-    }
+        ),
+        apply: vec![
+            "-- then restart the server".into(),
+        ],
+        undo: vec!["-- then restart the server".into()],
+        risk: "memory that the kernel's cache and work_mem then lack; needs a restart".into(),
+        ..Advice::default()
+    };
+    let value = format!("{megabytes:.0}MB");
+    Some(advice.with_setting(&look.server, Scope::System, "shared_buffers", &value))
 }
 
 #[cfg(test)]
@@ -107,12 +94,12 @@ mod tests {
             }
         };
         // 1,000,000 blocks x 3 us = 3 s of 10 s; the whole database would fit.
-        let advice = SharedBuffers.examine(&look(1e6, "2048")).unwrap();
+        let advice = examine(&look(1e6, "2048")).unwrap();
         assert!((advice.prediction.gain.unwrap() - 0.3).abs() < 1e-9);
         assert_eq!(advice.apply[0], "ALTER SYSTEM SET shared_buffers = '1100MB';");
         // Set in postgresql.conf, not by ALTER SYSTEM.
         assert_eq!(advice.undo[0], "ALTER SYSTEM RESET shared_buffers;");
-        assert_eq!(SharedBuffers.examine(&look(1e4, "2048")), None);
-        assert_eq!(SharedBuffers.examine(&look(1e6, "200000")), None);
+        assert_eq!(examine(&look(1e4, "2048")), None);
+        assert_eq!(examine(&look(1e6, "200000")), None);
     }
 }

@@ -12,80 +12,67 @@ use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Re
 const LEAST_ROWS: f64 = 1000.0;
 const LEAST_FACTOR: f64 = 10.0;
 
-pub(super) struct StaleStatistics;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "stale-statistics",
+    title: "analyze a table that has changed",
+    audience: Audience::Operator,
+    documentation: "https://www.postgresql.org/docs/current/planner-stats.html",
+    examine,
+};
 
-impl Remedy for StaleStatistics {
-    fn id(&self) -> &'static str {
-        "stale-statistics"
-    }
-
-    fn title(&self) -> &'static str {
-        "analyze a table that has changed"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/planner-stats.html"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let candidates = look.tables.iter().filter(|table| table.live >= LEAST_ROWS);
-        let found = candidates.filter_map(|table| {
-            let used = table.seq_scan + table.idx_scan > 0.0;
-            let changed = table.never_analyzed || table.changed >= 0.5 * table.live;
-            let mistaken = mistaken(look, table);
-            let fires = used && changed && (table.never_analyzed || !mistaken.is_empty());
-            fires.then_some((table, mistaken))
-        });
-        let gain = |mistaken: &[(&Statement, f64)]| -> f64 {
-            mistaken.iter().map(|(one, factor)| one.share * (1.0 - 1.0 / factor)).sum()
-        };
-        let (table, mistaken) = found.max_by(|(_, a), (_, b)| gain(a).total_cmp(&gain(b)))?;
-        let name = table.sql_name();
-        let (finding, prediction) = match mistaken.first() {
-            Some((statement, factor)) => (
-                format!(
-                    "{:.0} rows of {name} changed since its statistics were made: the plan of {} expects {factor:.0} times {}",
-                    table.changed,
-                    statement.short(),
-                    if expects_more(statement) { "more rows than come" } else { "fewer rows than come" }
-                ),
-                Prediction::gain(
-                    gain(&mistaken),
-                    format!("another plan for {} statements", mistaken.len()),
-                    "an upper bound: time in proportion to rows; ANALYZE takes seconds and shows it",
-                ),
+fn examine(look: &Look) -> Option<Advice> {
+    let candidates = look.tables.iter().filter(|table| table.live >= LEAST_ROWS);
+    let found = candidates.filter_map(|table| {
+        let used = table.seq_scan + table.idx_scan > 0.0;
+        let changed = table.never_analyzed || table.changed >= 0.5 * table.live;
+        let mistaken = mistaken(look, table);
+        let fires = used && changed && (table.never_analyzed || !mistaken.is_empty());
+        fires.then_some((table, mistaken))
+    });
+    let gain = |mistaken: &[(&Statement, f64)]| -> f64 {
+        mistaken.iter().map(|(one, factor)| one.share * (1.0 - 1.0 / factor)).sum()
+    };
+    let (table, mistaken) = found.max_by(|(_, a), (_, b)| gain(a).total_cmp(&gain(b)))?;
+    let name = table.sql_name();
+    let (finding, prediction) = match mistaken.first() {
+        Some((statement, factor)) => (
+            format!(
+                "{:.0} rows of {name} changed since its statistics were made: the plan of {} expects {factor:.0} times {}",
+                table.changed,
+                statement.short(),
+                if expects_more(statement) { "more rows than come" } else { "fewer rows than come" }
             ),
-            None => (
-                format!("{name} has {:.0} rows and was never analyzed", table.live),
-                Prediction {
-                    grows: true,
-                    ..Prediction::unknown("plans by real statistics", "ANALYZE takes seconds and shows it")
-                },
+            Prediction::gain(
+                gain(&mistaken),
+                format!("another plan for {} statements", mistaken.len()),
+                "an upper bound: time in proportion to rows; ANALYZE takes seconds and shows it",
             ),
-        };
-        let mut evidence = vec![
-            Evidence::new("rows changed since the last ANALYZE", table.changed, "rows", 1),
-            Evidence::new("rows", table.live, "rows", 1),
-        ];
-        evidence.extend(mistaken.iter().take(3).map(|(statement, factor)| {
-            let calls = statement.counts.as_ref().map_or(0.0, |counts| counts.calls);
-            Evidence::new("rows expected against rows returned", *factor, "times", calls as u64)
-        }));
-        let advice = Advice {
-            finding,
-            evidence,
-            prediction,
-            apply: Vec::new(),
-            undo: vec!["-- the old statistics are not kept: ANALYZE itself cannot be undone".into()],
-            changes: Vec::new(),
-            risk: "plans of other statements on the table may change, too".into(),
-        };
-        Some(advice.with_changes(changes(table)))
-    }
+        ),
+        None => (
+            format!("{name} has {:.0} rows and was never analyzed", table.live),
+            Prediction {
+                grows: true,
+                ..Prediction::unknown("plans by real statistics", "ANALYZE takes seconds and shows it")
+            },
+        ),
+    };
+    let mut evidence = vec![
+        Evidence::new("rows changed since the last ANALYZE", table.changed, "rows", 1),
+        Evidence::new("rows", table.live, "rows", 1),
+    ];
+    evidence.extend(mistaken.iter().take(3).map(|(statement, factor)| {
+        let calls = statement.counts.as_ref().map_or(0.0, |counts| counts.calls);
+        Evidence::new("rows expected against rows returned", *factor, "times", calls as u64)
+    }));
+    let advice = Advice {
+        finding,
+        evidence,
+        prediction,
+        undo: vec!["-- the old statistics are not kept: ANALYZE itself cannot be undone".into()],
+        risk: "plans of other statements on the table may change, too".into(),
+        ..Advice::default()
+    };
+    Some(advice.with_changes(changes(table)))
 }
 
 /// Analyzes the table now, and from now on earlier than by default.
@@ -161,19 +148,19 @@ mod tests {
 
     #[test]
     fn changes_and_a_mistaken_plan_together_are_a_fault() {
-        let advice = StaleStatistics.examine(&look(9e4, 10.0)).unwrap();
+        let advice = examine(&look(9e4, 10.0)).unwrap();
         // 1,000 rows expected, 10 returned: 0.5 x 0.99.
         assert!((advice.prediction.gain.unwrap() - 0.495).abs() < 1e-9);
         assert_eq!(advice.apply[0], "ANALYZE public.jobs;");
-        assert_eq!(StaleStatistics.examine(&look(9e4, 500.0)), None);
-        assert_eq!(StaleStatistics.examine(&look(100.0, 10.0)), None);
+        assert_eq!(examine(&look(9e4, 500.0)), None);
+        assert_eq!(examine(&look(100.0, 10.0)), None);
         let mut cast = look(9e4, 10.0);
         let filter = "((state)::bpchar = 'new'::bpchar)".to_owned();
         let scan = SeqScan { filter, ..SeqScan::default() };
         cast.statements[0].plan.as_mut().unwrap().seq_scans.push(scan);
-        assert_eq!(StaleStatistics.examine(&cast), None);
+        assert_eq!(examine(&cast), None);
         let mut never = look(9e4, 500.0);
         never.tables[0].never_analyzed = true;
-        assert!(StaleStatistics.examine(&never).unwrap().finding.contains("never analyzed"));
+        assert!(examine(&never).unwrap().finding.contains("never analyzed"));
     }
 }

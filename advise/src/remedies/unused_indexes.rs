@@ -11,87 +11,72 @@ use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 const WEEK: f64 = 7.0 * 86_400.0;
 
-pub(super) struct UnusedIndexes;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "unused-indexes",
+    title: "drop indexes that are never scanned",
+    audience: Audience::Schema,
+    documentation:
+        "https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-PG-STAT-ALL-INDEXES-VIEW",
+    examine,
+};
 
-impl Remedy for UnusedIndexes {
-    fn id(&self) -> &'static str {
-        "unused-indexes"
+fn examine(look: &Look) -> Option<Advice> {
+    let duplicates = duplicates(&look.indexes);
+    let unused = |table: i64| -> Vec<&Index> {
+        let of_table = look.indexes.iter().filter(|index| index.table == table && index.scans_ever == 0.0);
+        of_table
+            .filter(|index| !index.enforces && !index.serves_foreign_key)
+            .filter(|index| duplicates.iter().all(|(spare, _)| spare.oid != index.oid))
+            .collect()
+    };
+    let found = look.tables.iter().filter(|table| table.inserted + table.updated > 0.0).map(|table| {
+        let indexes = unused(table.oid);
+        (gain_of_dropping(look, table, &indexes), table, indexes)
+    });
+    let (gain, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    if indexes.is_empty() {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "drop indexes that are never scanned"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-PG-STAT-ALL-INDEXES-VIEW"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let duplicates = duplicates(&look.indexes);
-        let unused = |table: i64| -> Vec<&Index> {
-            let of_table =
-                look.indexes.iter().filter(|index| index.table == table && index.scans_ever == 0.0);
-            of_table
-                .filter(|index| !index.enforces && !index.serves_foreign_key)
-                .filter(|index| duplicates.iter().all(|(spare, _)| spare.oid != index.oid))
-                .collect()
-        };
-        let found = look.tables.iter().filter(|table| table.inserted + table.updated > 0.0).map(|table| {
-            let indexes = unused(table.oid);
-            (gain_of_dropping(look, table, &indexes), table, indexes)
-        });
-        let (gain, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
-        if indexes.is_empty() {
-            return None;
-        }
-        let since = look.database.stats_seconds;
-        let days = if since < WEEK { "too short to drop any: wait for a week" } else { "see the risk" };
-        let transactions = look.database.commits;
-        let advice = Advice {
-            finding: format!(
-                "{} indexes of {} were not scanned in {} of statistics ({days})",
-                indexes.len(),
-                table.sql_name(),
-                age(since)
+    let since = look.database.stats_seconds;
+    let days = if since < WEEK { "too short to drop any: wait for a week" } else { "see the risk" };
+    let transactions = look.database.commits;
+    let advice = Advice {
+        finding: format!(
+            "{} indexes of {} were not scanned in {} of statistics ({days})",
+            indexes.len(),
+            table.sql_name(),
+            age(since)
+        ),
+        evidence: vec![
+            Evidence::new("indexes never scanned", indexes.len() as f64, "", indexes.len() as u64),
+            Evidence::new("their size", indexes.iter().map(|one| one.bytes).sum::<f64>() / 1e6, "MB", 1),
+            Evidence::new(
+                "updates that were HOT (touched no index)",
+                ratio(table.hot_updated, table.updated) * 100.0,
+                "%",
+                table.updated as u64,
             ),
-            evidence: vec![
-                Evidence::new("indexes never scanned", indexes.len() as f64, "", indexes.len() as u64),
-                Evidence::new("their size", indexes.iter().map(|one| one.bytes).sum::<f64>() / 1e6, "MB", 1),
-                Evidence::new(
-                    "updates that were HOT (touched no index)",
-                    ratio(table.hot_updated, table.updated) * 100.0,
-                    "%",
-                    table.updated as u64,
-                ),
-                Evidence::new(
-                    "log a transaction",
-                    ratio(look.wal.wal_bytes, transactions),
-                    "bytes",
-                    transactions as u64,
-                ),
-            ],
-            prediction: Prediction::gain(
-                gain,
-                format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
-                MODEL,
-            )
-            .with_cpu(of_cpu(look, gain)),
-            apply: Vec::new(),
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: if look.server.standbys > 0 {
-                "scans on standbys are not counted here: look there, too; undoing builds the indexes again"
-                    .into()
-            } else {
-                "a rare job (end of month) may need one; undoing builds the indexes again".into()
-            },
-        };
-        Some(advice.with_changes(indexes.iter().map(|index| dropping(index)).collect()))
-    }
+            Evidence::new(
+                "log a transaction",
+                ratio(look.wal.wal_bytes, transactions),
+                "bytes",
+                transactions as u64,
+            ),
+        ],
+        prediction: Prediction::gain(
+            gain,
+            format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
+            MODEL,
+        )
+        .with_cpu(of_cpu(look, gain)),
+        risk: if look.server.standbys > 0 {
+            "scans on standbys are not counted here: look there, too; undoing builds the indexes again".into()
+        } else {
+            "a rare job (end of month) may need one; undoing builds the indexes again".into()
+        },
+        ..Advice::default()
+    };
+    Some(advice.with_changes(indexes.iter().map(|index| dropping(index)).collect()))
 }
 
 fn age(seconds: f64) -> String {
@@ -127,12 +112,12 @@ mod tests {
 
     #[test]
     fn innocent_indexes_are_kept() {
-        let advice = UnusedIndexes.examine(&look()).unwrap();
+        let advice = examine(&look()).unwrap();
         assert_eq!(advice.apply, ["DROP INDEX CONCURRENTLY public.spare;"]);
         assert_eq!(advice.undo, ["CREATE INDEX CONCURRENTLY spare ON public.t USING btree (a);"]);
         assert!(advice.finding.contains("too short to drop"), "{}", advice.finding);
         let mut kept = look();
         kept.indexes.pop();
-        assert_eq!(UnusedIndexes.examine(&kept), None);
+        assert_eq!(examine(&kept), None);
     }
 }

@@ -5,6 +5,7 @@ use super::result::{interval, signed};
 use super::sift::{Candidate, Left};
 use super::{TrialResult, TryError};
 use crate::look::shares::ratio;
+use crate::page::cut;
 use crate::Look;
 use hardmeter_evidence::number::{counted, grouped};
 use hardmeter_evidence::table::{printable, Column, Style, TextTable, Tone};
@@ -349,15 +350,6 @@ fn left_text(left: &[Left], style: Style) -> String {
         let _ = writeln!(text, "   {} more: hardmeter tune --full", left.len() - LEFT);
     }
     text
-}
-
-/// A text on one line, cut to this length.
-fn cut(text: &str, width: usize) -> String {
-    let text = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    match text.char_indices().nth(width) {
-        Some(_) => text.chars().take(width - 3).chain("...".chars()).collect(),
-        None => text,
-    }
 }
 
 #[cfg(test)]

@@ -17,22 +17,23 @@
 //! 4. The control session is opened without the caller's `Stop`: undoing cannot be cancelled.
 
 use super::control::{Control, Lock};
-use super::ending::{end, Changed};
+use super::course::{Course, Server};
+use super::ending::{patiently, Changed};
 use super::guard::Guards;
 use super::ledger::{now, Begin, Ledger};
 use super::load::Running;
-use super::measure::{is_idle, Block, Measure, Mix, Source};
+use super::measure::{is_own, Measure, Ran, Source};
 use super::outcome::{Closing, Undone};
-use super::pause::{check, pause};
-use super::rounds::Rounds;
-use super::switch::{plan_on, Switch, Wanted};
+use super::pause::pause;
+use super::switch::{in_turn, plan_on, Switch, Wanted};
 use super::undo::{restore, system_identifier, undo_all};
 use super::watchdog::Watchdog;
 use super::{TrialResult, TryError};
 use hardmeter_session::{SessionError, Stop, Target};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Called at each step with a description and the completed share, 0 to 1.
 pub type TryProgress<'a> = &'a dyn Fn(&str, f64);
@@ -124,55 +125,42 @@ pub fn conduct(
         false => None,
     };
     let source = Source::find(&mut control)?;
-    let token = format!("{}-{}", std::process::id(), order.seed);
+    let token = order.token();
     let watching = Watchdog::start(watchdog(&token))?;
-    let postmaster = source.postmaster();
-    let begin = begin((order, target), &token, &mut control, builder.as_ref(), &switches)?;
-    let entry = ledger.begin(Begin { postmaster, ..begin })?;
-    let begun = Instant::now();
-    let mut conductor = Conductor {
-        order,
-        control,
-        builder,
-        source,
-        switches,
-        load,
-        stop,
-        progress,
-        watching: Some(watching),
-        done: 0,
-    };
-    let measured =
-        conductor.measure().map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
-    let watching = conductor.watching.take();
-    let (closed, note, result) = end(&mut conductor, order.keep, (ledger, entry), measured, watching)?;
-    Ok(Conducted { entry, result, closed, note, leftovers })
-}
-
-fn begin(
-    (order, target): (&Order, &Target),
-    token: &str,
-    control: &mut Control,
-    builder: Option<&Control>,
-    switches: &[Switch],
-) -> Result<Begin, TryError> {
-    let backends = std::iter::once(control.backend()).chain(builder.map(Control::backend));
-    Ok(Begin {
-        entry: 0,
-        token: token.to_owned(),
-        at: now(),
-        server: system_identifier(control)?,
+    let backends = std::iter::once(control.backend()).chain(builder.as_ref().map(Control::backend));
+    let entry = ledger.begin(Begin {
+        server: system_identifier(&mut control)?,
         target: target.description().to_owned(),
         database: target.database().to_owned(),
-        remedy: order.remedy.clone(),
-        finding: order.finding.clone(),
-        evidence: order.evidence.clone(),
-        predicted: order.predicted,
-        switches: switches.to_vec(),
+        switches: switches.clone(),
         backends: backends.collect(),
-        run: order.run.clone(),
-        postmaster: None,
-    })
+        postmaster: source.postmaster(),
+        ..order.begin(token)
+    })?;
+    let is_per_block = load.is_per_block();
+    let course = Course { order, ledger, entry, is_per_block, is_own, stop, progress, watching, leftovers };
+    course.run(&mut Conductor { order, control, builder, source, switches, load, stop, failures: 0 })
+}
+
+impl Order {
+    /// A token for a trial of this process.
+    pub(super) fn token(&self) -> String {
+        format!("{}-{}", std::process::id(), self.seed)
+    }
+
+    /// The begin of its entry, still without the server and the switches.
+    pub(super) fn begin(&self, token: String) -> Begin {
+        Begin {
+            token,
+            at: now(),
+            remedy: self.remedy.clone(),
+            finding: self.finding.clone(),
+            evidence: self.evidence.clone(),
+            predicted: self.predicted,
+            run: self.run.clone(),
+            ..Begin::default()
+        }
+    }
 }
 
 struct Conductor<'a> {
@@ -184,101 +172,41 @@ struct Conductor<'a> {
     switches: Vec<Switch>,
     load: &'a Running,
     stop: &'a Stop,
-    progress: TryProgress<'a>,
-    watching: Option<Watchdog>,
-    /// The number of completed blocks.
-    done: u32,
+    /// Failures of the load that runs throughout, until the last block.
+    failures: u64,
 }
 
-impl Conductor<'_> {
-    fn measure(&mut self) -> Result<TrialResult, TryError> {
-        let mut first = Vec::new();
-        for _ in 0..self.order.pace.first_blocks {
-            first.push(self.block(false, "first part, nothing changed")?);
-            if self.load.failures() > 0 {
-                return Err(self.load.failure());
-            }
-        }
-        let mix = self.mix(&first)?;
-        let mut rounds = Rounds::new(self.order, &self.source, mix, &first)?;
-        while let Some(on) = rounds.next() {
-            let what = if on { "with the change" } else { "as found" };
-            let failures = self.load.failures();
-            let block = self.block(on, what);
-            let block = match block {
-                Err(TryError::LoadFailed { .. }) => None,
-                other => Some(other?),
-            };
-            let failed = block.is_none() || self.load.failures() > failures;
-            rounds.observe(on, block.unwrap_or_default(), failed)?;
-            if rounds.failed_as_found() {
-                return Err(self.load.failure());
-            }
-            if rounds.unusable() >= 5 {
-                return Err(TryError::NoLoad { seconds: 10.0 * self.order.pace.block });
-            }
-        }
-        let texts = self.source.texts(&mut self.control, &rounds.compared())?;
-        let mut result = rounds.result(&texts);
-        if self.load.is_per_block() {
-            result.remarks.push("one run of the load counts as one transaction".into());
-        }
-        Ok(result)
-    }
-
-    /// Determines the statements of the first part.
-    fn mix(&mut self, first: &[Block]) -> Result<Mix, TryError> {
-        let mix = Mix::of(first);
-        let ids: Vec<String> = mix.0.keys().cloned().collect();
-        let texts = self.source.texts(&mut self.control, &ids)?;
-        let mix = mix.without_own(&texts);
-        if !self.load.is_per_block() && is_idle(first, &mix) {
-            return Err(TryError::NoLoad { seconds: first.iter().map(|block| block.seconds).sum() });
-        }
-        Ok(mix)
-    }
-
-    /// Switches, and measures a block. In the first part the switch is made, too, but changes nothing.
-    fn block(&mut self, on: bool, what: &str) -> Result<Block, TryError> {
-        let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
-        (self.progress)(what, f64::from(self.done) / f64::from(most));
-        self.done += 1;
-        check(self.stop)?;
-        if !self.watching.as_mut().is_some_and(Watchdog::watches) {
-            return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
-        }
+impl Server for Conductor<'_> {
+    fn block(&mut self, on: bool) -> Result<Ran, TryError> {
         if self.source.postmaster().is_some() {
             self.order.guards.memory()?;
         }
         self.order.guards.lag(&mut self.control)?;
         self.switch(on)?;
         if self.load.is_per_block() {
-            let before = self.source.read(&mut self.control)?;
-            let begin = Instant::now();
-            let succeeded = self.load.run_block(self.stop)?.ok_or(TryError::Interrupted)?;
-            let seconds = begin.elapsed().as_secs_f64();
-            if !succeeded {
-                return Err(self.load.failure());
-            }
-            // Sessions that have just ended report their counters a moment later.
-            self.sleep(0.1)?;
-            let block = self.source.read(&mut self.control)?.since(&before);
-            // One run is the unit of work: the server reports the few transactions of a run up to a second
-            // late.
-            return Ok(Block { seconds, transactions: 1.0, rollbacks: 0.0, ..block });
+            return self.source.run(&mut self.control, self.load, self.stop);
         }
         self.sleep(self.order.pace.settle)?;
         let before = self.source.read(&mut self.control)?;
         self.sleep(self.order.pace.block - self.order.pace.settle)?;
-        Ok(self.source.read(&mut self.control)?.since(&before))
+        let block = self.source.read(&mut self.control)?.since(&before);
+        let failures = self.load.failures();
+        let failed = failures > std::mem::replace(&mut self.failures, failures);
+        Ok((block, failed.then(|| self.load.failure())))
     }
 
+    fn measures(&self) -> Vec<Measure> {
+        self.source.measures()
+    }
+
+    fn texts(&mut self, ids: &[String]) -> Result<BTreeMap<String, String>, TryError> {
+        self.source.texts(&mut self.control, ids)
+    }
+}
+
+impl Conductor<'_> {
     fn switch(&mut self, on: bool) -> Result<(), TryError> {
-        let mut order: Vec<&Switch> = self.switches.iter().collect();
-        if !on {
-            order.reverse();
-        }
-        for switch in order {
+        for switch in in_turn(&self.switches, on) {
             let session = match (&mut self.builder, switch.is_index()) {
                 (Some(builder), true) => builder,
                 _ => &mut self.control,
@@ -305,14 +233,7 @@ impl Changed for Conductor<'_> {
         if self.builder.take().is_some() {
             self.control.lock_within(Lock::Build, Duration::from_secs(10))?;
         }
-        let mut attempts = 0;
-        loop {
-            match restore(&mut self.control, &self.switches) {
-                // Dropping an index waits for transactions, and fails after the lock_timeout.
-                Err(error) if attempts < 5 && !error.is_passing() => attempts += 1,
-                result => return result,
-            }
-        }
+        patiently(|| restore(&mut self.control, &self.switches))
     }
 }
 

@@ -64,6 +64,17 @@ pub(super) fn end(
     }
 }
 
+/// Restores, with five more attempts: DDL waits for transactions that use the table, and fails after the limit of a lock.
+pub(super) fn patiently(mut restore: impl FnMut() -> Result<Undone, TryError>) -> Result<Undone, TryError> {
+    let mut attempts = 0;
+    loop {
+        match restore() {
+            Err(error) if attempts < 5 && !error.is_passing() => attempts += 1,
+            result => return result,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The source of the load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,14 +123,21 @@ impl Running {
         matches!(self.0, Kind::PerBlock { .. })
     }
 
-    /// Runs the command of a block to its end; true if it succeeded. `None`: `stop` was requested.
-    pub(super) fn run_block(&self, stop: &Stop) -> Result<Option<bool>, TryError> {
-        let Kind::PerBlock { command, log } = &self.0 else { return Ok(Some(true)) };
+    /// Runs the command of a block to its end; returns its seconds, and its failure.
+    ///
+    /// # Errors
+    /// If it could not be started; [`TryError::Interrupted`] if `stop` was requested.
+    pub(super) fn run_block(&self, stop: &Stop) -> Result<(f64, Option<TryError>), TryError> {
+        let Kind::PerBlock { command, log } = &self.0 else { return Ok((0.0, None)) };
+        let begun = Instant::now();
         let mut group = Group::start(command, log).map_err(|error| failed(&error.to_string(), log))?;
         loop {
             match group.0.try_wait() {
-                Ok(Some(status)) => return Ok(Some(status.success())),
-                Ok(None) if stop.asked() => return Ok(None),
+                Ok(Some(status)) => {
+                    let failure = (!status.success()).then(|| self.failure());
+                    return Ok((begun.elapsed().as_secs_f64(), failure));
+                }
+                Ok(None) if stop.asked() => return Err(TryError::Interrupted),
                 Ok(None) => std::thread::sleep(PAUSE),
                 Err(error) => return Err(failed(&error.to_string(), log)),
             }
@@ -293,13 +300,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("load.log");
         let of = |script| Running::start(&Load::PerBlock(shell(script)), log.clone()).unwrap();
-        assert_eq!(of("true").run_block(&Stop::new()).unwrap(), Some(true));
-        let bad = of("echo $LOAD_WORD; false");
-        assert_eq!(bad.run_block(&Stop::new()).unwrap(), Some(false));
-        assert!(bad.failure().to_string().contains("\"no such table\" at last"), "{}", bad.failure());
+        let failure = |script| of(script).run_block(&Stop::new()).unwrap().1;
+        assert!(failure("true").is_none());
+        let bad = failure("echo $LOAD_WORD; false").unwrap();
+        assert!(bad.to_string().contains("\"no such table\" at last"), "{bad}");
         let stop = Stop::new();
         stop.ask();
-        assert_eq!(of("sleep 60").run_block(&stop).unwrap(), None);
+        assert!(matches!(of("sleep 60").run_block(&stop), Err(TryError::Interrupted)));
     }
 
     #[test]
@@ -315,7 +322,7 @@ mod tests {
         let log = folder.path().join("load.log");
         let running =
             Running::start(&Load::PerBlock(shell("exec cat /proc/self/status")), log.clone()).unwrap();
-        assert_eq!(running.run_block(&Stop::new()).unwrap(), Some(true));
+        assert!(running.run_block(&Stop::new()).unwrap().1.is_none());
         let status = std::fs::read_to_string(log).unwrap();
         assert!(status.contains("SigBlk:\t0000000000000000"), "{status}");
     }

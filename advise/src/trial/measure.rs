@@ -8,10 +8,13 @@
 //! * Transactions a second.
 
 use super::control::{literal, Control};
+use super::load::Running;
+use super::pause::pause;
 use super::TryError;
 use crate::look::views::quoted;
 use crate::Task;
 use hardmeter_evidence::{Direction, Metric, Role};
+use hardmeter_session::Stop;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,6 +35,16 @@ pub enum Measure {
 impl Measure {
     /// All metrics.
     pub const ALL: [Measure; 3] = [Measure::Latency, Measure::Cpu, Measure::Throughput];
+
+    /// The metrics of a server that counts its statements, or whose processes can be seen.
+    pub(super) fn known(statements: bool, processes: bool) -> Vec<Measure> {
+        let is_known = |measure: &Measure| match measure {
+            Measure::Latency => statements,
+            Measure::Cpu => processes,
+            Measure::Throughput => true,
+        };
+        Measure::ALL.into_iter().filter(is_known).collect()
+    }
 
     /// The metric that shows this remedy's gain: chosen before the trial, by the cost of the fault.
     pub fn of_remedy(remedy: &str) -> Measure {
@@ -116,6 +129,17 @@ pub(super) struct Block {
     pub(super) statements: BTreeMap<String, (f64, f64)>,
 }
 
+/// A block, and the failure of its load.
+pub(super) type Ran = (Block, Option<TryError>);
+
+impl Block {
+    /// The same as one transaction: a run of the load, of `seconds`. The server reports the few transactions of a run
+    /// up to a second late.
+    pub(super) fn of_run(self, seconds: f64) -> Block {
+        Block { seconds, transactions: 1.0, rollbacks: 0.0, ..self }
+    }
+}
+
 impl Source {
     pub(super) fn find(control: &mut Control) -> Result<Source, TryError> {
         const SCHEMA: &str = "SELECT n.nspname FROM pg_catalog.pg_extension e \
@@ -132,13 +156,9 @@ impl Source {
         self.postmaster
     }
 
-    /// True if a metric is available here.
-    pub(super) fn has(&self, measure: Measure) -> bool {
-        match measure {
-            Measure::Latency => self.schema.is_some(),
-            Measure::Cpu => self.postmaster.is_some(),
-            Measure::Throughput => true,
-        }
+    /// The metrics that are available here.
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        Measure::known(self.schema.is_some(), self.postmaster.is_some())
     }
 
     pub(super) fn read(&self, control: &mut Control) -> Result<Counters, TryError> {
@@ -173,6 +193,18 @@ impl Source {
             cpu: self.postmaster.and_then(server_cpu_ms),
             statements,
         })
+    }
+
+    /// Runs the command of a block, and measures it.
+    ///
+    /// # Errors
+    /// If the server does not answer, or `stop` was requested.
+    pub(super) fn run(&self, control: &mut Control, load: &Running, stop: &Stop) -> Result<Ran, TryError> {
+        let before = self.read(control)?;
+        let (seconds, failure) = load.run_block(stop)?;
+        // Sessions that have just ended report their counters a moment later.
+        pause(0.1, stop, None)?;
+        Ok((self.read(control)?.since(&before).of_run(seconds), failure))
     }
 
     /// The texts of statements.
@@ -250,7 +282,11 @@ impl Mix {
     }
 
     /// Removes the trial's own statements, by their texts.
-    pub(super) fn without_own(mut self, texts: &BTreeMap<String, String>) -> Mix {
+    pub(super) fn without_own(
+        mut self,
+        texts: &BTreeMap<String, String>,
+        is_own: impl Fn(&str) -> bool,
+    ) -> Mix {
         self.0.retain(|id, _| texts.get(id).is_none_or(|text| !is_own(text)));
         self
     }
@@ -291,7 +327,7 @@ impl Mix {
 
 /// True for a statement that this program sent, or may have sent: the ends of transactions cost nothing that
 /// is compared.
-fn is_own(text: &str) -> bool {
+pub(super) fn is_own(text: &str) -> bool {
     const BEGINS: [&str; 9] = [
         "alter system",
         "alter database",
@@ -373,7 +409,7 @@ mod tests {
         assert!(!is_own("SELECT id FROM orders") && !is_own("UPDATE settings SET a = $1"));
         let mix = Mix::of(&[block(&[("1", 1.0, 1.0), ("2", 1.0, 1.0)])]);
         let texts = [("1".to_owned(), "SELECT pg_reload_conf()".to_owned())].into();
-        assert_eq!(mix.without_own(&texts).0.keys().collect::<Vec<_>>(), ["2"]);
+        assert_eq!(mix.without_own(&texts, is_own).0.keys().collect::<Vec<_>>(), ["2"]);
     }
 
     #[test]

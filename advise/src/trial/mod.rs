@@ -19,7 +19,8 @@
 //! | `mariadb` | variables of MariaDB, switched by SET GLOBAL, and its indexes |
 //! | `measure` | what is measured of a block |
 //! | `load` | the traffic of the server, or a command |
-//! | `conduct` | the trial from its first to its last block |
+//! | `conduct` | a trial on PostgreSQL: before its first block, and how a block is measured |
+//! | `course` | the blocks of a trial, the same on every server |
 //! | `rounds`, `spread` | the evidence of all blocks |
 //! | `ledger`, `undo`, `watchdog`, `outcome` | open changes, and who closes them |
 //! | `wanted`, `proposal` | from a finding to a switch; the text that is printed before |
@@ -36,6 +37,7 @@ mod chapter;
 mod conduct;
 mod control;
 mod copy;
+mod course;
 mod ending;
 mod error;
 mod guard;

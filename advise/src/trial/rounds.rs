@@ -6,7 +6,7 @@
 //! 3. `by_statement` has one difference for each round in which both blocks called the statement.
 
 use super::conduct::Order;
-use super::measure::{Block, Measure, Mix, Source};
+use super::measure::{Block, Measure, Mix};
 use super::result::{Gauge, Regression, TrialResult};
 use super::spread::{provable, spread};
 use super::TryError;
@@ -38,14 +38,8 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new(order: &Order, source: &Source, mix: Mix, first: &[Block]) -> Result<Rounds, TryError> {
-        let measures: Vec<Measure> =
-            Measure::ALL.into_iter().filter(|measure| source.has(*measure)).collect();
-        Rounds::of(order, measures, mix, first)
-    }
-
-    /// The same for measures that are known to be there.
-    pub(super) fn of(
+    /// `measures` are those that are available here.
+    pub(super) fn new(
         order: &Order,
         measures: Vec<Measure>,
         mix: Mix,
@@ -270,7 +264,7 @@ mod tests {
         let order = order(measure, 24);
         let mut coin = Coin::new(3);
         let first: Vec<Block> = (0..6).map(|_| next(false, &mut coin)).collect();
-        let mut rounds = Rounds::of(&order, Measure::ALL.to_vec(), Mix::of(&first), &first).unwrap();
+        let mut rounds = Rounds::new(&order, Measure::ALL.to_vec(), Mix::of(&first), &first).unwrap();
         let mut blocks = 0;
         while let Some(on) = rounds.next() {
             rounds.observe(on, next(on, &mut coin), false).unwrap();
@@ -309,7 +303,7 @@ mod tests {
             let order = Order { seed, ..order(Measure::Latency, 24) };
             let mut noisy = || block(10.0 * (0.9 + 0.2 * coin.uniform()), 2.0, 0.0);
             let first: Vec<Block> = (0..6).map(|_| noisy()).collect();
-            let mut rounds = Rounds::of(&order, vec![Measure::Latency], Mix::of(&first), &first).unwrap();
+            let mut rounds = Rounds::new(&order, vec![Measure::Latency], Mix::of(&first), &first).unwrap();
             while let Some(on) = rounds.next() {
                 rounds.observe(on, noisy(), false).unwrap();
                 blocks += 1;
@@ -345,7 +339,7 @@ mod tests {
     fn a_measure_that_is_not_known_gives_way() {
         let first: Vec<Block> = (0..6).map(|_| Block { cpu_ms: None, ..block(1.0, 1.0, 0.0) }).collect();
         let measures = vec![Measure::Throughput];
-        let rounds = Rounds::of(&order(Measure::Cpu, 24), measures, Mix::of(&first), &first).unwrap();
+        let rounds = Rounds::new(&order(Measure::Cpu, 24), measures, Mix::of(&first), &first).unwrap();
         let result = rounds.result(&BTreeMap::new());
         assert_eq!(result.primary().unwrap().measure, Measure::Throughput);
         assert!(

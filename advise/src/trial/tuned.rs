@@ -40,7 +40,7 @@ impl Tuned {
     }
 
     /// The remedies for servers of this kind.
-    pub fn remedies(&self) -> &'static [&'static dyn Remedy] {
+    pub fn remedies(&self) -> &'static [Remedy] {
         match self {
             Tuned::Postgres(_) => REMEDIES,
             Tuned::Mariadb(_) => MARIADB_REMEDIES,
@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(maria.measure("missing-index", &Load::Traffic), Measure::Latency);
         assert_eq!(maria.measure("unused-indexes", &load), Measure::Cpu);
         assert_eq!(postgres.measure("missing-index", &load), Measure::Latency);
-        assert!(maria.remedies().iter().any(|remedy| remedy.id() == "buffer-pool"));
+        assert!(maria.remedies().iter().any(|remedy| remedy.id == "buffer-pool"));
     }
 }

@@ -15,7 +15,7 @@ use super::{CommandError, Globals, Outcome};
 use hardmeter_tpcc::TpccError;
 
 /// Load and run TPC-C; audit a TPC-C database made by any tool.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(
     arg_required_else_help = true,
     after_help = "Without --server or --connection a throwaway server of its own is used, which load and run make.\n\
@@ -23,13 +23,7 @@ use hardmeter_tpcc::TpccError;
                   Example:\n  hardmeter tpcc run --warehouses 10\n  hardmeter tpcc load --warehouses 4\n  hardmeter tpcc audit\n  \
                   hardmeter tpcc audit --foreign benchbase --connection 'host=/run/postgresql dbname=bench'"
 )]
-pub struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub enum Action {
     Load(load::Load),
     Run(Box<run::Run>),
     Sweep(sweep::Sweep),
@@ -41,8 +35,8 @@ enum Action {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    match &arguments.action {
+pub fn run(action: &Action, globals: &Globals) -> Result<Outcome, CommandError> {
+    match action {
         Action::Load(load) => load.run(globals),
         Action::Run(run) => run.run(globals),
         Action::Sweep(sweep) => sweep.run(globals),

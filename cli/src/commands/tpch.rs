@@ -7,12 +7,12 @@ mod run;
 mod show;
 
 use super::output::Output;
-use super::workload::{cancelled_by_signals, remark, Bar, ResultFile};
+use super::workload::{cancelled_by_signals, remark, Bar, Results};
 use super::{CommandError, Globals, Outcome};
 use hardmeter_tpch::TpchError;
 
 /// Load TPC-H into PostgreSQL, check its answers, compare settings by its queries.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Subcommand, Debug)]
 #[command(
     arg_required_else_help = true,
     after_help = "Without --server or --connection a throwaway server of its own is used, which load makes.\n\
@@ -20,13 +20,7 @@ use hardmeter_tpch::TpchError;
                   Example:\n  hardmeter tpch load --scale 1\n  hardmeter tpch check\n  \
                   hardmeter tpch run --variant stock= --variant 'no-nl=enable_nestloop=off'"
 )]
-pub struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(clap::Subcommand, Debug)]
-enum Action {
+pub enum Action {
     Load(load::Load),
     Check(check::Check),
     Run(run::Run),
@@ -34,8 +28,8 @@ enum Action {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
-    match &arguments.action {
+pub fn run(action: &Action, globals: &Globals) -> Result<Outcome, CommandError> {
+    match action {
         Action::Load(load) => load.run(globals),
         Action::Check(check) => check.run(globals),
         Action::Run(run) => run.run(globals),

@@ -9,7 +9,6 @@ use crate::terminal;
 use hardmeter_advise::trial::{Ledger, Running};
 use hardmeter_advise::{advise, AdviseError, Audience, Page};
 use hardmeter_session::SessionError;
-use std::ffi::OsString;
 use std::time::Duration;
 
 /// Show where a live server's time goes and which remedies would help most.
@@ -68,9 +67,6 @@ pub struct Arguments {
     options: TrialOptions,
     #[command(flatten)]
     output: Output,
-    /// A command that gives the server its load [default: the traffic that it has].
-    #[arg(last = true, value_name = "LOAD")]
-    load: Vec<OsString>,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -116,7 +112,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
         ));
     }
     let server = arguments.server.tuned()?;
-    let load = arguments.options.load(&arguments.load, server.environment());
+    let load = arguments.options.load(server.environment());
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let stop = cancelled_by_signals();
     let bar = Bar::new(globals);
@@ -155,7 +151,6 @@ impl Arguments {
         tune_auto::Wanted {
             server: &self.server,
             options: &self.options,
-            load: &self.load,
             seconds: self.seconds,
             yes: self.yes,
             ddl: self.ddl,

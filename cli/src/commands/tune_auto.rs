@@ -9,7 +9,6 @@ use super::workload::{cancelled_by_signals, remark, Bar};
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{auto, survey, AutoOrder, End, Hands, Ledger, Step, Survey};
-use std::ffi::OsString;
 use std::io::{stdin, stdout, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +17,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) struct Wanted<'a> {
     pub(super) server: &'a TunedServer,
     pub(super) options: &'a TrialOptions,
-    pub(super) load: &'a [OsString],
     pub(super) seconds: u64,
     pub(super) yes: bool,
     pub(super) ddl: bool,
@@ -33,7 +31,7 @@ pub(super) fn run(wanted: &Wanted, globals: &Globals) -> Result<Outcome, Command
     wanted.options.copies(&server)?;
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
     let order = AutoOrder {
-        load: wanted.options.load(wanted.load, server.environment()),
+        load: wanted.options.load(server.environment()),
         server,
         look: Duration::from_secs(wanted.seconds),
         pace,

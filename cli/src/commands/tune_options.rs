@@ -38,6 +38,9 @@ pub(super) struct TrialOptions {
     /// LOAD is run once in each block and ends it, instead of running throughout.
     #[arg(long, requires = "load")]
     per_block: bool,
+    /// A command that loads the server [default: the existing traffic].
+    #[arg(last = true, value_name = "LOAD", help_heading = None::<&str>)]
+    load: Vec<OsString>,
 }
 
 /// Number of blocks in the first part, in which nothing is changed.
@@ -124,11 +127,11 @@ impl TrialOptions {
 
     /// The load of the trial: a command that finds the server in these variables of its environment, or the server's
     /// existing traffic.
-    pub(super) fn load(&self, words: &[OsString], environment: Vec<(String, OsString)>) -> Load {
-        if words.is_empty() {
+    pub(super) fn load(&self, environment: Vec<(String, OsString)>) -> Load {
+        if self.load.is_empty() {
             return Load::Traffic;
         }
-        let command = LoadCommand { words: words.to_vec(), environment };
+        let command = LoadCommand { words: self.load.clone(), environment };
         match self.per_block {
             true => Load::PerBlock(command),
             false => Load::Throughout(command),

@@ -14,7 +14,6 @@ use hardmeter_advise::{advise, look, Finding};
 use hardmeter_evidence::Verdict;
 use hardmeter_session::{Stop, Target};
 use serde_json::json;
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -72,9 +71,6 @@ pub struct Arguments {
     options: TrialOptions,
     #[command(flatten)]
     output: Output,
-    /// A command that loads the server [default: the existing traffic].
-    #[arg(last = true, value_name = "LOAD")]
-    load: Vec<OsString>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +88,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     let (pace, guards) = (arguments.options.pace()?, arguments.options.guards()?);
     let server = arguments.server.tuned()?;
     arguments.options.copies(&server)?;
-    let load = arguments.options.load(&arguments.load, server.environment());
+    let load = arguments.options.load(server.environment());
     let (ledger, stop) = (Ledger::of_user(), cancelled_by_signals());
     let (wanted, finding) = match &arguments.remedy {
         Some(remedy) => {
@@ -231,8 +227,8 @@ impl Arguments {
         stop: &Stop,
         globals: &Globals,
     ) -> Result<Finding, CommandError> {
-        if !server.remedies().iter().any(|known| known.id() == remedy) {
-            let names: Vec<&str> = server.remedies().iter().map(|known| known.id()).collect();
+        if !server.remedies().iter().any(|known| known.id == remedy) {
+            let names: Vec<&str> = server.remedies().iter().map(|known| known.id).collect();
             return Err(CommandError::new(
                 format!("no remedy is named {remedy}"),
                 format!("name one of {}; or a setting: --set NAME=VALUE", names.join(", ")),

@@ -1,5 +1,6 @@
 //! Shared by the commands of workloads (`tpch`, `oo1`): progress, and checks of result files.
 
+use super::output::Output;
 use super::{interruption, CommandError, Globals};
 use hardmeter_session::{Progress, SessionError, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,21 +57,23 @@ pub(super) fn remark(globals: &Globals, what: &str) {
     }
 }
 
-/// The file for all measurements of a workload.
+/// Where the measurements of a workload go: to a file, all of them; to standard output, as a table.
 #[derive(clap::Args, Debug)]
-pub(super) struct ResultFile {
+pub(super) struct Results {
     /// Write all measurements to this file, as JSON.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) printed: Output,
 }
 
-impl ResultFile {
-    /// Checks that it can be written, if it is wanted.
+impl Results {
+    /// Checks that the file can be written, if it is wanted.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         self.path.as_deref().map_or(Ok(()), writable)
     }
 
-    /// Writes it, if it is wanted.
+    /// Writes the file, if it is wanted.
     pub(super) fn write<E>(&self, write: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
         self.path.as_deref().map_or(Ok(()), write)
     }

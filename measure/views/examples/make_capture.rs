@@ -12,6 +12,7 @@
 //! With a fourth argument, the name of a host, it is a capture of a server on that host: each sample has one of twenty
 //! statements, and the server counted a transaction for every 100 samples.
 
+use hardmeter_evidence::Coin;
 use hardmeter_samples::model::{
     Comm, CpuMode, EventSource, FileOffset, Mmap, Pid, Register, ServerState, StatementId, Tid, Timestamp,
     VirtualAddress,
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         writer.append_mmap(&mapping(pid, &program, &code))?;
     }
     writer.append_finished_round()?;
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Coin::new(1);
     for number in 0..samples {
         writer.append(&sample(number, &code, &mut random, host.is_some()))?;
         if number % SAMPLES_PER_ROUND == SAMPLES_PER_ROUND - 1 {
@@ -124,21 +125,21 @@ fn mapping(pid: i32, program: &str, code: &Segment) -> Mmap {
     }
 }
 
-fn sample(number: u64, code: &Segment, random: &mut Random, of_server: bool) -> Vec<u8> {
+fn sample(number: u64, code: &Segment, random: &mut Coin, of_server: bool) -> Vec<u8> {
     let event = u64::from(number.is_multiple_of(5)) + 1;
-    let pid = FIRST_PID as u64 + random.next() % PROCESSES;
+    let pid = FIRST_PID as u64 + random.bits() % PROCESSES;
     // The product of two uniform numbers decreases from 0: few hot places, many cold ones.
     let rank =
-        (random.next() % DISTINCT_ADDRESSES) * (random.next() % DISTINCT_ADDRESSES) / DISTINCT_ADDRESSES;
+        (random.bits() % DISTINCT_ADDRESSES) * (random.bits() % DISTINCT_ADDRESSES) / DISTINCT_ADDRESSES;
     let at = |rank: u64| LOAD_BASE + code.address + rank * (code.size / DISTINCT_ADDRESSES);
-    let (ip, kind) = (at(rank), (random.next() % 4) as usize);
+    let (ip, kind) = (at(rank), (random.bits() % 4) as usize);
     let mut record = RecordBuilder::new(record_type::SAMPLE, USER_EXACT)
         .u64(event)
         .u64(ip)
         .u32(pid as u32)
         .u32(pid as u32)
         .u64(1000 + number * 100)
-        .u64(0x7f00_0000_0000 + random.next() % (128 << 20) / 8 * 8)
+        .u64(0x7f00_0000_0000 + random.bits() % (128 << 20) / 8 * 8)
         .u64(number % 2)
         .u64(1000)
         .u64(FRAMES + 1)
@@ -154,7 +155,7 @@ fn sample(number: u64, code: &Segment, random: &mut Random, of_server: bool) -> 
         let raw = state.encode(Timestamp(1000 + number * 100), &[]);
         record = record.u32(raw.len() as u32).bytes(&raw);
     }
-    record = record.u64(LATENCIES[kind] + random.next() % 8).u64(SOURCES[kind]).u64(2);
+    record = record.u64(LATENCIES[kind] + random.bits() % 8).u64(SOURCES[kind]).u64(2);
     for register in 0..Register::GENERAL.len() as u64 {
         record = record.u64(ip ^ register << 32);
     }
@@ -185,16 +186,4 @@ fn executable_segment(elf: &[u8]) -> Option<Segment> {
             size: word(header + 32)?,
         })
     })
-}
-
-/// Marsaglia's xorshift: a fixed pseudo-random sequence.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
-    }
 }

@@ -101,17 +101,11 @@ impl Mark {
     }
 
     fn new(order: &LoadOrder) -> Mark {
-        Mark {
-            warehouses: order.warehouses,
-            seed: order.seed,
-            c_last: Constants::for_load(order.seed).last,
-            loaded_at: Timestamp::now().0,
-            partitions: order.layout.partitions,
-            by: order.layout.by,
-            distributed: order.layout.distributed,
-            fill: order.layout.fill.unwrap_or(0),
-            complete: false,
-        }
+        let LoadOrder { warehouses, seed, .. } = *order;
+        let Layout { partitions, by, distributed, fill } = order.layout;
+        let (c_last, loaded_at) = (Constants::for_load(seed).last, Timestamp::now().0);
+        let (fill, complete) = (fill.unwrap_or(0), false);
+        Mark { warehouses, seed, c_last, loaded_at, partitions, by, distributed, fill, complete }
     }
 
     /// The order that continues this load.
@@ -155,24 +149,21 @@ impl Mark {
     }
 }
 
-/// Loads the data, or the missing rest.
-///
-/// # Errors
-///
-/// [`TpccError`] if a statement fails, the disk of the server is full, other data is there, or `stop` was
-/// requested.
-pub fn load(
-    target: &Target,
-    order: &LoadOrder,
-    stop: &Stop,
-    progress: &dyn Progress,
-) -> Result<Loaded, TpccError> {
-    load_or_go_on(target, order, stop, progress).map_err(|error| match error {
-        TpccError::Session(SessionError::Statement { what, reason, code, .. }) if code == DISK_FULL => {
-            TpccError::DiskFull { what, reason }
-        }
-        other => other,
-    })
+impl LoadOrder {
+    /// Loads the data, or the missing rest.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails, the disk of the server is full, other data is there, or `stop` was
+    /// requested.
+    pub fn load(&self, target: &Target, stop: &Stop, progress: &dyn Progress) -> Result<Loaded, TpccError> {
+        load_or_go_on(target, self, stop, progress).map_err(|error| match error {
+            TpccError::Session(SessionError::Statement { what, reason, code, .. }) if code == DISK_FULL => {
+                TpccError::DiskFull { what, reason }
+            }
+            other => other,
+        })
+    }
 }
 
 /// SQLSTATE of a full disk.
@@ -190,8 +181,8 @@ fn load_or_go_on(
     let resumed = begin_copying(mark.warehouses, &missing, progress);
     let mut seconds = Phases::default();
     let population = mark.population();
-    seconds.copy = side_by_side(target, order.jobs, stop, missing, |session, part| {
-        copy_part(session, &population, part, progress)
+    seconds.copy = side_by_side(target, order.jobs, stop, missing, |session, number| {
+        copy_part(session, &Part { number, population: &population, progress })
     })?;
 
     let keys: Vec<(String, String)> = Table::ALL.iter().flat_map(|table| table.keys()).collect();
@@ -288,30 +279,37 @@ fn rows_of(part: u32) -> u64 {
     tables_of(part).map(Table::rows).sum()
 }
 
-/// The name of a part's load, for messages.
-pub(crate) fn loading(part: u32) -> String {
-    match part {
-        0 => "loading the items".to_owned(),
-        warehouse => format!("loading warehouse {warehouse}"),
-    }
+/// What is loaded in one transaction: the items (0), or a warehouse.
+pub(crate) struct Part<'a> {
+    pub(crate) number: u32,
+    pub(crate) population: &'a Population,
+    pub(crate) progress: &'a dyn Progress,
 }
 
-/// Loads the tables of a part by `copy`, which returns the number of rows; returns the number of order lines.
-pub(crate) fn copy_tables(
-    population: &Population,
-    part: u32,
-    progress: &dyn Progress,
-    mut copy: impl FnMut(Table, RowMaker) -> Result<u64, TpccError>,
-) -> Result<u64, TpccError> {
-    let mut order_lines = 0;
-    for table in tables_of(part) {
-        let rows = copy(table, population.rows(table, part))?;
-        progress.advance(rows);
-        if table == Table::OrderLine {
-            order_lines = rows;
+impl Part<'_> {
+    /// The name of its load, for messages.
+    pub(crate) fn loading(&self) -> String {
+        match self.number {
+            0 => "loading the items".to_owned(),
+            warehouse => format!("loading warehouse {warehouse}"),
         }
     }
-    Ok(order_lines)
+
+    /// Loads its tables by `copy`, which returns the number of rows; returns the number of order lines.
+    pub(crate) fn copy(
+        &self,
+        mut copy: impl FnMut(Table, RowMaker) -> Result<u64, TpccError>,
+    ) -> Result<u64, TpccError> {
+        let mut order_lines = 0;
+        for table in tables_of(self.number) {
+            let rows = copy(table, self.population.rows(table, self.number))?;
+            self.progress.advance(rows);
+            if table == Table::OrderLine {
+                order_lines = rows;
+            }
+        }
+        Ok(order_lines)
+    }
 }
 
 /// Announces the copying of the missing parts; returns how many warehouses are there already.
@@ -329,16 +327,11 @@ pub(crate) fn fill(rows: &mut Rows, make: &mut dyn FnMut(&mut Rows) -> bool) -> 
     more
 }
 
-fn copy_part(
-    session: &mut Session,
-    population: &Population,
-    part: u32,
-    progress: &dyn Progress,
-) -> Result<(), TpccError> {
-    let what = loading(part);
+fn copy_part(session: &mut Session, part: &Part) -> Result<(), TpccError> {
+    let what = part.loading();
     // A load without its last commits can be continued: no commit needs to wait for the disk.
     session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
-    let order_lines = copy_tables(population, part, progress, |table, mut make| {
+    let order_lines = part.copy(|table, mut make| {
         let mut begun = false;
         let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
         let rows = session.copy_in(&what, &sql, &mut |buffer| {
@@ -356,7 +349,10 @@ fn copy_part(
         })?;
         Ok(rows)
     })?;
-    session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines}); COMMIT"))?;
+    session.execute(
+        &what,
+        &format!("INSERT INTO {LOAD_TABLE} VALUES ({}, {order_lines}); COMMIT", part.number),
+    )?;
     Ok(())
 }
 

@@ -6,40 +6,27 @@
 use crate::mariadb::rules::{without_indexes, Needless};
 use crate::{Advice, Audience, Look, Remedy};
 
-pub(super) struct DuplicateIndexes;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "duplicate-indexes",
+    title: "drop duplicate indexes",
+    audience: Audience::Schema,
+    documentation: "https://mariadb.com/kb/en/drop-index/",
+    examine,
+};
 
-impl Remedy for DuplicateIndexes {
-    fn id(&self) -> &'static str {
-        "duplicate-indexes"
-    }
-
-    fn title(&self) -> &'static str {
-        "drop duplicate indexes"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/drop-index/"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let duplicates = &look.mariadb.as_ref()?.duplicates;
-        let first = duplicates.first()?;
-        let indexes: Vec<_> =
-            duplicates.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
-        let finding = format!(
-            "{} of {} agrees with {} ({} such indexes)",
-            first.index,
-            first.table,
-            first.same_as,
-            indexes.len()
-        );
-        let risk = "statements that name the index in a hint fail";
-        without_indexes(look, &indexes, Needless { finding, what: "duplicate indexes", at_most: "", risk })
-    }
+fn examine(look: &Look) -> Option<Advice> {
+    let duplicates = &look.mariadb.as_ref()?.duplicates;
+    let first = duplicates.first()?;
+    let indexes: Vec<_> = duplicates.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
+    let finding = format!(
+        "{} of {} agrees with {} ({} such indexes)",
+        first.index,
+        first.table,
+        first.same_as,
+        indexes.len()
+    );
+    let risk = "statements that name the index in a hint fail";
+    without_indexes(look, &indexes, Needless { finding, what: "duplicate indexes", at_most: "", risk })
 }
 
 #[cfg(test)]
@@ -55,7 +42,7 @@ mod tests {
             let (table, index, same_as) = ("t".to_owned(), "a2".to_owned(), "a1".to_owned());
             look.mariadb.as_mut().unwrap().duplicates =
                 vec![Duplicate { table, index, same_as, columns: "`a`".into() }];
-            DuplicateIndexes.examine(&look)
+            examine(&look)
         };
         // 250,000 entries x 4 us = 1 s of 10 s.
         let advice = of(250_000.0).unwrap();

@@ -5,53 +5,40 @@
 use crate::mariadb::rules::on_cpu;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
-pub(super) struct HugePages;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "huge-pages",
+    title: "huge pages for the buffer pool",
+    audience: Audience::Operator,
+    documentation: "https://mariadb.com/kb/en/system-variables/#large_pages",
+    examine,
+};
 
-impl Remedy for HugePages {
-    fn id(&self) -> &'static str {
-        "huge-pages"
+fn examine(look: &Look) -> Option<Advice> {
+    let maria = look.mariadb.as_ref()?;
+    let pool = maria.number("innodb_buffer_pool_size");
+    if maria.variable("large_pages") != "OFF" || pool < 1e9 || on_cpu(look) < 0.5 {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "huge pages for the buffer pool"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/system-variables/#large_pages"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let pool = maria.number("innodb_buffer_pool_size");
-        if maria.variable("large_pages") != "OFF" || pool < 1e9 || on_cpu(look) < 0.5 {
-            return None;
-        }
-        let pages = (pool * 1.05 / 2_097_152.0).ceil();
-        let advice = Advice {
-            finding: format!("a pool of {:.1} GB on pages of 4 kB", pool / 1e9),
-            evidence: vec![
-                Evidence::new("buffer pool", pool / 1e9, "GB", 1),
-                Evidence::new("huge pages of the machine", look.server.huge_pages_total as f64, "", 1),
-            ],
-            prediction: Prediction::unknown(
-                "fewer page walks",
-                "hardmeter record counts page walks: a capture of this server shows their share",
-            ),
-            apply: vec![
-                format!("-- as root: sysctl vm.nr_hugepages={pages:.0}; the memory is then the pool's alone"),
-                "-- in the configuration: large_pages = ON; then restart the server".into(),
-            ],
-            undo: vec!["-- large_pages = OFF, restart, and sysctl vm.nr_hugepages back to its value".into()],
-            changes: Vec::new(),
-            risk: "memory that nothing else can use; the server falls back to small pages if it is short"
-                .into(),
-        };
-        Some(advice)
-    }
+    let pages = (pool * 1.05 / 2_097_152.0).ceil();
+    let advice = Advice {
+        finding: format!("a pool of {:.1} GB on pages of 4 kB", pool / 1e9),
+        evidence: vec![
+            Evidence::new("buffer pool", pool / 1e9, "GB", 1),
+            Evidence::new("huge pages of the machine", look.server.huge_pages_total as f64, "", 1),
+        ],
+        prediction: Prediction::unknown(
+            "fewer page walks",
+            "hardmeter record counts page walks: a capture of this server shows their share",
+        ),
+        apply: vec![
+            format!("-- as root: sysctl vm.nr_hugepages={pages:.0}; the memory is then the pool's alone"),
+            "-- in the configuration: large_pages = ON; then restart the server".into(),
+        ],
+        undo: vec!["-- large_pages = OFF, restart, and sysctl vm.nr_hugepages back to its value".into()],
+        risk: "memory that nothing else can use; the server falls back to small pages if it is short".into(),
+        ..Advice::default()
+    };
+    Some(advice)
 }
 
 #[cfg(test)]
@@ -62,7 +49,7 @@ mod tests {
     #[test]
     fn only_large_pools_are_named() {
         let of = |pool: &str, on: &str| {
-            HugePages.examine(&look(&[], &[("innodb_buffer_pool_size", pool), ("large_pages", on)]))
+            examine(&look(&[], &[("innodb_buffer_pool_size", pool), ("large_pages", on)]))
         };
         assert!(of("2147483648", "OFF").unwrap().apply[0].contains("vm.nr_hugepages=1076"));
         assert_eq!((of("134217728", "OFF"), of("2147483648", "ON")), (None, None));

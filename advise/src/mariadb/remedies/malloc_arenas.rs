@@ -5,56 +5,44 @@
 
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
-pub(super) struct MallocArenas;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "malloc-arenas",
+    title: "fewer arenas of the allocator, or another one",
+    audience: Audience::Operator,
+    documentation: "https://mariadb.com/kb/en/using-mariadb-with-tcmalloc-or-jemalloc/",
+    examine,
+};
 
-impl Remedy for MallocArenas {
-    fn id(&self) -> &'static str {
-        "malloc-arenas"
+fn examine(look: &Look) -> Option<Advice> {
+    let maria = look.mariadb.as_ref()?;
+    let explained =
+        ["innodb_buffer_pool_size", "innodb_log_buffer_size", "key_buffer_size", "query_cache_size"];
+    let besides = maria.resident - explained.iter().map(|name| maria.number(name)).sum::<f64>();
+    let connections = maria.status.get("threads_connected").copied().unwrap_or(0.0);
+    if maria.allocator != "glibc" || maria.arenas_limited || besides < 1e9 || connections < 64.0 {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "fewer arenas of the allocator, or another one"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/using-mariadb-with-tcmalloc-or-jemalloc/"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let explained =
-            ["innodb_buffer_pool_size", "innodb_log_buffer_size", "key_buffer_size", "query_cache_size"];
-        let besides = maria.resident - explained.iter().map(|name| maria.number(name)).sum::<f64>();
-        let connections = maria.status.get("threads_connected").copied().unwrap_or(0.0);
-        if maria.allocator != "glibc" || maria.arenas_limited || besides < 1e9 || connections < 64.0 {
-            return None;
-        }
-        let advice = Advice {
-            finding: format!(
-                "{:.1} GB besides the buffer pool, at {connections:.0} connections, in arenas of glibc",
-                besides / 1e9
-            ),
-            evidence: vec![
-                Evidence::new("memory besides the caches of the configuration", besides / 1e9, "GB", 1),
-                Evidence::new("connections", connections, "", 1),
-            ],
-            prediction: Prediction::unknown(
-                "memory for the buffer pool and the kernel's cache",
-                "the part that is free within arenas is not known from outside",
-            ),
-            apply: vec![
-                "-- in the service's environment: MALLOC_ARENA_MAX=4 (or LD_PRELOAD=libjemalloc.so.2); then restart".into(),
-            ],
-            undo: vec!["-- without it, and restart".into()],
-            changes: Vec::new(),
-            risk: "threads that allocate at once wait for an arena: compare the CPU time of a transaction".into(),
-        };
-        Some(advice)
-    }
+    let advice = Advice {
+        finding: format!(
+            "{:.1} GB besides the buffer pool, at {connections:.0} connections, in arenas of glibc",
+            besides / 1e9
+        ),
+        evidence: vec![
+            Evidence::new("memory besides the caches of the configuration", besides / 1e9, "GB", 1),
+            Evidence::new("connections", connections, "", 1),
+        ],
+        prediction: Prediction::unknown(
+            "memory for the buffer pool and the kernel's cache",
+            "the part that is free within arenas is not known from outside",
+        ),
+        apply: vec![
+            "-- in the service's environment: MALLOC_ARENA_MAX=4 (or LD_PRELOAD=libjemalloc.so.2); then restart".into(),
+        ],
+        undo: vec!["-- without it, and restart".into()],
+        risk: "threads that allocate at once wait for an arena: compare the CPU time of a transaction".into(),
+        ..Advice::default()
+    };
+    Some(advice)
 }
 
 #[cfg(test)]
@@ -69,7 +57,7 @@ mod tests {
             let maria = look.mariadb.as_mut().unwrap();
             (maria.resident, maria.arenas_limited, maria.allocator) = (resident, limited, "glibc".into());
             maria.status.insert("threads_connected".into(), connections);
-            MallocArenas.examine(&look)
+            examine(&look)
         };
         assert!(of(2.5e9, false, 100.0).unwrap().finding.starts_with("1.5 GB"));
         assert_eq!(

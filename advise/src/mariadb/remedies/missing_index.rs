@@ -11,55 +11,41 @@ const LEAST_ROWS: f64 = 10_000.0;
 /// What is left of the statement with the index, as a part.
 const LEFT: f64 = 0.02;
 
-pub(super) struct MissingIndex;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "missing-index",
+    title: "create an index",
+    audience: Audience::Schema,
+    documentation: "https://mariadb.com/kb/en/getting-started-with-indexes/",
+    examine,
+};
 
-impl Remedy for MissingIndex {
-    fn id(&self) -> &'static str {
-        "missing-index"
-    }
-
-    fn title(&self) -> &'static str {
-        "create an index"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/getting-started-with-indexes/"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let wanted = |scan: &&crate::mariadb::Scan| scan.rows >= LEAST_ROWS && !scan.indexed;
-        let scan = maria.scans.iter().filter(wanted).max_by(|a, b| a.share.total_cmp(&b.share))?;
-        let index = format!("{}_{}_idx", scan.table, scan.column);
-        let read = maria.count("handler_read_rnd_next");
-        let advice = Advice {
-            finding: format!(
-                "about {:.0} rows of {} are read for one value of {} by {}",
-                scan.rows, scan.table, scan.column, scan.statement
-            ),
-            evidence: vec![
-                Evidence::new("samples of this statement", scan.share * 100.0, "%", scan.samples),
-                Evidence::new("rows of the table, as the optimizer expects", scan.rows, "", 1),
-                Evidence::new("rows read in order a second", ratio(read, look.seconds), "1/s", read as u64),
-            ],
-            prediction: Prediction::gain(
-                scan.share * (1.0 - LEFT),
-                "the statement reads the rows of the value alone",
-                "the statement's part of the samples, of which 2 % are left (assumed)",
-            ),
-            apply: Vec::new(),
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "each write of the table also writes the index".into(),
-        };
-        let (table, columns) = (scan.table.clone(), name(&scan.column));
-        let create = Change::at_once(ChangeKind::CreateOnlineIndex { table, index, columns });
-        Some(advice.with_changes(vec![create]))
-    }
+fn examine(look: &Look) -> Option<Advice> {
+    let maria = look.mariadb.as_ref()?;
+    let wanted = |scan: &&crate::mariadb::Scan| scan.rows >= LEAST_ROWS && !scan.indexed;
+    let scan = maria.scans.iter().filter(wanted).max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let index = format!("{}_{}_idx", scan.table, scan.column);
+    let read = maria.count("handler_read_rnd_next");
+    let advice = Advice {
+        finding: format!(
+            "about {:.0} rows of {} are read for one value of {} by {}",
+            scan.rows, scan.table, scan.column, scan.statement
+        ),
+        evidence: vec![
+            Evidence::new("samples of this statement", scan.share * 100.0, "%", scan.samples),
+            Evidence::new("rows of the table, as the optimizer expects", scan.rows, "", 1),
+            Evidence::new("rows read in order a second", ratio(read, look.seconds), "1/s", read as u64),
+        ],
+        prediction: Prediction::gain(
+            scan.share * (1.0 - LEFT),
+            "the statement reads the rows of the value alone",
+            "the statement's part of the samples, of which 2 % are left (assumed)",
+        ),
+        risk: "each write of the table also writes the index".into(),
+        ..Advice::default()
+    };
+    let (table, columns) = (scan.table.clone(), name(&scan.column));
+    let create = Change::at_once(ChangeKind::CreateOnlineIndex { table, index, columns });
+    Some(advice.with_changes(vec![create]))
 }
 
 #[cfg(test)]
@@ -75,7 +61,7 @@ mod tests {
             let mut look = look(&[], &[]);
             look.mariadb.as_mut().unwrap().scans =
                 vec![Scan { share: 0.5, rows, indexed, table, column, ..Scan::default() }];
-            MissingIndex.examine(&look)
+            examine(&look)
         };
         let advice = of(2e5, false).unwrap();
         assert_eq!(

@@ -21,24 +21,24 @@ mod unused_indexes;
 use crate::Remedy;
 
 /// All remedies of MariaDB.
-pub const MARIADB_REMEDIES: &[&dyn Remedy] = &[
-    &adaptive_hash::AdaptiveHash,
-    &buffer_pool::BufferPool,
-    &duplicate_indexes::DuplicateIndexes,
-    &huge_pages::HugePages,
-    &join_buffer::JoinBuffer,
-    &log_size::LogSize,
-    &malloc_arenas::MallocArenas,
-    &missing_index::MissingIndex,
-    &prepared_statements::PreparedStatements,
-    &row_locks::RowLocks,
-    &slow_sync::SlowSync,
-    &sort_buffer::SortBuffer,
-    &table_cache::TableCache,
-    &temporary_tables::TemporaryTables,
-    &thread_cache::ThreadCache,
-    &thread_pool::ThreadPool,
-    &unused_indexes::UnusedIndexes,
+pub const MARIADB_REMEDIES: &[Remedy] = &[
+    adaptive_hash::REMEDY,
+    buffer_pool::REMEDY,
+    duplicate_indexes::REMEDY,
+    huge_pages::REMEDY,
+    join_buffer::REMEDY,
+    log_size::REMEDY,
+    malloc_arenas::REMEDY,
+    missing_index::REMEDY,
+    prepared_statements::REMEDY,
+    row_locks::REMEDY,
+    slow_sync::REMEDY,
+    sort_buffer::REMEDY,
+    table_cache::REMEDY,
+    temporary_tables::REMEDY,
+    thread_cache::REMEDY,
+    thread_pool::REMEDY,
+    unused_indexes::REMEDY,
 ];
 
 #[cfg(test)]
@@ -88,11 +88,11 @@ mod tests {
             .filter_map(|name| Some(name.to_str()?.strip_suffix(".rs")?.replace('_', "-")))
             .filter(|name| name != "mod")
             .collect();
-        let mut ids: Vec<&str> = MARIADB_REMEDIES.iter().map(|remedy| remedy.id()).collect();
+        let mut ids: Vec<&str> = MARIADB_REMEDIES.iter().map(|remedy| remedy.id).collect();
         files.sort_unstable();
         ids.sort_unstable();
         assert_eq!(ids, files);
-        assert!(MARIADB_REMEDIES.iter().all(|remedy| remedy.documentation().contains('/')));
+        assert!(MARIADB_REMEDIES.iter().all(|remedy| remedy.documentation.contains('/')));
     }
 
     #[test]

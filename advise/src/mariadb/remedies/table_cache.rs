@@ -10,57 +10,43 @@ use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Takes};
 /// Seconds of CPU to open a table that the cache of definitions has; assumed.
 const COST_OF_OPENING: f64 = 80e-6;
 
-pub(super) struct TableCache;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "table-cache",
+    title: "a larger cache of open tables",
+    audience: Audience::Operator,
+    documentation: "https://mariadb.com/kb/en/server-system-variables/#table_open_cache",
+    examine,
+};
 
-impl Remedy for TableCache {
-    fn id(&self) -> &'static str {
-        "table-cache"
+fn examine(look: &Look) -> Option<Advice> {
+    let maria = look.mariadb.as_ref()?;
+    let opened = maria.count("opened_tables");
+    let rate = ratio(opened, look.seconds);
+    let size = maria.number("table_open_cache");
+    let open = maria.status.get("open_tables").copied().unwrap_or(0.0);
+    if rate < 10.0 || open < size * 0.8 {
+        return None;
     }
-
-    fn title(&self) -> &'static str {
-        "a larger cache of open tables"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Operator
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/server-system-variables/#table_open_cache"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let maria = look.mariadb.as_ref()?;
-        let opened = maria.count("opened_tables");
-        let rate = ratio(opened, look.seconds);
-        let size = maria.number("table_open_cache");
-        let open = maria.status.get("open_tables").copied().unwrap_or(0.0);
-        if rate < 10.0 || open < size * 0.8 {
-            return None;
-        }
-        let advice = Advice {
-            finding: format!("{rate:.0} tables a second are opened again; the cache of {size:.0} is full"),
-            evidence: vec![
-                Evidence::new("tables opened a second", rate, "1/s", opened as u64),
-                Evidence::new("open tables", open, "", 1),
-            ],
-            prediction: Prediction::gain(
-                look.time.with_cpu_seconds(opened * COST_OF_OPENING).min(0.8),
-                "statements find their tables open",
-                "80 us of CPU a table (assumed) with the run queue in proportion",
-            ),
-            apply: Vec::new(),
-            undo: Vec::new(),
-            changes: Vec::new(),
-            risk: "file descriptors (open_files_limit) and memory".into(),
-        };
-        Some(advice.with_changes(vec![set_global(
-            look,
-            "table_open_cache",
-            &format!("{:.0}", (size * 4.0).max(2000.0)),
-            Takes::AtOnce,
-        )]))
-    }
+    let advice = Advice {
+        finding: format!("{rate:.0} tables a second are opened again; the cache of {size:.0} is full"),
+        evidence: vec![
+            Evidence::new("tables opened a second", rate, "1/s", opened as u64),
+            Evidence::new("open tables", open, "", 1),
+        ],
+        prediction: Prediction::gain(
+            look.time.with_cpu_seconds(opened * COST_OF_OPENING).min(0.8),
+            "statements find their tables open",
+            "80 us of CPU a table (assumed) with the run queue in proportion",
+        ),
+        risk: "file descriptors (open_files_limit) and memory".into(),
+        ..Advice::default()
+    };
+    Some(advice.with_changes(vec![set_global(
+        look,
+        "table_open_cache",
+        &format!("{:.0}", (size * 4.0).max(2000.0)),
+        Takes::AtOnce,
+    )]))
 }
 
 #[cfg(test)]
@@ -73,7 +59,7 @@ mod tests {
         let of = |opened: f64, open: f64| {
             let mut look = look(&[("opened_tables", opened)], &[("table_open_cache", "10")]);
             look.mariadb.as_mut().unwrap().status.insert("open_tables".into(), open);
-            TableCache.examine(&look)
+            examine(&look)
         };
         // 10,000 x 80 us = 0.8 s of 10 s.
         let advice = of(1e4, 10.0).unwrap();

@@ -6,38 +6,26 @@
 use crate::mariadb::rules::{without_indexes, Needless};
 use crate::{Advice, Audience, Look, Remedy};
 
-pub(super) struct UnusedIndexes;
+pub(super) const REMEDY: Remedy = Remedy {
+    id: "unused-indexes",
+    title: "drop indexes that no statement uses",
+    audience: Audience::Schema,
+    documentation: "https://mariadb.com/kb/en/user-statistics/",
+    examine,
+};
 
-impl Remedy for UnusedIndexes {
-    fn id(&self) -> &'static str {
-        "unused-indexes"
-    }
-
-    fn title(&self) -> &'static str {
-        "drop indexes that no statement uses"
-    }
-
-    fn audience(&self) -> Audience {
-        Audience::Schema
-    }
-
-    fn documentation(&self) -> &'static str {
-        "https://mariadb.com/kb/en/user-statistics/"
-    }
-
-    fn examine(&self, look: &Look) -> Option<Advice> {
-        let unused = look.mariadb.as_ref()?.unused.as_deref()?;
-        let first = unused.first()?;
-        let indexes: Vec<_> = unused.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
-        let finding = format!(
-            "{} indexes were not used since their use is counted, {} of {} for one",
-            indexes.len(),
-            first.index,
-            first.table
-        );
-        let risk = "a monthly report may need one that was not used this week: ask since when use is counted";
-        without_indexes(look, &indexes, Needless { finding, what: "unused indexes", at_most: "up to ", risk })
-    }
+fn examine(look: &Look) -> Option<Advice> {
+    let unused = look.mariadb.as_ref()?.unused.as_deref()?;
+    let first = unused.first()?;
+    let indexes: Vec<_> = unused.iter().map(|one| (&*one.table, &*one.index, &*one.columns)).collect();
+    let finding = format!(
+        "{} indexes were not used since their use is counted, {} of {} for one",
+        indexes.len(),
+        first.index,
+        first.table
+    );
+    let risk = "a monthly report may need one that was not used this week: ask since when use is counted";
+    without_indexes(look, &indexes, Needless { finding, what: "unused indexes", at_most: "up to ", risk })
 }
 
 #[cfg(test)]
@@ -51,7 +39,7 @@ mod tests {
         let of = |unused: Option<Vec<Unused>>| {
             let mut look = look(&[("handler_update", 250_000.0)], &[]);
             look.mariadb.as_mut().unwrap().unused = unused;
-            UnusedIndexes.examine(&look)
+            examine(&look)
         };
         let one = Unused { table: "t".into(), index: "i".into(), columns: "`a`".into() };
         let advice = of(Some(vec![one])).unwrap();

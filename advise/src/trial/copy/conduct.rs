@@ -8,24 +8,25 @@
 
 use super::super::conduct::{Conducted, Order, TryProgress};
 use super::super::control::Control;
-use super::super::ending::{end, Changed};
-use super::super::ledger::{now, Begin, Ledger};
+use super::super::course::{Course, Server};
+use super::super::ending::Changed;
+use super::super::ledger::{Begin, Ledger};
 use super::super::load::{Load, Running};
-use super::super::measure::{is_idle, Block, Mix, Source};
+use super::super::measure::{is_own, Block, Measure, Ran, Source};
 use super::super::outcome::Undone;
-use super::super::pause::{check, pause};
-use super::super::rounds::Rounds;
+use super::super::pause::pause;
 use super::super::undo::system_identifier;
 use super::super::watchdog::Watchdog;
-use super::super::{Switch, TrialResult, TryError, Wanted};
+use super::super::{Switch, TryError, Wanted};
 use super::original::{settings_of, Original};
 use super::place::{close_abandoned, remove, unusable, CopyLock, CopySwitch};
 use super::replay::{Replay, ReplayPlan};
 use super::server::CopyServer;
 use hardmeter_session::{Stop, Target};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A copy that may be made.
 #[derive(Clone, Debug)]
@@ -91,45 +92,30 @@ pub fn conduct_on_copy(
     };
     let watching = Watchdog::start(watchdog(&plan.switch.token))?;
     let entry = ledger.begin(begin(order, plan)?)?;
-    let mut copy = Copying {
+    let is_per_block = load.is_per_block();
+    let course = Course { order, ledger, entry, is_per_block, is_own, stop, progress, watching, leftovers };
+    course.run(&mut Copying {
         order,
         plan,
         load,
         replay,
         stop,
-        progress,
-        watching: Some(watching),
         log: ledger.beside("load.log"),
         server: None,
         target: plan.target.clone(),
         texts: None,
-        done: 0,
-    };
-    let begun = Instant::now();
-    let measured = copy.measure();
-    let measured = measured.map(|result| TrialResult { seconds: begun.elapsed().as_secs_f64(), ..result });
-    let watching = copy.watching.take();
-    let (closed, note, result) = end(&mut copy, false, (ledger, entry), measured, watching)?;
-    Ok(Conducted { entry, result, closed, note, leftovers })
+    })
 }
 
 fn begin(order: &Order, plan: &CopyPlan) -> Result<Begin, TryError> {
     let mut control = Control::open(&plan.target, &Stop::new())?;
     Ok(Begin {
-        entry: 0,
-        token: plan.switch.token.clone(),
-        at: now(),
         server: system_identifier(&mut control)?,
         target: format!("a copy of {}", plan.target.description()),
         database: plan.target.database().to_owned(),
-        remedy: order.remedy.clone(),
-        finding: order.finding.clone(),
-        evidence: order.evidence.clone(),
-        predicted: order.predicted,
         switches: vec![Switch::Copy(plan.switch.clone())],
-        backends: Vec::new(),
-        run: order.run.clone(),
         postmaster: Some(plan.original.postmaster),
+        ..order.begin(plan.switch.token.clone())
     })
 }
 
@@ -139,15 +125,12 @@ struct Copying<'a> {
     load: &'a Load,
     replay: Option<&'a ReplayPlan>,
     stop: &'a Stop,
-    progress: TryProgress<'a>,
-    watching: Option<Watchdog>,
     log: std::path::PathBuf,
     server: Option<CopyServer>,
     /// The copy, once it is there.
     target: Target,
     /// Reads the texts of statements: of the block that ended last.
     texts: Option<(Source, Control)>,
-    done: u32,
 }
 
 impl Changed for Copying<'_> {
@@ -173,71 +156,57 @@ enum Working {
 }
 
 impl Working {
-    fn failures(&self) -> u64 {
+    fn failure(&self) -> Option<TryError> {
         match self {
-            Working::Command(running) => running.failures(),
-            Working::Replay(_) => 0,
-        }
-    }
-
-    fn failure(&self) -> TryError {
-        match self {
-            Working::Command(running) => running.failure(),
-            Working::Replay(_) => TryError::Answer { what: "a replayed statement".into() },
+            Working::Command(running) => running.still_works().err(),
+            Working::Replay(_) => None,
         }
     }
 }
 
-impl Copying<'_> {
-    fn measure(&mut self) -> Result<TrialResult, TryError> {
+impl Server for Copying<'_> {
+    fn prepare(&mut self, progress: TryProgress) -> Result<(), TryError> {
         let folder = &self.plan.switch.folder;
-        (self.progress)("copying the server", 0.0);
+        progress("copying the server", 0.0);
         self.plan.switch.create()?;
         self.plan.original.back_up(&self.plan.target, folder, self.stop)?;
         let server = CopyServer::prepare(&self.plan.original, folder)?;
         self.target = server.target(&self.plan.target);
         self.server = Some(server);
-        self.takes_effect()?;
-
-        let mut first = Vec::new();
-        for _ in 0..self.order.pace.first_blocks {
-            let (block, failed) = self.block(false, "first part, nothing changed")?;
-            if let Some(failure) = failed {
-                return Err(failure);
-            }
-            first.push(block);
-        }
-        let (source, mix) = self.mix(&first)?;
-        let mut rounds = Rounds::new(self.order, &source, mix, &first)?;
-        while let Some(on) = rounds.next() {
-            let what = if on { "with the change" } else { "as found" };
-            let (block, failed) = self.block(on, what)?;
-            rounds.observe(on, block, failed.is_some())?;
-            if let (Some(failure), true) = (failed, rounds.failed_as_found()) {
-                return Err(failure);
-            }
-            if rounds.unusable() >= 5 {
-                return Err(TryError::NoLoad { seconds: 10.0 * self.order.pace.block });
-            }
-        }
-        let texts = match &mut self.texts {
-            Some((source, control)) => source.texts(control, &rounds.compared())?,
-            None => Default::default(),
-        };
-        let mut result = rounds.result(&texts);
-        result.remarks.push(format!(
-            "on a copy that was restarted for each block; its first {} s are left out",
-            self.plan.warm_up
-        ));
-        if self.load.is_per_block() {
-            result.remarks.push("one run of the load counts as one transaction".into());
-        }
-        if let Some(replay) = self.replay {
-            result.remarks.push(replay.in_words());
-        }
-        Ok(result)
+        self.takes_effect()
     }
 
+    /// Starts the server with or without the change, gives it the load, and measures behind the warm-up.
+    fn block(&mut self, on: bool) -> Result<Ran, TryError> {
+        let mut control = self.started(on)?;
+        let source = Source::find(&mut control)?;
+        let ran = match self.load.is_per_block() {
+            true => self.run_of_load(&source, &mut control)?,
+            false => self.part_of_load(&source, &mut control)?,
+        };
+        self.texts = Some((source, control));
+        Ok(ran)
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.texts.as_ref().map_or(Vec::new(), |(source, _)| source.measures())
+    }
+
+    fn texts(&mut self, ids: &[String]) -> Result<BTreeMap<String, String>, TryError> {
+        match &mut self.texts {
+            Some((source, control)) => source.texts(control, ids),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let warm_up = self.plan.warm_up;
+        let copy = format!("on a copy that was restarted for each block; its first {warm_up} s are left out");
+        std::iter::once(copy).chain(self.replay.map(ReplayPlan::in_words)).collect()
+    }
+}
+
+impl Copying<'_> {
     /// Starts the copy once with the change, and once without.
     ///
     /// # Errors
@@ -275,80 +244,29 @@ impl Copying<'_> {
         Control::open(&self.target, &Stop::new())
     }
 
-    /// The statements of the first part.
-    fn mix(&mut self, first: &[Block]) -> Result<(Source, Mix), TryError> {
-        let mix = Mix::of(first);
-        let ids: Vec<String> = mix.0.keys().cloned().collect();
-        let Some((source, control)) = &mut self.texts else {
-            return Err(TryError::Answer { what: "reading the first part".into() });
-        };
-        let texts = source.texts(control, &ids)?;
-        let mix = mix.without_own(&texts);
-        if !self.load.is_per_block() && is_idle(first, &mix) {
-            return Err(TryError::NoLoad { seconds: first.iter().map(|block| block.seconds).sum() });
-        }
-        Ok((source.clone(), mix))
-    }
-
-    /// Starts the server with or without the change, gives it the load, and measures behind the warm-up. A load that
-    /// fails is returned beside the block.
-    fn block(&mut self, on: bool, what: &str) -> Result<(Block, Option<TryError>), TryError> {
-        let most = self.order.pace.first_blocks + 2 * self.order.pace.most_rounds;
-        (self.progress)(what, f64::from(self.done) / f64::from(most));
-        self.done += 1;
-        check(self.stop)?;
-        if !self.watching.as_mut().is_some_and(Watchdog::watches) {
-            return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
-        }
-        let mut control = self.started(on)?;
-        let source = Source::find(&mut control)?;
-        let (block, failed) = match self.load.is_per_block() {
-            true => self.run_of_load(&source, &mut control)?,
-            false => self.part_of_load(&source, &mut control)?,
-        };
-        self.texts = Some((source, control));
-        Ok((block, failed))
-    }
-
-    fn part_of_load(
-        &self,
-        source: &Source,
-        control: &mut Control,
-    ) -> Result<(Block, Option<TryError>), TryError> {
+    fn part_of_load(&self, source: &Source, control: &mut Control) -> Result<Ran, TryError> {
         let working = match self.replay {
             Some(plan) => Working::Replay(Replay::start(plan, &self.target)?),
-            None => Working::Command(Running::start(&self.load.at(&self.target), self.log.clone())?),
+            None => Working::Command(self.running()?),
         };
         self.sleep(self.plan.warm_up)?;
         let before = source.read(control)?;
         self.sleep(self.order.pace.block)?;
         let block = source.read(control)?.since(&before);
-        let failed = (working.failures() > 0).then(|| working.failure());
-        Ok((block, failed))
+        Ok((block, working.failure()))
     }
 
     /// One run warms up, the next is measured.
-    fn run_of_load(
-        &self,
-        source: &Source,
-        control: &mut Control,
-    ) -> Result<(Block, Option<TryError>), TryError> {
-        let running = Running::start(&self.load.at(&self.target), self.log.clone())?;
-        let run = || -> Result<Option<TryError>, TryError> {
-            let succeeded = running.run_block(self.stop)?.ok_or(TryError::Interrupted)?;
-            Ok((!succeeded).then(|| running.failure()))
-        };
-        if let Some(failure) = run()? {
-            return Ok((Block::default(), Some(failure)));
+    fn run_of_load(&self, source: &Source, control: &mut Control) -> Result<Ran, TryError> {
+        let running = self.running()?;
+        match running.run_block(self.stop)? {
+            (_, None) => source.run(control, &running, self.stop),
+            (_, failure) => Ok((Block::default(), failure)),
         }
-        let before = source.read(control)?;
-        let begin = Instant::now();
-        let failed = run()?;
-        let seconds = begin.elapsed().as_secs_f64();
-        // The sessions that just ended write down what they counted.
-        self.sleep(0.1)?;
-        let block = source.read(control)?.since(&before);
-        Ok((Block { seconds, transactions: 1.0, rollbacks: 0.0, ..block }, failed))
+    }
+
+    fn running(&self) -> Result<Running, TryError> {
+        Running::start(&self.load.at(&self.target), self.log.clone())
     }
 
     fn sleep(&self, seconds: f64) -> Result<(), TryError> {

@@ -51,12 +51,7 @@ impl Source {
 
     /// The measures that can be had here.
     pub(super) fn measures(&self) -> Vec<Measure> {
-        let has = |measure: &Measure| match measure {
-            Measure::Latency => self.digests,
-            Measure::Cpu => self.process.is_some(),
-            Measure::Throughput => true,
-        };
-        Measure::ALL.into_iter().filter(has).collect()
+        Measure::known(self.digests, self.process.is_some())
     }
 
     pub(super) fn read(&self, control: &mut MariaControl) -> Result<Counters, TryError> {

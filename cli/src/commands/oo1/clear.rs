@@ -9,7 +9,7 @@ use indicatif::HumanBytes;
 /// Delete the graphs and stores that earlier runs keep.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter oo1 clear")]
-pub(super) struct Clear {
+pub struct Clear {
     #[command(flatten)]
     place: Place,
 }

@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 /// List the modes: which are built here, and why others are not.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter oo1 modes")]
-pub(super) struct Modes {
+pub struct Modes {
     #[command(flatten)]
     output: Output,
 }

@@ -1,7 +1,7 @@
 //! `hardmeter oo1 run`.
 
 use super::arguments::{argument, Place};
-use super::{interruption, remark, table, writable, Bar, Output, ResultFile};
+use super::{interruption, remark, table, writable, Bar, Results};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_oo1::compare::{compare, usual_protocol, Progress};
 use hardmeter_oo1::figures::Figure;
@@ -22,7 +22,7 @@ use std::time::Duration;
                   hardmeter oo1 run --parts 2000000 --layout paper --protocol hot-set --memory 48 \
                   --page-cache dropped --modes p3l-plugin,offset"
 )]
-pub(super) struct Run {
+pub struct Run {
     /// Number of parts; several, separated by commas. OO1's sizes are 20000, 200000 and 2000000.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "20000",
           value_parser = clap::value_parser!(u64).range(100..=8_000_000))]
@@ -68,11 +68,9 @@ pub(super) struct Run {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     #[command(flatten)]
-    file: ResultFile,
+    results: Results,
     #[command(flatten)]
     place: Place,
-    #[command(flatten)]
-    output: Output,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +90,7 @@ impl Run {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
         let programs = Programs::find()?;
         let order = self.order(&programs)?;
-        self.file.check()?;
+        self.results.check()?;
         if let Some(folder) = &self.plots {
             make_folder(folder)?;
             writable(&folder.join("figure"))?;
@@ -104,11 +102,11 @@ impl Run {
         let bar = Bar::new(globals);
         let report = compare(&order, &programs, &stores, &stop, &bar)?;
         drop(bar);
-        self.file.write(|path| report.write(path))?;
+        self.results.write(|path| report.write(path))?;
         if let Some(folder) = &self.plots {
             draw(&report, folder, globals)?;
         }
-        self.output.print("oo1", || table::in_words(&report), || report.to_json())?;
+        self.results.printed.print("oo1", || table::in_words(&report), || report.to_json())?;
         Ok(if report.is_sound() { Outcome::Complete } else { Outcome::Partial })
     }
 

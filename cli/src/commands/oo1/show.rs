@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[command(
     after_help = "Example:\n  hardmeter oo1 show result.json\n  hardmeter oo1 show result.json --plots figures"
 )]
-pub(super) struct Show {
+pub struct Show {
     /// The output of hardmeter oo1 run -o.
     #[arg(value_name = "RESULT")]
     file: PathBuf,

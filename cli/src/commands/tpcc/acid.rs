@@ -33,7 +33,7 @@ use victim::Ours;
                   made are killed. Exit status 1 if a line is short.\n\nExample:\n  hardmeter tpcc load --warehouses 2\n  \
                   hardmeter tpcc acid\n  hardmeter tpcc acid --only durability --kills 20"
 )]
-pub(super) struct Acid {
+pub struct Acid {
     /// Only this part; several times.
     #[arg(long, value_enum, value_name = "PART")]
     only: Vec<Part>,

@@ -19,7 +19,7 @@ use serde_json::json;
                   short.\n\nExample:\n  hardmeter tpcc audit\n  \
                   hardmeter tpcc audit --foreign go-tpc --connection 'host=/run/postgresql user=postgres dbname=tpcc'"
 )]
-pub(super) struct Audit {
+pub struct Audit {
     /// The tool that made the tables: go-tpc, sysbench, benchbase, hammerdb, benchmarksql [default: this one].
     #[arg(long, value_name = "TOOL", default_value = "hardmeter", hide_default_value = true)]
     foreign: Tool,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
                   Example:\n  hardmeter tpcc compare before.json after.json\n  \
                   hardmeter tpcc compare 8-connections.json 16-connections.json --format json"
 )]
-pub(super) struct Compare {
+pub struct Compare {
     /// The result to begin from.
     #[arg(value_name = "A")]
     a: PathBuf,

@@ -10,7 +10,7 @@ use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_servers::Engine;
 use hardmeter_session::{ensure_database, usual_jobs, Target};
 use hardmeter_tpcc::inspection::Check;
-use hardmeter_tpcc::load::{load, LoadOrder, Loaded};
+use hardmeter_tpcc::load::{LoadOrder, Loaded};
 use hardmeter_tpcc::schema::{self, Layout};
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -23,7 +23,7 @@ use serde_json::json;
                   Example:\n  hardmeter tpcc load --warehouses 4\n  \
                   hardmeter tpcc load --warehouses 100 --partitions 8 --connection 'host=/run/postgresql user=postgres'"
 )]
-pub(super) struct Load {
+pub struct Load {
     /// Number of warehouses: about 110 MB each.
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) warehouses: u32,
@@ -109,7 +109,7 @@ impl Load {
             ..order_for(self.warehouses)
         };
         let bar = Bar::new(globals);
-        let loaded = load(target, &order, &stop, &bar)?;
+        let loaded = order.load(target, &stop, &bar)?;
         drop(bar);
         self.output.print("tpcc-load", || in_words(&loaded, target.description()), || json!(loaded))?;
         Ok(if loaded.is_right() { Outcome::Complete } else { Outcome::Partial })

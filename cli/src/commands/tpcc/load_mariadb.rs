@@ -4,7 +4,7 @@ use super::load::Load;
 use crate::commands::workload::{cancelled_by_signals, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::usual_jobs;
-use hardmeter_tpcc::mariadb::{ensure_database, load, Layout, LoadOrder, Loaded, Target};
+use hardmeter_tpcc::mariadb::{ensure_database, Layout, LoadOrder, Loaded, Target};
 use hardmeter_tpcc::TpccError;
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(super) fn run(load_of: &Load, target: &Target, globals: &Globals) -> Result<
     let stop = cancelled_by_signals();
     ensure_database(target, &stop)?;
     let bar = Bar::new(globals);
-    let loaded = load(target, &order, &stop, &bar)?;
+    let loaded = order.load(target, &stop, &bar)?;
     drop(bar);
     load_of.output.print("tpcc-load", || in_words(&loaded, target.description()), || json!(loaded))?;
     Ok(Outcome::Complete)

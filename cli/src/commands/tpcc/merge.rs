@@ -13,7 +13,7 @@ use std::path::PathBuf;
                   same order, each its own warehouses, and must have begun together (tpcc run --start-at).\n\n\
                   Example:\n  hardmeter tpcc merge east.json west.json --output both.json\n  hardmeter tpcc show both.json"
 )]
-pub(super) struct Merge {
+pub struct Merge {
     /// The results, in any order.
     #[arg(required = true, num_args = 2.., value_name = "RESULT")]
     results: Vec<PathBuf>,

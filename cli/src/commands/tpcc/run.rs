@@ -42,7 +42,7 @@ use system::System;
                   hardmeter tpcc run --connection 'host=db1 user=bench dbname=tpcc' --warehouses 100 --ramp 20m --interval 2h\n  \
                   hardmeter tpcc run --stub 2ms --warehouses 10000 --interval 1m"
 )]
-pub(super) struct Run {
+pub struct Run {
     /// Number of warehouses [default: those that are loaded, or 10]. An empty database is loaded first.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     warehouses: Option<u32>,

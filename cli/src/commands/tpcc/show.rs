@@ -21,7 +21,7 @@ use std::path::PathBuf;
                   hardmeter tpcc show full.json --at half.json --at most.json --html run.html\n  \
                   hardmeter tpcc show run.json --format json | jq .summary.new_orders_a_minute"
 )]
-pub(super) struct Show {
+pub struct Show {
     /// The result, written by `hardmeter tpcc run --output`.
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,

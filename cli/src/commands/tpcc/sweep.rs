@@ -25,7 +25,7 @@ use std::path::PathBuf;
                   Example:\n  hardmeter tpcc sweep --warehouses 4 --output knee.svg\n  \
                   hardmeter tpcc sweep --style client --connections 4,8,12,16,24,32 --rounds 5"
 )]
-pub(super) struct Sweep {
+pub struct Sweep {
     /// Number of warehouses [default: those that are loaded, or 10]. An empty database is loaded first.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     warehouses: Option<u32>,

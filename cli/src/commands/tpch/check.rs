@@ -22,7 +22,7 @@ use std::time::Duration;
                   averages and ratios within 1 %. How many values differ in published digits is told besides.\n\n\
                   Example:\n  hardmeter tpch check\n  hardmeter tpch check --variant 'batch=load:ccopt; ccopt.enabled=on'"
 )]
-pub(super) struct Check {
+pub struct Check {
     /// The queries.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     queries: Queries,

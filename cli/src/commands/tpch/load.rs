@@ -18,7 +18,7 @@ use serde_json::json;
                   Example:\n  hardmeter tpch load --scale 0.1\n  \
                   hardmeter tpch load --scale 1 --connection 'host=/run/postgresql user=postgres' --database tpch"
 )]
-pub(super) struct Load {
+pub struct Load {
     /// Size of the data: 1 is 1 GB of raw rows, 1.7 GB in PostgreSQL with indexes; from 0.01 to 300.
     #[arg(long, value_name = "SF", default_value = "1", value_parser = argument::<Scale>)]
     scale: Scale,

@@ -1,7 +1,7 @@
 //! `hardmeter tpch run`.
 
 use super::arguments::{argument, Queries, TPCH};
-use super::{cancelled_by_signals, remark, Bar, Output, ResultFile};
+use super::{cancelled_by_signals, remark, Bar, Results};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_evidence::table::{Column, TextTable};
@@ -24,7 +24,7 @@ use std::time::Duration;
                   Example:\n  hardmeter tpch run --queries 1,6,18 --variant stock= --variant 'jit=jit=on'\n  \
                   hardmeter tpch run --settings default --variant stock= --variant 'ccopt=load:ccopt; ccopt.enabled=on'"
 )]
-pub(super) struct Run {
+pub struct Run {
     /// A variant, NAME=SETTINGS; may be repeated. [default: one, the session as it is]
     #[arg(long = "variant", value_name = "VARIANT", value_parser = argument::<Variant>)]
     variants: Vec<Variant>,
@@ -54,11 +54,9 @@ pub(super) struct Run {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     #[command(flatten)]
-    file: ResultFile,
+    results: Results,
     #[command(flatten)]
     place: Place,
-    #[command(flatten)]
-    output: Output,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +90,7 @@ impl RunProgress for Bar {
 
 impl Run {
     pub(super) fn run(&self, globals: &Globals) -> Result<Outcome, CommandError> {
-        self.file.check()?;
+        self.results.check()?;
         let target = self.place.find(&TPCH, globals)?;
         let stop = cancelled_by_signals();
         let order = self.order();
@@ -100,8 +98,8 @@ impl Run {
         let bar = Bar::new(globals);
         let report = power::run(&target, &order, &stop, &bar)?;
         drop(bar);
-        self.file.write(|path| report.write(path))?;
-        self.output.print("tpch", || in_words(&report), || json!(report))?;
+        self.results.write(|path| report.write(path))?;
+        self.results.printed.print("tpch", || in_words(&report), || json!(report))?;
         if !report.cpu_known && self.clock == ClockName::Cpu {
             remark(globals, "the server's processes cannot be seen from here: times are wall time");
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 /// Print the queries with their parameters.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  hardmeter tpch show --queries 6 | psql\n  hardmeter tpch show --seed 42")]
-pub(super) struct Show {
+pub struct Show {
     /// The queries and their order.
     #[arg(long, value_name = "LIST", default_value = "1-22")]
     queries: Queries,

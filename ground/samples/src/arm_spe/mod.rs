@@ -33,5 +33,5 @@ pub mod record;
 pub mod source;
 
 pub use packet::Packet;
-pub use record::{Decoder, Events, ExceptionLevel, Losses, Operation, Record};
+pub use record::{Decoder, Events, ExceptionLevel, Losses, Operation, Record, Window};
 pub use source::Midr;

@@ -348,6 +348,46 @@ impl Decoder {
     }
 }
 
+/// A window that slides over a trace: bytes are appended in pieces of any length, and its records come out.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    bytes: Vec<u8>,
+    /// The decoded part of the bytes, and its end in the buffer of the trace.
+    start: usize,
+    at: u64,
+    decoder: Decoder,
+}
+
+impl Window {
+    /// A window on a trace that begins at this offset of its buffer.
+    pub fn at(offset: u64) -> Window {
+        Window { at: offset, ..Window::default() }
+    }
+
+    /// The next record that the bytes hold completely.
+    pub fn next_record(&mut self) -> Option<Record> {
+        let (taken, record) = match self.decoder.step(&self.bytes[self.start..], self.at) {
+            Step::Record(record, taken) => (taken, Some(record)),
+            Step::Rest(taken) => (taken, None),
+        };
+        self.start += taken;
+        self.at = self.at.wrapping_add(taken as u64);
+        record
+    }
+
+    /// The bytes that are not decoded yet; more are to be appended.
+    pub fn rest(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..std::mem::take(&mut self.start));
+        &mut self.bytes
+    }
+
+    /// What was lost, if the trace ends here.
+    pub fn finish(&mut self) -> Losses {
+        let rest = self.rest().len();
+        self.decoder.finish(rest)
+    }
+}
+
 /// Decodes a whole trace that begins at offset 0 of its buffer.
 pub fn decode(trace: &[u8], receiver: &mut dyn FnMut(&Record)) -> Losses {
     let mut decoder = Decoder::default();

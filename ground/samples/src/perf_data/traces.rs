@@ -20,8 +20,7 @@ use super::header::CaptureHeader;
 use super::input::Input;
 use super::stream::{RawRecord, RecordStream};
 use super::summary::{ReadSummary, SkipReason};
-use crate::arm_spe::record::Step;
-use crate::arm_spe::{self, Decoder, Events, Midr};
+use crate::arm_spe::{self, Events, Midr, Window};
 use crate::model::{
     BranchEntry, Callchain, CpuId, Cycles, EventIndex, Period, Pid, Record, Sample, Tid, VirtualAddress,
     Weight,
@@ -297,32 +296,17 @@ impl Queue {
 struct Reading {
     /// The unread part of it.
     unread: Range<u64>,
-    window: Vec<u8>,
-    /// The decoded part of the window, and its position in the trace.
-    start: usize,
-    at: u64,
-    decoder: Decoder,
+    window: Window,
 }
 
 impl Reading {
     fn new(block: Block) -> Reading {
-        Reading {
-            unread: block.payload,
-            window: Vec::new(),
-            start: 0,
-            at: block.offset,
-            decoder: Decoder::default(),
-        }
+        Reading { unread: block.payload, window: Window::at(block.offset) }
     }
 
     fn next(&mut self, input: &Input, window: usize) -> io::Result<Option<arm_spe::Record>> {
         loop {
-            let (taken, record) = match self.decoder.step(&self.window[self.start..], self.at) {
-                Step::Record(record, taken) => (taken, Some(record)),
-                Step::Rest(taken) => (taken, None),
-            };
-            self.start += taken;
-            self.at = self.at.wrapping_add(taken as u64);
+            let record = self.window.next_record();
             if record.is_some() || !self.fill(input, window)? {
                 return Ok(record);
             }
@@ -331,19 +315,18 @@ impl Reading {
 
     /// Reads more; `false` at the end.
     fn fill(&mut self, input: &Input, window: usize) -> io::Result<bool> {
-        self.window.drain(..self.start);
-        self.start = 0;
+        let bytes = self.window.rest();
         let left = usize::try_from(self.unread.end - self.unread.start).unwrap_or(usize::MAX);
-        let kept = self.window.len();
-        self.window.resize(kept + left.min(window - kept), 0);
-        let count = input.read_at(&mut self.window[kept..], self.unread.start)?;
-        self.window.truncate(kept + count);
+        let kept = bytes.len();
+        bytes.resize(kept + left.min(window - kept), 0);
+        let count = input.read_at(&mut bytes[kept..], self.unread.start)?;
+        bytes.truncate(kept + count);
         self.unread.start += count as u64;
         Ok(count > 0)
     }
 
     fn finish(&mut self, summary: &mut ReadSummary) {
-        let lost = self.decoder.finish(self.window.len() - self.start);
+        let lost = self.window.finish();
         summary.skip(SkipReason::DamagedTrace, lost.bytes);
     }
 }

@@ -1,7 +1,7 @@
 //! Clause 3.3.3: the twelve conditions before a load of all five transactions, and after it.
 
 use super::{load_order, Observations, Source, Trial};
-use crate::audit::{check_conditions, Condition, Tool, Verdict};
+use crate::audit::{check_conditions, Condition, Verdict};
 use crate::backend::{Backends, Style};
 use crate::error::TpccError;
 use crate::load::Mark;
@@ -36,10 +36,10 @@ pub fn run(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Vec<Trial>, TpccError> {
-    let before = check(target, stop, progress)?;
+    let before = check_conditions(target, stop, progress)?;
     let order = load_order(load.mark, load.style, load.seed, load.seconds);
     let result = drive(&order, backends, &Logs::default(), stop, progress)?;
-    let after = check(target, stop, progress)?;
+    let after = check_conditions(target, stop, progress)?;
     let done: Vec<String> = Kind::ALL
         .iter()
         .map(|&kind| {
@@ -65,15 +65,6 @@ pub fn run(
         trial("3.3.2", "the twelve conditions before a load", first),
         trial("3.3.2", "the twelve conditions after a load", second),
     ])
-}
-
-/// The twelve conditions now.
-pub(super) fn check(
-    target: &Target,
-    stop: &Stop,
-    progress: &dyn Progress,
-) -> Result<Vec<Condition>, TpccError> {
-    check_conditions(target, Tool::Hardmeter, stop, progress)
 }
 
 /// Records which conditions hold, and the violations of the others.

@@ -52,18 +52,17 @@ impl Audit {
     }
 }
 
-/// Checks the twelve conditions only.
+/// Checks the twelve conditions only, of a load by Hardmeter.
 ///
 /// # Errors
 ///
 /// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn check_conditions(
     target: &Target,
-    tool: Tool,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
-    let mut snapshot = Snapshot::take(target, tool, stop)?;
+    let mut snapshot = Snapshot::take(target, Tool::Hardmeter, stop)?;
     let conditions = conditions::check(&mut snapshot, progress)?;
     snapshot.end()?;
     Ok(conditions)

@@ -57,17 +57,17 @@ pub fn audit(target: &Target, tool: Tool, stop: &Stop, progress: &dyn Progress) 
     })
 }
 
-/// Checks the twelve conditions only.
+/// Checks the twelve conditions only, of a load by Hardmeter.
 ///
 /// # Errors
 ///
 /// [`TpccError::Session`] if a statement fails, the connection is lost, or `stop` was requested.
 pub fn check_conditions(
     target: &Target,
-    tool: Tool,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Vec<Condition>, TpccError> {
+    let tool = Tool::Hardmeter;
     let (mut session, _) = begun(target, tool, stop)?;
     let money = Money::ask(&mut session, tool)?;
     conditions::check(&mut session, tool, &money, progress)

@@ -10,7 +10,7 @@ use super::sites::{servers_of, Sites};
 use super::target::Target;
 use crate::copy::{Rows, Timestamp};
 use crate::error::TpccError;
-use crate::load::{begin_copying, copy_tables, fill, loading, Phases};
+use crate::load::{begin_copying, fill, Part, Phases};
 use crate::population::Population;
 use crate::random::Constants;
 use crate::schema::{Table, CREATE_LOAD_TABLE, LOAD_TABLE};
@@ -62,14 +62,9 @@ impl Mark {
     }
 
     fn new(order: &LoadOrder) -> Mark {
-        Mark {
-            warehouses: order.warehouses,
-            seed: order.seed,
-            c_last: Constants::for_load(order.seed).last,
-            loaded_at: Timestamp::now().0,
-            layout: order.layout,
-            complete: false,
-        }
+        let LoadOrder { warehouses, seed, layout, .. } = *order;
+        let (c_last, loaded_at) = (Constants::for_load(seed).last, Timestamp::now().0);
+        Mark { warehouses, seed, c_last, loaded_at, layout, complete: false }
     }
 
     fn is_of(&self, order: &LoadOrder) -> bool {
@@ -122,58 +117,58 @@ pub fn ensure_database(target: &Target, stop: &Stop) -> Result<(), TpccError> {
         .execute("making the database", &format!("CREATE DATABASE IF NOT EXISTS `{name}`"))
 }
 
-/// Loads the data, or the missing rest.
-///
-/// # Errors
-///
-/// [`TpccError`] if a statement fails, other data is there, or `stop` was requested.
-pub fn load(
-    target: &Target,
-    order: &LoadOrder,
-    stop: &Stop,
-    progress: &dyn Progress,
-) -> Result<Loaded, TpccError> {
-    let mut head = Session::open(target, stop)?;
-    let servers = order.layout.servers();
-    if servers > 0 {
-        servers_of(&mut head, servers)?.iter().try_for_each(|server| ensure_database(server, stop))?;
-    }
-    let sites = Sites::of(target, &mut head, servers)?;
-    let mut mark = prepare(&mut head, &sites, order, stop)?;
-    let missing = missing_parts(&sites, mark.warehouses, stop)?;
-    let resumed = begin_copying(mark.warehouses, &missing, progress);
-    let mut seconds = Phases::default();
-    let population = mark.population();
-    let open = || Ok(sites.sessions(stop));
-    seconds.copy = side_by_side_over(order.jobs, open, missing, |sessions, part| {
-        copy_part(sessions.of_part(part)?, &population, part, progress)
-    })?;
+impl LoadOrder {
+    /// Loads the data, or the missing rest.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] if a statement fails, other data is there, or `stop` was requested.
+    pub fn load(&self, target: &Target, stop: &Stop, progress: &dyn Progress) -> Result<Loaded, TpccError> {
+        let mut head = Session::open(target, stop)?;
+        let servers = self.layout.servers();
+        if servers > 0 {
+            servers_of(&mut head, servers)?.iter().try_for_each(|server| ensure_database(server, stop))?;
+        }
+        let sites = Sites::of(target, &mut head, servers)?;
+        let mut mark = prepare(&mut head, &sites, self, stop)?;
+        let missing = missing_parts(&sites, mark.warehouses, stop)?;
+        let resumed = begin_copying(mark.warehouses, &missing, progress);
+        let mut seconds = Phases::default();
+        let population = mark.population();
+        let open = || Ok(sites.sessions(stop));
+        seconds.copy = side_by_side_over(self.jobs, open, missing, |sessions, number| {
+            copy_part(sessions.of_part(number)?, &Part { number, population: &population, progress })
+        })?;
 
-    let indexes: Vec<_> =
-        sites.data().flat_map(|site| further_indexes().into_iter().map(move |index| (site, index))).collect();
-    progress.phase("making keys", indexes.len() as u64);
-    seconds.keys = side_by_side_over(order.jobs, open, indexes, |sessions, (site, (table, name, sql))| {
-        make_index(sessions.at(site)?, table, name, &sql)?;
-        progress.advance(1);
-        Ok::<(), TpccError>(())
-    })?;
+        let indexes: Vec<_> = sites
+            .data()
+            .flat_map(|site| further_indexes().into_iter().map(move |index| (site, index)))
+            .collect();
+        progress.phase("making keys", indexes.len() as u64);
+        seconds.keys =
+            side_by_side_over(self.jobs, open, indexes, |sessions, (site, (table, name, sql))| {
+                make_index(sessions.at(site)?, table, name, &sql)?;
+                progress.advance(1);
+                Ok::<(), TpccError>(())
+            })?;
 
-    let analyzed: Vec<_> =
-        sites.all().flat_map(|site| sites.tables(site).map(move |table| (site, table))).collect();
-    progress.phase("analyzing", analyzed.len() as u64);
-    seconds.vacuum = side_by_side_over(order.jobs, open, analyzed, |sessions, (site, table)| {
-        sessions.at(site)?.rows(&format!("analyzing {table}"), &format!("ANALYZE TABLE {table}"))?;
-        progress.advance(1);
-        Ok::<(), TpccError>(())
-    })?;
-    mark.complete = true;
-    head.execute("leaving the mark of a load", &format!("ALTER TABLE {LOAD_TABLE} {}", mark.comment()))?;
-    let mut bytes = 0;
-    let mut sessions = sites.sessions(stop);
-    for site in sites.all() {
-        bytes += size(sessions.at(site)?)?;
+        let analyzed: Vec<_> =
+            sites.all().flat_map(|site| sites.tables(site).map(move |table| (site, table))).collect();
+        progress.phase("analyzing", analyzed.len() as u64);
+        seconds.vacuum = side_by_side_over(self.jobs, open, analyzed, |sessions, (site, table)| {
+            sessions.at(site)?.rows(&format!("analyzing {table}"), &format!("ANALYZE TABLE {table}"))?;
+            progress.advance(1);
+            Ok::<(), TpccError>(())
+        })?;
+        mark.complete = true;
+        head.execute("leaving the mark of a load", &format!("ALTER TABLE {LOAD_TABLE} {}", mark.comment()))?;
+        let mut bytes = 0;
+        let mut sessions = sites.sessions(stop);
+        for site in sites.all() {
+            bytes += size(sessions.at(site)?)?;
+        }
+        Ok(Loaded { mark, resumed, bytes, seconds })
     }
-    Ok(Loaded { mark, resumed, bytes, seconds })
 }
 
 /// Creates the tables, or finds those of an interrupted load.
@@ -271,15 +266,10 @@ fn missing_parts(sites: &Sites, warehouses: u32, stop: &Stop) -> Result<Vec<u32>
     Ok((0u32..).zip(there).filter_map(|(part, known)| (!known).then_some(part)).collect())
 }
 
-fn copy_part(
-    session: &mut Session,
-    population: &Population,
-    part: u32,
-    progress: &dyn Progress,
-) -> Result<(), TpccError> {
-    let what = loading(part);
+fn copy_part(session: &mut Session, part: &Part) -> Result<(), TpccError> {
+    let what = part.loading();
     session.execute(&what, "START TRANSACTION")?;
-    let order_lines = copy_tables(population, part, progress, |table, mut make| {
+    let order_lines = part.copy(|table, mut make| {
         // With LOCAL the client supplies the data: the file name is arbitrary, and no file is read.
         let sql = format!("LOAD DATA LOCAL INFILE '{table}' INTO TABLE {table} CHARACTER SET latin1");
         let rows = session.load(&what, &sql, move |buffer| {
@@ -290,7 +280,7 @@ fn copy_part(
         })?;
         Ok(rows)
     })?;
-    session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({part}, {order_lines})"))?;
+    session.execute(&what, &format!("INSERT INTO {LOAD_TABLE} VALUES ({}, {order_lines})", part.number))?;
     session.execute(&what, "COMMIT")
 }
 

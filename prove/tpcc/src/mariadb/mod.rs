@@ -3,7 +3,7 @@
 //! ```text
 //! target, session    which server; one connection, interruptible                     ([`Target`])
 //! sites, schema      one server or a head and several; whole tables or parts         ([`Layout`])
-//! load               the same rows as in PostgreSQL, by LOAD DATA                     ([`load()`])
+//! load               the same rows as in PostgreSQL, by LOAD DATA                     ([`LoadOrder`])
 //! client, procedures the five transactions: prepared statements; one CALL            ([`Mariadb`])
 //! signed             statements that say who sends them
 //! backend            a thread for each connection
@@ -27,7 +27,7 @@ mod target;
 
 pub use audit::{audit, check_conditions};
 pub use backend::Mariadb;
-pub use load::{ensure_database, load, mark, LoadOrder, Loaded, Mark};
+pub use load::{ensure_database, mark, LoadOrder, Loaded, Mark};
 pub use observer::Observer;
 pub use procedures::SOURCE as PROCEDURES;
 pub use schema::{server_name, Layout};

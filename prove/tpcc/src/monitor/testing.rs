@@ -2,10 +2,9 @@
 
 use super::worker::Moments;
 use crate::backend::Backend;
-use crate::backend::Style;
 use crate::error::TpccError;
-use crate::measure::Recorder;
-use crate::order::{Mix, Mode, Queueing, RunOrder};
+use crate::measure::{testing, Recorder};
+use crate::order::RunOrder;
 use crate::random::Constants;
 use crate::terminals::Source;
 use crate::time::Micros;
@@ -19,26 +18,8 @@ use std::rc::Rc;
 
 /// Four warehouses, one thread, ten seconds that all count.
 pub fn order() -> RunOrder {
-    RunOrder {
-        all_warehouses: 4,
-        first_warehouse: 1,
-        warehouses: 4,
-        mode: Mode::Terminals { time_factor: 1.0 },
-        mix: Mix::Deck,
-        style: Style::Procedures,
-        connections: 2,
-        threads: 1,
-        queueing: Queueing::Fifo,
-        affinity: false,
-        retries: 2,
-        ramp_seconds: 0.0,
-        interval_seconds: 10.0,
-        seed: 1,
-        constants: Constants { last: 0, customer: 0, item: 0 },
-        load_last: None,
-        checkpoint_seconds: None,
-        start_at: None,
-    }
+    let constants = Constants { last: 0, customer: 0, item: 0 };
+    RunOrder { connections: 2, retries: 2, constants, load_last: None, ..testing::order(0.0, 10.0) }
 }
 
 /// An input of this kind.

@@ -5,7 +5,7 @@ use super::settings::SETTINGS;
 use crate::origin::Origin;
 use crate::text::last_name;
 use crate::wire::types::{INT4, INT4_ARRAY, NUMERIC, VARCHAR};
-use crate::wire::{Refusal, Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
+use crate::wire::{Next, Refusal, Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
 use crate::work::{Customer, Input, Kind, Outcome};
 
 /// The functions that [`super::install`] installs.
@@ -112,12 +112,7 @@ impl Script for Call {
         });
     }
 
-    fn reply(
-        &mut self,
-        input: &Input,
-        replies: &Replies<'_>,
-        _requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected> {
+    fn reply(&mut self, input: &Input, replies: &Replies<'_>, _requests: &mut Requests<'_>) -> Next {
         let mut columns = replies.row(0)?.columns();
         Ok(Step::Done(match input.kind() {
             Kind::NewOrder => Outcome::Ordered { order: columns.i32()? as u32 },

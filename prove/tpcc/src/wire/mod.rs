@@ -28,4 +28,4 @@ pub use backend::PostgresBackends;
 pub use refusal::Refusal;
 pub use replies::{Columns, Elements, Replies, Reply, Row, Rows, Unexpected, Value};
 pub use requests::{Parameters, Requests};
-pub use script::{types, Script, Scripts, StatementText, Step};
+pub use script::{types, Next, Script, Scripts, StatementText, Step};

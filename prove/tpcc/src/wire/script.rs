@@ -55,6 +55,9 @@ pub mod types {
     pub const NUMERIC: u32 = 1700;
 }
 
+/// What follows the answers of a round trip.
+pub type Next = Result<Step, Unexpected>;
+
 /// The state of a transaction after a round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -80,12 +83,7 @@ pub trait Script {
     /// # Errors
     ///
     /// [`Unexpected`] if an answer does not have the form that the transaction requires.
-    fn reply(
-        &mut self,
-        input: &Input,
-        replies: &Replies<'_>,
-        requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected>;
+    fn reply(&mut self, input: &Input, replies: &Replies<'_>, requests: &mut Requests<'_>) -> Next;
 
     /// The server refused a request, and with it all later ones of the round trip; none of them has an effect.
     /// `Some`: the intended end of the transaction, such as a procedure that raises its own error to roll New-Order

@@ -5,7 +5,7 @@ use crate::commands::tpcc::load::order_for;
 use crate::commands::workload::{remark, Bar};
 use crate::commands::{CommandError, Globals};
 use hardmeter_session::{ensure_database, usual_jobs, Session, Stop, Target};
-use hardmeter_tpcc::load::{load, Loaded, Mark};
+use hardmeter_tpcc::load::{Loaded, Mark};
 use hardmeter_tpcc::{mariadb, TpccError};
 
 /// Ensures that all warehouses are loaded. `wanted`: their number, if the user gave one.
@@ -41,7 +41,7 @@ pub(super) fn populate(
         }
     };
     let bar = Bar::new(globals);
-    let loaded = load(target, &order, stop, &bar)?;
+    let loaded = order.load(target, stop, &bar)?;
     drop(bar);
     remark(globals, &in_words(&loaded));
     Ok(Population { warehouses: loaded.mark.warehouses, load_last: Some(loaded.mark.c_last) })
@@ -97,7 +97,7 @@ pub(super) fn populate_mariadb(
                 &format!("loading {} warehouses into {}", order.warehouses, target.description()),
             );
             let bar = Bar::new(globals);
-            mariadb::load(target, &order, stop, &bar)?.mark
+            order.load(target, stop, &bar)?.mark
         }
         Err(TpccError::NoData { .. }) => return Err(not_loaded_for_several()),
         Err(error) => return Err(error.into()),

@@ -9,7 +9,7 @@ use crate::commands::tpcc::name::TPCC;
 use crate::commands::{CommandError, Globals};
 use hardmeter_servers::Engine;
 use hardmeter_session::{Progress, SessionError, Stop, Target};
-use hardmeter_tpcc::audit::{self, Tool, Verdict};
+use hardmeter_tpcc::audit::{self, Verdict};
 use hardmeter_tpcc::backend::{Backends, Style};
 use hardmeter_tpcc::mariadb::{self, Mariadb, Observer};
 use hardmeter_tpcc::measure::Condition;
@@ -106,8 +106,8 @@ impl System {
     ) -> Result<Vec<Condition>, TpccError> {
         let checked = match self {
             System::Stub(_) => Vec::new(),
-            System::Postgres(target) => audit::check_conditions(target, Tool::Hardmeter, stop, progress)?,
-            System::Mariadb(target) => mariadb::check_conditions(target, Tool::Hardmeter, stop, progress)?,
+            System::Postgres(target) => audit::check_conditions(target, stop, progress)?,
+            System::Mariadb(target) => mariadb::check_conditions(target, stop, progress)?,
         };
         let condition = |one: audit::Condition| Condition {
             number: one.number,

@@ -124,28 +124,13 @@ fn loads_stores_and_atomics_by_the_bits_of_their_class() {
 
 /// Decodes a trace in pieces of a given size, as a sliding window does.
 fn in_pieces(trace: &[u8], size: usize) -> (Vec<Record>, Losses) {
-    let mut decoder = Decoder::default();
-    let (mut records, mut window, mut at) = (Vec::new(), Vec::new(), 0);
+    let (mut records, mut window) = (Vec::new(), Window::default());
     for piece in trace.chunks(size) {
-        window.extend_from_slice(piece);
-        loop {
-            let (taken, ended) = match decoder.step(&window, at) {
-                Step::Record(record, taken) => {
-                    records.push(record);
-                    (taken, false)
-                }
-                Step::Rest(taken) => (taken, true),
-            };
-            window.drain(..taken);
-            at += taken as u64;
-            if ended {
-                break;
-            }
-        }
-        assert!(window.len() < LONGEST, "{size}");
+        window.rest().extend_from_slice(piece);
+        records.extend(std::iter::from_fn(|| window.next_record()));
+        assert!(window.rest().len() < LONGEST, "{size}");
     }
-    let losses = decoder.finish(window.len());
-    (records, losses)
+    (records, window.finish())
 }
 
 /// Cut into pieces anywhere, the trace is the same.

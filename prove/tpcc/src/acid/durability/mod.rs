@@ -9,7 +9,7 @@
 mod judge;
 
 use super::{consistency, load_order, success, Observations, Trial};
-use crate::audit::Verdict;
+use crate::audit::{check_conditions, Verdict};
 use crate::backend::{Backends, Style};
 use crate::error::TpccError;
 use crate::load::Mark;
@@ -163,7 +163,7 @@ impl Attempt<'_> {
         let after = sums(&mut session)?;
         let found = success::compare(&mut session, &success::read(&path)?)?;
         drop(session);
-        let conditions = consistency::check(self.target, self.stop, self.progress)?;
+        let conditions = check_conditions(self.target, self.stop, self.progress)?;
 
         let payments: u64 = result.series.iter().map(|second| second.completed[Kind::Payment.index()]).sum();
         let mut kill = Kill {

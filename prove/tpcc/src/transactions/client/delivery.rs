@@ -2,7 +2,7 @@
 //! has no order.
 
 use super::statement::Statement;
-use crate::wire::{Replies, Requests, Step, Unexpected};
+use crate::wire::{Next, Replies, Requests, Step, Unexpected};
 use crate::work::{Delivery, Outcome};
 
 /// A Delivery on its way.
@@ -34,7 +34,7 @@ impl DeliveryScript {
         delivery: &Delivery,
         replies: &Replies<'_>,
         requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected> {
+    ) -> Next {
         if self.stage == Stage::Delivered {
             return Ok(Step::Done(Outcome::Delivered { orders: self.orders }));
         }

@@ -8,7 +8,7 @@ pub mod statements;
 use super::settings::SETTINGS;
 use crate::origin::Origin;
 use crate::text::last_name;
-use crate::wire::{Replies, Requests, Script, Scripts, StatementText, Step, Unexpected};
+use crate::wire::{Next, Replies, Requests, Script, Scripts, StatementText, Step};
 use crate::work::{Customer, Input, OrderStatus, Outcome, Payment, StockLevel};
 use delivery::DeliveryScript;
 use new_order::NewOrderScript;
@@ -67,12 +67,7 @@ impl Script for ClientScript {
         }
     }
 
-    fn reply(
-        &mut self,
-        input: &Input,
-        replies: &Replies<'_>,
-        requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected> {
+    fn reply(&mut self, input: &Input, replies: &Replies<'_>, requests: &mut Requests<'_>) -> Next {
         match input {
             Input::NewOrder(order) => self.new_order.reply(order, replies, requests),
             Input::Delivery(delivery) => self.delivery.reply(delivery, replies, requests),

@@ -2,7 +2,7 @@
 
 use super::statement::Statement;
 use crate::transactions::lines::{Line, Lines};
-use crate::wire::{Replies, Requests, Step, Unexpected};
+use crate::wire::{Next, Replies, Requests, Step, Unexpected};
 use crate::work::{NewOrder, Outcome, MAX_LINES};
 
 /// Statements of the first round trip: BEGIN, then these, then an UPDATE of STOCK for each repetition.
@@ -66,7 +66,7 @@ impl NewOrderScript {
         order: &NewOrder,
         replies: &Replies<'_>,
         requests: &mut Requests<'_>,
-    ) -> Result<Step, Unexpected> {
+    ) -> Next {
         match self.end.take() {
             Some(outcome) => Ok(Step::Done(outcome)),
             None => {
