@@ -235,12 +235,13 @@ impl TextTable {
             .collect();
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
-        for line in usize::from(!self.titled)..=self.rows.len() {
-            table.add_row(shown.iter().map(|column| {
-                let tone = if line == 0 { Tone::Faint } else { self.rows[line - 1][*column].1 };
-                style.paint(tone, &fitted[*column][line])
-            }));
-        }
+        let painted = |line: usize, column: usize| {
+            let tone = if line == 0 { Tone::Faint } else { self.rows[line - 1][column].1 };
+            style.paint(tone, &fitted[column][line])
+        };
+        (usize::from(!self.titled)..=self.rows.len()).for_each(|line| {
+            table.add_row(shown.iter().map(|column| painted(line, *column)));
+        });
         for (column, index) in table.column_iter_mut().zip(&shown) {
             column.set_padding((0, GAP as u16));
             column.set_cell_alignment(self.columns[*index].align);

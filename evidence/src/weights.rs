@@ -26,7 +26,7 @@ impl Weights {
     }
 }
 
-/// The share of `part` in the weights of all samples, `total`, of which it is a part.
+/// The share of `part` in the weights of all samples, `total`. The samples of `part` are among those of `total`.
 ///
 /// ```
 /// use hardmeter_evidence::{WeightedShare, Weights};

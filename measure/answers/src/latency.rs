@@ -57,7 +57,7 @@ impl LatencySummary {
         (all.0 > 0).then(|| self.sum.0 as f64 * 100.0 / all.0 as f64)
     }
 
-    /// Its share of the latencies in `all`, of which it is a part; `None` if those are 0.
+    /// Its share of the latencies in `all`, which include its own; `None` if those are 0.
     pub fn stall_of(&self, all: &LatencySummary) -> Option<StallShare> {
         StallShare::of(self.weights(), all.weights())
     }
@@ -79,7 +79,7 @@ pub struct StallShare {
 }
 
 impl StallShare {
-    /// The share of `part` in `all`, of which it is a part; `None` if those are 0.
+    /// The share of `part` in `total`, which includes it; `None` if that is 0.
     pub(crate) fn of(part: Weights, total: Weights) -> Option<StallShare> {
         let share = WeightedShare { part, total };
         let interval = share.interval()?.map(|end| end * 100.0);
