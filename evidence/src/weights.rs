@@ -31,7 +31,7 @@ impl Weights {
 /// ```
 /// use hardmeter_evidence::{WeightedShare, Weights};
 ///
-/// // 2 waits of 400 cycles among 100 of 10 cycles: 44 % of the stall, of which two samples say little.
+/// // 2 waits of 400 cycles among 100 of 10 cycles are 44 % of the stall: two samples say little about it.
 /// let part = Weights { sum: 800, squares: 2.0 * 400.0 * 400.0 };
 /// let total = Weights { sum: 1800, squares: part.squares + 100.0 * 10.0 * 10.0 };
 /// let share = WeightedShare { part, total };
@@ -67,7 +67,12 @@ impl WeightedShare {
         let (p, total) = (self.fraction(), self.total.sum as f64);
         let others = (self.total.squares - self.part.squares).max(0.0);
         let variance = ((1.0 - p).powi(2) * self.part.squares + p * p * others) / (total * total);
-        let n = if variance > 0.0 { p * (1.0 - p) / variance } else { total * total / self.total.squares };
+        let spread = p * (1.0 - p);
+        let n = if variance > 0.0 && spread > 0.0 {
+            spread / variance
+        } else {
+            total * total / self.total.squares
+        };
         Some(wilson(p, n))
     }
 }

@@ -188,10 +188,7 @@ const p3l_type *describe(const std::string &name, std::uint32_t version) {
  * uses before main() begins, so that stores with it can be opened. */
 template <class Self>
 struct registered_class {
-  static const p3l_type *type() {
-    (void)registered;
-    return Self::make();
-  }
+  static const p3l_type *type() { return registered != nullptr ? registered : Self::make(); }
   static inline const p3l_type *const registered = Self::make();
 };
 

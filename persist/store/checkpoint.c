@@ -143,7 +143,7 @@ static size_t resting(p3l_pager *pager, p3l_image **images) {
   size_t count = 0;
   p3l_image *image = pager->begun == NULL ? pager->images : pager->begun->hh.next;
   while (image != NULL && count < BEGIN_PAGES && end - image->first.byte >= rest) {
-    if (end - image->last.byte >= rest) images[count++] = image;
+    if (!image->in_file && end - image->last.byte >= rest) images[count++] = image;
     pager->begun = image;
     image = image->hh.next;
   }

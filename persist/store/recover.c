@@ -137,6 +137,7 @@ static void commit(recovering *recovering) {
     const change *change = &recovering->changes[at];
     p3l_image *image = change->image;
     make(change, recovering->bytes + change->at, image->committed);
+    pager->unwritten += image->in_file;
     image->in_file = false;
     image->last = pager->log.end;
     if (image->number == 0) pager->page_count = p3l_header_of(image->committed)->page_count;

@@ -11,6 +11,8 @@
  *  1. A pattern whose planning was not small once in this session is never expected to be small,
  *     unless another pattern has taken its place in the table since.
  *  2. Values of constants and parameters are no part of a pattern, what they are compared with is.
+ *  3. Two joins that differ only in HAVING, in WITH, or in expressions of the result share a pattern: the
+ *     answer is the same, but if one of them is large, both are planned by ccopt.
  */
 #ifndef CCOPT_SMALL_JOINS_H
 #define CCOPT_SMALL_JOINS_H

@@ -202,7 +202,7 @@ static _Noreturn void serve(int steps) {
   }
 }
 
-/* Each case has a page of which nothing else uses the middle. */
+/* Each case has a page; nothing else uses the middle of it. */
 static int plan(int process, const char *name, int apart, char *pages) {
   int steps = 0, all = strcmp(name, "all") == 0;
   for (int i = 0; i < CASES; i++) {

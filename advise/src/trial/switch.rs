@@ -139,6 +139,7 @@ impl Switch {
         }
     }
 }
+
 /// The switches in the order in which they are made: all of them on, or off in reverse.
 pub(super) fn in_turn(switches: &[Switch], on: bool) -> Vec<&Switch> {
     let mut order: Vec<&Switch> = switches.iter().collect();

@@ -123,6 +123,8 @@ _Noreturn void hm_stopper(struct hm_channel *channel);
 
 /* watchdog.c: forks the watchdog, which forks the stopper. Returns the watchdog's pid, or -1. */
 int hm_start_watchdog(struct hm_channel *channel);
+/* Its exit status if it cannot start a stopper. */
+#define HM_WATCHDOG_NO_FORK 3
 
 /* Sets real-time priority `level`, or the best priority allowed. Returns 1 if it is real-time. */
 int hm_raise_priority(int level);

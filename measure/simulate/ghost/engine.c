@@ -81,7 +81,10 @@ static uint64_t *host_code_of(uint64_t address) {
 static void *reserve(size_t size, int rights) {
   void *memory = mmap(NULL, size, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory != MAP_FAILED) return memory;
-  fprintf(stderr, "hardmeter-ghost: no memory for translated code\n");
+  fprintf(stderr,
+          "hardmeter-ghost: no memory for translated code: %zu MB of address space\n"
+          "  remedy: free memory, or sysctl vm.overcommit_memory=0\n",
+          size >> 20);
   exit(1);
 }
 

@@ -37,7 +37,6 @@ struct page {
   uint64_t address;
   uint32_t copied; /* with the snapshot of this stretch */
   uint8_t constant, shared;
-  uint64_t owner; /* of a constant page: the processes that have it (hm_constants) */
 };
 
 static struct page table[MOST_PAGES];
@@ -140,10 +139,7 @@ static struct page *map_page(uint64_t page, int constant, int shared) {
     return NULL;
   }
   struct page *new = &table[pages];
-  *new = (struct page){.address = page,
-                       .constant = (uint8_t)constant,
-                       .shared = (uint8_t)shared,
-                       .owner = constants};
+  *new = (struct page){.address = page, .constant = (uint8_t)constant, .shared = (uint8_t)shared};
   enter(pages++);
   return new;
 }
@@ -217,16 +213,12 @@ void hm_memory_begin(void) {
 
 /* --- Stretches ------------------------------------------------------------------------- */
 
-/* Processes that were forked from one have the same constant pages. Those of others stay where this
- * process has nothing: it may be their turn again soon. */
+/* Processes that were forked from one have the same constant pages. */
 void hm_follow_memory_of(int whom) {
   process = whom;
   if (hm_constants() == constants) return;
   constants = hm_constants();
-  for (uint32_t i = pages; i-- > 0;)
-    if (!table[i].constant ||
-        (table[i].owner != constants && hm_find_mapping(table[i].address) != NULL))
-      drop(i);
+  drop_all();
 }
 
 void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane) {

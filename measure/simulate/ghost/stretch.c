@@ -10,8 +10,8 @@
  * Run-in.  The simulated caches begin empty; they are carried from window to window and never reset.
  * Each simulated core has a run-in of its own (family.c says who is on it).  Nothing is counted
  * until the L2 misses per instruction no longer fall: from one million instructions to the next by a
- * fifth at most; or a quarter of a million has hardly any, as with a small working set.  The first stretches of each window meet an L1 that is of an earlier time, and are
- * not counted either.
+ * fifth at most; or a quarter of a million has hardly any, as with a small working set.  The first
+ * stretches of each window meet an L1 that is of an earlier time, and are not counted either.
  *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
@@ -169,8 +169,14 @@ int hm_watchdog_is_gone(void) {
   if (WIFSIGNALED(status))
     fprintf(stderr, "hardmeter-ghost: ends, since its watchdog was killed by signal %d\n",
             WTERMSIG(status));
+  else if (WEXITSTATUS(status) == HM_WATCHDOG_NO_FORK)
+    fprintf(stderr,
+            "hardmeter-ghost: ends, since it could not start a process\n"
+            "  remedy: raise the limit of processes (ulimit -u, or pids.max of its cgroup)\n");
   else if (WEXITSTATUS(status) != 0)
-    fprintf(stderr, "hardmeter-ghost: ends, since its watchdog ended: stoppers were lost\n");
+    fprintf(stderr,
+            "hardmeter-ghost: ends, since the processes that stop the server's were lost\n"
+            "  remedy: record again; the server runs on\n");
   return gone;
 }
 

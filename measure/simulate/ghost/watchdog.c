@@ -46,7 +46,7 @@ int hm_raise_priority(int level) {
 
 static void start_stopper(struct hm_channel *channel) {
   pid_t parent = getpid(), stopper = fork();
-  if (stopper < 0) _exit(1); /* without one nothing is stopped, and the emulator ends */
+  if (stopper < 0) _exit(HM_WATCHDOG_NO_FORK); /* nothing is stopped, and the emulator ends */
   if (stopper == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* it died before that */

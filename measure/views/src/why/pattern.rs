@@ -62,7 +62,7 @@ pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
     })
 }
 
-/// `a cold start: 95.10 % in the first 4.20 % of the recording`.
+/// `a cold start: 95.10 % in the first 4.2 % of the recording`.
 pub(super) fn cold_start_sentence(cause: &CauseAnswer) -> Option<String> {
     let start = cause.cold_start?;
     Some(format!(
@@ -76,7 +76,9 @@ pub(super) fn cold_start_sentence(cause: &CauseAnswer) -> Option<String> {
 
 /// The remedy for first uses at a start: of the measurement first, since no change of the code is needed for a server that
 /// runs long.
-pub(super) const COLD_START: &str = "nothing in the code, if what runs is to run for long: these are first uses, which end.      Record later (--delay SECONDS) or for longer. At the server: warm it up before it serves (PostgreSQL: pg_prewarm; any      service: a load of requests)";
+pub(super) const COLD_START: &str = "nothing in the code, if what runs is to run for long: these are first uses, which \
+     end. Record later (--delay SECONDS) or for longer. At the server: warm it up before it serves (PostgreSQL: \
+     pg_prewarm; any service: a load of requests)";
 
 /// The remedy for misses of this pattern; `None` where the cause's own remedy fits.
 pub(super) fn remedy(cause: &CauseAnswer, place: &str, geometry: Option<LevelGeometry>) -> Option<String> {
