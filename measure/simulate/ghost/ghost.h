@@ -36,6 +36,8 @@ struct hm_mapping {
 void hm_use_mappings(uint32_t lane);
 /* Reads the process's mappings. Returns NULL, or the reason why it cannot be followed. */
 const char *hm_read_mappings(int process);
+/* One of the reasons: the stacks of both, which lie at random, overlap. */
+extern const char hm_overlap[];
 const struct hm_mapping *hm_find_mapping(uint64_t address);
 const struct hm_mapping *hm_all_mappings(uint32_t *count);
 /* Equal for processes whose code lies at the same places. */

@@ -62,6 +62,8 @@ int hm_is_constant(const struct hm_mapping *mapping) {
   return !mapping->write && !mapping->shared && mapping->inode != 0;
 }
 
+const char hm_overlap[] = "its memory lies where this program's own does: start the follower again";
+
 const char *hm_read_mappings(int process) {
   char path[32], line[4608];
   snprintf(path, sizeof path, "/proc/%d/maps", process);
@@ -75,8 +77,7 @@ const char *hm_read_mappings(int process) {
   while (problem == NULL && fgets(line, sizeof line, file) != NULL) {
     struct hm_mapping *next = &now->mapping[now->mappings];
     if (now->mappings == MOST_MAPPINGS || !parse(line, next) || next->start >> 47 != 0) continue;
-    if (hm_overlaps_own(next->start, next->end))
-      problem = "its memory lies where this program's own does: start the follower again";
+    if (hm_overlaps_own(next->start, next->end)) problem = hm_overlap;
     if (next->execute) now->layout = with(now->layout, next);
     if (hm_is_constant(next)) now->constants = with(now->constants, next);
     now->mappings++;

@@ -160,12 +160,9 @@ impl QualityReport {
         }
         text.push_str(&grid.render(style, 2));
         for (reason, count) in reasons {
-            let _ = writeln!(
-                text,
-                "  not computable: {} because {}",
-                counted(count, "sample"),
-                reason.describe()
-            );
+            let reason =
+                format!("not computable: {} because {}", counted(count, "sample"), reason.describe());
+            let _ = writeln!(text, "  {}", wrap(&reason, style, 4));
         }
     }
 

@@ -139,19 +139,25 @@ static void *in_a_thread(void *argument) {
 static void a_child_and_a_thread_are_not_in_the_background(void **state) {
   (void)state;
   NEEDS_BACKGROUND();
-  int status;
-  pthread_t thread;
-  void *policy;
-  split_start(0, "long");
-  pid_t child = fork();
-  if (child == 0) _exit(policy_of(0) == SCHED_OTHER && slice_of(0) == own ? 0 : 1);
-  waitpid(child, &status, 0);
-  assert_int_equal(status, 0);
-  pthread_create(&thread, NULL, in_a_thread, "short");
-  pthread_join(thread, &policy);
-  assert_int_equal((uintptr_t)policy, SCHED_OTHER);
-  is_in_the_background();
-  split_end();
+  bool stayed = false;
+  /* On a busy machine this takes so long that the heartbeat is stale, and the section in front again. */
+  for (int tries = 0; tries < 20 && !stayed; tries++) {
+    int status;
+    pthread_t thread;
+    void *policy;
+    heartbeat();
+    split_start(0, "long");
+    pid_t child = fork();
+    if (child == 0) _exit(policy_of(0) == SCHED_OTHER && slice_of(0) == own ? 0 : 1);
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    pthread_create(&thread, NULL, in_a_thread, "short");
+    pthread_join(thread, &policy);
+    assert_int_equal((uintptr_t)policy, SCHED_OTHER);
+    stayed = policy_of(0) == SCHED_IDLE;
+    split_end();
+  }
+  assert_true(stayed);
 }
 
 static void who_helps_is_in_the_background_too(void **state) {
