@@ -75,7 +75,8 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
     total = _links(folder / "samples", wanted // samples) * samples
     for name, query in QUERIES.items():
         say(f"{name}, over {total} rows")
-        took, found = json.loads(run([python, "-c", PROGRAM, query.format(fleet=folder)]))
+        # DuckDB may draw a progress bar before the figures.
+        took, found = json.loads(run([python, "-c", PROGRAM, query.format(fleet=folder)]).splitlines()[-1])
         if found == 0:
             raise Trouble(f"the query on {name} found no row")
         what = f"DuckDB over {total} rows, files linked to reach it"
