@@ -80,7 +80,7 @@ impl WeightedShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Share;
+    use crate::{Coin, Share};
 
     fn weights(all: impl IntoIterator<Item = u64>) -> Weights {
         let mut sums = Weights::default();
@@ -98,31 +98,24 @@ mod tests {
             assert!((weighted.low - plain.low).abs() < 1e-9 && (weighted.high - plain.high).abs() < 1e-9);
             assert_eq!(share.fraction(), count as f64 / total as f64);
         }
-        assert_eq!(WeightedShare { part: of_nothing(), total: of_nothing() }.interval(), None);
-    }
-
-    fn of_nothing() -> Weights {
-        Weights::default()
+        let nothing = Weights::default();
+        assert_eq!(WeightedShare { part: nothing, total: nothing }.interval(), None);
     }
 
     /// 1,000 times 400 samples, a third of them of an object; latencies as of caches: 14, 50 and 300 cycles, the object's
     /// more often long. At least 92 % of the intervals hold the true share.
     #[test]
     fn the_interval_holds_the_truth() {
-        let mut state = 7_u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as f64 / (1_u64 << 31) as f64
-        };
+        let mut coin = Coin::new(7);
         // Means: 0.2 * 14 + 0.3 * 50 + 0.5 * 300 = 167.8 and 0.6 * 14 + 0.3 * 50 + 0.1 * 300 = 53.4.
         let truth = 167.8 / (167.8 + 2.0 * 53.4);
         let mut held = 0;
         for _ in 0..1000 {
             let (mut part, mut total) = (Weights::default(), Weights::default());
             for _ in 0..400 {
-                let object = random() < 1.0 / 3.0;
+                let object = coin.uniform() < 1.0 / 3.0;
                 let (short, long) = if object { (0.2, 0.5) } else { (0.6, 0.1) };
-                let weight = match random() {
+                let weight = match coin.uniform() {
                     draw if draw < short => 14,
                     draw if draw < 1.0 - long => 50,
                     _ => 300,

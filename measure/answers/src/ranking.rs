@@ -19,7 +19,7 @@ impl Ranking {
     pub(crate) fn size(self, tally: &Tally) -> u64 {
         match self {
             Ranking::Count => tally.count,
-            Ranking::Stall => tally.latency_sum,
+            Ranking::Stall => tally.latencies.sum,
         }
     }
 }

@@ -10,9 +10,7 @@ pub(crate) struct Tally {
     pub count: u64,
     pub events: u64,
     pub latency_samples: u64,
-    pub latency_sum: u64,
-    /// Sum of the squares of the latencies.
-    pub latency_squares: f64,
+    pub latencies: Weights,
 }
 
 impl Tally {
@@ -22,8 +20,7 @@ impl Tally {
         self.events = self.events.saturating_add(sample.period.0);
         if let Some(weight) = sample.weight {
             self.latency_samples += 1;
-            self.latency_sum = self.latency_sum.saturating_add(weight.latency.0);
-            self.latency_squares += weight.latency.0 as f64 * weight.latency.0 as f64;
+            self.latencies.add(weight.latency.0);
         }
     }
 
@@ -32,8 +29,7 @@ impl Tally {
         self.count += other.count;
         self.events = self.events.saturating_add(other.events);
         self.latency_samples += other.latency_samples;
-        self.latency_sum = self.latency_sum.saturating_add(other.latency_sum);
-        self.latency_squares += other.latency_squares;
+        self.latencies.merge(other.latencies);
     }
 
     /// Its share of `total` samples.
@@ -46,17 +42,12 @@ impl Tally {
         Period(self.events)
     }
 
-    /// Their latencies as weights.
-    pub fn weights(&self) -> Weights {
-        Weights { sum: self.latency_sum, squares: self.latency_squares }
-    }
-
     /// Their latencies; the caller supplies the median.
     pub fn latency(&self, median: Option<Cycles>) -> LatencySummary {
         LatencySummary {
             samples: self.latency_samples,
-            sum: Cycles(self.latency_sum),
-            squares: self.latency_squares,
+            sum: Cycles(self.latencies.sum),
+            squares: self.latencies.squares,
             median,
         }
     }

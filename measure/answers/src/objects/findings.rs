@@ -148,7 +148,7 @@ impl<'c> Findings<'c> {
             let sums = objects.entry((id(ObjectLevel::Class), id(ObjectLevel::Name))).or_default();
             let tally = &count.tallies[row].all;
             sums.count += tally.count;
-            sums.latency.merge(tally.weights());
+            sums.latency.merge(tally.latencies);
             *sums.parts.entry(id(ObjectLevel::Part)).or_default() += tally.count;
         }
         let mut found = Findings { count, index, event, total, ranking, objects: Vec::new() };

@@ -322,7 +322,7 @@ impl ObjectCount {
         let mut all = Tally::default();
         tallies.iter().for_each(|tally| all.merge(&tally.all));
         let more = order.split_off(limit.unwrap_or(usize::MAX).min(order.len()));
-        let found = Findings::new(self, event, (total, all.weights()), ranking, index);
+        let found = Findings::new(self, event, (total, all.latencies), ranking, index);
         let rows = order.into_iter().map(|(group, names)| {
             let tally = &tallies[group];
             let formulas = &groups.key(group)[levels.len()..levels.len() + self.formulas.len()];

@@ -217,7 +217,7 @@ impl Top {
             }
         }
         let size = |tally: &Tally| match self.options.sort {
-            SortBy::TotalLatency => (tally.latency_sum, tally.count),
+            SortBy::TotalLatency => (tally.latencies.sum, tally.count),
             _ => (tally.count, 0),
         };
         let mut sums: Vec<_> = sums.into_iter().collect();
@@ -232,7 +232,7 @@ impl Top {
             image: pass.map().image(*image).map(|image| image.path.into()),
             share: tally.share(all[event].count),
             stall: match self.options.sort {
-                SortBy::TotalLatency => StallShare::of(tally.weights(), all[event].weights()),
+                SortBy::TotalLatency => StallShare::of(tally.latencies, all[event].latencies),
                 _ => None,
             },
         };
@@ -444,11 +444,11 @@ impl<'t> Groups<'t> {
     /// Largest first; ties by place, then by the other columns.
     fn order(&self, a: usize, b: usize) -> Ordering {
         let (x, y) = (&self.tallies[a], &self.tallies[b]);
-        let mean = |t: &Tally| t.latency_sum as f64 / t.latency_samples.max(1) as f64;
+        let mean = |t: &Tally| t.latencies.sum as f64 / t.latency_samples.max(1) as f64;
         let measure = match self.top.options.sort {
             SortBy::Count => y.count.cmp(&x.count),
             SortBy::Events => y.events.cmp(&x.events),
-            SortBy::TotalLatency => y.latency_sum.cmp(&x.latency_sum),
+            SortBy::TotalLatency => y.latencies.sum.cmp(&x.latencies.sum),
             SortBy::MeanLatency => mean(y).total_cmp(&mean(x)),
             SortBy::MedianLatency => self.latencies[b].median().cmp(&self.latencies[a].median()),
             SortBy::Key => Ordering::Equal,

@@ -35,7 +35,7 @@ const SHORTEST_RUN: usize = 16;
 /// Encodes columns of texts, one after the other.
 pub(super) struct DictionaryEncoder {
     compressor: Compressor<'static>,
-    /// By number of a text in the file: its number in the chunk, or [`ABSENT`]. All are, between two chunks.
+    /// By number of a text in the file: its number in the chunk, or [`ABSENT`]. Between two chunks all are absent.
     local: Vec<u32>,
 }
 
