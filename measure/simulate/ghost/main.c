@@ -133,12 +133,12 @@ static struct hm_channel *channels(uint32_t lanes) {
 /* One start in some 500 has its stack where a followed process has its own: the next start's lies
  * elsewhere. Processes that come later are refused if theirs does. */
 static void start_elsewhere(const struct hm_options *options, char **arguments) {
-  static const char name[] = "HARDMETER_GHOST_STARTS", limit[] = "IIIIIIII";
-  const char *starts = getenv(name);
-  size_t so_far = starts != NULL ? strlen(starts) : 0;
-  for (uint32_t i = 0; i < (uint32_t)options->process_count && so_far < sizeof limit - 1; i++) {
+  static const char name[] = "HARDMETER_GHOST_STARTS";
+  const char *starts = getenv(name); /* a digit */
+  const char next[2] = {starts != NULL ? (char)(starts[0] + 1) : '1', 0};
+  for (uint32_t i = 0; i < options->process_count && next[0] <= '8'; i++) {
     if (hm_read_mappings(options->processes[i]) != hm_overlap) continue;
-    setenv(name, limit + sizeof limit - 2 - so_far, 1);
+    setenv(name, next, 1);
     execv("/proc/self/exe", arguments);
     fail("it cannot start itself again", strerror(errno));
   }
