@@ -9,7 +9,7 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{hardmeter, run, stderr, stdout, succeeded};
+use common::{hardmeter, refuses_to_follow, run, stderr, stdout, succeeded};
 use hardmeter_samples::sidecar::Sidecar;
 use serde_json::Value;
 use server::ThrowawayServer;
@@ -20,9 +20,7 @@ use std::process::{Command, Output};
 fn recorded(command: &mut Command) -> Option<Output> {
     let output = run(command);
     let said = stderr(&output);
-    let refusals =
-        ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
-    if refusals.iter().any(|refusal| said.contains(refusal)) {
+    if refuses_to_follow(&said) {
         eprintln!("skipped: {said}");
         return None;
     }

@@ -6,7 +6,9 @@
 
 mod common;
 
-use common::{compile_with, hardmeter, have, hexadecimal, run, stderr, succeeded, tests_folder};
+use common::{
+    compile_with, hardmeter, have, hexadecimal, refuses_to_follow, run, stderr, succeeded, tests_folder,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -80,9 +82,7 @@ fn sharing(processes: &Processes, capture: &Path, seconds: u32) -> Option<Value>
         .arg(capture)
         .args(["--", "sleep", &seconds.to_string()]));
     let said = stderr(&output);
-    let refusals =
-        ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
-    if refusals.iter().any(|refusal| said.contains(refusal)) {
+    if refuses_to_follow(&said) {
         eprintln!("skipped: {said}");
         return None;
     }
@@ -155,17 +155,32 @@ const LONG_SECONDS: u32 = 24;
 /// With fewer rounds of two processes in it, the machine was too busy for a judgement: a calm one has 18 a second.
 const ENOUGH_ROUNDS: u64 = 200;
 
-/// Whether a recording that did not show what is planted is to be repeated, for longer. If it is long and the two
-/// processes were followed at once often enough, the test fails; if they were not, it is skipped with a message.
-fn try_longer(seconds: &mut u32, report: &Value) -> bool {
-    if *seconds < LONG_SECONDS {
+/// Starts the program and follows it, again for twice as long until the report is enough. If a long recording is not, and
+/// the two processes were followed at once often enough, the test fails; if they were not, or processes may not be
+/// followed here: `None`, with a message.
+fn follow_until(
+    program: &Path,
+    words: &[&str],
+    capture: &Path,
+    seconds: &mut u32,
+    is_enough: impl Fn(&Processes, &Value) -> bool,
+) -> Option<(Processes, Value)> {
+    loop {
+        let processes = start(program, words);
+        let report = sharing(&processes, capture, *seconds)?;
+        if is_enough(&processes, &report) {
+            return Some((processes, report));
+        }
+        if *seconds >= LONG_SECONDS {
+            let rounds = rounds_of_two(&report);
+            assert!(rounds < ENOUGH_ROUNDS, "{report:#}");
+            eprintln!(
+                "skipped: too busy here: two processes were followed at once {rounds} times in {seconds} s"
+            );
+            return None;
+        }
         *seconds *= 2;
-        return true;
     }
-    let rounds = rounds_of_two(report);
-    assert!(rounds < ENOUGH_ROUNDS, "{report:#}");
-    eprintln!("skipped: this machine is too busy: two processes were followed at once {rounds} times in {seconds} s");
-    false
 }
 
 fn can_follow_two() -> bool {
@@ -187,17 +202,11 @@ fn planted_sharings_of_two_processes_are_found_and_judged() {
     let (program, capture) = (planted(folder.path()), folder.path().join("planted.data"));
     // Followed for longer where the machine is busy.
     let mut seconds = 3;
-    let together = loop {
-        let processes = start(&program, &["all", "together"]);
-        let Some(report) = sharing(&processes, &capture, seconds) else { return };
-        if is_enough(&report, &processes.lines) {
-            break (processes, report);
-        }
-        if !try_longer(&mut seconds, &report) {
-            return;
-        }
-    };
-    let (processes, report) = together;
+    let together =
+        follow_until(&program, &["all", "together"], &capture, &mut seconds, |processes, report| {
+            is_enough(report, &processes.lines)
+        });
+    let Some((processes, report)) = together else { return };
     assert_eq!(processes.lines.len(), 10);
     let found: BTreeSet<u64> =
         lines_of(&report).iter().map(|line| hexadecimal(line["address"].as_str().expect("text"))).collect();
@@ -231,18 +240,11 @@ fn planted_sharings_of_two_processes_are_found_and_judged() {
     drop(processes);
 
     // The same code, a line for each process.
-    loop {
-        let processes = start(&program, &["all", "apart"]);
-        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+    follow_until(&program, &["all", "apart"], &capture, &mut seconds, |processes, report| {
         assert_eq!(processes.lines.len(), 20);
-        assert_eq!(lines_of(&report), &[] as &[Value]);
-        if rounds_of_two(&report) > 0 && report["capture"]["user_samples"].as_u64() > Some(0) {
-            break;
-        }
-        if !try_longer(&mut seconds, &report) {
-            return;
-        }
-    }
+        assert_eq!(lines_of(report), &[] as &[Value]);
+        rounds_of_two(report) > 0 && report["capture"]["user_samples"].as_u64() > Some(0)
+    });
 }
 
 /// Two programs that map one file: their code and the line lie at different addresses in each.
@@ -254,32 +256,21 @@ fn processes_that_were_started_one_by_one_are_followed_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let (program, capture) = (planted(folder.path()), folder.path().join("started.data"));
     let mut seconds = 2;
-    let report = loop {
-        let processes = start(&program, &["beside", "together", "started"]);
-        let Some(report) = sharing(&processes, &capture, seconds) else { return };
+    let together = ["beside", "together", "started"];
+    let together = follow_until(&program, &together, &capture, &mut seconds, |processes, report| {
         let enough = |line: &Value| line["counts"]["misses"].as_u64() >= Some(FEW);
-        let line = lines_of(&report).iter().find(|line| enough(line));
+        let line = lines_of(report).iter().find(|line| enough(line));
         let planted = processes.lines.values().next().expect("a line");
-        if line.is_some_and(|line| shows_all_sides(line, planted)) {
-            break report;
-        }
-        if !try_longer(&mut seconds, &report) {
-            return;
-        }
-    };
+        line.is_some_and(|line| shows_all_sides(line, planted))
+    });
+    let Some((_, report)) = together else { return };
     let [line] = lines_of(&report) else { panic!("one line: {report:#}") };
     assert_eq!(line["verdict"]["kind"], "false");
     assert_eq!(line["movement"]["kind"], "ping-pong");
 
-    loop {
-        let processes = start(&program, &["beside", "apart", "started"]);
-        let Some(report) = sharing(&processes, &capture, seconds) else { return };
-        assert_eq!(lines_of(&report), &[] as &[Value]);
-        if rounds_of_two(&report) > 0 {
-            break;
-        }
-        if !try_longer(&mut seconds, &report) {
-            return;
-        }
-    }
+    let apart = ["beside", "apart", "started"];
+    follow_until(&program, &apart, &capture, &mut seconds, |_, report| {
+        assert_eq!(lines_of(report), &[] as &[Value]);
+        rounds_of_two(report) > 0
+    });
 }

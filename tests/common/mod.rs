@@ -59,6 +59,13 @@ pub fn can_simulate() -> bool {
     have(&["valgrind", "perf", "cc"])
 }
 
+/// Whether `record --ghosts` said that processes may not be followed here.
+pub fn refuses_to_follow(said: &str) -> bool {
+    let refusals =
+        ["hardmeter-ghost was not found", "cannot be followed", "its own memory cannot be arranged"];
+    refusals.iter().any(|refusal| said.contains(refusal))
+}
+
 pub fn is_root() -> bool {
     // SAFETY: no preconditions.
     unsafe { libc::geteuid() == 0 }
