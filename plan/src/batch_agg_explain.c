@@ -9,7 +9,7 @@
 static void explain_keys(BatchAggState *state, List *ancestors, ExplainState *es) {
   CustomScan *plan = (CustomScan *)state->css.ss.ps.plan;
   List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
-  bool prefix = list_length(es->rtable) > 1 || es->verbose;
+  bool prefix = EXPLAIN_TABLES(es) > 1 || es->verbose;
   List *keys = NIL;
 
   for (int i = 0; i < state->nkeys; i++) {
@@ -23,7 +23,7 @@ static void explain_keys(BatchAggState *state, List *ancestors, ExplainState *es
 static void explain_sets(const BatchAggState *state, List *ancestors, ExplainState *es) {
   CustomScan *plan = (CustomScan *)state->css.ss.ps.plan;
   List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
-  bool prefix = list_length(es->rtable) > 1 || es->verbose;
+  bool prefix = EXPLAIN_TABLES(es) > 1 || es->verbose;
   List *sets = NIL;
   ListCell *cell, *key;
 

@@ -58,20 +58,28 @@ const char *grouping_collect(PlannerInfo *root, const PathTarget *target, Node *
 /* ---- over a child ---- */
 
 typedef struct Mapping {
+  const PlannerInfo *root;
   List *child; /* expressions of its target list */
   bool failed; /* something is not there */
 } Mapping;
 
+static int find(const List *expressions, const Node *node) {
+  ListCell *cell;
+  foreach (cell, expressions)
+    if (equal(lfirst(cell), node)) return foreach_current_index(cell);
+  return -1;
+}
+
 static Node *map_to_child(Node *node, void *argument) {
   Mapping *mapping = argument;
-  ListCell *cell;
 
   if (node == NULL) return NULL;
   if (!IsA(node, Const) && !IsA(node, Param) && !IsA(node, List) && !IsA(node, TargetEntry)) {
-    foreach (cell, mapping->child)
-      if (equal(lfirst(cell), node))
-        return (Node *)makeVar(OUTER_VAR, foreach_current_index(cell) + 1, exprType(node),
-                               exprTypmod(node), exprCollation(node), 0);
+    int place = find(mapping->child, node);
+    if (place < 0) place = find(mapping->child, BELOW_GROUPING_SETS(mapping->root, node));
+    if (place >= 0)
+      return (Node *)makeVar(OUTER_VAR, place + 1, exprType(node), exprTypmod(node),
+                             exprCollation(node), 0);
   }
   if (IsA(node, Var) || IsA(node, PlaceHolderVar)) {
     mapping->failed = true;
@@ -100,8 +108,9 @@ bool grouping_has_distinct(const Grouping *grouping) {
   return false;
 }
 
-Grouping *grouping_over(const Grouping *grouping, List *child, AggStep step) {
-  Mapping mapping = {child, false};
+Grouping *grouping_over(const PlannerInfo *root, const Grouping *grouping, List *child,
+                        AggStep step) {
+  Mapping mapping = {root, child, false};
   Grouping *mapped = palloc0(sizeof(*mapped));
 
   mapped->keys = (List *)map_to_child((Node *)grouping->keys, &mapping);

@@ -14,6 +14,7 @@
 #include "utils/selfuncs.h"
 
 #include "doors.h"
+#include "explain_windows.h"
 #include "node_names.h"
 #include "reasons.h"
 #include "settings.h"
@@ -86,7 +87,7 @@ Node *batch_agg_group_count(double groups) { return (Node *)makeFloat(psprintf("
 
 const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grouping, AggStep step,
                             AggOffer *offer) {
-  Grouping *mapped = grouping_over(grouping, child->pathtarget->exprs, step);
+  Grouping *mapped = grouping_over(root, grouping, child->pathtarget->exprs, step);
   const char *reason;
 
   if (mapped == NULL) return "the input does not give all that is grouped and aggregated";
@@ -168,8 +169,8 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
                        .aggregates = list_nth(path->custom_private, PATH_AGGREGATES),
                        .functions = list_nth(path->custom_private, PATH_FUNCTIONS)};
   List *child = get_tlist_exprs(((Plan *)linitial(custom_plans))->targetlist, true);
-  Grouping *mapped =
-      grouping_over(&grouping, child, (AggStep)intVal(list_nth(path->custom_private, PATH_STEP)));
+  Grouping *mapped = grouping_over(root, &grouping, child,
+                                   (AggStep)intVal(list_nth(path->custom_private, PATH_STEP)));
   List *params = NIL;
 
   if (mapped == NULL) elog(ERROR, "the input of BatchAgg lost a column that was planned");
@@ -182,6 +183,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.carried);
   plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.aggregates);
   plan->custom_scan_tlist = add_entries(plan->custom_scan_tlist, grouping.functions);
+  explain_note_window_functions(plan->custom_scan_tlist);
   /* So that the node is run again when one of them changes. */
   collect_params((Node *)mapped->aggregates, &params);
   plan->custom_exprs = params;

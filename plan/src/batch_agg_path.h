@@ -23,7 +23,8 @@ extern List *group_clauses(const PlannerInfo *root);
 extern const char *grouping_collect(PlannerInfo *root, const PathTarget *target, Node *having,
                                     Grouping *grouping);
 /* Over expressions `child`; NULL if these do not give all that is needed. */
-extern Grouping *grouping_over(const Grouping *grouping, List *child, AggStep step);
+extern Grouping *grouping_over(const PlannerInfo *root, const Grouping *grouping, List *child,
+                               AggStep step);
 /* Whether some aggregate has DISTINCT. */
 extern bool grouping_has_distinct(const Grouping *grouping);
 /* What a grouping over a child asks of each row, and of memory for each group. */

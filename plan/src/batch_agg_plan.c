@@ -31,9 +31,6 @@ static const char *statement_level_refusal(PlannerInfo *root, RelOptInfo *input_
   const char *reason = statement_refusal(root);
 
   if (reason) return reason;
-#ifndef CCOPT_GROUPING_SETS
-  if (root->parse->groupingSets != NIL) return "grouping sets on PostgreSQL 18 and later";
-#endif
   if (root->parse->hasTargetSRFs) return "a function that returns sets in the target list";
   if (IS_OTHER_REL(input_rel)) return "aggregation of a single partition";
   if (extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL) return "partial aggregation";

@@ -14,7 +14,7 @@ static void explain_clauses(CustomScanState *node, const char *label, List *clau
   if (clauses == NIL) return;
   context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
   text = deparse_expression((Node *)make_ands_explicit(clauses), context,
-                            list_length(es->rtable) > 1 || es->verbose, false);
+                            EXPLAIN_TABLES(es) > 1 || es->verbose, false);
   ExplainPropertyText(label, text, es);
 }
 

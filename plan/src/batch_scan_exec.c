@@ -401,7 +401,7 @@ static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainSt
 
   if (plan->custom_exprs != NIL) {
     List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
-    bool qualify = list_length(es->rtable) > 1 || es->verbose;
+    bool qualify = EXPLAIN_TABLES(es) > 1 || es->verbose;
     ExplainPropertyText(
         "Vector Filter",
         deparse_expression((Node *)make_ands_explicit(plan->custom_exprs), context, qualify, false),

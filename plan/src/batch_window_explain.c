@@ -33,7 +33,7 @@ static void explain_keys(BatchWindowState *state, List *ancestors, ExplainState 
   const CustomScan *plan = (CustomScan *)state->css.ss.ps.plan;
   Plan *child = ((PlanState *)linitial(state->css.custom_ps))->plan;
   List *context = set_deparse_context_plan(es->deparse_cxt, child, lcons((void *)plan, ancestors));
-  const bool prefix = list_length(es->rtable) > 1 || es->verbose;
+  const bool prefix = EXPLAIN_TABLES(es) > 1 || es->verbose;
   List *texts = NIL;
   ListCell *cell;
 

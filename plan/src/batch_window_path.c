@@ -13,6 +13,7 @@
 
 #include "costs.h"
 #include "doors.h"
+#include "explain_windows.h"
 #include "node_names.h"
 #include "settings.h"
 #include "window_functions.h"
@@ -158,6 +159,7 @@ static Plan *plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
   plan->custom_private =
       lappend(plan->custom_private, makeFloat(psprintf("%.1f", path->path.rows)));
   plan->methods = &scan_methods;
+  explain_note_window_functions(outputs.tlist);
   return &plan->scan.plan;
 }
 

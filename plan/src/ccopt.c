@@ -16,6 +16,7 @@
 #include "costs_second_opinion.h"
 #include "cursors.h"
 #include "doors.h"
+#include "explain_windows.h"
 #include "reasons.h"
 #include "refusal.h"
 #include "settings.h"
@@ -70,6 +71,7 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
       plan =
           shapes_choose(&shape, plan, previous_planner, query_string, cursor_options, bound_params);
     }
+    explain_write_window_functions(plan);
     reasons_end(plan);
   }
   PG_CATCH();

@@ -16,6 +16,7 @@
 #include "access/cmptype.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
+#include "rewrite/rewriteManip.h"
 #endif
 
 /* Up to 16 an old snapshot could be refused as too old. */
@@ -83,10 +84,22 @@
 
 /*
  * Since 18 the planner marks what grouping sets can make NULL in all expressions above the grouping, and
- * the nodes below it have them without the mark. Until BatchAgg maps one to the other, core groups there.
+ * the nodes below it have them without the mark.
  */
-#if PG_VERSION_NUM < 180000
-#define CCOPT_GROUPING_SETS
+#if PG_VERSION_NUM >= 180000
+#define BELOW_GROUPING_SETS(root, node) \
+  ((root)->parse->groupingSets == NIL   \
+       ? (node)                         \
+       : remove_nulling_relids(node, bms_make_singleton((root)->group_rtindex), NULL))
+#else
+#define BELOW_GROUPING_SETS(root, node) (node)
+#endif
+
+/* How many tables EXPLAIN names: since 18 the grouping step is an entry of the range table, too. */
+#if PG_VERSION_NUM >= 180000
+#define EXPLAIN_TABLES(es) ((es)->rtable_size)
+#else
+#define EXPLAIN_TABLES(es) list_length((es)->rtable)
 #endif
 
 /* How an operator orders values: by the strategies of a B-tree up to 17. */

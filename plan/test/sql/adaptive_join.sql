@@ -154,8 +154,7 @@ DROP ROLE adaptive_reader;
 -- The plan names what it may become; a parallel, a locking and a writing statement are left alone.
 SET ccopt.force = on;
 EXPLAIN (COSTS OFF) SELECT l.id, p.name FROM line l LEFT JOIN part p ON p.id = l.part AND p.small < 7;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
-  SELECT p.id, f.name FROM part p JOIN few f ON f.k = p.small WHERE p.id <= 10;
+SELECT public.plan_lines('SELECT p.id, f.name FROM part p JOIN few f ON f.k = p.small WHERE p.id <= 10', 'analyze, costs off, timing off, summary off');
 EXPLAIN (COSTS OFF) SELECT l.id FROM line l JOIN part p ON p.id = l.part FOR UPDATE OF l;
 
 -- Without force it goes by what it sees: core expects 1,620 rows of `driver`, there are 60,000. When it changes is a

@@ -139,7 +139,7 @@ SELECT same('SELECT f.k, b.v, b.filler FROM few f JOIN busy b ON b.k = f.k AND b
 SELECT same('SELECT f.k FROM few f WHERE EXISTS (SELECT FROM busy b WHERE b.k = f.k AND b.v > 39970 AND b.v <> f.k)');
 SELECT same('SELECT f.k FROM few f WHERE NOT EXISTS (SELECT FROM busy b WHERE b.k = f.k AND b.filler = ''none'' AND b.v <> f.k)');
 SELECT same('SELECT f.k, b.v FROM few f LEFT JOIN busy b ON b.k = f.k AND b.v % 3 = 0');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT f.k FROM few f JOIN busy b ON b.k = f.k AND b.v > f.k;
+SELECT public.plan_lines('SELECT f.k FROM few f JOIN busy b ON b.k = f.k AND b.v > f.k', 'analyze, costs off, timing off, summary off');
 BEGIN;
 DECLARE ours NO SCROLL CURSOR FOR SELECT f.k, b.v FROM few f JOIN busy b ON b.k = f.k;
 SET LOCAL ccopt.enable_adaptive_join = off;

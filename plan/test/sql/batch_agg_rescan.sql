@@ -135,7 +135,7 @@ EXPLAIN (COSTS off, VERBOSE) SELECT c1, upper(c10), sum(d * (1 - e)), count(*) F
 CREATE FUNCTION explained(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
-  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) ' || query LOOP
+  FOR line IN SELECT public.plan_lines(query, 'ANALYZE, COSTS off, TIMING off, SUMMARY off') LOOP
     RETURN NEXT regexp_replace(line, 'Memory Usage: \d+', 'Memory Usage: N');
   END LOOP;
 END $$;

@@ -185,7 +185,7 @@ create function explained(query text, options text = 'costs off') returns setof 
 declare line text;
 begin
   perform set_config('ccopt.force', 'on', true);
-  for line in execute format('explain (%s) %s', options, query) loop
+  for line in select public.plan_lines(query, options) loop
     if line ~ 'Join|Inner|Hash Cond|Filter|Partitions' then return next line; end if;
   end loop;
   perform set_config('ccopt.force', 'off', true);

@@ -9,11 +9,11 @@ set ccopt.buffer = off;
 set ccopt.force = on;
 
 -- How many batches there are depends on the server's settings (pages that may be pinned).
-create function pg_temp.explain(query text) returns setof text language plpgsql as $$
+create function pg_temp.explain(format text, query text) returns setof text language plpgsql as $$
 declare
   plan_line text;
 begin
-  for plan_line in execute 'explain (analyze, costs off, timing off, summary off, ' || query loop
+  for plan_line in select public.plan_lines(query, 'analyze, buffers off, costs off, timing off, summary off, ' || format) loop
     return next regexp_replace(plan_line, 'Batches("?): \d+', 'Batches\1: n');
   end loop;
 end $$;
@@ -37,9 +37,9 @@ set enable_indexscan = off;
 set enable_bitmapscan = off;
 
 -- What happened.
-select pg_temp.explain('verbose) select id from facts where n > 400 and t = ''text 3'' and free > 420');
-select pg_temp.explain('format json) select id from facts where n > 400 and wide is null');
-select pg_temp.explain('verbose) select id from facts where n < 400 limit 3');
+select pg_temp.explain('verbose', 'select id from facts where n > 400 and t = ''text 3'' and free > 420');
+select pg_temp.explain('format json', 'select id from facts where n > 400 and wide is null');
+select pg_temp.explain('verbose', 'select id from facts where n < 400 limit 3');
 
 -- The planner is told why not; ccopt.require quotes it.
 \set VERBOSITY default

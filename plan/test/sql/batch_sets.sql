@@ -64,7 +64,9 @@ select o.k, g.k as key, g.total from (values (1), (2)) as o(k),
 select region, grouping(region), sum(n) from sales group by region order by region;
 
 -- What it leaves to core. Two columns of a subquery that are one column below.
-select a, b, count(*) from (select product as a, product as b from sales) as same group by rollup (a, b) order by a, b;
+with sets as materialized
+  (select a, b, count(*) from (select product as a, product as b from sales) as same group by rollup (a, b))
+select * from sets order by a, b, count;
 explain (costs off) select region, count(distinct n) from sales group by rollup (region);
 set enable_hashagg = off;
 explain (costs off) select region, count(*) from sales group by rollup (region);

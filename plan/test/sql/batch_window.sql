@@ -43,24 +43,24 @@ select * from (select id, rank() over (order by day, id) as r, count(*) over (pa
   where r <= 2 order by id;
 
 -- What it leaves to core, and why.
-explain (costs off) select sum(n) over (order by id rows between 1 preceding and current row) from sales;
-explain (costs off) select sum(n) over (order by id rows between unbounded preceding and 1 following) from sales;
-explain (costs off) select sum(n) over (order by id rows between unbounded preceding and current row exclude ties) from sales;
-explain (costs off) select sum(n) filter (where n > 1) over (order by id) from sales;
-explain (costs off) select sum(n + 1) over (order by id) from sales;
-explain (costs off) select string_agg(region, ',') over (order by id) from sales;
-explain (costs off) select lag(id, n) over (order by id) from sales;
-explain (costs off) select sum(amount * 1.5) over (order by id), row_number() over (order by amount * 1.5) from sales;
-explain (costs off) select row_number() over (order by amount::numeric) from sales;
-explain (costs off) select row_number() over (order by array[id]) from sales;
-explain (costs off) select row_number() over (order by random()) from sales;
-explain (costs off) select generate_series(1, row_number() over (order by id)) from sales;
+select public.plan_lines('select sum(n) over (order by id rows between 1 preceding and current row) from sales');
+select public.plan_lines('select sum(n) over (order by id rows between unbounded preceding and 1 following) from sales');
+select public.plan_lines('select sum(n) over (order by id rows between unbounded preceding and current row exclude ties) from sales');
+select public.plan_lines('select sum(n) filter (where n > 1) over (order by id) from sales');
+select public.plan_lines('select sum(n + 1) over (order by id) from sales');
+select public.plan_lines('select string_agg(region, '','') over (order by id) from sales');
+select public.plan_lines('select lag(id, n) over (order by id) from sales');
+select public.plan_lines('select sum(amount * 1.5) over (order by id), row_number() over (order by amount * 1.5) from sales');
+select public.plan_lines('select row_number() over (order by amount::numeric) from sales');
+select public.plan_lines('select row_number() over (order by array[id]) from sales');
+select public.plan_lines('select row_number() over (order by random()) from sales');
+select public.plan_lines('select generate_series(1, row_number() over (order by id)) from sales');
 set ccopt.enable_batch_window = off;
-explain (costs off) select row_number() over (order by id) from sales;
+select public.plan_lines('select row_number() over (order by id) from sales');
 reset ccopt.enable_batch_window;
 set ccopt.force = off;
 set work_mem = '64kB';
-explain (costs off) select id, row_number() over (order by id desc) from generate_series(1, 10000) as id;
+select public.plan_lines('select id, row_number() over (order by id desc) from generate_series(1, 10000) as id');
 reset work_mem;
 set ccopt.force = on;
 

@@ -27,7 +27,7 @@ create function pg_temp.shape(query text, analyzed boolean default false) return
 declare
   line text;
 begin
-  for line in execute 'explain (costs off' || case when analyzed then ', analyze, timing off, summary off) ' else ') ' end || query loop
+  for line in select public.plan_lines(query, 'costs off' || case when analyzed then ', analyze, timing off, summary off' else '' end) loop
     if line ~ '->|^\S|Purpose|Passed Through|Bloom' then
       return next regexp_replace(regexp_replace(line, ' using .*? on', ' on'), ' \(actual.*', '');
     end if;

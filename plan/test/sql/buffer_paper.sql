@@ -66,6 +66,8 @@ set enable_nestloop = off;
 set enable_mergejoin = on;
 -- Never the inner side of a merge join; sorts read everything anyway.
 select pg_temp.shape('select p.id, n.name from points p join names n using (point)');
+-- 18 would see that the row is the same, and read the table once.
+do $$ begin perform set_config(name, 'off', false) from pg_settings where name = 'enable_self_join_elimination'; end $$;
 select pg_temp.shape('select p.id, q.point from points p join points q using (id)');
 reset enable_hashjoin;
 reset enable_nestloop;

@@ -102,7 +102,15 @@ SELECT upper(x COLLATE "C") AS u, count(*) FROM s GROUP BY 1 ORDER BY 1;
 SELECT count(DISTINCT x), count(DISTINCT y), count(DISTINCT c), count(DISTINCT p) FROM s;
 SELECT min(lower(x)), count(*) FROM s GROUP BY x ORDER BY count(*), 1;
 SELECT count(*) FROM s a JOIN s b ON a.x = b.x WHERE a.t LIKE 'w1%' AND b.v = 'v1';
-SELECT count(*) FROM s WHERE x LIKE 'a%';
+-- An error before 18: nondeterministic collations are not supported for LIKE. 18 finds 2,000 times abc or ABC, and Abc.
+DO $$
+DECLARE found bigint;
+BEGIN
+  SELECT count(*) INTO found FROM s WHERE x LIKE 'a%';
+  ASSERT current_setting('server_version_num')::int >= 180000 AND found = 2001, 'it found ' || found;
+EXCEPTION WHEN feature_not_supported THEN
+  ASSERT current_setting('server_version_num')::int < 180000, SQLERRM;
+END $$;
 SELECT count(*) FROM s WHERE t LIKE 'w1%' OR t LIKE '%\%%' OR t LIKE '%本%' OR t LIKE 'a\%b\_c\\d';
 SELECT count(*) FROM s WHERE t LIKE '' OR t LIKE '_' OR t NOT LIKE '%w%' OR t ILIKE 'W19';
 SELECT count(*) FROM s WHERE c LIKE 'c1' OR c LIKE 'c2%' OR c LIKE '%c3%' OR c LIKE '%c4';
