@@ -11,12 +11,13 @@ def all_drawings() -> Iterator[tuple[str, Drawing]]:
     """Each picture with the name of its file."""
     yield "parts", parts()
     yield "run-time", run_time()
+    yield "first-hour", first_hour()
 
 
 def parts() -> Drawing:
     """The five parts as a loop: measure, finding, remedy, trial."""
     d = Drawing(960, 430, "The parts of Hardmeter as a loop: measure, finding, remedy, trial")
-    measure = d.box(20, 110, 220, 110, "part", "measure", "what stalls, where, why,", "for which statement?", "hardware | simulated | timer")
+    measure = d.box(20, 110, 220, 110, "part", "measure", "what stalls, where, why,", "for which statement?", "hardware | live | simulated")
     advise = d.box(370, 110, 220, 110, "part", "advise", "finding to remedy,", "hardmeter tune", "trial, ledger, undo")
     d.box(700, 20, 240, 292, "floor", "remedies")
     d.box(715, 52, 210, 60, "part", "place", "requests to cores (SPLiT)")
@@ -87,4 +88,22 @@ def run_time() -> Drawing:
     d.box(890, 605, 205, 60, "file", "result (JSON)", "histograms, errors, settings;", "show, compare, merge")
     d.arrow((815, 567), target.side("left"), label="SQL", at=(852, 562))
     d.arrow((815, 625), (890, 625))
+    return d
+
+
+def first_hour() -> Drawing:
+    """The commands of a first hour, in their order: docs/measure.md."""
+    d = Drawing(960, 230, "From a load to a proven remedy: record, read, find a remedy, try it")
+    server = d.box(15, 90, 150, 60, "process", "your server", "its own traffic,", "or a load")
+    capture = d.box(245, 90, 170, 60, "file", "hardmeter.data", "samples, and what they", "are on")
+    views = [("objects", "on what?"), ("queries", "for whom?"), ("report, annotate", "where?"), ("why", "why?")]
+    for row, (name, question) in enumerate(views):
+        box = d.box(495, 15 + row * 52, 170, 44, "part", name, question)
+        d.arrow((415, 120), (455, 120), (455, 37 + row * 52), box.side("left"))
+        d.arrow(box.side("right"), (705, 37 + row * 52), (705, 62), (740, 62))
+    tune = d.box(740, 32, 205, 60, "part", "tune", "which remedy, and what it", "would bring")
+    trial = d.box(740, 140, 205, 60, "part", "tune try", "proven in blocks, or", "undone")
+    d.arrow(server.side("right"), capture.side("left"), label="record")
+    d.arrow(tune.side("bottom"), trial.side("top"), label="a remedy", at=(850, 121), anchor="start")
+    d.arrow(trial.side("bottom"), (842, 222), (90, 222), server.side("bottom"))
     return d

@@ -36,8 +36,10 @@ pub struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     /// Start a site that stays, to be visited with --at.
+    #[command(after_help = "Example:\n  hardmeter auction start --dir /var/tmp/site --split collect")]
     Start(Start),
     /// Stop a site that stays, and throw its folder away.
+    #[command(after_help = "Example:\n  hardmeter auction stop --dir /var/tmp/site")]
     Stop {
         /// Its folder.
         #[arg(long)]

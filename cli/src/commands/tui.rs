@@ -80,7 +80,7 @@ fn record(picked: &Picked, output: &Path) -> Result<(), CommandError> {
     let mut command = Command::new(own);
     command.arg("record").args(&picked.arguments).arg("-o").arg(output).args(["--", "sleep", &seconds]);
     let cannot =
-        |error: io::Error| CommandError::new(format!("cannot record: {error}"), "see docs/measure.md");
+        |error: io::Error| CommandError::new(format!("cannot record: {error}"), "see docs/record.md");
     let mut recording = Recording::start(command, output).map_err(cannot)?;
     let planned = Duration::from_secs(picked.seconds.into());
     watch(&mut recording, Watch::new(shown, planned)).map_err(|error| unusable(&error))?;
@@ -142,7 +142,7 @@ fn parent_of(pid: &str) -> Option<String> {
     Some(parent.trim().to_string())
 }
 
-/// The sources with what they cost; docs/measure.md has the figures.
+/// The sources with what they cost; docs/record.md has the figures.
 fn sources() -> Vec<Choice> {
     let cost = |source: &str| match source {
         "hardware" => "slows the server little; loads and stores with data addresses",

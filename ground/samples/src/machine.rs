@@ -111,7 +111,7 @@ pub struct Machine {
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The text is not valid TOML, or not a machine model.
-    #[error("{origin}: {detail}\n  remedy: the form is documented in docs/measure.md, \"Machine models\"")]
+    #[error("{origin}: {detail}\n  remedy: the form is documented in docs/record.md, \"Machine models\"")]
     Syntax {
         /// File or name.
         origin: String,

@@ -241,7 +241,7 @@ fn by_spe(event: MemoryEvent, devices: &BTreeMap<String, Device>) -> Option<Cand
     Some(Candidate {
         name: "arm_spe",
         encoding: device_encoding(device, words),
-        caveat: "recorded by `perf record -e arm_spe/.../` (docs/measure.md), read by `hardmeter report -i perf.data`",
+        caveat: "recorded by `perf record -e arm_spe/.../` (docs/record.md), read by `hardmeter report -i perf.data`",
         counts: false,
     })
 }
