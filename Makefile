@@ -137,6 +137,10 @@ test-place-sanitized: #: SPLiT under sanitizers
 	@$(call test_sanitized,place,SPLiT)
 
 # SHORT=--short: setup, build, the servers' modules and packages only, as CI has time for.
+.PHONY: test-postgres
+test-postgres: ## the parts on PostgreSQL 16 and 18, which Debian 12 and 13 lack (VERSIONS="16 18"; as root)
+	@scripts/test-postgres $(or $(VERSIONS),16 18)
+
 .PHONY: test-platform
 test-platform: ## as a new user on PLATFORM=bookworm or trixie: setup, build, packages, demo, test, in a root of its own
 	@scripts/test-platform $(SHORT) $(PLATFORM)
