@@ -58,6 +58,7 @@ mod sample_rows;
 mod screen;
 mod sharing_view;
 mod side_by_side_view;
+mod size;
 mod top_view;
 mod why;
 mod workload;

@@ -10,6 +10,7 @@ use crate::rows::{
     Counted, Frame, CSV_SHARE,
 };
 use crate::screen::{Block, Screen, Wanted};
+use crate::size::uncertain_order;
 use crate::top_view::{more_rows_text, remark_json};
 use crate::ReportError;
 use hardmeter_answers::{
@@ -32,8 +33,16 @@ impl ObjectsReport {
     /// Sentences on the objects that cost most, event by event, and one on what is no named object.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = self.strongest();
+        sentences.extend(self.uncertain_order());
         sentences.extend(self.besides());
         sentences
+    }
+
+    /// Of the first event's findings.
+    fn uncertain_order(&self) -> Option<String> {
+        let first = self.tables.iter().find(|table| !table.findings.is_empty())?;
+        let findings = first.findings.iter().map(|finding| (finding.stall, finding.share));
+        uncertain_order(&findings.collect::<Vec<_>>())
     }
 
     fn strongest(&self) -> Vec<String> {
@@ -114,6 +123,7 @@ impl ObjectsReport {
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
         if !wanted.quiet {
             screen.findings(self.strongest());
+            screen.besides(self.uncertain_order());
             screen.besides(self.besides());
         }
         let tables = || self.tables.iter().filter(|table| !table.rows.is_empty());

@@ -10,6 +10,7 @@ use crate::rows::{
     insert_values, server_and_filter, Counted, Frame, CSV_SHARE,
 };
 use crate::screen::{Block, Screen, Wanted};
+use crate::size::{size, uncertain_order};
 use crate::top_view::{more_rows_text, remark_json};
 use crate::workload;
 use crate::ReportError;
@@ -68,32 +69,42 @@ impl QueriesReport {
     /// statements.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = self.strongest();
+        sentences.extend(self.uncertain_order());
         sentences.extend(self.outside());
         sentences
     }
 
     /// Statements with 5 % or more; where there are fewer than three, smaller ones that are more than chance.
     fn strongest(&self) -> Vec<String> {
+        let sentences = self
+            .tables
+            .iter()
+            .flat_map(|table| self.found(table).into_iter().map(|row| self.sentence(table, row)));
+        sentences.collect()
+    }
+
+    /// The rows that get a sentence.
+    fn found<'t>(&self, table: &'t QueryTable) -> Vec<&'t QueryRow> {
         const MOST: usize = 3;
         const LARGE: f64 = 5.0;
         const SMALL: f64 = 0.5;
         const LEAST_SAMPLES: u64 = 10;
-        let mut sentences = Vec::new();
-        for table in &self.tables {
-            let stated = |row: &&QueryRow| match table.outside {
-                Some(_) => row.statement.is_some(),
-                None => row.values.iter().any(Option::is_some),
-            };
-            let size = |row: &QueryRow| {
-                stall(table, row).map_or(row.share.fraction() * 100.0, |stall| stall.percent)
-            };
-            let told = |row: &&QueryRow| {
-                size(row) >= LARGE || (size(row) >= SMALL && row.share.count >= LEAST_SAMPLES)
-            };
-            let rows = table.rows.iter().filter(stated).filter(told).take(MOST);
-            sentences.extend(rows.map(|row| self.sentence(table, row)));
-        }
-        sentences
+        let stated = |row: &&QueryRow| match table.outside {
+            Some(_) => row.statement.is_some(),
+            None => row.values.iter().any(Option::is_some),
+        };
+        let shown = |row: &&QueryRow| {
+            let size = size(stall(table, row), row.share);
+            size >= LARGE || (size >= SMALL && row.share.count >= LEAST_SAMPLES)
+        };
+        table.rows.iter().filter(stated).filter(shown).take(MOST).collect()
+    }
+
+    /// Of the first event's findings.
+    fn uncertain_order(&self) -> Option<String> {
+        let mut tables = self.tables.iter().map(|table| (table, self.found(table)));
+        let (table, rows) = tables.find(|(_, rows)| !rows.is_empty())?;
+        uncertain_order(&rows.iter().map(|row| (stall(table, row), row.share)).collect::<Vec<_>>())
     }
 
     fn sentence(&self, table: &QueryTable, row: &QueryRow) -> String {
@@ -133,8 +144,7 @@ impl QueriesReport {
             };
             let event = &self.heading.events[table.event.0].name;
             let n = format!("n = {} of {}", grouped(share.count), grouped(share.total));
-            let size = stall.map_or(share.fraction() * 100.0, |stall| stall.percent);
-            (size >= LARGE).then(|| match stall {
+            (size(stall, share) >= LARGE).then(|| match stall {
                 Some(stall) => format!("{} of {event} ({n})", stall_share(stall)),
                 None => format!("{} of {event} ({n})", percent(share)),
             })
@@ -165,6 +175,7 @@ impl QueriesReport {
         };
         if !wanted.quiet && !apart.is_empty() {
             screen.findings(self.strongest());
+            screen.besides(self.uncertain_order());
             screen.besides(self.outside());
         }
         for table in apart {

@@ -158,7 +158,7 @@ pub(crate) struct Screen<'h> {
     wanted: Wanted,
     about: Vec<String>,
     findings: Vec<String>,
-    besides: Option<String>,
+    besides: Vec<String>,
     blocks: Vec<Block>,
     remarks: &'h [Remark],
     limits: bool,
@@ -190,7 +190,7 @@ impl<'h> Screen<'h> {
 
     /// Adds a sentence that is shown below the findings, however many there are.
     pub(crate) fn besides(&mut self, sentence: Option<String>) {
-        self.besides = sentence;
+        self.besides.extend(sentence);
     }
 
     /// Adds a table.

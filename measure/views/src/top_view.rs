@@ -9,6 +9,7 @@ use crate::rows::{
     begin_part, csv_number, csv_share, csv_text, insert_latencies, only, stall_text, Frame, CSV_SHARE,
 };
 use crate::screen::{Block, Screen, Wanted};
+use crate::size::{size, uncertain_order};
 use crate::ReportError;
 use hardmeter_answers::{
     Dimension, Heading, Measure, Remark, RoutineSum, Row, Share, Shown, Table, TopAnswer, Value,
@@ -39,7 +40,8 @@ impl TopReport {
         let mut screen = Screen::new(&self.heading, style, wanted);
         screen.about(self.filter.iter().map(|filter| format!("only {filter}")));
         if !wanted.quiet {
-            screen.findings(self.sentences());
+            screen.findings(self.found().into_iter().map(|sum| self.sentence(sum)).collect());
+            screen.besides(self.uncertain_order());
         }
         for table in &self.tables {
             let title = self.title(table);
@@ -60,13 +62,20 @@ impl TopReport {
         screen.text()
     }
 
-    /// One sentence for each routine that has a large part of an event.
-    fn sentences(&self) -> Vec<String> {
+    /// The routines that have a large part of an event.
+    fn found(&self) -> Vec<&RoutineSum> {
         const LARGE: f64 = 5.0;
         const LEAST_SAMPLES: u64 = 5;
-        let size = |sum: &RoutineSum| sum.stall.map_or(sum.share.fraction() * 100.0, |stall| stall.percent);
-        let large = |sum: &&RoutineSum| size(sum) >= LARGE && sum.share.count >= LEAST_SAMPLES;
-        self.routines.iter().filter(large).map(|sum| self.sentence(sum)).collect()
+        let large =
+            |sum: &&RoutineSum| size(sum.stall, sum.share) >= LARGE && sum.share.count >= LEAST_SAMPLES;
+        self.routines.iter().filter(large).collect()
+    }
+
+    /// Of the first event's routines.
+    fn uncertain_order(&self) -> Option<String> {
+        let found = self.found();
+        let first = found.iter().take_while(|sum| sum.event == found[0].event);
+        uncertain_order(&first.map(|sum| (sum.stall, sum.share)).collect::<Vec<_>>())
     }
 
     fn sentence(&self, sum: &RoutineSum) -> String {
