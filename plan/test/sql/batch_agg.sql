@@ -165,7 +165,7 @@ SELECT same(format('SELECT z, count(*), sum(d), min(i4), max(e), sum(i2) FROM n 
   'min(i4) = -49990 OR sum(d) > 5', 'min(i4) > -49900 AND max(e) >= 0.98', 'max(e) = 0.990', 'sum(d) > NULL', 'sum(d) > (SELECT avg(sum) FROM (SELECT sum(d) FROM n GROUP BY z) s)',
   'sum(d) > 1e40', 'sum(d) < ''NaN''', 'sum(d) < ''Infinity'' AND avg(d) > 0', 'sum(d) > 0.1234567890123456789012', 'sum(d * e) > 3', 'count(*) > 65::int8', 'sum(i8) > 1e10']) h;
 SELECT same('SELECT i4, sum(d), min(w) FROM n GROUP BY i4 HAVING sum(d) > 0 AND min(w) < 0.5');
--- a sub-select that fails is asked only by groups that get as far
+-- a sub-select that fails is evaluated only for groups that reach it
 SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING avg(d) > 1000000 AND sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
 SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
 -- joins, other inputs

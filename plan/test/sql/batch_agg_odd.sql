@@ -54,8 +54,8 @@ SELECT same('SELECT id % 1000, sum(d), max(e) FROM nan GROUP BY 1 HAVING sum(d) 
 -- nothing but NaN
 SELECT same('SELECT sum(d), avg(d), min(d), max(d), count(d) FROM nan WHERE id % 501 = 0');
 
--- a declared scale that the values do not have, as after a change of pg_attribute by hand: display scales differ, equal
--- values are one group, and of those the first or last is shown
+-- a declared scale that the values do not have, as after a change of pg_attribute by hand: display scales differ,
+-- equal values are one group, and the first or last value is shown
 CREATE TABLE loose (i int, x numeric);
 INSERT INTO loose SELECT i, CASE WHEN i % 4 = 0 THEN (i % 10)::numeric WHEN i % 4 = 1 THEN i % 10 + 0.500
     WHEN i % 101 = 0 THEN 'Infinity' WHEN i % 103 = 0 THEN '-Infinity' WHEN i % 107 = 0 THEN 1e30 WHEN i % 109 = 0 THEN 0.125

@@ -1,4 +1,5 @@
--- BatchAgg with more groups than memory: rows are put off and come out once, whatever the depth. same() is batch_agg.sql's.
+-- BatchAgg with more groups than memory: rows are spilled, and each group is returned once at any depth. same() is
+-- batch_agg.sql's.
 SET client_min_messages = warning;
 CREATE SCHEMA batch_agg_spill;
 SET search_path = batch_agg_spill;
@@ -47,11 +48,11 @@ SELECT same('SELECT t, count(*), sum(d), avg(d * 2) FROM many GROUP BY t');
 SELECT same('SELECT n, k % 7, sum(d) FROM many GROUP BY n, k % 7');
 SELECT same('SELECT t, n, count(*), sum(d) FILTER (WHERE d > 60), sum(CASE WHEN n > 100 THEN d ELSE 0 END) FROM many GROUP BY t, n');
 SELECT same('SELECT count(*), sum(s), max(c) FROM (SELECT k, sum(d) AS s, count(*) AS c FROM many GROUP BY k) q');
--- a row whose group has exact state, put off as others
+-- a row whose group has exact state, spilled like others
 INSERT INTO many SELECT i, i % 9000, 'NaN', 'nan', i FROM generate_series(1, 20000) i;
 SELECT same('SELECT k, count(*), sum(d), avg(d), min(d), max(d) FROM many GROUP BY k');
 SELECT same('SELECT d, k, count(*), max(d) FROM many GROUP BY d, k');
--- it did spill, and says so
+-- EXPLAIN ANALYZE reports the spill
 CREATE FUNCTION spilled(query text) RETURNS TABLE (line text) LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
@@ -71,7 +72,7 @@ SET ccopt.require = 'BatchAgg';
 SELECT k, count(*) FROM many GROUP BY k;
 RESET ccopt.require;
 RESET work_mem;
--- of plans that cost the same within the planner's fuzz, not the one that would sort whatever comes
+-- among plans of equal cost (within the planner's fuzz factor), not the one that always sorts
 EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;
 SET ccopt.enable_batch_agg = off;
 EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;
