@@ -56,7 +56,7 @@ static void what_is_acknowledged_behind_it_stays(void **state) {
   fails = false;
   uint8_t acknowledged = put(pager, &number, 2, &error) == P3L_OK ? 2 : 1;
 
-  /* The process dies. */
+  /* The process is killed. */
   memory_device *file_left = memory_device_of(file->bytes, file->size);
   memory_device *log_left = memory_device_of(log->bytes, log->size);
   p3l_pager *again;

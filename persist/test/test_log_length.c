@@ -1,6 +1,6 @@
 /*
- * How long the log gets, where the program did not say how long it may: pages that change repeatedly
- * are in it whole once for a while, not again every 16 MB; new ones do not make it longer.
+ * The length of the log if the program sets no limit: a page that changes repeatedly is logged as
+ * an image only once in a while, not every 16 MB, and new pages do not make the log longer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void old_pages_are_logged_whole_until_it_has_paid(void **state) {
   drop(&f);
 }
 
-/* The same, where the program says: as long as that, and no longer. */
+/* With the program's own limit the log gets as long as that, and no longer. */
 static void a_length_that_was_given_is_kept(void **state) {
   (void)state;
   fixture f = fresh(16 * MB);
