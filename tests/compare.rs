@@ -84,7 +84,7 @@ fn a_miss_more_is_found_and_moved_code_is_no_difference() {
     for table in same["events"][0]["tables"].as_array().expect("tables") {
         assert_eq!(table["different"], 0, "{table:#}");
     }
-    // Function, instruction and line of both sides are one row: nothing of search is on one side only.
+    // Function, instruction and line of both sides are one row: no row of `search` is on one side only.
     let places = same["events"][0]["tables"][1]["rows"].as_array().expect("rows");
     for name in ["search", "insert"] {
         let of_data = |row: &&Value| row["function"] == name && row["object"] == "global variable regions";
@@ -183,7 +183,7 @@ fn what_cannot_be_compared_is_refused_with_a_remedy() {
         "{told}"
     );
 
-    // Another machine is said: that may be what is compared.
+    // The machines differ, which is reported and allowed: machines may be what the user compares.
     let xeon = folder.path().join("xeon.data");
     record(&xeon, &["-e", "l2-miss", "-c", "11"], &[&program]);
     let text = stdout(&succeeded(compare(&file, &xeon, &[])));

@@ -108,7 +108,7 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     assert_eq!(tpcc.sql(prices), before, "the prices are put back");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new(), "after all scenarios");
 
-    // Each fault in the scenario that is there for it.
+    // Each fault is detected by its scenario.
     let of = |fault: Fault, scenario: u8| {
         let trials = tpcc.isolation(Plain::with(fault), &[scenario], 2);
         broken(&trials[0])
@@ -123,7 +123,7 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     assert!(told.contains("finds 1 rows of NEW-ORDER in the district, which should be none"), "{told}");
     let told = of(Fault::LooksWithoutSnapshot, 9);
     assert!(told.contains("T1 looks again and shows order"), "{told}");
-    // Reads uncommitted data: a server cannot, so the transaction commits half of its changes.
+    // Uncommitted data: servers cannot be made to return it, so the transaction commits half of its changes.
     let told = of(Fault::CommitsHalfway, 2);
     assert!(told.contains("as before"), "{told}");
 

@@ -204,7 +204,7 @@ fn faults_are_named_with_their_remedies() {
         "cannot write /nonexistent",
         "folder that you may write",
     );
-    // A dropped table, as by another user's mistake.
+    // A table is dropped, as if by another user's mistake.
     tpch.value("DROP TABLE region");
     fails(&["run"], "there is no table region", "hardmeter tpch load");
     // No rights.
@@ -216,14 +216,14 @@ fn faults_are_named_with_their_remedies() {
     command.args(["tpch", "load", "--scale", "0.01", "--replace", "--connection", &connection]);
     let said = stderr(&run(&mut command));
     assert!(said.contains("must be owner of table") && said.contains("GRANT"), "{said}");
-    // A server that died.
+    // The server was killed.
     let pid = tpch.server.cluster().processes()[0];
     let mut measuring = tpch.command(&["load", "--scale", "1", "--database", "another"]);
     let child = measuring.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(|| {
         tpch.server.cluster().query("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY%'").unwrap() != ""
     });
-    // SAFETY: no preconditions. SIGQUIT: the server ends at once and throws its clients out.
+    // SAFETY: no preconditions. SIGQUIT: the server ends immediately and disconnects its clients.
     unsafe { libc::kill(pid.0, libc::SIGQUIT) };
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

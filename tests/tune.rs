@@ -1,5 +1,5 @@
-//! `hardmeter tune` from end to end: faults are planted one at a time on a throwaway PostgreSQL under a short load, and
-//! the planted one must be named first; a healthy server must get none of these remedies.
+//! `hardmeter tune` from end to end: each fault is planted alone on a throwaway PostgreSQL under a short
+//! load, and must be the first finding; a healthy server must get none of these remedies.
 //!
 //! Needs PostgreSQL with pg_stat_statements, and pgbench. The faults share one server and run one after the other: loads
 //! side by side would disturb each other.
