@@ -104,7 +104,7 @@ pub struct Step {
     pub note: String,
     /// It was tried on a copy of the server.
     pub on_copy: bool,
-    /// What a person applies, since a gain is proven on a copy.
+    /// The commands for the administrator, because the gain was proven on a copy.
     pub by_hand: Vec<String>,
 }
 

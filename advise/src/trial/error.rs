@@ -117,13 +117,13 @@ impl TryError {
         matches!(self, TryError::NotAllowed { reason, .. } if *reason == super::allowed::RESTART)
     }
 
-    /// The server itself does not get it, but a copy of it can: a restart, or another command line.
+    /// Only a copy can take the change: it needs a restart, or another command line.
     pub(super) fn needs_copy(&self) -> bool {
         let started = |remedy: &str| remedy == super::setting::STARTED_WITH;
         self.needs_restart() || matches!(self, TryError::Overridden { remedy, .. } if started(remedy))
     }
 
-    /// The server is gone or restarting: worth another attempt.
+    /// The server is down or restarting: another attempt can succeed.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             TryError::Session(error) => error.ends_session() || matches!(error, SessionError::Connect { .. }),

@@ -51,7 +51,7 @@ pub struct SettingSwitch {
     pub replans: bool,
 }
 
-/// What can be done about a setting of the server's command line.
+/// The advice for a setting on the server's command line.
 pub(super) const STARTED_WITH: &str = "start the server without it, or try it on a copy: --copy DIR";
 
 /// Makes all sessions of the database plan again.

@@ -69,7 +69,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The same, but an index that would be dropped is hidden from statements: that is undone in a moment.
+    /// The same, but hides an index instead of dropping it: hiding is undone immediately.
     pub fn hidden(self) -> Wanted {
         match self {
             Wanted::OnlineIndex { table, index, columns, way: IndexWay::Drop } => {

@@ -133,7 +133,7 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
     let Some(entry) = open()? else { return Ok(()) };
     if entry.begin.copy().is_some() {
-        // The server is as it was: only its copy is removed, which needs no session.
+        // The server was not changed: only its copy is removed, which needs no session.
         const WHY: &str = "removed by the watchdog: the tuner had died";
         close_abandoned(ledger, Some(token), Duration::from_secs(60), WHY)?;
         return match open()? {
