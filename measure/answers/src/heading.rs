@@ -137,7 +137,7 @@ impl Heading {
         }
     }
 
-    /// Says of the events of ghosts how much was followed.
+    /// Adds the followed part to the events of ghosts.
     pub fn set_ghosts(&mut self, ghosts: Option<GhostNotes>) {
         for event in &mut self.events {
             let simulated = MemoryEvent::from_name(&event.name).is_some();

@@ -1,4 +1,4 @@
-//! What to record: a server or the whole machine, a source, events; each with what is known of its cost.
+//! What to record: a server or the whole machine, a source, events; each with its known cost.
 //!
 //! Invariants: one target and one source are chosen, and both are possible ones; `cursor` is a line that can be
 //! chosen.
@@ -16,7 +16,7 @@ use ratatui::Frame;
 pub struct Choice {
     /// Its name.
     pub label: String,
-    /// What it says, and what it costs.
+    /// Its text, and its cost.
     pub about: String,
     /// Arguments of `hardmeter record`; of an event its name.
     pub words: Vec<String>,
@@ -76,7 +76,7 @@ impl Chooser {
         chooser
     }
 
-    /// What was chosen, once the recording is to start.
+    /// The choice, once the user starts the recording.
     pub fn picked(self) -> Option<Picked> {
         self.picked
     }
@@ -87,7 +87,7 @@ impl Chooser {
         (0..self.lists.len()).flat_map(of).filter(move |(list, row)| self.lists[*list][*row].possible)
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyCode) -> Flow {
         self.message.clear();
         match key {

@@ -1,4 +1,4 @@
-//! A recording while it runs: what its growing file says, what the screen shows of it, and how it is stopped.
+//! A running recording: the findings in its growing file, the screen, and how it is stopped.
 
 use hardmeter_tui::ratatui::backend::TestBackend;
 use hardmeter_tui::ratatui::crossterm::event::KeyCode;

@@ -151,7 +151,7 @@ pub(super) fn part_of_index(page: &[u8], size: usize, offset: usize) -> Option<(
     parts.into_iter().find(|(_, range)| range.contains(&offset))
 }
 
-/// Reads all that a page says of itself, and the part of each offset.
+/// Reads a page's header, and names the part of each offset.
 #[cfg(fuzzing)]
 pub(crate) fn name_parts(bytes: &[u8]) {
     let said = (PageId::of(bytes), Kind::of(bytes), Identity::of(bytes).map(|identity| identity.page()));

@@ -268,7 +268,7 @@ pub fn record(
             }
         }
     };
-    // Before rights are given up, for they may be what a look into the server needs.
+    // Before rights are given up: reading the server's memory may need them.
     let observed = observed(&request.target, workload.as_ref());
     let attached = attach.is_some();
     let mut observation =

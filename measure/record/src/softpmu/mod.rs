@@ -303,7 +303,7 @@ impl SoftwarePmu {
         self.segment.descriptor()
     }
 
-    /// Removes the segment's name: who has its descriptor keeps it.
+    /// Removes the segment's name; processes with its descriptor keep the segment.
     pub(crate) fn forget_name(&self) {
         self.segment.forget_name();
     }

@@ -80,7 +80,7 @@ const START: Duration = Duration::from_secs(60);
 const START_OF_RUNNING: Duration = Duration::from_secs(30);
 const START_INTERVAL: Duration = Duration::from_millis(250);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(4);
-/// Bytes of samples that are kept for an observer that is not there yet.
+/// Maximum bytes of samples that are kept until the observer starts.
 const MOST_EARLY: usize = 64 << 20;
 /// How long the recorder waits for the observer at its start and end. The end includes writing all observations.
 const PATIENCE_AT_START: Duration = Duration::from_secs(30);
@@ -163,7 +163,7 @@ impl Observation {
         observation
     }
 
-    /// From now on samples wait for the observer: they come from a program that may be held up.
+    /// From now on samples wait for the observer, because their program may be delayed.
     pub(super) fn drop_nothing(&mut self) {
         self.waits = true;
     }
@@ -261,7 +261,7 @@ struct Watch {
     trouble: Option<String>,
     /// Pause before the next inspection of a process that is not a server yet.
     pause: Duration,
-    /// Samples until then, which the observer sees first.
+    /// Samples before the observer's start, which it gets first.
     early: Vec<Vec<u8>>,
     early_bytes: usize,
 }
