@@ -166,7 +166,7 @@ macro_rules! rows_views {
 rows_views!(CompareReport, ObjectsReport, QueriesReport);
 
 impl Printed<RowsForm> {
-    /// Prints the view in the form that was asked for.
+    /// Prints the view in the requested format.
     pub fn print(&self, wanted: Wanted, globals: &Globals, view: &impl RowsView) -> Result<(), CommandError> {
         match self.format {
             RowsForm::Text => self.extent.print(wanted, globals, view),

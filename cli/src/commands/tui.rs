@@ -85,7 +85,7 @@ fn record(picked: &Picked, output: &Path) -> Result<(), CommandError> {
     let planned = Duration::from_secs(picked.seconds.into());
     watch(&mut recording, Watch::new(shown, planned)).map_err(|error| unusable(&error))?;
     let ended = recording.wait().map_err(cannot)?;
-    // Standard error keeps what the screen showed for a moment.
+    // Messages that the screen showed briefly are repeated on standard error.
     ended.said.iter().for_each(|line| eprintln!("{line}"));
     match ended.status.success() {
         true => Ok(()),

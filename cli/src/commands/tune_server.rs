@@ -47,7 +47,7 @@ impl TunedServer {
         words
     }
 
-    /// The MariaDB server that is named; `None`: it is one of PostgreSQL.
+    /// The named MariaDB server; `None`: the options name a PostgreSQL server.
     pub(super) fn mariadb(&self) -> Result<Option<MariaTarget>, CommandError> {
         let target = match (&self.server, &self.url) {
             (Some(folder), _) => match Cluster::open(&ServerFolder::new(folder)) {
@@ -75,7 +75,7 @@ impl TunedServer {
         }))
     }
 
-    /// The server that is named, of either kind.
+    /// The named server, PostgreSQL or MariaDB.
     pub(super) fn tuned(&self) -> Result<Tuned, CommandError> {
         Ok(match self.mariadb()? {
             Some(target) => Tuned::Mariadb(target),

@@ -252,7 +252,7 @@ impl Arguments {
         })
     }
 
-    /// What a copy takes, if one is wanted.
+    /// The space that a copy takes, if one was requested.
     fn copy_plan(&self, server: &Tuned, wanted: &[Wanted]) -> Result<Option<CopyPlan>, CommandError> {
         match (self.options.copy(), server) {
             (Some(folder), Tuned::Postgres(target)) => {
@@ -291,7 +291,7 @@ fn nanoseconds() -> u64 {
 
 /// This program again, as the watchdog of a trial.
 pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
-    // The path is gone if an update has replaced the program meanwhile; this one is not.
+    // An update may have replaced the program under its path; this link still leads to the running one.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hardmeter");
     command.args(["tune", "watchdog", "--trial", token]).args(server.words());

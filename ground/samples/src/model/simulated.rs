@@ -40,8 +40,8 @@ pub enum MissCause {
     Coherence,
 }
 
-/// How an instruction came by the address that it missed at. `None` in a sample: its first miss, or the machine was
-/// simulated without its core.
+/// How an instruction computed the address of its miss. `None` in a sample: its first miss, or the machine
+/// was simulated without its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissPattern {
