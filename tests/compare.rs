@@ -190,7 +190,7 @@ fn what_cannot_be_compared_is_refused_with_a_remedy() {
     assert!(text.contains("note: the machines differ"), "{text}");
 
     let output = compare(&file, &file, &["--per", "transaction"]);
-    assert!(stderr(&output).contains("does not know its transactions"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("has no count of its transactions"), "{}", stderr(&output));
     let text = folder.path().join("text.data");
     std::fs::write(&text, "no capture").unwrap();
     assert_eq!(compare(&file, &text, &[]).status.code(), Some(1));

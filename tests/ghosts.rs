@@ -120,11 +120,7 @@ fn what_ghosts_cannot_follow_has_a_remedy() {
             "follows processes that run already",
             "--source simulated",
         ),
-        (
-            &["record", "--ghosts", "--source", "timer", "-p", "1"],
-            "other sources than live",
-            "leave --source out",
-        ),
+        (&["record", "--ghosts", "--source", "timer", "-p", "1"], "needs source live", "leave --source out"),
         (
             &["record", "--ghosts", "-e", "cycles", "-p", "1"],
             "does not know the event cycles",

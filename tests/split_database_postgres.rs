@@ -167,7 +167,7 @@ fn what_is_counted_is_what_was_executed() {
 }
 
 fn split_of_cursor(segment: &mut Application) -> u64 {
-    // The text is that of DECLARE: the note has only the table.
+    // The statement's text comes from DECLARE: the note has only the table.
     of(segment, "select items").map_or(0, |_| {
         split::kinds(segment)
             .into_values()

@@ -78,7 +78,7 @@ fn a_full_disk_does_not_hide_what_was_measured() {
 fn arguments_that_make_no_sense_are_refused() {
     for (arguments, said) in [
         (&["--mode", "open"][..], "--rate"),
-        (&["--interval", "0s"], "it has to take some time"),
+        (&["--interval", "0s"], "it must be longer than 0"),
         (&["--ramp", "soon"], "'soon' is not a time"),
         (&["--connections", "0"], "or auto"),
         (&["--cpu-plan", "daemons"], "is not a part of a plan"),

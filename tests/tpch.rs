@@ -72,7 +72,8 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
     ] {
         assert_eq!(tpch.count(table), rows, "{table}");
     }
-    // Clause 4.2.3: a third of customers has no orders; an order's total is that of its items; sparse keys.
+    // Clause 4.2.3: a third of customers has no orders; an order's total is the sum of its items; sparse
+    // keys.
     assert_eq!(tpch.value("SELECT count(*) FROM orders WHERE o_custkey % 3 = 0"), "0");
     assert_eq!(tpch.value("SELECT count(*) FROM orders WHERE (o_orderkey & 31) > 7"), "0");
     let apart = "SELECT count(*) FROM orders WHERE abs(o_totalprice - (SELECT \

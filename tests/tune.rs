@@ -300,7 +300,7 @@ fn a_look_needs_rights_and_changes_nothing() {
     sql(&server, "GRANT pg_monitor TO plain");
     let output = succeeded(run(&mut as_plain()));
     let text = stdout(&output);
-    assert!(text.contains("No session worked during the look"), "{text}");
+    assert!(text.contains("No session was active during the look"), "{text}");
     assert!(text.contains("CREATE EXTENSION pg_stat_statements"), "what is missing is said: {text}");
     assert!(text.lines().count() <= 40, "{text}");
     assert_eq!(before, (sql(&server, state), sql(&server, relations)));

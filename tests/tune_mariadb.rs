@@ -97,7 +97,7 @@ fn a_missing_index_is_found_kept_and_undone(server: &ThrowawayMariadb) {
     assert_eq!(indexes(server), before);
 
     let text = stdout(&succeeded(run(&mut on_server(server, &["--seconds", "1"]))));
-    assert!(text.starts_with("MariaDB ") && text.contains("No session worked"), "{text}");
+    assert!(text.starts_with("MariaDB ") && text.contains("No session was active"), "{text}");
 }
 
 /// The processes that are killed.

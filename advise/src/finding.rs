@@ -96,7 +96,7 @@ impl Prediction {
             || self.of_cpu.is_some_and(|share| share >= LEAST_GAIN)
     }
 
-    /// The gain in words.
+    /// The gain as text.
     pub(crate) fn words(&self) -> String {
         match (self.gain, self.of_cpu) {
             (Some(gain), Some(share)) if gain < LEAST_GAIN => format!("-{:.0} % of CPU time", share * 100.0),

@@ -226,11 +226,11 @@ impl SampleArguments {
             if let Some(partial) = partial_of(input) {
                 return Err(CommandError::new(
                     format!(
-                        "there is no {}, but {}: a recording that runs still, or was killed",
+                        "there is no {}, but {}: a recording that is running, or was killed",
                         input.display(),
                         partial.display()
                     ),
-                    format!("wait for its end, or see what is there already: -i {}", partial.display()),
+                    format!("wait for its end, or read the part that is written: -i {}", partial.display()),
                 ));
             }
             if input.as_os_str() == "hardmeter.data" {

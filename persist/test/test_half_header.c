@@ -1,6 +1,6 @@
 /*
- * The last write of a checkpoint, that of the log's header, fails half way. One copy may be on the
- * disk, and record a start of the log after its contents.
+ * The last write of a checkpoint, which writes the log's header, fails half way. One copy may be on
+ * the disk, and record a start of the log after its contents.
  */
 #include <errno.h>
 #include <setjmp.h>

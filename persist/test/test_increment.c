@@ -313,7 +313,7 @@ static void wrong_files_are_refused(void **state) {
   must_fail("restore @/full @/2 @/restored", "one between them is missing");
   must_fail("restore @/full @/2 @/1 @/restored", "one between them is missing");
   must_fail("restore @/1 @/2 @/restored", "give the backup and the increments before it first");
-  must_fail("restore % @/restored", "does not say that it is the copy of one");
+  must_fail("restore % @/restored", "is a store, but not a backup");
   must_fail("restore --at 1 @/full @/1 @/restored", "before the first");
   must_fail("backup --since @/1 @/full @/3", "of another store");
   must_fail("backup --since @/1 % @/2", "exists");
@@ -394,7 +394,7 @@ static void followers_are_killed(void **state) {
     kill(follower, SIGKILL);
     waitpid(follower, NULL, 0);
     if (shipped_files() == 0) {
-      must_fail("restore @ @/restored", "has put nothing there yet");
+      must_fail("restore @ @/restored", "has written nothing there yet");
       continue;
     }
     begun++;

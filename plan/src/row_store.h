@@ -8,7 +8,7 @@
  *    row 2   17            99                ·──> "MAIL"    0
  *
  * Values passed by reference are copied once. Text that is a key is kept once for each different value:
- * its number is that of the value, and value_rank() orders the values by their collation.
+ * its number identifies the value, and value_rank() orders the values by their collation.
  */
 #ifndef CCOPT_ROW_STORE_H
 #define CCOPT_ROW_STORE_H

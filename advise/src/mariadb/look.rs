@@ -78,8 +78,8 @@ pub fn look_at_mariadb(
     if !version.contains("MariaDB") {
         return Err(AdviseError::Maria {
             what: "reading the version".into(),
-            reason: format!("the server is {version}, no MariaDB"),
-            remedy: "other servers of this protocol are not looked at".into(),
+            reason: format!("the server is {version}, not MariaDB"),
+            remedy: "of the servers with this protocol only MariaDB is supported".into(),
         });
     }
     let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";

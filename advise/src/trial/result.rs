@@ -136,7 +136,7 @@ impl TrialResult {
         }
         if self.regressions.is_empty() && self.compared > 0 {
             let statements = counted(self.compared as u64, "statement");
-            sentences.push(format!("of {statements} none is proven slower by 2 % or more"));
+            sentences.push(format!("none of {statements} is proven slower by 2 % or more"));
         }
         sentences.extend(self.remarks.iter().cloned());
         sentences

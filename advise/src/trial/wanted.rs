@@ -48,9 +48,7 @@ impl Wanted {
                     way: IndexWay::Drop,
                 },
                 ChangeKind::DropIndex { .. } => {
-                    return not_tried(
-                        "an index that is dropped comes back only by a build, again in each round",
-                    )
+                    return not_tried("a dropped index must be rebuilt, in each round")
                 }
                 ChangeKind::TableOption { .. } => {
                     return not_tried(

@@ -70,7 +70,7 @@ impl Watchdog {
         }
         let _ = child.wait();
         Err(failed(if said.trim().is_empty() {
-            "it did not say that it is ready".into()
+            "it did not report that it is ready".into()
         } else {
             said.trim().into()
         }))
@@ -150,7 +150,7 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     control.lock_within(Lock::Build, Duration::from_secs(3))?;
     // A new trial or a user may have closed it during the wait for the locks.
     let Some(entry) = open()? else { return Ok(()) };
-    close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+    close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner was killed").map(drop)
 }
 
 fn ignore_signals() {

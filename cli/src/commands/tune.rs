@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     if arguments.options.given() {
         return Err(CommandError::new(
-            "options of trials were given, and a look tries nothing",
+            "options of trials were given, but a look makes no trial",
             "add --auto, or use hardmeter tune try",
         ));
     }

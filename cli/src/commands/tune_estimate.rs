@@ -10,7 +10,7 @@ use hardmeter_advise::{look, Estimate};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Estimate what a target of transactions a second takes, and what gives first.
+/// Estimate the resources for a target of transactions a second, and which limit is reached first.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 It looks at the server under its own traffic or LOAD, and extends what it saw in proportion: a lower bound, since queues
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     let estimate = Estimate::of(&look, arguments.tps as f64).ok_or_else(|| {
         CommandError::new(
             format!("the server ended no transaction in {} s", arguments.seconds),
-            "run this while the server works, or give a load: -- LOAD",
+            "run this while the server has load, or give a load: -- LOAD",
         )
     })?;
     let style = terminal::style(globals);

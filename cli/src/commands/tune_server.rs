@@ -133,7 +133,7 @@ fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
     let text = fs::read_to_string(&file).map_err(|error| {
         CommandError::new(
             format!("no running server in {}: {} cannot be read ({error})", folder.display(), file.display()),
-            "start the server, name its data folder, or say how it is reached: --url STRING",
+            "start the server, name its data folder, or give its connection: --url STRING",
         )
     })?;
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -142,7 +142,7 @@ fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
         _ => {
             return Err(CommandError::new(
                 format!("{} names no unix socket", file.display()),
-                "say how the server is reached: --url STRING",
+                "give its connection: --url STRING",
             ))
         }
     };

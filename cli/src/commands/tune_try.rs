@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Try a remedy on the live server: applied reversibly, proven in blocks, undone.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Without --yes it prints what would be changed and how that is undone, and changes nothing. With --yes blocks as found
+Without --yes it prints the change and its undoing, and changes nothing. With --yes blocks as found
 and blocks with the change follow each other in random order, under the server's own traffic or LOAD, until the
 verdict is sure: better, worse, same, or undecided. Then the change is undone; with --keep a proven gain stays.
 
@@ -246,8 +246,8 @@ impl Arguments {
         };
         findings.into_iter().find(|finding| finding.remedy == remedy).ok_or_else(|| {
             CommandError::new(
-                format!("{} s of looking gave no evidence for {remedy}; {others}", self.seconds),
-                "look longer with --seconds, or while the load runs",
+                format!("{} s of observation gave no evidence for {remedy}; {others}", self.seconds),
+                "observe longer with --seconds, or while the load runs",
             )
         })
     }

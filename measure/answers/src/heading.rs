@@ -98,9 +98,9 @@ pub struct Heading {
     pub times: Vec<ProcessTime>,
     /// The events.
     pub events: Vec<EventHeading>,
-    /// Traces in the file that are not decoded, with their sizes, in words.
+    /// Traces in the file that are not decoded, with their sizes, as text.
     pub undecoded_traces: Vec<String>,
-    /// Limits of the source, in words.
+    /// Limits of the source, as text.
     pub limits: Vec<String>,
 }
 

@@ -116,7 +116,7 @@ pub enum DisassemblyError {
         architecture: String,
     },
     /// The image's code is not available.
-    #[error("the code of {image} is not at hand: {cause}")]
+    #[error("the code of {image} is not available: {cause}")]
     NoCode {
         /// The image.
         image: String,

@@ -143,8 +143,8 @@ impl Chooser {
 
     fn pick(&self) -> Result<Picked, &'static str> {
         let target =
-            self.words(0).next().ok_or("nothing here can be recorded: `hardmeter doctor` says why")?;
-        let source = self.words(1).next().ok_or("no source works here: `hardmeter doctor` says why")?;
+            self.words(0).next().ok_or("nothing here can be recorded: `hardmeter doctor` shows why")?;
+        let source = self.words(1).next().ok_or("no source works here: `hardmeter doctor` shows why")?;
         let mut arguments: Vec<String> = target.words.iter().chain(&source.words).cloned().collect();
         if self.counts_events() {
             let events: Vec<&str> = self.words(EVENTS).map(|event| event.label.as_str()).collect();

@@ -42,7 +42,7 @@ fn a_file_is_read_while_it_grows() {
     assert_eq!((event.name.as_str(), event.samples), ("l1d-miss", 100));
     assert_eq!(event.causes, ["conflict 90.00 %", "cold 10.00 %"]);
     assert_eq!((event.routines[0].cost.as_str(), event.routines[0].samples), ("100.00 % of 100", 100));
-    // Half a record at the end is that of the next read.
+    // Half a record at the end belongs to the next read.
     writer.append_finished_round().expect("written");
     writer.flush().expect("written");
     let file = std::fs::OpenOptions::new().write(true).open(&partial).expect("opened");

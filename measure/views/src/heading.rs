@@ -292,7 +292,11 @@ pub(crate) fn ghosts_text(ghosts: &GhostNotes) -> String {
         ghosts.pauses.max_ns as f64 / 1e6
     );
     if ghosts.watchdog > 0 {
-        let _ = write!(text, "; the watchdog had to free a process {} times", grouped(ghosts.watchdog));
+        let _ = write!(
+            text,
+            "; the watchdog had to continue a stopped process {} times",
+            grouped(ghosts.watchdog)
+        );
     }
     text
 }

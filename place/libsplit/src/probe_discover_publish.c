@@ -269,13 +269,14 @@ static enum split_probe_outcome publish(struct publication *publication,
   if (count == 0) {
     *reason =
         "no full sets of L2 were found (too much else runs here, or its ways are hidden): "
-        "random lines take their place, which tell very large sections only";
+        "random lines take their place, which detect only very large sections";
     return SPLIT_PROBE_RANDOM_LINES;
   }
   *reason = count < SETS / 2 ? "fewer colours of L2 were found than a probe uses: it is blunter"
-            : undisturbed    ? ""
-                          : "others worked on this core during calibration: sections seem smaller "
-                            "than they are; publish again in a calmer minute";
+            : undisturbed
+                ? ""
+                : "other programs used this core during calibration: sections seem smaller "
+                  "than they are; publish again when the machine is less busy";
   return SPLIT_PROBE_FULL_SETS;
 }
 

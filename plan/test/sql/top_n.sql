@@ -90,7 +90,7 @@ select id, count(*) + sum(id) as s from items group by id order by sum(id) desc 
 select * from drops('select id, sum(id) from items group by id order by sum(id) desc limit 3');
 reset work_mem;
 reset hash_mem_multiplier;
--- Sets; the largest group is that of all.
+-- Grouping sets; the largest group contains all rows.
 select id % 3 as third, sum(id) from items group by rollup (1) order by 2 desc limit 2;
 
 -- Rows of a join, inner and left: 13 of 20,010 have no name, and these have the largest ids.

@@ -235,8 +235,8 @@ pub(super) fn settings_of(control: &mut Control, wanted: &[Wanted]) -> Result<Ve
 
 type Pairs = Vec<(String, String)>;
 
-/// Settings of the configuration files, and of the command line. Where the role or database of this session has its own
-/// value, that of the file is read.
+/// Settings of the configuration files, and of the command line. If the role or database of this session has
+/// its own value, the file's value is read.
 fn configuration(control: &mut Control) -> Result<(Pairs, Pairs), TryError> {
     const IN_FORCE: &str =
         "SELECT name, reset_val, source FROM pg_catalog.pg_settings WHERE reset_val IS NOT NULL \

@@ -62,7 +62,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("sync_binlog", "a crash of the machine during the trial could lose transactions that were confirmed"),
     ("innodb_doublewrite", "a crash of the machine during the trial could destroy tables"),
-    ("max_connections", "it turns clients away"),
+    ("max_connections", "it would refuse clients"),
     ("wait_timeout", "it ends sessions of the load"),
     ("large_pages", "it needs a restart of the server, and MariaDB is not copied"),
     ("thread_handling", "it needs a restart of the server, and MariaDB is not copied"),

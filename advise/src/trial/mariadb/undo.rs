@@ -72,7 +72,7 @@ pub fn watch_mariadb(
         if control.server()? != entry.begin.server {
             return Err(TryError::NoEntry { entry: entry.begin.entry });
         }
-        close(&mut control, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+        close(&mut control, ledger, &entry, "undone by the watchdog: the tuner was killed").map(drop)
     };
     watch_by(&undo, pipes, patience)
 }

@@ -35,7 +35,7 @@ pub struct AccessReport {
     pub object: String,
 }
 
-/// A pair of routines of which one missed because the other wrote, with names.
+/// A pair of routines, with names: the first missed because the second wrote.
 #[derive(Clone, Debug, Serialize)]
 pub struct FightReport {
     /// The routine that missed.

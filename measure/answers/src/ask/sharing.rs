@@ -44,7 +44,7 @@ impl Default for SharingQuestion {
 pub struct SharingAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// Samples that pass the filter.
     pub samples: u64,

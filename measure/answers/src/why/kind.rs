@@ -39,7 +39,7 @@ impl Cause {
         Cause::Unknown,
     ];
 
-    /// Its name in words.
+    /// Its name as text.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Cold => "cold",

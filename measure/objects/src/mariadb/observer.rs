@@ -288,8 +288,8 @@ impl MariaDb {
                 remarks.push(format!("{number} {what}"));
             }
         };
-        count(self.facts.left_out, "stretches of memory were not recorded: their limit was reached");
-        count(self.unmapped, "addresses were no longer mapped when they were looked at");
+        count(self.facts.left_out, "memory ranges were not recorded: their limit was reached");
+        count(self.unmapped, "addresses were no longer mapped when they were resolved");
         if self.dictionary.is_empty() {
             remarks.push(
                 "InnoDB's dictionary could not be read: pages have the names of tablespaces only; run as root or as \
@@ -299,7 +299,7 @@ impl MariaDb {
         }
         if self.server.sessions.is_none() {
             remarks.push(
-                "where this server's threads keep their statement is not known: samples have none".into(),
+                "the location of statements in this server's threads is unknown: samples have none".into(),
             );
         }
         if !self.server.memory.is_alive() {

@@ -173,11 +173,11 @@ impl RuntimeProgram {
         let mut remarks = self.runtime.remarks(&self.memory);
         if self.facts.left_out > 0 {
             let count = self.facts.left_out;
-            remarks.push(format!("{count} stretches of memory were not recorded: their limit was reached"));
+            remarks.push(format!("{count} memory ranges were not recorded: their limit was reached"));
         }
         if self.unmapped > 0 {
             remarks
-                .push(format!("{} addresses were no longer mapped when they were looked at", self.unmapped));
+                .push(format!("{} addresses were no longer mapped when they were resolved", self.unmapped));
         }
         remarks
     }

@@ -56,7 +56,7 @@ impl GhostError {
                 "install valgrind, then `make build` in the source tree: it is built beside the software PMU"
             }
             GhostError::Architecture(_) | GhostError::Threads { .. } => {
-                "leave --ghosts out: --source live shows where it waits"
+                "leave --ghosts out: --source live shows its waits"
             }
             GhostError::Start { .. } => "check the file's rights, or install Hardmeter again",
             GhostError::Refused { remedy, .. } => remedy,
@@ -196,7 +196,7 @@ pub fn self_test() -> Result<String, GhostError> {
     let report: Option<Report> = serde_json::from_slice(&output.stdout).ok();
     match report.map(|report| report.notes) {
         Some(notes) if output.status.success() && notes.stretches.checked() > 0 => Ok(format!(
-            "{} of {} stretches of a test program ended as it did; it stood still for {:.2} ms at most",
+            "{} of {} stretches of a test program ended as in the program, which was stopped for at most {:.2} ms",
             notes.stretches.same,
             notes.stretches.checked(),
             notes.pauses.max_ns as f64 / 1e6

@@ -264,7 +264,7 @@ impl RecordSource for GhostSource {
             machine.name, machine.title
         ));
         notes.push(
-            "stretches that ended otherwise than the server did are thrown away: they met another process's change, so \
+            "stretches that ended differently from the server's are dropped: another process changed their memory, so \
              that reads are overrepresented"
                 .to_string(),
         );

@@ -63,7 +63,7 @@ impl OpenError {
                     ),
                     false => (
                         "this machine has no PMU".to_string(),
-                        "use --source simulated or --source timer; `hardmeter doctor` says more".to_string(),
+                        "use --source simulated or --source timer; `hardmeter doctor` shows more".to_string(),
                     ),
                 }
             }

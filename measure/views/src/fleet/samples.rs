@@ -75,7 +75,7 @@ struct Code {
     instruction: Option<u32>,
 }
 
-/// A data source in words.
+/// A data source as text.
 #[derive(Clone, Copy)]
 struct Source {
     operation: Option<u32>,

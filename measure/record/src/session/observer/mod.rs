@@ -229,7 +229,7 @@ impl Observation {
         let mut observations = self.end.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
             remark(match error {
                 RecvTimeoutError::Timeout => {
-                    "objects were not recorded: the server could not be looked into in time"
+                    "objects were not recorded: the server's memory could not be read in time"
                 }
                 RecvTimeoutError::Disconnected => {
                     "objects were not recorded: their thread could not be started"
