@@ -68,9 +68,4 @@ extern Datum stored_value_of_number(const StoredColumn *column, uint32 row);
 static inline Datum stored_value(const StoredColumn *column, uint32 row) {
   return likely(column->value != NULL) ? column->value[row] : stored_value_of_number(column, row);
 }
-/* The number of a value that is not NULL, of an integer or decimal. */
-static inline int64 stored_number(const StoredColumn *column, uint32 row) {
-  return column->number != NULL ? column->number[row] : (int64)column->value[row];
-}
-
 #endif

@@ -208,12 +208,6 @@ struct hm_follower *hm_family_member(uint32_t index) {
   return &member[index];
 }
 
-struct hm_follower *hm_family_find(int process) {
-  for (uint32_t i = 0; i < members; i++)
-    if (member[i].process == process && !member[i].gone) return &member[i];
-  return NULL;
-}
-
 struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64_t *wakes) {
   static uint32_t turn;
   static uint64_t checked_at;

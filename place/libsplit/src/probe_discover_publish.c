@@ -351,15 +351,3 @@ double split_probe_verify(const struct split_probe *probe) {
   errno = before;
   return (double)count / probe->header.colours;
 }
-
-int split_probe_hold(const struct split_probe *probe) {
-  const int before = errno;
-  int held = 0;
-  for (uint32_t colour = 0; colour < probe->header.colours; colour++)
-    for (uint32_t way = 0; way <= probe->header.ways; way++)
-      if (mlock(probe->pages + (size_t)probe->header.page[colour][way] * SPLIT_PROBE_PAGE,
-                SPLIT_PROBE_PAGE) != 0)
-        held = -1;
-  errno = before;
-  return held;
-}

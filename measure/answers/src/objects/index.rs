@@ -154,16 +154,6 @@ impl ObjectIndex {
         self.texts.text(id)
     }
 
-    /// The number of a text, if an object has this name.
-    pub fn find_text(&self, text: &str) -> Option<TextId> {
-        self.texts.find(text)
-    }
-
-    /// True if a process belongs to the server; without a side file, true for every process.
-    pub fn is_of_server(&self, pid: Pid) -> bool {
-        self.processes.contains(pid)
-    }
-
     /// The role of a process in the server: "client backend", "checkpointer".
     pub fn role(&self, pid: Pid) -> Option<&Arc<str>> {
         self.processes.role(pid).map(|id| self.texts.text(id))
