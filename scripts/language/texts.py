@@ -19,6 +19,8 @@ TESTS = re.compile(r"(^|/)(tests?|testing|fuzz|examples|bench)(/|$)|_tests?\.|(^
 
 BACKTICKS = re.compile(r"`[^`]*`")
 START_OF_COMMENT = re.compile(r"//|/\*")
+# Languages of which only lines that are comments are read, with the mark of a comment.
+LINE_COMMENTS = {".sql": "--", ".sh": "#", ".cmake": "#"}
 # Tokens after which a string is a statement: a docstring.
 BEFORE_A_STATEMENT = (tokenize.ENCODING, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
@@ -50,6 +52,9 @@ def of_tree(root: pathlib.Path) -> Iterator[Text]:
             yield from of_comments(path, text)
         elif path.endswith(".py"):
             yield from of_python(path, file.read_text(encoding="utf-8"))
+        elif path.endswith(tuple(LINE_COMMENTS)):
+            mark = LINE_COMMENTS[path[path.rindex(".") :]]
+            yield from of_lines(path, file.read_text(encoding="utf-8"), mark)
 
 
 def of_markdown(path: str, text: str) -> Iterator[Text]:
@@ -81,6 +86,13 @@ def of_comments(path: str, text: str) -> Iterator[Text]:
         comment, inside = _comment_of(line, inside)
         if comment:
             yield Text(path, number, BACKTICKS.sub("``", comment), comment=True)
+
+
+def of_lines(path: str, text: str, mark: str) -> Iterator[Text]:
+    """Lines that are comments, without code in backticks."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith(mark):
+            yield Text(path, number, BACKTICKS.sub("``", line), comment=True)
 
 
 def _comment_of(line: str, inside: bool) -> tuple[str, bool]:

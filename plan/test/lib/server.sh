@@ -50,7 +50,7 @@ server_init() {
   local pg_config=$1 build=$2 share library real
   "$pg_config" --version >/dev/null 2>&1 ||
     die "$pg_config is no pg_config that runs" 'make setup, or name another by --pg-config'
-  # shellcheck disable=SC2034 # for whoever sources this
+  # shellcheck disable=SC2034 # for scripts that source this
   major=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
   real=$("$pg_config" --bindir)
   share=$("$pg_config" --sharedir)
