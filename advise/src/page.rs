@@ -283,6 +283,6 @@ mod tests {
         page.findings.clear();
         assert!(page.first_screen(Style::default(), "x").contains("No remedy found"));
         page.look = Look::default();
-        assert!(page.first_screen(Style::default(), "x").contains("look while the server works"));
+        assert!(page.first_screen(Style::default(), "x").contains("look while the server has load"));
     }
 }

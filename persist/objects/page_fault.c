@@ -56,7 +56,7 @@ static const char *object_page_fault(const p3l_object_page *page) {
   bool first = page->starts[0] >> P3L_OBJECTS_BEGIN / P3L_GRANULE & 1;
   if (first != (page->end > P3L_OBJECTS_BEGIN)) return "has bytes that belong to no object";
   if (!all_zero((const uint8_t *)page + page->end, P3L_PAGE_SIZE - page->end - ids))
-    return "has something in its free space";
+    return "has nonzero bytes in its free space";
   return pieces_fault(page);
 }
 

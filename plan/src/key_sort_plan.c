@@ -183,7 +183,7 @@ const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildR
   }
   key = looked_up_key(join, indexqual);
   if (key == 0) return "the index is not looked up by an integer or date of the outer side";
-  if (position.order_matters) return "the order of rows is seen above";
+  if (position.order_matters) return "a node above depends on the order of rows";
   if (position.limited || position.may_stop) return "the parent may stop early";
   if (position.rescanned) return "the nested loop is started repeatedly";
   if (child->plan_rows < LEAST_OUTER_ROWS) return "there are few look-ups";

@@ -226,7 +226,7 @@ pub(crate) fn sampled(
             return Ok(samples);
         }
         if stop.asked() {
-            return Err(SessionError::Interrupted { what: "looking at the server".into() }.into());
+            return Err(SessionError::Interrupted { what: "observing the server".into() }.into());
         }
         let next = period * u32::try_from(samples.len()).unwrap_or(u32::MAX);
         std::thread::sleep(next.min(time).saturating_sub(begin.elapsed()));

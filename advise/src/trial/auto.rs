@@ -137,7 +137,7 @@ fn survey_without(
     if load != Load::Traffic {
         std::thread::sleep(WARM);
     }
-    let progress = |share: f64| (hands.progress)("looking at the server", share);
+    let progress = |share: f64| (hands.progress)("observing the server", share);
     let look = order.server.look(order.look, hands.stop, &progress).map_err(|error| match error {
         AdviseError::Session(SessionError::Interrupted { .. }) => TryError::Interrupted,
         error => error.into(),

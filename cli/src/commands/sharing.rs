@@ -1,4 +1,4 @@
-//! `hardmeter sharing`: show the cache lines that cores fight for.
+//! `hardmeter sharing`: show the contended cache lines.
 
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, print_json, screen_style};

@@ -23,7 +23,7 @@ pub struct Arguments {
     /// The capture; without one, choose what to record.
     #[arg(value_name = "CAPTURE")]
     capture: Option<PathBuf>,
-    /// Where a new recording goes.
+    /// The file of a new recording.
     #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
     output: PathBuf,
     #[command(flatten)]

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let (stop, bar) = (cancelled_by_signals(), Bar::new(globals));
-    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "observing the server");
     let look = look(&target, Duration::from_secs(arguments.seconds), &stop, &progress)?;
     drop(bar);
     running.still_works()?;

@@ -52,7 +52,7 @@ pub struct Arguments {
     set: Vec<String>,
     #[command(flatten)]
     server: TunedServer,
-    /// Do it: without this nothing is changed.
+    /// Make the change: without this option nothing is changed.
     #[arg(long)]
     yes: bool,
     /// Leave the change in place if a gain is proven.
@@ -235,7 +235,7 @@ impl Arguments {
             ));
         }
         let bar = Bar::new(globals);
-        let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+        let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "observing the server");
         let look = server.look(Duration::from_secs(self.seconds), stop, &progress)?;
         drop(bar);
         let findings = advise(&look, server.remedies());

@@ -25,7 +25,7 @@ pub enum Flow {
     Call(Option<ImageAddress>),
     /// Elsewhere, always.
     Jump(Option<ImageAddress>),
-    /// Elsewhere or on.
+    /// Jumps, or continues with the next instruction.
     ConditionalJump(ImageAddress),
     /// Back to the caller.
     Return,

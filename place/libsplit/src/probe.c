@@ -43,7 +43,7 @@ static const char *points_problem(const struct split_probe_header *header) {
                 high = point->displaced_p90;
     /* Written so that NaN fails. */
     if (!(low >= 0 && low <= middle && middle <= high && high <= 1) || point->kilobytes <= before)
-      return "probe.segment: its calibration makes no sense; let the analyzer publish again";
+      return "probe.segment: its calibration is out of range; let the analyzer publish again";
     before = point->kilobytes;
   }
   return NULL;
@@ -71,7 +71,7 @@ const char *split_probe_header_problem(const struct split_probe_header *header,
   if (timing->limit == 0 || timing->limit > CYCLES_BELIEVED || timing->most > CYCLES_BELIEVED ||
       (timing->most != 0 &&
        !(timing->hit >= 0 && timing->hit < timing->miss && timing->miss <= (float)timing->most)))
-    return "probe.segment: its times make no sense; let the analyzer publish again";
+    return "probe.segment: its times are out of range; let the analyzer publish again";
   for (uint32_t colour = 0; colour < header->colours; colour++)
     for (uint32_t way = 0; way <= header->ways; way++)
       if (header->page[colour][way] >= header->pages ||

@@ -211,7 +211,7 @@ pub(super) fn settings_of(control: &mut Control, wanted: &[Wanted]) -> Result<Ve
         let name = name.to_lowercase();
         let refused = |reason| Err(TryError::NotAllowed { name: name.clone(), reason });
         if RISKS.contains(&name.as_str()) {
-            return refused("a crash could destroy the database, which no gain is worth");
+            return refused("a crash could destroy the database");
         }
         if OF_ITS_OWN.contains(&name.as_str()) {
             return refused("the copy has its own");

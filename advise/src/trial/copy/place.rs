@@ -69,7 +69,7 @@ pub(super) fn unusable(folder: &Path, error: &io::Error) -> TryError {
 
 /// The lock of processes that create or remove copies.
 #[derive(Debug)]
-pub struct CopyLock(#[allow(dead_code)] File); // held while it lives
+pub struct CopyLock(#[allow(dead_code)] File); // the lock is held until this is dropped
 
 impl CopyLock {
     /// Takes it within `patience`; `None`: another process has it.

@@ -37,7 +37,7 @@ impl MariaControl {
             Some("1") => Ok(control),
             _ => {
                 let holder =
-                    control.value("looking for other trials", "SELECT IS_USED_LOCK('hardmeter tune')")?;
+                    control.value("checking for other trials", "SELECT IS_USED_LOCK('hardmeter tune')")?;
                 Err(TryError::TrialRuns { pid: holder.unwrap_or_else(|| "just gone".into()) })
             }
         }

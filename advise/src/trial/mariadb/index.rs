@@ -109,7 +109,7 @@ impl OnlineIndexSwitch {
             literal(&self.table),
             literal(&self.index)
         );
-        Ok(match control.value("looking for the index", &sql)?.as_deref() {
+        Ok(match control.value("searching the index", &sql)?.as_deref() {
             None => State::Absent,
             Some("YES") => State::Hidden,
             Some(_) => State::Used,

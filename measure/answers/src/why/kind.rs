@@ -93,7 +93,7 @@ pub enum EventKind {
     Stall,
     /// Time elsewhere.
     OtherTime,
-    /// Nothing that has to do with memory.
+    /// Not related to memory.
     Other,
 }
 

@@ -62,11 +62,11 @@ pub(super) enum Kind {
     Blob,
     /// Undo data of changes, and old versions of rows.
     Undo,
-    /// Of the tablespace's management.
+    /// A page that manages the tablespace.
     Space(&'static str),
-    /// Of the system.
+    /// A system page.
     System(&'static str),
-    /// Of an unknown type.
+    /// A page of unknown type.
     Other,
 }
 

@@ -147,7 +147,7 @@ fn negotiate_by<T>(
 ) -> Result<(T, PerfEventAttr, Vec<Concession>), i32> {
     let mut attr = *attr;
     let mut concessions: Vec<Concession> = Vec::new();
-    // Report the first refusal: later ones may follow from concessions.
+    // Report the first refusal: the later attempts request less, and may fail for other reasons.
     let mut refused = None;
     loop {
         match open(&attr) {

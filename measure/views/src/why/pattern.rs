@@ -160,7 +160,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     }
 }
 
-/// `4,096`, or `-64` where the code goes backwards.
+/// `4,096`, or `-64` for descending addresses.
 fn distance(stride: i64) -> String {
     let sign = if stride < 0 { "-" } else { "" };
     format!("{sign}{}", grouped(ByteCount(stride.unsigned_abs()).0))

@@ -269,7 +269,7 @@ mod tests {
             (r#"[1,3,"7.20",1000,null,null,null,0]"#, "not introduced"),
             (r#"[1,3,"7.1f",1000,null,null,2.5,0]"#, "more was displaced"),
             (r#"[1,3,"7.1f",1000,null,"x",null,0]"#, "preceding kind"),
-            (r#"[1,3,"7.1ffffffff",1000,null,null,null,0]"#, "makes no sense"),
+            (r#"[1,3,"7.1ffffffff",1000,null,null,null,0]"#, "invalid kind"),
             (r#"[1,5000,"7.1f",1000,null,null,null,0]"#, "out of range"),
             (r#"[1,3,"7.1f",1000,null,null,null]"#, "invalid length"),
             (r#"{"kind":"7.1f","warm_cycles":1e300}"#, "out of range"),

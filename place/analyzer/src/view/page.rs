@@ -214,6 +214,6 @@ mod tests {
 
     #[test]
     fn a_silent_analyzer_is_told() {
-        assert!(page(&testing::state(), 99_000_000_000).contains("is gone"));
+        assert!(page(&testing::state(), 99_000_000_000).contains("has ended"));
     }
 }

@@ -188,7 +188,7 @@ impl Observation {
         self.rules.try_recv().ok()
     }
 
-    /// Looks at a record that passes by.
+    /// Examines a record on its way to the file.
     #[inline]
     pub(super) fn see(&mut self, record: &[u8]) {
         if record.first_chunk::<4>().is_some_and(|kind| u32::from_ne_bytes(*kind) == record_type::SAMPLE) {
