@@ -124,7 +124,7 @@ fn place(event: &ComparedEvent) -> String {
     match shares.as_slice() {
         [] => ", in no function alone".into(),
         [(row, share), ..] if *share > MORE_THAN_ALL => {
-            format!(", more than all of it in {}: others differ the other way", name(row))
+            format!(", more than the total in {}: other functions differ in the opposite direction", name(row))
         }
         [(row, share), ..] if *share >= NEARLY_ALL => format!(", nearly all in {}", name(row)),
         [(row, share), ..] if *share >= MOST => {

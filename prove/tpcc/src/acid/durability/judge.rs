@@ -129,7 +129,7 @@ pub(super) fn sum_up(settings: &[(String, String)], kills: &[Kill]) -> Trial {
     let acknowledged = sum(|kill| kill.acknowledged);
     seen.must(lost == 0, format!("of {acknowledged} acknowledged New-Orders {lost} are lost"));
     let (paid, noted) = (sum(|kill| kill.payments.0), sum(|kill| kill.payments.1));
-    seen.must(noted >= paid, format!("of {paid} acknowledged Payments HISTORY has {noted}"));
+    seen.must(noted >= paid, format!("HISTORY has {noted} rows for {paid} acknowledged Payments"));
     let whole = kills.iter().filter(|kill| kill.broken_conditions.is_empty()).count();
     seen.must(whole == kills.len(), format!("the conditions hold after {whole} of {} kills", kills.len()));
     for kill in kills {
