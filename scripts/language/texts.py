@@ -52,8 +52,7 @@ def of_tree(root: pathlib.Path) -> Iterator[Text]:
             yield from of_comments(path, text)
         elif path.endswith(".py"):
             yield from of_python(path, file.read_text(encoding="utf-8"))
-        elif path.endswith(tuple(LINE_COMMENTS)):
-            mark = LINE_COMMENTS[path[path.rindex(".") :]]
+        elif mark := _mark_of_comments(file):
             yield from of_lines(path, file.read_text(encoding="utf-8"), mark)
 
 
@@ -86,6 +85,16 @@ def of_comments(path: str, text: str) -> Iterator[Text]:
         comment, inside = _comment_of(line, inside)
         if comment:
             yield Text(path, number, BACKTICKS.sub("``", comment), comment=True)
+
+
+def _mark_of_comments(file: pathlib.Path) -> str:
+    """The beginning of comments in a file of SQL, shell, make or CMake, or in a script; empty for other files."""
+    if file.name in ("Makefile", "CMakeLists.txt"):
+        return "#"
+    if not file.suffix:
+        with file.open("rb") as start:
+            return "#" if start.read(2) == b"#!" else ""
+    return LINE_COMMENTS.get(file.suffix, "")
 
 
 def of_lines(path: str, text: str, mark: str) -> Iterator[Text]:
