@@ -124,7 +124,10 @@ fn place(event: &ComparedEvent) -> String {
     match shares.as_slice() {
         [] => ", in no function alone".into(),
         [(row, share), ..] if *share > MORE_THAN_ALL => {
-            format!(", more than the total in {}: other functions differ in the opposite direction", name(row))
+            format!(
+                ", more than the total in {}: other functions differ in the opposite direction",
+                name(row)
+            )
         }
         [(row, share), ..] if *share >= NEARLY_ALL => format!(", nearly all in {}", name(row)),
         [(row, share), ..] if *share >= MOST => {
