@@ -159,7 +159,7 @@ fn several_runs_are_compared_between_runs() {
     // The simulation of one program with one thread is the same each time.
     assert_eq!(function(&comparison, "search")["different"], false);
     let text = stdout(&succeeded(compare(&sides[0], &sides[1], &[])));
-    assert!(text.starts_with("* no difference in L2 misses per 1,000 instructions"), "{text}");
+    assert!(text.starts_with("* no significant difference in L2 misses per 1,000 instructions"), "{text}");
     assert!(text.contains("A: 2 runs, ") && text.contains("between runs"), "{text}");
 }
 
