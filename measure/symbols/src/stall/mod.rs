@@ -63,7 +63,8 @@ impl StallFinder {
 
     /// The load that a user-mode sample waited for; `Ok(None)` if there is none.
     ///
-    /// # Errors The reason why the load is unknown.
+    /// # Errors
+    /// The reason why the load is unknown.
     pub fn find(
         &mut self,
         pid: Pid,
