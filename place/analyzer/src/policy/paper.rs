@@ -283,8 +283,8 @@ mod tests {
 
     /// Two applications of 80 and 70 ms on two cores: average 75, a core each. Web kinds in order: 60 -> core
     /// 0. DB: 40 -> core 1, then 30 -> core 1 (70). Web's 20: core 0 would have 80 > 75. It has no related
-    ///    kind: step 5 takes the emptiest, core 0 (60), even above the average. With a related kind on core 1
-    ///    (70), step 4 fails too (90 > 75).
+    /// kind: step 5 takes the emptiest, core 0 (60), even above the average. With a related kind on core 1
+    /// (70), step 4 fails too (90 > 75).
     #[test]
     fn a_core_over_the_average_goes_by_step_5() {
         let mut workload = workload(&[
