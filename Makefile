@@ -24,7 +24,7 @@ PROGRAM     := target/$(CARGO_BUILD:dev=debug)/hardmeter
 # would compile most of the tree a second time.
 TARGETS     := $(if $(filter dev,$(CARGO_BUILD)),--workspace --all-targets)
 
-# Targets follow one another; cargo and measure/simulate/Makefile use the processors by themselves.
+# Targets run one after another, because cargo and measure/simulate/Makefile already use all processors.
 .NOTPARALLEL:
 
 say = @printf '==> %s\n' '$(1)'

@@ -84,7 +84,7 @@ fn a_miss_more_is_found_and_moved_code_is_no_difference() {
     for table in same["events"][0]["tables"].as_array().expect("tables") {
         assert_eq!(table["different"], 0, "{table:#}");
     }
-    // Function, instruction and line of both sides are one row: nothing of search is on one side only.
+    // Function, instruction and line of both sides are one row: no row of `search` is on one side only.
     let places = same["events"][0]["tables"][1]["rows"].as_array().expect("rows");
     for name in ["search", "insert"] {
         let of_data = |row: &&Value| row["function"] == name && row["object"] == "global variable regions";
@@ -159,7 +159,7 @@ fn several_runs_are_compared_between_runs() {
     // The simulation of one program with one thread is the same each time.
     assert_eq!(function(&comparison, "search")["different"], false);
     let text = stdout(&succeeded(compare(&sides[0], &sides[1], &[])));
-    assert!(text.starts_with("* no difference in L2 misses per 1,000 instructions"), "{text}");
+    assert!(text.starts_with("* no significant difference in L2 misses per 1,000 instructions"), "{text}");
     assert!(text.contains("A: 2 runs, ") && text.contains("between runs"), "{text}");
 }
 
@@ -183,14 +183,14 @@ fn what_cannot_be_compared_is_refused_with_a_remedy() {
         "{told}"
     );
 
-    // Another machine is said: that may be what is compared.
+    // The machines differ, which is reported and allowed: machines may be what the user compares.
     let xeon = folder.path().join("xeon.data");
     record(&xeon, &["-e", "l2-miss", "-c", "11"], &[&program]);
     let text = stdout(&succeeded(compare(&file, &xeon, &[])));
     assert!(text.contains("note: the machines differ"), "{text}");
 
     let output = compare(&file, &file, &["--per", "transaction"]);
-    assert!(stderr(&output).contains("does not know its transactions"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("has no count of its transactions"), "{}", stderr(&output));
     let text = folder.path().join("text.data");
     std::fs::write(&text, "no capture").unwrap();
     assert_eq!(compare(&file, &text, &[]).status.code(), Some(1));

@@ -88,7 +88,7 @@ fn the_table_that_a_running_query_reads_leads_in_objects() {
     let first = rows.iter().max_by_key(of).expect("a statement");
     assert_eq!(first["statement"], "select sum(key) from wide");
 
-    // Some of the CPU time was followed, and no part of it twice.
+    // A part of the CPU time was followed, and no process twice at the same time.
     let notes = Sidecar::load(&capture).unwrap().unwrap();
     let ghosts = notes.ghosts.expect("of a recording with ghosts");
     assert!(ghosts.kept_ns > 0 && ghosts.kept_ns <= ghosts.stood_for_ns, "{ghosts:?}");
@@ -120,11 +120,7 @@ fn what_ghosts_cannot_follow_has_a_remedy() {
             "follows processes that run already",
             "--source simulated",
         ),
-        (
-            &["record", "--ghosts", "--source", "timer", "-p", "1"],
-            "other sources than live",
-            "leave --source out",
-        ),
+        (&["record", "--ghosts", "--source", "timer", "-p", "1"], "needs source live", "leave --source out"),
         (
             &["record", "--ghosts", "-e", "cycles", "-p", "1"],
             "does not know the event cycles",

@@ -42,7 +42,7 @@ impl Drop for Processes {
     }
 }
 
-/// Starts the program; what it prints is what is true.
+/// Starts the program, which prints the true sharing.
 fn start(program: &Path, words: &[&str]) -> Processes {
     let mut parent = Command::new(program).args(words).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines: BTreeMap<u64, Planted> = BTreeMap::new();
@@ -73,11 +73,12 @@ fn planted(folder: &Path) -> PathBuf {
     program
 }
 
-/// What `sharing` says of the processes after `seconds`; `None`, with a message, if processes may not be followed here.
+/// The report of `sharing` on the processes after `seconds`; `None`, with a message, if processes may not be
+/// followed here.
 fn sharing(processes: &Processes, capture: &Path, seconds: u32) -> Option<Value> {
     let pid = processes.parent.id().to_string();
     let output = run(hardmeter()
-        // Loads are there in any case: a capture without samples is an error.
+        // Loads are recorded as well, because a capture without samples is an error.
         .args(["record", "--ghosts", "-e", "coherence-miss,invalidation,loads", "-p", &pid, "-o"])
         .arg(capture)
         .args(["--", "sleep", &seconds.to_string()]));
@@ -129,7 +130,7 @@ fn is_queue(planted: &Planted) -> bool {
     planted.sides.iter().any(|side| side.routine == "fill_slot")
 }
 
-/// Enough of each line to judge it.
+/// True if each line has enough samples for a verdict.
 const FEW: u64 = 20;
 
 fn is_enough(report: &Value, planted: &BTreeMap<u64, Planted>) -> bool {
@@ -144,7 +145,7 @@ fn is_enough(report: &Value, planted: &BTreeMap<u64, Planted>) -> bool {
     planted.iter().all(judged)
 }
 
-/// How many rounds had two processes at the same time.
+/// The number of rounds in which two processes were followed at once.
 fn rounds_of_two(report: &Value) -> u64 {
     let ghosts = &report["capture"]["ghosts"];
     ghosts["windows"].as_u64().unwrap_or(0) - ghosts["rounds"].as_u64().unwrap_or(0)
@@ -152,12 +153,12 @@ fn rounds_of_two(report: &Value) -> u64 {
 
 /// From this length on a recording is not repeated.
 const LONG_SECONDS: u32 = 24;
-/// With fewer rounds of two processes in it, the machine was too busy for a judgement: a calm one has 18 a second.
+/// With fewer rounds of two processes the machine was too busy for a verdict: an idle one has 18 a second.
 const ENOUGH_ROUNDS: u64 = 200;
 
-/// Starts the program and follows it, again for twice as long until the report is enough. If a long recording is not, and
-/// the two processes were followed at once often enough, the test fails; if they were not, or processes may not be
-/// followed here: `None`, with a message.
+/// Starts the program and follows it, again for twice as long until the report is enough. The test fails if a
+/// long recording, with the two processes often followed at once, is not enough. `None`, with a message, if
+/// they were not, or if processes may not be followed here.
 fn follow_until(
     program: &Path,
     words: &[&str],
@@ -213,15 +214,16 @@ fn planted_sharings_of_two_processes_are_found_and_judged() {
     assert_eq!(found, processes.lines.keys().copied().collect(), "these lines and no others");
     for (address, planted) in &processes.lines {
         let line = line_at(&report, *address).expect("found above");
-        // The process that fills a slot of the queue looks at its own position first: that access misses falsely, and
-        // what the other side wrote is then read from the line that it brought.
+        // The process that fills a slot of the queue reads its own position first: that access is a
+        // false-sharing miss, and it also brings the word that the other side wrote.
         let is_queue = is_queue(planted);
         let kind = line["verdict"]["kind"].as_str().expect("a kind");
         assert!(kind == planted.kind || is_queue && kind == "mixed", "{kind}: {planted:?}");
         assert_eq!(line["verdict"]["evidence"]["method"], "simulated");
         let only_reads = |side: &Side| ["read_flag", "read_setting"].contains(&side.routine.as_str());
         let way = if planted.sides.iter().any(only_reads) { "one-writer" } else { "ping-pong" };
-        // A side of the queue that finds it full, or empty, only reads: whose writes follow whose depends on the scheduler.
+        // A process that finds the queue full or empty only reads: the order of the writes depends on the
+        // scheduler.
         assert!(is_queue || line["movement"]["kind"] == way, "{}: {planted:?}", line["movement"]);
         let planted_places: BTreeSet<(String, u64)> = planted
             .sides

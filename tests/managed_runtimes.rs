@@ -1,8 +1,8 @@
-//! Go, Java, Node and Python on the software PMU: what each program touches is known, and so is what it is to be called.
-//! A runtime that is not installed is skipped with a line that names it.
+//! Go, Java, Node and Python on the software PMU: each program accesses known objects, whose names are known
+//! too. A runtime that is not installed is skipped with a line that names it.
 //!
-//! Memory is looked up while the program runs: each program ends with work that misses nothing, so that its samples are
-//! looked up before it has gone.
+//! Addresses are resolved while the program runs: each program ends with work without misses, so that its
+//! samples are resolved before it exits.
 
 mod common;
 
@@ -122,7 +122,8 @@ fn gos_heap_is_no_stack() {
     record(&capture, &EVENTS, &[&program]);
     assert_class(&classes_of(&capture, "main.onStack"), "goroutine stack", &["Go heap", "stack"]);
     let stacks = ["goroutine stack", "stack"];
-    // The first words of the frame are the stack's; the rest of the samples are the slice's, and the variable's.
+    // The first words of the frame are on the stack; the rest of the samples are in the slice and the
+    // variable.
     let mut on_heap = classes_of(&capture, "main.onHeap");
     assert!(on_heap.remove("global variable").is_some(), "{on_heap:?}");
     assert_class(&on_heap, "Go heap", &stacks);

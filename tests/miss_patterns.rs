@@ -1,4 +1,4 @@
-//! `why` names the pattern of misses: each routine of a small program has one, which its source says.
+//! `why` names the pattern of misses: each routine of a small program has a known one.
 
 mod common;
 
@@ -113,7 +113,7 @@ fn each_routine_has_the_pattern_that_its_source_says() {
     assert!(said.contains("at a stride of 4,096 bytes"), "{said}");
     assert!(causes.to_string().contains("it uses 1 of the 64 sets"), "{causes:#}");
 
-    // Those of one sum go on to the end.
+    // The misses of one sum continue to the end.
     let (causes, said) = of("o");
     assert!(of_cause(&causes, "cold")["cold_start"].is_null(), "{causes:#}");
     assert!(!said.contains("a cold start"), "{said}");

@@ -101,7 +101,7 @@ fn an_unknown_version_and_a_server_that_may_not_be_read_cost_the_objects_only() 
         let output = run(&mut on_the_kernel(&server, "major.data", &target));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let told =
-            "objects were not recorded: PostgreSQL 99 is not known here, only 15, 16, 17, 18; make a table";
+            "objects were not recorded: PostgreSQL 99 is not supported, only 15, 16, 17, 18; make a table";
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
         assert_complete(&server.path("major.data"), &output, &["cpu-clock", "page-faults"]);
         assert_all_tell(&server.path("major.data"), told);
@@ -365,7 +365,7 @@ fn without_objects_the_profile_is_whole_and_says_so() {
     let path = server.path("plain.data");
     assert_complete(&path, &output, &["l1d-miss", "l2-miss"]);
     assert!(!ObjectNotes::path_for(&path).exists());
-    assert_all_tell(&path, "the server was not looked into, as asked");
+    assert_all_tell(&path, "the server's memory was not read, as requested");
     let text = view(&path, &["pages", "pgbench_accounts"]);
     assert!(text.contains("no page can be drawn"), "{text}");
     let text = view(&path, &["queries"]);

@@ -389,7 +389,7 @@ fn the_software_pmu_stands_in_where_there_is_no_hardware() {
     // Every hundredth miss of the total is a sample, up to one per process and core that is left over.
     let total = notes["counts"]["l1d-miss"].as_u64().expect("a count");
     assert!(samples > 0 && total / 100 - samples <= 2, "{samples} samples of {total} misses");
-    // Counting the same program gives the same kind of number, without a file.
+    // `stat` counts the same program without a file, and gives a similar number.
     let arguments = ["stat", "-q", "--source", "simulated", "--machine", "xeon-2003", "-e", "l1d-miss,loads"];
     let output = succeeded(run(hardmeter().args(arguments).args(["--format", "json", "--", "true"])));
     let counts: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -48,7 +48,8 @@ fn a_recording_that_was_killed_is_pointed_at() {
     let path = bench.path("backend.data");
     std::fs::write(format!("{path}.4711-0.partial"), "").unwrap();
     std::fs::write(format!("{path}.old.partial"), "").unwrap();
-    let partial = format!("remedy: wait for its end, or see what is there already: -i {path}.4711-0.partial");
+    let partial =
+        format!("remedy: wait for its end, or read the part that is written: -i {path}.4711-0.partial");
     fails(&["report", "-i", &path], &["there is no", "was killed", &partial]);
 }
 

@@ -288,7 +288,7 @@ fn a_long_path_still_has_a_socket_and_what_is_lent_can_be_read() {
     assert_eq!(fs::metadata(&socket_folder).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(cluster.query("SELECT 41 + 1").unwrap(), "42");
 
-    // A tool in a home folder that others cannot enter, as a clone in root's.
+    // A tool in a home folder that other users cannot enter, such as a clone in root's home.
     let home = playground.temporary.path().join("home");
     fs::create_dir_all(home.join("tool")).unwrap();
     fs::write(home.join("tool/run"), "#!/bin/sh\necho lent\n").unwrap();

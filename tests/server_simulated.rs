@@ -87,7 +87,7 @@ fn backends_of_a_real_server_are_simulated_and_it_runs_again_afterwards() {
     let mut routines = std::collections::BTreeSet::new();
     for ((_, values), count) in counts(&by_routine, &["routine", "pid"]) {
         users += count;
-        // Only who serves a client does this.
+        // Only backends that serve a client execute this.
         if values[0] == "_bt_search" || values[0] == "exec_simple_query" || values[0] == "_bt_compare" {
             pids.insert(values[1].clone());
         }

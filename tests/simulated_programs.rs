@@ -206,7 +206,7 @@ fn a_delay_leaves_out_what_comes_before() {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // On a busy machine the early part may come late: then try the next longer delay.
     for delay in [2u64, 8, 32, 128] {
-        // SAFETY: the clock exists, and the structure is ours. The program reads the same clock.
+        // SAFETY: the clock exists, and the structure is local. The program reads the same clock.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
         let begun = now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000;
         let (delay_text, seconds) = (delay.to_string(), (delay + 1).to_string());

@@ -443,7 +443,7 @@ fn perf_c2c_counts_the_lines_that_cores_fight_for() {
     assert_eq!(figure("Store Operations"), stores);
     assert_eq!(figure("Store L1D Hit") + figure("Store L1D Miss"), stores);
     assert_eq!(figure("Load Remote HITM"), 0);
-    // Both lines lead its table, with that of the semaphores that pass the turn.
+    // Both lines lead its table, together with the line of the semaphores that pass the turn.
     let text = perf(&["c2c", "report", "--stdio"], &capture);
     let table = text.split("Shared Data Cache Line Table").nth(1).expect("a table");
     let rows = table.lines().filter_map(|line| line.split_whitespace().nth(1)?.strip_prefix("0x"));

@@ -100,7 +100,7 @@ fn what_takes_the_time_comes_first_though_all_miss_alike() {
         .arg(&capture))));
     let head = text.lines().find(|line| line.contains("routine")).expect("a head");
     assert!(head.trim_start().starts_with("stall  count"), "{text}");
-    assert!(text.contains("a latency is what the modelled core could not hide"), "{text}");
+    assert!(text.contains("latencies are exposed: the part that the modelled core could not hide"), "{text}");
     // Figures without time are in their own order.
     let by_count = ["report", "-q", "--by", "routine", "--columns", "count,share", "--all", "-i"];
     let text = stdout(&succeeded(run(hardmeter().args(by_count).arg(&capture))));

@@ -94,7 +94,7 @@ fn walk(mode: &str, stride: u64, count: u64, offset: u64) -> Cost {
     per_round("walk", &[mode, &stride, &count, &offset]).0
 }
 
-/// Tests what needs valgrind only where it is.
+/// Runs the test only if Valgrind is installed.
 macro_rules! simulated_tests {
     ($($(#[$meta:meta])* fn $name:ident() $body:block)*) => {
         $($(#[$meta])* #[test] fn $name() { if valgrind_is_there() $body })*

@@ -23,7 +23,7 @@ use std::process::Command;
 
 const TURNS: usize = 500;
 
-/// A sample of one of the two events, on the page that both sides have in common.
+/// A sample of one of the two events, on the page that both sides share.
 struct Seen {
     event: MemoryEvent,
     own_offset: u64,

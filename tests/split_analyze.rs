@@ -225,7 +225,7 @@ fn a_second_analyzer_says_who_the_first_is() {
     let said = stderr(&second);
     assert!(
         said.contains(&format!(
-            "another analyzer works on {}: process {}",
+            "another analyzer is running on {}: process {}",
             folder.path().display(),
             first.pid()
         )),

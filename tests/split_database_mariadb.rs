@@ -59,7 +59,7 @@ fn count_what_is_executed(settings: &[&str], interface: &str) -> Option<Server> 
     let before = kinds(&mut segment);
     assert_eq!(before["create table items(id int primary key,name varchar(?),seller int)"].count, 1);
 
-    // Text in any form, with the page that sent it.
+    // Text in any form, with the page that sent the statement.
     for id in 1..=7 {
         connection
             .query_drop(format!("SELECT name FROM items WHERE id = {id} /*split_id='a1.1f'*/"))
@@ -288,8 +288,8 @@ fn vanish_amid_answer(server: &Server, watcher: &mut Conn) {
     client.wait().unwrap();
 }
 
-/// The pool lets another thread send the answer after a commit is written: such a statement is dropped, and never
-/// confused with another.
+/// In the thread pool another thread may send the answer after a commit: such a statement is dropped, and
+/// never counted as another one.
 #[test]
 fn what_another_thread_ends_is_dropped() {
     for interface in ["instrumentation", "audit"] {
@@ -366,7 +366,7 @@ fn threads_go_where_the_analyzer_says_and_come_back() {
     assert_eq!(narrowed_now(), [], "measured, not moved");
     other.query_drop("SET GLOBAL split_policy=follow").unwrap();
     place(&mut connection);
-    // An analyzer that is killed.
+    // The analyzer is killed: threads get their affinity back.
     analyzer.die();
     wait_until("affinity after the analyzer's death", || narrowed_now().is_empty());
     assert!(server.status("split_moves").parse::<u64>().unwrap() >= 3);

@@ -167,7 +167,7 @@ fn what_is_counted_is_what_was_executed() {
 }
 
 fn split_of_cursor(segment: &mut Application) -> u64 {
-    // The text is that of DECLARE: the note has only the table.
+    // The statement's text comes from DECLARE: the note has only the table.
     of(segment, "select items").map_or(0, |_| {
         split::kinds(segment)
             .into_values()
@@ -292,8 +292,8 @@ fn backends_go_where_the_analyzer_says_and_come_back() {
     wait_until("affinity after the analyzer's death", || narrowed_now().is_empty());
 }
 
-/// Backends have the slice of their kind, parallel workers that of their leader's kind; all have their own again
-/// after the analyzer is killed, although no statement begins any more.
+/// Backends have the slice of their kind, parallel workers the slice of their leader's kind. After the
+/// analyzer is killed all get their original slice back, although no statement begins any more.
 #[test]
 fn backends_and_parallel_workers_have_the_slice_of_their_kind() {
     let own = time_slice(std::process::id() as i32);

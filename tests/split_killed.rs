@@ -99,8 +99,8 @@ fn kill(times: u32) {
     for number in 0..times {
         let mut analyzer = analyze(&server.segments);
         wait_until("a time slice", || backends.iter().any(|&backend| schedule(backend) != own));
-        // Killed at any moment of its work. Every fourth time the server is idle afterwards, so that no
-        // section begins that would notice the kill.
+        // The analyzer is killed at any moment of its work. Every fourth time the server is idle afterwards,
+        // so that no section begins that would notice the kill.
         std::thread::sleep(Duration::from_millis(u64::from(number * 37 % 120)));
         analyzer.kill().unwrap();
         let killed = Instant::now();

@@ -50,7 +50,7 @@ fn ask_for_files(web: &Web) -> Vec<(&'static str, u64)> {
     for item in 0..4 {
         assert_eq!(kept.get(&format!("/missing-{item}")).status, 404);
     }
-    // An internal redirect: the section is that of the error page.
+    // An internal redirect: the section belongs to the error page.
     for _ in 0..2 {
         assert_eq!(kept.get("/closed.html").text(), "sorry");
     }

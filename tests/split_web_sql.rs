@@ -1,4 +1,5 @@
-//! Statements of PHP's pages have the id of their page, from all of PHP's interfaces; and are otherwise unchanged.
+//! Statements of PHP pages carry the id of their page, with each of PHP's interfaces, and are otherwise
+//! unchanged.
 
 mod common;
 #[path = "common/mariadb.rs"]
@@ -78,7 +79,7 @@ fn mariadb_is_told_by_every_interface() {
         "Execute\tSELECT CONCAT('prepared ', 1)ID",
         "Query\tSELECT 'multi 1'; SELECT 'multi 2'ID",
         "Query\tSELECT 'asynchronous'ID",
-        // A mistake stays one.
+        // An SQL error remains an error.
         "Query\tSELECT 1 /* open",
         "Query\tSELECT CONCAT('emulated ', '2')ID",
         "Prepare\tSELECT CONCAT('native ', ?)ID",

@@ -1,8 +1,8 @@
 //! One load, three views: a statement has the same id in `hardmeter queries`, in SPLiT's segment and in ccopt's table.
 //!
-//! Two hundred statements, each executed once on a PostgreSQL with SPLiT's module and ccopt, and once more, worded
-//! otherwise, while the software PMU records it. Runs as root (the server then runs as `postgres`) and as an ordinary
-//! user.
+//! Two hundred statements, each executed once on a PostgreSQL with SPLiT's module and ccopt, and once in
+//! other words while the software PMU records it. Runs as root (the server then runs as `postgres`) and as an
+//! ordinary user.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -47,7 +47,7 @@ fn statements() -> Vec<String> {
     all
 }
 
-/// In another program's form.
+/// The same statement as another program would write it.
 fn reworded(statement: &str, number: usize) -> String {
     let beginning = statement.strip_suffix('3').expect("a number at the end").to_uppercase();
     format!("/* {number} */ {}{number} -- again\n;", beginning.replace(' ', "  "))

@@ -108,7 +108,7 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     assert_eq!(tpcc.sql(prices), before, "the prices are put back");
     assert_eq!(tpcc.broken_conditions(), Vec::<u8>::new(), "after all scenarios");
 
-    // Each fault in the scenario that is there for it.
+    // Each fault is detected by its scenario.
     let of = |fault: Fault, scenario: u8| {
         let trials = tpcc.isolation(Plain::with(fault), &[scenario], 2);
         broken(&trials[0])
@@ -122,8 +122,8 @@ fn right_transactions_hold_in_all_scenarios_and_wrong_ones_are_told() {
     let told = of(Fault::DeliversWithoutLock, 8);
     assert!(told.contains("finds 1 rows of NEW-ORDER in the district, which should be none"), "{told}");
     let told = of(Fault::LooksWithoutSnapshot, 9);
-    assert!(told.contains("T1 looks again and shows order"), "{told}");
-    // Reads uncommitted data: a server cannot, so the transaction commits half of its changes.
+    assert!(told.contains("T1 reads again and shows order"), "{told}");
+    // Uncommitted data: servers cannot be made to return it, so the transaction commits half of its changes.
     let told = of(Fault::CommitsHalfway, 2);
     assert!(told.contains("as before"), "{told}");
 
@@ -185,7 +185,7 @@ fn the_transactions_of_a_run_hold_and_a_killed_server_has_all_that_it_acknowledg
     });
     let lossy = tries.find(|output| output.status.code() == Some(1)).expect("one try loses orders");
     let text = stdout(&lossy);
-    assert!(text.contains("acknowledged orders are not there"), "{text}");
+    assert!(text.contains("acknowledged orders are missing"), "{text}");
     assert!(text.contains("synchronous_commit off"), "{text}");
 }
 

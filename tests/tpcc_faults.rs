@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tpcc::{ended, failed_saying, interrupt, Tpcc};
 
-/// A closed run of moments.
+/// A closed-loop run of a fraction of a second.
 const SHORT: [&str; 8] = ["--mode", "closed", "--clients", "2", "--ramp", "0s", "--interval", "1s"];
 
 /// Kills the server, as in a crash of the machine.
@@ -50,7 +50,7 @@ fn files_that_cannot_be_written_are_told_before_anything_is_done() {
         &["there.html is there already"],
     );
     assert_eq!(fs::read_to_string(folder.path().join("there.html")).unwrap(), "somebody's");
-    // And the server's turn comes after that.
+    // The server is checked afterwards.
     failed_saying(&tpcc_run(&["--output", "new"]), &["cannot connect to", "/nonexistent"]);
     assert_eq!(common::files_in(folder.path()), ["there.html"]);
 }
@@ -78,7 +78,7 @@ fn a_full_disk_does_not_hide_what_was_measured() {
 fn arguments_that_make_no_sense_are_refused() {
     for (arguments, said) in [
         (&["--mode", "open"][..], "--rate"),
-        (&["--interval", "0s"], "it has to take some time"),
+        (&["--interval", "0s"], "it must be longer than 0"),
         (&["--ramp", "soon"], "'soon' is not a time"),
         (&["--connections", "0"], "or auto"),
         (&["--cpu-plan", "daemons"], "is not a part of a plan"),
@@ -123,10 +123,10 @@ fn a_load_that_is_cut_off_is_gone_on_with_and_other_data_are_left_alone() {
     failed_saying(&ended(child), &["the server closed the connection while", "remedy:"]);
     restart(&tpcc);
 
-    // Other warehouses are not what was begun.
+    // The number of warehouses differs from the interrupted load.
     let other = [&["--warehouses", "4"][..], &SHORT].concat();
     failed_saying(&tpcc.run("other", &other), &["this database holds 3 warehouses", "not 4", "--replace"]);
-    // A driver of several does not load.
+    // One driver of several cannot load.
     let part = [&["--first-warehouse", "1", "--driver-warehouses", "1"][..], &SHORT].concat();
     failed_saying(&tpcc.run("part", &part), &["one of several", "hardmeter tpcc load"]);
 
@@ -246,7 +246,7 @@ fn a_server_that_restarts_in_the_interval_is_told_of_and_nothing_acknowledged_is
     restart(&tpcc);
     let before = tpcc.orders_of_runs();
     wait_until("the run to go on", || tpcc.orders_of_runs() > before + 10);
-    // The observer looks once a second.
+    // The observer checks once a second.
     let seen = "pg_stat_activity WHERE application_name = 'hardmeter tpcc observer'";
     wait_until("the observer", || tpcc.there_is(seen));
     interrupt(&child);

@@ -52,7 +52,7 @@ fn broken(audit: &Audit) -> Vec<String> {
     short.map(|condition| format!("{}: {:?}", condition.number, condition.examples)).collect()
 }
 
-/// Table, row, change, the change back, the conditions that fall, and what they name.
+/// Table, row, change, its reversal, the conditions that must fail, and the names in their messages.
 type Fault = (&'static str, &'static str, &'static str, &'static str, &'static [u8], &'static str);
 
 #[test]

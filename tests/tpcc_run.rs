@@ -224,7 +224,7 @@ fn a_cpu_plan_binds_processes_until_ctrl_c_and_a_part_of_a_run_is_reported() {
     for pid in pids(backends).iter().chain(&pids(daemons)).chain([&child.id().to_string()]) {
         assert_eq!(allowed(pid), cpu, "process {pid}");
     }
-    // Into the interval, so that there are results to report.
+    // Waits until the measurement interval, so that there are results to report.
     wait_until("the interval", || tpcc.there_is("district WHERE d_next_o_id > 3050"));
     interrupt(&child);
     let output = ended(child);

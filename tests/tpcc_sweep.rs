@@ -74,5 +74,5 @@ fn what_cannot_be_is_said_and_an_interruption_ends_it() {
     interrupt(&child);
     let output = ended(child);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("interrupted: too little was measured"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted: too few measurements"), "{}", stderr(&output));
 }

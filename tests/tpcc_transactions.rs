@@ -293,7 +293,7 @@ fn procedures_are_installed_once_and_by_those_who_may(populated: &Populated) {
     let install = |target: &Target| install(target, &Stop::new());
     assert_eq!(install(&target).unwrap(), Installed::Now);
     assert_eq!(install(&target).unwrap(), Installed::Before);
-    // Another version's, with other parameters, gives way.
+    // A procedure of another version, with other parameters, is replaced.
     let mut session = Session::open(&target, &Stop::new()).unwrap();
     session
         .execute(

@@ -69,7 +69,7 @@ fn many_connections_are_answered_each_its_own() {
     poll("idle backends", || server.sql(named) == told.join(","));
     drop(driven);
     poll("their end", || server.sql(named).is_empty());
-    // An orderly end is not worth a line.
+    // A clean disconnect must not write to the server's log.
     assert!(!server.cluster.log_tail().contains("unexpected EOF"), "{}", server.cluster.log_tail());
 }
 
@@ -368,7 +368,7 @@ fn an_open_transaction_is_rolled_back_before_its_connection_is_free() {
                     requests.commit();
                     Step::More
                 }
-                // Number 5 sends no further request, and is answered nevertheless.
+                // Number 5 sends no further request, and gets its answer nevertheless.
                 (5, 1) => Step::More,
                 _ => Step::Done(Outcome::Committed),
             })

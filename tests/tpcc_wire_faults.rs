@@ -134,7 +134,8 @@ fn the_victim_of_a_deadlock_may_try_again() {
     plan.settings = "SET deadlock_timeout = '10ms'";
     let mut driven = plan.open(server.target(), 2);
     let (mut committed, mut victims) = (0, 0);
-    // They collide sooner or later: in each round either both commit, or one is the victim.
+    // The transactions deadlock at some point: in each round either both commit, or one is the deadlock
+    // victim.
     poll("a deadlock", || {
         driven.submit(0, 1);
         driven.submit(1, 2);
@@ -162,7 +163,7 @@ fn a_session_that_is_ended_is_lost_alone() {
     driven.submit(0, 1);
     let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     poll("the sleeper", || server.sql(sleeping) == "1");
-    // One at work, and one that has nothing to do.
+    // One connection with a statement in progress, and an idle one.
     server.sql(&format!("SELECT pg_terminate_backend({}, 10000)", processes[0]));
     server.sql(&format!("SELECT pg_terminate_backend({}, 10000)", processes[1]));
     let done = driven.wait_for(1);

@@ -72,7 +72,8 @@ fn data_are_those_of_the_specification_and_variants_are_compared() {
     ] {
         assert_eq!(tpch.count(table), rows, "{table}");
     }
-    // Clause 4.2.3: a third of customers has no orders; an order's total is that of its items; sparse keys.
+    // Clause 4.2.3: a third of customers has no orders; an order's total is the sum of its items; sparse
+    // keys.
     assert_eq!(tpch.value("SELECT count(*) FROM orders WHERE o_custkey % 3 = 0"), "0");
     assert_eq!(tpch.value("SELECT count(*) FROM orders WHERE (o_orderkey & 31) > 7"), "0");
     let apart = "SELECT count(*) FROM orders WHERE abs(o_totalprice - (SELECT \
@@ -204,7 +205,7 @@ fn faults_are_named_with_their_remedies() {
         "cannot write /nonexistent",
         "folder that you may write",
     );
-    // A dropped table, as by another user's mistake.
+    // A table is dropped, as if by another user's mistake.
     tpch.value("DROP TABLE region");
     fails(&["run"], "there is no table region", "hardmeter tpch load");
     // No rights.
@@ -216,14 +217,14 @@ fn faults_are_named_with_their_remedies() {
     command.args(["tpch", "load", "--scale", "0.01", "--replace", "--connection", &connection]);
     let said = stderr(&run(&mut command));
     assert!(said.contains("must be owner of table") && said.contains("GRANT"), "{said}");
-    // A server that died.
+    // The server was killed.
     let pid = tpch.server.cluster().processes()[0];
     let mut measuring = tpch.command(&["load", "--scale", "1", "--database", "another"]);
     let child = measuring.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(|| {
         tpch.server.cluster().query("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY%'").unwrap() != ""
     });
-    // SAFETY: no preconditions. SIGQUIT: the server ends at once and throws its clients out.
+    // SAFETY: no preconditions. SIGQUIT: the server ends immediately and disconnects its clients.
     unsafe { libc::kill(pid.0, libc::SIGQUIT) };
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

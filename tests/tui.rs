@@ -12,12 +12,12 @@ use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A pseudo terminal of 100 columns and 24 rows: the end of the user, and that of the program.
+/// A pseudo terminal of 100 columns and 24 rows: the user's side and the program's side.
 fn terminal() -> (File, File) {
     let (mut user, mut program) = (0, 0);
     let size = libc::winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     let none = std::ptr::null_mut();
-    // SAFETY: the two numbers and the size are living variables; no name and no settings are asked for.
+    // SAFETY: the two numbers and the size are valid variables; name and settings may be null.
     let status = unsafe { libc::openpty(&mut user, &mut program, none, std::ptr::null(), &size) };
     assert_eq!(status, 0, "openpty: {}", std::io::Error::last_os_error());
     // SAFETY: openpty has opened both, and no one else owns them.

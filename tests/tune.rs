@@ -1,5 +1,5 @@
-//! `hardmeter tune` from end to end: faults are planted one at a time on a throwaway PostgreSQL under a short load, and
-//! the planted one must be named first; a healthy server must get none of these remedies.
+//! `hardmeter tune` from end to end: each fault is planted alone on a throwaway PostgreSQL under a short
+//! load, and must be the first finding; a healthy server must get none of these remedies.
 //!
 //! Needs PostgreSQL with pg_stat_statements, and pgbench. The faults share one server and run one after the other: loads
 //! side by side would disturb each other.
@@ -300,7 +300,7 @@ fn a_look_needs_rights_and_changes_nothing() {
     sql(&server, "GRANT pg_monitor TO plain");
     let output = succeeded(run(&mut as_plain()));
     let text = stdout(&output);
-    assert!(text.contains("No session worked during the look"), "{text}");
+    assert!(text.contains("No session was active during the look"), "{text}");
     assert!(text.contains("CREATE EXTENSION pg_stat_statements"), "what is missing is said: {text}");
     assert!(text.lines().count() <= 40, "{text}");
     assert_eq!(before, (sql(&server, state), sql(&server, relations)));

@@ -99,7 +99,7 @@ fn a_gain_is_kept_and_undone_later(server: &ThrowawayServer) {
     let page = server.path("tuning.html");
     succeeded(run(tune(server, &["report", "--html"]).arg(&page)));
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains(&format!("Entry {}: jit, kept: it is proven to gain", entry["entry"])), "{page}");
+    assert!(page.contains(&format!("Entry {}: jit, kept: the gain is proven", entry["entry"])), "{page}");
     assert!(page.contains("undone: the trial ended early"), "the one that was killed: {page}");
 
     let undo = ["undo", &entry["entry"].to_string(), "--server"];
@@ -110,11 +110,11 @@ fn a_gain_is_kept_and_undone_later(server: &ThrowawayServer) {
 fn a_healthy_server_has_nothing_to_gain(server: &ThrowawayServer) {
     let before = state(server);
     let text = stdout(&succeeded(run(&mut auto(server, &["--yes"], LOOKUPS))));
-    assert!(text.starts_with("Nothing to gain on postgres at "), "{text}");
+    assert!(text.starts_with("No remedy for postgres at "), "{text}");
     assert!(text.lines().count() <= 40, "{text}");
     let idle = run(tune(server, &["--auto", "--seconds", "1", "--server"]).arg(server.folder().path()));
     assert_eq!(idle.status.code(), Some(1));
-    assert!(stdout(&idle).contains("No session worked during the look"), "{}", stdout(&idle));
+    assert!(stdout(&idle).contains("No session was active during the look"), "{}", stdout(&idle));
     assert_eq!(state(server), before);
 }
 

@@ -51,7 +51,7 @@ fn state(server: &ThrowawayServer) -> (String, String) {
     (sql(server, settings), file)
 }
 
-/// A load that writes down which server it works on, and with what pool.
+/// A load that records which server it runs on, and the size of its buffer pool.
 fn noting_load(server: &ThrowawayServer, arguments: &str) -> Vec<String> {
     let notes = server.path("notes");
     let script = format!(

@@ -1,5 +1,5 @@
-//! `hardmeter tune` on a throwaway MariaDB: planted faults are named, variables and indexes are tried and set back, and
-//! after any kill variables and indexes are those of before.
+//! `hardmeter tune` on a throwaway MariaDB: planted faults are named, variables and indexes are tried and
+//! reset, and after any kill both have their original state.
 //!
 //! Needs mariadbd and the client `mariadb`.
 
@@ -61,7 +61,7 @@ fn what_is_refused(server: &ThrowawayMariadb) {
     assert_eq!(log(server).len(), 0);
 }
 
-/// Looks, and tries, keeps and undoes what it found.
+/// Observes the server, then tries, keeps and undoes the remedy that it found.
 fn a_missing_index_is_found_kept_and_undone(server: &ThrowawayMariadb) {
     sql(server, "CREATE TABLE ox (id int PRIMARY KEY, customer int, note char(50))");
     sql(server, "INSERT INTO ox SELECT seq, seq % 4000, 'x' FROM seq_1_to_40000");
@@ -97,18 +97,18 @@ fn a_missing_index_is_found_kept_and_undone(server: &ThrowawayMariadb) {
     assert_eq!(indexes(server), before);
 
     let text = stdout(&succeeded(run(&mut on_server(server, &["--seconds", "1"]))));
-    assert!(text.starts_with("MariaDB ") && text.contains("No session worked"), "{text}");
+    assert!(text.starts_with("MariaDB ") && text.contains("No session was active"), "{text}");
 }
 
 /// The processes that are killed.
 enum Killed {
     Tuner,
     TunerAndWatchdog,
-    /// The tuner is only asked to end.
+    /// The tuner only gets a request to end.
     None,
 }
 
-/// A change is made, and what makes it is killed: the watchdog, `tune undo` or the tuner itself undoes it.
+/// The process that made a change is killed: the watchdog, `tune undo` or the tuner undoes the change.
 fn what_is_changed_is_undone(server: &ThrowawayMariadb) {
     for index in ["a1", "a2", "a3", "a4"] {
         sql(server, &format!("CREATE INDEX {index} ON ox (id, customer)"));

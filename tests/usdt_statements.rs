@@ -76,7 +76,7 @@ impl Server {
         let output = recorder.wait_with_output().expect("ends");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        // Nothing of a recording that has ended is left with the kernel.
+        // After a recording the kernel has none of its probes.
         assert!(!named_probes().contains(&group), "{}", named_probes());
         said
     }
@@ -166,7 +166,7 @@ fn every_statement_of_pgbench_is_told_as_often_as_it_ran() {
     assert!(said.contains(&format!("{} marks of statements", told.spans.marks())), "{said}");
     let samples: u64 = told.samples.values().sum();
     assert!(said.contains(&format!("{samples} cpu-clock from")), "{said}");
-    // Marks are no events that were counted.
+    // Marks are not counted as events.
     let notes = Sidecar::load(&server.capture()).expect("readable").expect("notes");
     assert!(notes.counts.keys().all(|name| !name.contains("statement")), "{:?}", notes.counts);
 }
@@ -210,7 +210,7 @@ fn prepared_statements_and_errors_are_told_too() {
     assert_eq!(begun, ended);
     assert!((30..=31).contains(&begun), "{begun}");
 
-    // The backend that fails does not go on with the failed statement.
+    // The backend does not continue a failed statement.
     server.record(&["psql", "-X", "-c", "SELECT 1/0", "-c", "SELECT 'next'", "postgres"]);
     let told = read(&server.capture());
     assert_eq!(executions(&told, "select ?/?"), (1, 1));

@@ -171,8 +171,9 @@ fn a_first_touch_is_cold() {
 }
 
 /// A word per page on 128 pages, twice the STLB, 50 times: each of the 6,400 accesses misses L1 and walks, and is
-/// reported so. What else the event holds is the C library's start and end, which grows with the environment (507 misses of L1
-/// with 20 variables, hundreds more with many): hence counts, and no share of all.
+/// reported so. The event's other misses are the start and end of the C library, which grow with the
+/// environment (507 misses of L1 with 20 variables, hundreds more with many): so the test checks counts and
+/// not shares.
 #[test]
 fn a_word_per_page_walks_the_page_table() {
     if !can_simulate() {

@@ -138,7 +138,7 @@ impl Estimate {
             Some(Need { resource, carries: Some(carries), .. }) => {
                 let reach = if *carries >= self.target { "carries" } else { "does not carry" };
                 format!(
-                    "This machine {reach} {} transactions a second of this load: {resource} gives first, at {}",
+                    "This machine {reach} {} transactions a second of this load: {resource} is the first limit, at {}",
                     rate(self.target),
                     rate(*carries)
                 )
@@ -248,7 +248,7 @@ mod tests {
         assert!((memory.wanted - (0.8192 + 9.0 * 0.008_388_608)).abs() < 1e-9, "{memory:?}");
         assert_eq!(estimate.first().unwrap().resource, "CPU");
         let text = estimate.text(Style::default());
-        assert!(text.starts_with("This machine does not carry 6,000 transactions a second of this load: CPU gives first, at 4,000"), "{text}");
+        assert!(text.starts_with("This machine does not carry 6,000 transactions a second of this load: CPU is the first limit, at 4,000"), "{text}");
         assert!(text.lines().count() <= 40, "{text}");
         let small = Estimate::of(&look(), 3000.0).unwrap().text(Style::default());
         assert!(small.starts_with("This machine carries 3,000"), "{small}");

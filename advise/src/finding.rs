@@ -96,7 +96,7 @@ impl Prediction {
             || self.of_cpu.is_some_and(|share| share >= LEAST_GAIN)
     }
 
-    /// The gain in words.
+    /// The gain as text.
     pub(crate) fn words(&self) -> String {
         match (self.gain, self.of_cpu) {
             (Some(gain), Some(share)) if gain < LEAST_GAIN => format!("-{:.0} % of CPU time", share * 100.0),
@@ -114,7 +114,7 @@ impl Prediction {
 /// The advice of a rule that fired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub finding: String,
     /// The figures that the rule relies on.
     pub evidence: Vec<Evidence>,
@@ -126,7 +126,7 @@ pub struct Advice {
     pub undo: Vec<String>,
     /// The same as data; none if a person must do something that no statement does.
     pub changes: Vec<Change>,
-    /// What can go wrong.
+    /// The risk.
     pub risk: String,
 }
 

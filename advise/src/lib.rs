@@ -13,6 +13,17 @@
 //! A remedy that statements can apply has them as [`Change`]s, too, each with the statements that undo it.
 //!
 //! A rule sees only a [`Look`], never the server: rules are pure, and their tests use synthetic looks.
+//!
+//! ```
+//! use hardmeter_advise::{applying, undoing, Configured, Scope, Server};
+//!
+//! let shop = || Scope::Database("shop".into());
+//! let set = Configured { scope: shop(), name: "jit".into(), value: "on".into() };
+//! let server = Server { configured: vec![set], ..Server::default() };
+//! let change = server.change(shop(), "jit", "off");
+//! assert_eq!(applying(&[change.clone()]), ["ALTER DATABASE shop SET jit = off;"]);
+//! assert_eq!(undoing(&[change]), ["ALTER DATABASE shop SET jit = on;"]);
+//! ```
 
 mod change;
 mod error;

@@ -38,7 +38,7 @@ impl Page {
         self.first_findings(&mut text, style);
         let unknown = &self.look.unknown;
         if !unknown.is_empty() {
-            let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "Not known, and what would show it"));
+            let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "Unknown, and how to measure it"));
             for what in unknown.iter().take(UNKNOWN) {
                 let _ = writeln!(text, "   {}", cut(what, WIDTH - 3));
             }
@@ -89,7 +89,7 @@ impl Page {
             line("read", finding.documentation);
         }
         if !self.look.unknown.is_empty() {
-            let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "Not known, and what would show it"));
+            let _ = writeln!(text, "\n{}", style.paint(Tone::Title, "Unknown, and how to measure it"));
             for what in &self.look.unknown {
                 let _ = writeln!(text, "   {}", wrap(what, style, 3));
             }
@@ -132,7 +132,7 @@ impl Page {
     fn time(&self, text: &mut String, style: Style, most: usize) {
         let time = &self.look.time;
         if time.busy == 0 {
-            let _ = writeln!(text, "\nNo session worked during the look: there is no time to divide.");
+            let _ = writeln!(text, "\nNo session was active during the look: there is no time to divide.");
             return;
         }
         let title = format!("Where the time goes (100 % = {:.1} s of {} backends)", time.total, time.busy);
@@ -195,8 +195,8 @@ impl Page {
 
     fn nothing(&self, text: &mut String) {
         let why = match self.look.time.busy {
-            0 => "No rule fired. Without a load few can: look while the server works.",
-            _ => "Nothing to gain found: no rule fired for a gain of 2 % or more.",
+            0 => "No rule fired. Without load few rules can: look while the server has load.",
+            _ => "No remedy found: no rule fired for a gain of 2 % or more.",
         };
         let _ = writeln!(text, "\n{why}");
     }
@@ -281,8 +281,8 @@ mod tests {
     fn no_finding_is_said() {
         let mut page = full_page();
         page.findings.clear();
-        assert!(page.first_screen(Style::default(), "x").contains("Nothing to gain found"));
+        assert!(page.first_screen(Style::default(), "x").contains("No remedy found"));
         page.look = Look::default();
-        assert!(page.first_screen(Style::default(), "x").contains("look while the server works"));
+        assert!(page.first_screen(Style::default(), "x").contains("look while the server has load"));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn large_scans(look: &Look) -> impl Iterator<Item = (&SeqScan, &State
 }
 
 impl<'a> ReplacedScan<'a> {
-    /// A scan of which an index finds this number of rows.
+    /// A scan that an index would replace; the index finds this number of rows.
     pub(crate) fn new(
         look: &Look,
         (scan, statement, table): (&SeqScan, &'a Statement, &'a Table),

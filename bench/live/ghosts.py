@@ -1,5 +1,5 @@
-"""Ghosts of a running server: how many stretches end as the server's did, how long it stands still, and whether their misses
-agree with source `simulated` on the same load."""
+"""Ghosts of a running server: how many stretches end as the server's did, how long the server is stopped, and
+whether their misses agree with source `simulated` on the same load."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from servers import HARDMETER, Playground, Server
 
 Say = Callable[[str], None]
 EVENTS = "l1d-miss,l2-miss,stlb-miss"
-# Load, arguments of pgbench, least share of stretches that are the same.
+# Load, arguments of pgbench, minimum share of equal stretches.
 LOADS: Sequence[Tuple[str, List[str], float]] = (("pgbench -S", ["-S"], 99.0), ("TPC-B", [], 95.0))
 # Event, its title, the number of points that shares of objects may be apart.
 PRIVATE = ("heap", "memory context")
@@ -20,7 +20,7 @@ COMPARED = (("l1d-miss", "L1D misses", 5.0), ("l2-miss", "L2 misses", 6.0), ("st
 
 
 def checks(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """The self-check, what is lost, and pauses, under two loads."""
+    """The self-check, losses and pauses under two loads."""
     for load, arguments, least in LOADS:
         with loads._server(playground).running() as server:
             say(f"{load}, followed")

@@ -20,7 +20,7 @@ EVENTS = "coherence-miss,invalidation,loads"
 
 @dataclass
 class Planted:
-    """What is true of a line: its kind, and each process's routine with the offsets that it uses."""
+    """The true sharing of a line: its kind, and each process's routine with the offsets that it uses."""
 
     kind: str
     sides: List[Tuple[str, Set[int]]] = field(default_factory=list)
@@ -68,7 +68,7 @@ def planted(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
 
 @contextmanager
 def _running(program: Path, case: str, how: str) -> Iterator[Tuple[int, Dict[int, Planted]]]:
-    """The processes, and what they print: what is true, by line."""
+    """Starts the processes; they print the true sharing of each line."""
     with subprocess.Popen([program, case, how], stdout=subprocess.PIPE, text=True) as process:
         try:
             truth: Dict[int, Planted] = {}

@@ -1,9 +1,8 @@
 """Compares the misses of the software PMU with those of cachegrind, with the same caches.
 
 Single-threaded programs; both tools simulate `tests/machines/cachegrind.toml`. Both are deterministic, so one run of
-each is enough and there is no interval. `tests/softpmu_cachegrind.rs` compares more programs, and says for each why the
-two may differ.
-"""
+each is enough and there is no interval. `tests/softpmu_cachegrind.rs` compares more programs, and gives the reason
+for each difference. """
 
 import json
 import os

@@ -39,7 +39,7 @@ P3L_TYPE(table, table, 1, P3L_POINTERS(table, nodes));
 static p3l_store *store;
 static p3l_error error;
 static double first, *edge_commits; /* seconds: of the nodes; of each commit of edges */
-static double own_worst;            /* of the latter, without what it waited for a processor */
+static double own_worst;            /* of commits of edges, without the wait for a processor */
 static uint64_t edge_commit_count, state = 42;
 
 static void must(p3l_code code) {
@@ -61,7 +61,8 @@ static uint64_t below(uint64_t limit) {
   return state % limit;
 }
 
-/* Seconds that this thread was ready to run and had no processor; 0 where the kernel does not say. */
+/* Seconds that this thread was ready to run and had no processor; 0 if the kernel does not report
+ * it. */
 static double waited(void) {
   static int file = -1;
   char text[100];
@@ -72,7 +73,7 @@ static double waited(void) {
   return sscanf(text, "%llu %llu", &ran, &wait) == 2 ? (double)wait / 1e9 : 0;
 }
 
-/* `own`: seconds without what it waited for a processor. */
+/* `own`: seconds without the wait for a processor. */
 static double commit(double *own) {
   double begin = now(), before = waited();
   must(p3l_commit(store, &error));
@@ -113,7 +114,7 @@ static int ascending(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Milliseconds of the commit that this part of the commits of edges was not slower than. */
+/* The quantile `part` of the durations of the commits of edges, in milliseconds. */
 static double quantile(double part) {
   return edge_commits[(uint64_t)(part * (double)(edge_commit_count - 1))] * 1e3;
 }

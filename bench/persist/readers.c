@@ -121,7 +121,7 @@ typedef struct process {
   int ask, answer; /* the parent's ends */
 } process;
 
-/* What a process answers to a command: nanoseconds; the sum that a visit found, or a number of commits. */
+/* A process's answer to a command: nanoseconds, and the sum of a visit or the number of commits. */
 typedef struct answer {
   int64_t cpu, wall, sum;
 } answer;
@@ -165,7 +165,7 @@ static int64_t visit(void) {
   return sum;
 }
 
-/* 'v': goes on to the last version, and visits; the visit is what is timed. 'r': a refresh is timed. */
+/* 'v': refreshes to the last version, and times a visit. 'r': times a refresh. */
 static void serve_reader(const char *path, int asked, int answers) {
   char command;
   must(p3l_open(path, &(p3l_options){.read_only = true}, &store, &error));

@@ -37,7 +37,7 @@ def _run(playground: Playground, program: Path, arguments: List[int]) -> Dict[st
 
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
-    """Warm visits beside a writer, refreshes, and what was read wrong."""
+    """Warm visits beside a writer, refreshes, and the number of wrong sums."""
     objects, readers, blocks, visits, refreshes = (100_000, 4, 6, 2, 20) if quick else (1_000_000, 8, 10, 2, 100)
     folder = playground.folder / "readers"
     folder.mkdir()

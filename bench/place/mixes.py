@@ -94,9 +94,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Watch:
-    """Pairs of short stages, of which the calm ones count: more servers are started until there are enough with such
-    pairs.
-    """
+    """Pairs of short stages; only undisturbed pairs count, and more servers are started until there are enough. """
 
     servers: int  # that have them
     most_servers: int

@@ -1,5 +1,5 @@
-"""What an analyst does beside the 22 queries: DISTINCT, grouping sets, windows, the first rows of an order, statements that write
-what they read, cursors. On the tables of TPC-H."""
+"""Analytic statements beyond the 22 queries: DISTINCT, grouping sets, windows, ORDER BY with LIMIT, INSERT ...
+SELECT, cursors. On the tables of TPC-H."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""Comparisons of a server with itself: how often a row is called different where nothing differs."""
+"""Comparisons of a server with itself: how often a row is reported as different although nothing differs."""
 
 import itertools
 import json

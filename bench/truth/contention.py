@@ -1,6 +1,6 @@
 """Transfers of a contended line, modelled and native, and the cost of interleaving threads.
 
-Native transfers are an estimate by time: what an increment takes longer than if the threads have a line each,
+Native transfers are an estimate by time: the additional time of an increment over that with one line per thread,
 divided by the time from core to core. That time, and the model's transfer latency, are those of `hardmeter latency`.
 Compared are transfers per 1,000 increments.
 """
@@ -18,9 +18,9 @@ from servers import HARDMETER, REPOSITORY, Playground
 
 PROGRAM = REPOSITORY / "tests/microkernels/contention.c"
 WITHIN_PERCENT = 30
-# Threads that did not run together say nothing.
+# A block in which the threads did not run together is discarded.
 TOGETHER = 0.85
-# A latency from core to core whose interval is wider says nothing either.
+# A latency from core to core with a wider interval is discarded, too.
 MOST_SPREAD = 1.5
 
 # Increments of a thread: a few milliseconds for two threads, many time slices for four on two processors.

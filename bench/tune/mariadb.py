@@ -1,4 +1,4 @@
-"""Faults that are planted on MariaDB servers under load: at which place `hardmeter tune` names them."""
+"""Faults that are planted on MariaDB servers under load, and their rank in the findings of `hardmeter tune`."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ Line = Callable[[random.Random], str]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault; `remedies` are those that name it. None: a tuned server, which gets no advice with a figure."""
+    """A fault; `remedies` are those that name it. None: a healthy server, for which no finding may predict a gain."""
 
     name: str
     remedies: Sequence[str]

@@ -41,7 +41,7 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::new(
             format!("cannot write to standard output: {error}"),
-            "free some space, or write elsewhere",
+            "free some space, or write to another place",
         )),
         _ => Ok(()),
     }

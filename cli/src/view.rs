@@ -166,7 +166,7 @@ macro_rules! rows_views {
 rows_views!(CompareReport, ObjectsReport, QueriesReport);
 
 impl Printed<RowsForm> {
-    /// Prints the view in the form that was asked for.
+    /// Prints the view in the requested format.
     pub fn print(&self, wanted: Wanted, globals: &Globals, view: &impl RowsView) -> Result<(), CommandError> {
         match self.format {
             RowsForm::Text => self.extent.print(wanted, globals, view),
@@ -226,11 +226,11 @@ impl SampleArguments {
             if let Some(partial) = partial_of(input) {
                 return Err(CommandError::new(
                     format!(
-                        "there is no {}, but {}: a recording that runs still, or was killed",
+                        "there is no {}, but {}: a recording that is running, or was killed",
                         input.display(),
                         partial.display()
                     ),
-                    format!("wait for its end, or see what is there already: -i {}", partial.display()),
+                    format!("wait for its end, or read the part that is written: -i {}", partial.display()),
                 ));
             }
             if input.as_os_str() == "hardmeter.data" {

@@ -21,11 +21,6 @@ impl Coin {
         mixed ^ (mixed >> 31)
     }
 
-    /// Heads or tails.
-    pub fn toss(&mut self) -> bool {
-        self.bits() & 1 == 1
-    }
-
     /// A number from 0 up to but not including 1.
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64

@@ -59,7 +59,7 @@ impl WeightedShare {
     ///
     /// The fraction is a ratio of two sums over the same samples; its variance is that of Taylor's linearisation
     /// (Cochran, Sampling Techniques, section 6.3). Wilson's interval is then taken for as many samples of equal
-    /// weight as have this variance: it stays inside 0..1, and few heavy samples count as few.
+    /// weight as have this variance: it stays inside 0..1, and is wide if a few heavy samples dominate.
     pub fn interval(self) -> Option<Interval> {
         if self.total.sum == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! A segment of placement into which an application writes what it likes, and which it cuts while it is read.
+//! A segment of placement with arbitrary contents, which the application truncates while it is read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

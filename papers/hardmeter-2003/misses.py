@@ -17,7 +17,7 @@ def heading(hits: Hits, what: str, theirs: int) -> str:
 
 
 def side_by_side(hits: Hits, table: list[paper.Row], total: int) -> list[str]:
-    """The rows with most samples, ours on the left, the paper's on the right, by rank."""
+    """The rows with most samples by rank, Hardmeter's on the left, the paper's on the right."""
     titles = f"  {'count':>8} {'share':>7}  {'address':<9} {'routine':<33} {'count':>7} {'share':>7}  routine"
     lines = [f"  {'here':<62} the paper", titles]
     ours = hits.places.most_common(ROWS)

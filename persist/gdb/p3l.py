@@ -202,7 +202,7 @@ def resident_in(store, byte):
 
 
 def resident(word, slot):
-    """Where the object of a surrogate is in memory, or None. The slot's store, or any that has it."""
+    """The address of a surrogate's object in memory, or None. Searches the slot's store, or all stores if that is unknown."""
     byte = word & ADDRESS
     near = segment_of(slot) if slot is not None else None
     for store in [near["store"].dereference()] if near is not None else stores():
@@ -382,7 +382,7 @@ class PrintCommand(gdb.Command):
     def invoke(self, argument, from_tty):
         address, target = address_of(argument)
         if target is None:
-            raise gdb.GdbError("of what type is it? p3l print (struct part *)%s" % argument)
+            raise gdb.GdbError("the type is missing: p3l print (struct part *)%s" % argument)
         print(gdb.Value(address).cast(target.pointer()).dereference().format_string())
 
 

@@ -28,7 +28,7 @@ struct is_slot<pptr<T>> : std::true_type {};
 template <class T>
 struct is_slot<unique_ptr<T>> : std::true_type {};
 
-/* Slots and numbers have a type for each size; classes have that of P3L_CLASS. */
+/* Slots and numbers have a type for each size; classes have the type of P3L_CLASS. */
 template <class T>
 const std::string &name_of() {
   static const std::string name = [] {

@@ -13,7 +13,7 @@ static p3l_code check(const p3l_page *page, uint64_t number, p3l_page_use use, c
                       p3l_error *error) {
   const char *fault = p3l_data_page_fault(page);
   if (fault == NULL && use != 0 && use_of(page) != use)
-    fault = "is used for something else than what leads to it says";
+    fault = "is used differently from what its pointer requires";
   if (fault == NULL) return P3L_OK;
   return p3l_fail(error, P3L_CORRUPT, "%s: page %llu %s; restore the store from a copy", path,
                   (unsigned long long)number, fault);

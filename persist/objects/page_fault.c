@@ -27,7 +27,7 @@ static const char *pieces_fault(const p3l_object_page *page) {
   if (page->hole_bytes == 0 && !p3l_has_holes_or_forwards(page)) return NULL;
   for (p3l_piece piece = {0}; p3l_piece_next(page, &piece); before = piece.type) {
     if (piece.type == P3L_FORWARD && forward_wrong(bytes + piece.offset, piece.bytes))
-      return "has an object that moved, and does not say where to";
+      return "has a moved object without its new address";
     if (piece.type != P3L_HOLE) continue;
     if (before == P3L_HOLE) return "has two holes side by side";
     if (!all_zero(bytes + piece.offset, piece.bytes)) return "has a hole with something in it";
@@ -56,7 +56,7 @@ static const char *object_page_fault(const p3l_object_page *page) {
   bool first = page->starts[0] >> P3L_OBJECTS_BEGIN / P3L_GRANULE & 1;
   if (first != (page->end > P3L_OBJECTS_BEGIN)) return "has bytes that belong to no object";
   if (!all_zero((const uint8_t *)page + page->end, P3L_PAGE_SIZE - page->end - ids))
-    return "has something in its free space";
+    return "has nonzero bytes in its free space";
   return pieces_fault(page);
 }
 
@@ -75,7 +75,7 @@ static const char *large_page_fault(const p3l_large_page *page, uint64_t number)
   }
   if (page->type == P3L_FORWARD && (index == 0 ? forward_wrong(page->part, P3L_LARGE_PART)
                                                : !all_zero(page->part, P3L_LARGE_PART)))
-    return "has an object that moved, and does not say where to";
+    return "has a moved object without its new address";
   return NULL;
 }
 

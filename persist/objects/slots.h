@@ -20,7 +20,7 @@ static inline __attribute__((always_inline)) void p3l_type_slots(const p3l_store
                                                                  p3l_slot_visitor visit,
                                                                  void *state) {
   if (type->field_count == 0) return;
-  /* Most objects are no arrays, and a division is expensive. */
+  /* Most objects are not arrays, and a division is expensive. */
   uint64_t element = from < type->bytes ? 0 : from / type->bytes * type->bytes;
   for (; element < to; element += type->bytes)
     for (uint32_t f = 0; f < type->field_count; f++) {

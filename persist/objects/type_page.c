@@ -45,10 +45,10 @@ static const char *record_fault(const p3l_type_record *record) {
   for (size_t i = strlen(name); i < record->name_bytes; i++)
     if (name[i] != 0) return "has a record that is not a type";
   if (p3l_type_fields_fault(p3l_type_fields_of(record), record->field_count, record->bytes) != NULL)
-    return "has a type whose pointers cannot be where it says";
+    return "has a type with impossible offsets of pointers";
   if (record->hash != p3l_type_hash(name, record->version, record->bytes,
                                     p3l_type_fields_of(record), record->field_count))
-    return "has a type that is not what its hash says";
+    return "has a type that does not match its hash";
   return NULL;
 }
 

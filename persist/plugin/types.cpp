@@ -106,7 +106,7 @@ bool Description::addMember(Type *type, StringRef spelling, StringRef name, uint
   if (!hasSlotPointer(type) || (type->isPointerTy() && pointsToFunction(spelling))) {
     if (type->isPointerTy() && !pointsToFunction(spelling))
       warn(probe_, type_ + "::" + name +
-                       " is a plain pointer: nothing of use when the store is opened again; "
+                       " is a plain pointer, which is invalid when the store is opened again; "
                        "declare it `persistent`, or describe the type by P3L_TYPE");
     if (elements) members_.push_back({name.str(), offset, bytes * elements, 0});
     return true;

@@ -66,7 +66,7 @@ static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t co
 }
 
 /* The parts of an object are often created one after the other, next to it: the last neighbour
- * that was asked for is kept with its address. */
+ * that was requested is kept with its address. */
 static void note_neighbour(p3l_changes *changes, const void *near, const p3l_place *place) {
   static const p3l_address anywhere = {0};
   changes->neighbour = near;

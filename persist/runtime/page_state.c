@@ -1,5 +1,5 @@
 /*
- * Page states by page number: created when a page is first asked for, freed in groups.
+ * Page states by page number: created when a page is first requested, freed in groups.
  */
 #include <stdlib.h>
 #include <string.h>

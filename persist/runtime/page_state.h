@@ -66,7 +66,7 @@ static inline unsigned p3l_page_use_of(const p3l_page *page) {
 typedef struct p3l_page_states p3l_page_states;
 p3l_code p3l_page_states_open(p3l_store *store, p3l_error *error);
 void p3l_page_states_close(p3l_store *store);
-/* NULL: no memory. The state is created when first asked for. */
+/* NULL: no memory. The state is created when first requested. */
 p3l_page_state *p3l_page_state_of(p3l_store *store, p3l_page_number number);
 /* The same, NULL if nothing is known of the page. */
 p3l_page_state *p3l_page_state_known(p3l_store *store, p3l_page_number number);

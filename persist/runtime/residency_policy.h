@@ -6,7 +6,7 @@
 
 #include "page_state.h"
 
-/* Decides whether the page in the pool is adopted for an object that was just asked for; if so,
+/* Decides whether the page in the pool is adopted for an object that was just requested; if so,
  * fills `in_place`. */
 bool p3l_adopt(p3l_store *store, p3l_page_state *state);
 

@@ -1,5 +1,5 @@
 /*
- * Swizzling a whole page after many of its objects were asked for. swizzle_page.c has the rules.
+ * Swizzling a whole page after many of its objects were requested. swizzle_page.c has the rules.
  * Private to runtime/.
  */
 #ifndef P3L_SWIZZLE_PAGE_H

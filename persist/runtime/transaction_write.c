@@ -61,7 +61,7 @@ static p3l_code other_page_to_write(p3l_store *store, p3l_page_number number, p3
   return code;
 }
 
-/* The transaction's copy of a page; most often the last one asked for. */
+/* The transaction's copy of a page; most often the last one requested. */
 static inline p3l_code page_to_write(p3l_store *store, p3l_page_number number, p3l_page **page,
                                      p3l_error *error) {
   p3l_changes *changes = store->changes;
@@ -241,7 +241,7 @@ static p3l_code write_made(p3l_store *store, p3l_error *error) {
   return code;
 }
 
-/* Replaces the stored type id of the object's place by that of its layout in memory. */
+/* Replaces the stored type id of the object's place by the id of its layout in memory. */
 static p3l_code retype(p3l_store *store, const p3l_place *place, bool *fits, p3l_error *error) {
   p3l_page_number number = {place->address.byte / P3L_PAGE_SIZE};
   const p3l_page *seen;

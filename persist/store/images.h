@@ -50,7 +50,7 @@ enum { P3L_RECENT = 64 };
 
 struct p3l_pager_transaction {
   p3l_pager *pager;
-  p3l_image *pages;  /* images with private copies, the latest first */
+  p3l_image *pages;  /* images with private copies, newest first */
   p3l_image *marked; /* the first of these at p3l_pager_mark() */
   p3l_image *recent[P3L_RECENT];
   p3l_page seen; /* the page that p3l_page_seen() read from the file */

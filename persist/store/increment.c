@@ -39,7 +39,7 @@ static p3l_code look_at_store(const char *path, const p3l_page *zero, p3l_source
   if (code != P3L_OK) return code;
   memcpy(&origin, zero->payload + P3L_ORIGIN_AT, sizeof(origin));
   if (memcmp(origin.magic, P3L_ORIGIN_MAGIC, sizeof(origin.magic)) != 0)
-    return not_a_source(path, "is a store and does not say that it is the copy of one", error);
+    return not_a_source(path, "is a store, but not a backup", error);
   if (zero->checkpoint != 0) return not_a_source(path, "was written to since it was made", error);
   *source = (p3l_source){.to = origin.version,
                          .pages = ((const p3l_header *)zero->payload)->page_count,
@@ -176,12 +176,12 @@ static p3l_code check_since(const writing *writing, p3l_error *error) {
   if (since == NULL) return P3L_OK;
   if (memcmp(since->store_id, writing->to.store_id, sizeof(since->store_id)) != 0)
     return p3l_fail(error, P3L_MISUSE,
-                    "%s: what the increment is to begin at is of another store, or of one from "
+                    "%s: the base of the increment is of another store, or of one from "
                     "which this one was restored; begin with a backup of this one",
                     p3l_pager_path(writing->pager));
   if (since->position > writing->to.position || since->page_count > writing->to.page_count)
     return p3l_fail(error, P3L_MISUSE,
-                    "%s is of an earlier version (%llu) than what the increment is to begin at "
+                    "%s is of an earlier version (%llu) than the base of the increment "
                     "(%llu); begin with a backup of it",
                     p3l_pager_path(writing->pager), (unsigned long long)writing->to.position,
                     (unsigned long long)since->position);

@@ -44,7 +44,7 @@ typedef enum p3l_frame_kind {
   P3L_FRAME_IMAGE = 1,
   P3L_FRAME_RANGE = 2, /* of version 1; read only */
   P3L_FRAME_COMMIT = 3,
-  P3L_FRAME_CHANGES = 4 /* of many pages: delta.h */
+  P3L_FRAME_CHANGES = 4 /* changes of many pages: delta.h */
 } p3l_frame_kind;
 
 /* Followed by `length` bytes, padded with zeros to a multiple of eight. */

@@ -68,8 +68,8 @@ p3l_code p3l_header_check(const p3l_page *page, const char *path, p3l_error *err
   /* The order of the checks determines the message: a foreign file is not reported as "corrupt",
    * and another version not as a wrong checksum. */
   if (memcmp(header->magic, P3L_MAGIC, sizeof(header->magic)) != 0)
-    return p3l_fail(error, P3L_NOT_A_STORE, "%s is not a P3L store: it does not begin as one",
-                    path);
+    return p3l_fail(error, P3L_NOT_A_STORE,
+                    "%s is not a P3L store: its first bytes are not those of a store", path);
   if (header->byte_order != P3L_BYTE_ORDER || header->pointer_size != sizeof(void *))
     return p3l_fail(error, P3L_WRONG_MACHINE,
                     "%s was made on a machine with another byte order or pointer size; open it on "

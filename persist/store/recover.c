@@ -117,7 +117,7 @@ static p3l_code redo_changes(recovering *recovering, const p3l_frame *frame, con
     const uint8_t *begin = reader.at;
     if (!right || !p3l_delta_pass(&reader, &units))
       return p3l_fail(error, P3L_CORRUPT,
-                      "%s: the frame at position %llu changes pages in a way that makes no sense; "
+                      "%s: the frame at position %llu has malformed changes of pages; "
                       "restore store and log from a copy",
                       recovering->pager->log_path, (unsigned long long)frame->position);
     change change = {.length = (size_t)(reader.at - begin), .runs = true, .zeros = reader.zeros};

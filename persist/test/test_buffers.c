@@ -1,4 +1,4 @@
-/* Memory for copies of pages: no buffer is given out twice, and released buffers are used again. */
+/* Memory for copies of pages: no buffer is allocated twice, and released buffers are used again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * Pages that are written before the checkpoint: those that did not change lately, from the log's point of
- * view as if they had not been written, and none while another process reads.
+ * Pages that are written before the checkpoint: those that did not change recently. The log keeps
+ * their frames, and no page is written while another process reads.
  */
 #include "version_fixture.h"
 
@@ -105,15 +105,16 @@ static void what_rests_is_written_before_the_checkpoint(void **state) {
   w.file->device.write = counted_write;
   written = 0;
   for (unsigned c = 1; c <= COMMITS; c++) add(&w, c);
-  /* The log has 40 times four pages. All but those of its last 64 KB, four commits, or a few more, are in
-   * the file, once; page 1, which every commit changes, is there as of the checkpoint. */
+  /* The log has 40 times four pages. The file has each of them once, except those of the last 64 KB
+   * of the log (four commits, or a few more), and page 1, which every commit changes, as of the
+   * checkpoint. */
   uint64_t pages = 2 + COMMITS * EACH, has = missing(&w, 2);
   assert_in_range(pages - has, 4 * EACH, 7 * EACH);
   assert_int_equal(written, has - 2);
   assert_int_equal(w.file->bytes[P3L_PAGE_SIZE + 32], 0);
   assert_int_equal(w.file->stable_size, 2 * P3L_PAGE_SIZE); /* no sync of the file */
   expect(&w, COMMITS);
-  /* Power fails, and of what was written nothing, all or a third is on the disk. */
+  /* Power fails: none, all or a third of the written pages are on the disk. */
   for (int how = 0; how < 3; how++) {
     world after = opened(left_of(w.file, how), left_of(w.log, 1));
     expect(&after, COMMITS);
@@ -128,7 +129,8 @@ static void what_rests_is_written_before_the_checkpoint(void **state) {
   closed(&w);
 }
 
-/* A page that changes after it was written is written again; the old state is not taken for the new. */
+/* A page that changes after it was written is written again: the file must not keep the old
+ * contents. */
 static void a_page_that_changes_afterwards_is_written_again(void **state) {
   (void)state;
   world w = with_page_1();
@@ -155,7 +157,7 @@ static void a_page_that_changes_afterwards_is_written_again(void **state) {
   closed(&w);
 }
 
-/* A disk without space at that moment: the commit counts, and the checkpoint tries again. */
+/* The disk is full at that moment: the commit succeeds, and the checkpoint tries again. */
 static void a_write_that_fails_is_left_to_the_checkpoint(void **state) {
   (void)state;
   world w = with_page_1();
@@ -173,7 +175,7 @@ static void a_write_that_fails_is_left_to_the_checkpoint(void **state) {
   closed(&w);
 }
 
-/* ---- many pages that do not rest ---- */
+/* ---- many pages that keep changing ---- */
 
 enum { MANY = 3000, ADDED = 100, LONG = 64 << 20, FEWER = 1024 };
 
@@ -193,7 +195,8 @@ static void commit_from(world *w, unsigned first, unsigned count, uint8_t value,
   must(p3l_pager_commit(transaction, &w->error), &w->error);
 }
 
-/* A store of MANY pages that the log has, none of them in the file, and whose log is too long from now on. */
+/* A store with MANY pages in the log and none in the file; from now on its log exceeds the limit.
+ * */
 static world with_a_long_log(void) {
   p3l_error error;
   memory_device *file = memory_device_new(), *log = memory_device_new();
@@ -211,7 +214,8 @@ static world with_a_long_log(void) {
   return w;
 }
 
-/* Each commit changes some pages: the checkpoint is put off until few are left, and it loses nothing. */
+/* Each commit changes some pages: the checkpoint is postponed until few pages are left, and no
+ * change is lost. */
 static void commits_write_before_a_checkpoint_that_would_write_much(void **state) {
   (void)state;
   world w = with_a_long_log();
@@ -234,7 +238,8 @@ static void commits_write_before_a_checkpoint_that_would_write_much(void **state
     }
   }
   /* 3,000 pages and the header, and 20 that changed again after each commit but the first: 512 five
-   * times, which leaves 3,001 + 4 * 20 - 5 * 512 = 521; 541 are not put off. */
+   * times, which leaves 3,001 + 4 * 20 - 5 * 512 = 521; with 541 the checkpoint is not postponed.
+   * */
   assert_int_equal(commits, 6);
   assert_true(most <= FEWER);
   assert_in_range(written, MANY, MANY + 1 + 6 * CHANGED);
@@ -242,7 +247,7 @@ static void commits_write_before_a_checkpoint_that_would_write_much(void **state
   closed(&w);
 }
 
-/* Where each commit changes all of them, to write them before would be for nothing. */
+/* If each commit changes all pages, writing them early is useless. */
 static void not_where_commits_change_all_of_them(void **state) {
   (void)state;
   world w = with_a_long_log();
@@ -323,7 +328,7 @@ static int dying_write(p3l_device *device, const void *bytes, size_t length, p3l
   return file_write(device, bytes, length, at);
 }
 
-/* A process commits versions 2 to 6, and dies in the middle of a write to the file. */
+/* A process commits versions 2 to 6, and is killed in the middle of a write to the file. */
 static unsigned dies_after(int write_number) {
   int versions[2];
   unsigned last = 1, version;

@@ -120,7 +120,7 @@ static void runs_of_free_pages_are_taken_again(void **state) {
   drop(&f);
 }
 
-/* ---- what is seen, what is logged ---- */
+/* ---- visibility of changes, contents of the log ---- */
 
 static void a_transaction_sees_its_own_pages(void **state) {
   (void)state;
@@ -149,11 +149,11 @@ static void the_log_carries_what_differs(void **state) {
   make_pages(&f, 3);
   uint64_t before = p3l_pager_bytes_logged(f.pager);
   set_byte(&f, 1, 101);
-  /* Of a page that is mostly zeros, the rest: bytes 0 to 23 and 32 to 39, and before them five numbers of a
-   * byte each (the page, and place and length of both); 37 bytes, filled up to 40. */
+  /* Of a page that is mostly zeros, the nonzero bytes 0 to 23 and 32 to 39, after five numbers of a
+   * byte each (the page, offset and length of both runs): 37 bytes, padded to 40. */
   assert_int_equal(p3l_pager_bytes_logged(f.pager) - before, 32 + 40 + 32);
-  /* The whole page is reported, but only two of its bytes differ, 32 and 4095. Five numbers, one of two
-   * bytes, and these make 8. */
+  /* The whole page is reported, but only two of its bytes differ, 32 and 4095. Five numbers, one of
+   * them of two bytes, and the two bytes are 8 bytes. */
   before = p3l_pager_bytes_logged(f.pager);
   p3l_pager_transaction *transaction = begin(&f);
   p3l_page *page = page_of(&f, transaction, 1);
@@ -259,7 +259,7 @@ static void appended_is_seen_and_waited_for_is_durable(void **state) {
   must(&f, p3l_pager_wait(f.pager, second, &f.error));
   assert_int_equal(f.log->calls, calls + 1); /* one sync */
   must(&f, p3l_pager_wait(f.pager, first, &f.error));
-  assert_int_equal(f.log->calls, calls + 1); /* it was for both */
+  assert_int_equal(f.log->calls, calls + 1); /* the sync covered both commits */
   assert_int_equal(f.log->write_count, 0);
 
   transaction = begin(&f);

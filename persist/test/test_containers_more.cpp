@@ -1,7 +1,7 @@
 /*
  * p3l::deque, map, optional and unique_ptr behave like the standard's: the same random steps on both, over
- * several runs, transactions that are given up, and processes that are killed; what is removed leaves no
- * garbage, and every change is reported.
+ * several runs, aborted transactions, and killed processes; removed elements leave no garbage, and
+ * every change is reported.
  */
 #include <algorithm>
 #include <csignal>
@@ -43,7 +43,7 @@ P3L_CLASS(library, library, 1);
 
 namespace {
 
-/* What the library is to be, in the standard's containers. */
+/* The model: the same data in the standard's containers. */
 struct model {
   std::uint64_t steps = 0;
   std::deque<std::uint64_t> queue;
@@ -54,7 +54,8 @@ struct model {
 
 std::string word(std::uint64_t n) { return "word " + std::to_string(n % 97); }
 
-/* A step by its number alone, so that what a killed process had done can be done again. */
+/* A step depends on its number alone, so that the steps of a killed process can be repeated on the
+ * model. */
 void step_queue(library *l, model &m, std::mt19937_64 &random) {
   std::uint64_t value = random();
   switch (random() % 6) {

@@ -1,6 +1,6 @@
 /*
- * Changes of pages as the log has them: each byte of some, all of many that are random, and bytes that are
- * no changes.
+ * The encoding of page changes in the log: some examples byte by byte, many random ones, and
+ * malformed bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ static void change(p3l_page *page, unsigned *random, unsigned changes) {
   }
 }
 
-/* All that differs lies in these units. */
+/* All differences are in these units. */
 static void check_units(const p3l_page *before, const p3l_page *now, uint64_t units) {
   assert_true(units != 0);
   for (unsigned unit = 0; unit < 64; unit++)
@@ -102,7 +102,8 @@ static void check_units(const p3l_page *before, const p3l_page *now, uint64_t un
                           (const uint8_t *)now + unit * P3L_UNIT, P3L_UNIT);
 }
 
-/* Many pages in one frame, each as it was and from zeros; read again they are what they were. */
+/* Many pages in one frame, each against its former contents and against zeros; decoding restores
+ * them. */
 static void all_of_many(void **state) {
   (void)state;
   enum { PAGES = 40 };
@@ -146,7 +147,7 @@ static void all_of_many(void **state) {
   free(now);
 }
 
-/* Passing the changes finds the same as making them. */
+/* Skipping over the changes ends at the same byte as applying them. */
 static bool makes_sense(const uint8_t *bytes, size_t length) {
   p3l_delta_reader reader = p3l_delta_read((p3l_address){0}, bytes, length);
   p3l_page page;
@@ -175,7 +176,7 @@ static void bytes_that_are_no_changes(void **state) {
   uint8_t endless[12];
   memset(endless, 0xff, sizeof(endless));
   assert_false(makes_sense(endless, sizeof(endless)));
-  /* Any bytes are refused, or read without leaving the page or themselves. */
+  /* Arbitrary bytes are refused, or decoded without an access beyond the page or the input. */
   unsigned random = 1;
   for (int i = 0; i < 20000; i++) {
     size_t length = 1 + draw(&random, 64);

@@ -365,7 +365,7 @@ static void threads_sweep_for_each_other(void **state) {
   free(w);
 }
 
-/* ---- what dangles traps ---- */
+/* ---- dangling pointers trap ---- */
 
 static void use_after_eviction(world *w, bool others_come) {
   signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would exit instead */

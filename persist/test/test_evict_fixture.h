@@ -63,7 +63,7 @@ static inline p3l_statistics fixture_statistics(const fixture *f) {
   return statistics;
 }
 
-/* ---- faults: what goes to the handler comes back here ---- */
+/* ---- faults: the handler returns here ---- */
 
 typedef struct caught {
   jmp_buf back;

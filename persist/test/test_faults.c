@@ -1,8 +1,7 @@
 /*
- * Failures outside of the store: a full disk, files that may not be written, that are no store, or
- * that were changed in the meantime. Each is reported with file, page and cause, and harms nothing
- * else. The tests use real files, each in a child process, so that limits and mounts end with the
- * process.
+ * Failures outside of the store: a full disk, files that are read-only, not a store, or changed in
+ * the meantime. Each is reported with file, page and cause, and harms nothing else. The tests use
+ * real files, each in a child process, so that limits and mounts end with the process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -287,7 +286,8 @@ static const char *foreign_files(void) {
     p3l_code code;
     const char *cause;
   } cases[] = {
-      {path, 32, "SQLite format 3", 16, P3L_NOT_A_STORE, "does not begin as one"},
+      {path, 32, "SQLite format 3", 16, P3L_NOT_A_STORE,
+       "its first bytes are not those of a store"},
       {path, 48, &version, 4, P3L_WRONG_VERSION, "has version 3 of the format"},
       {path, 52, &order, 4, P3L_WRONG_MACHINE, "another byte order"},
       {path, 56, &pages, 4, P3L_WRONG_MACHINE, "has pages of 16384 bytes"},

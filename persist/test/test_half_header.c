@@ -1,6 +1,6 @@
 /*
- * The last write of a checkpoint, that of the log's header, fails half way. One copy may be on the
- * disk, and record a start of the log after its contents.
+ * The last write of a checkpoint, which writes the log's header, fails half way. One copy may be on
+ * the disk, and record a start of the log after its contents.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static void what_is_acknowledged_behind_it_stays(void **state) {
   fails = false;
   uint8_t acknowledged = put(pager, &number, 2, &error) == P3L_OK ? 2 : 1;
 
-  /* The process dies. */
+  /* The process is killed. */
   memory_device *file_left = memory_device_of(file->bytes, file->size);
   memory_device *log_left = memory_device_of(log->bytes, log->size);
   p3l_pager *again;

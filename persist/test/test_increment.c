@@ -1,6 +1,6 @@
 /*
- * Increments, restoring and following, as commands beside a process that writes: what is restored is a
- * version that was committed, all of it; kills leave nothing half-written; wrong files are refused.
+ * The commands for increments, restoring and following, beside a process that writes: a restored
+ * store is one complete committed version; kills leave no partial file; wrong files are refused.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 
 #include "programs.h"
 
-/* Accounts, between which money moves: what they hold together is 0. And a list that grows by EACH items at
- * a time, and loses its first one now and then. */
+/* Accounts with transfers between them: the sum of the balances is 0. And a list that grows by EACH
+ * items at a time, and sometimes loses its first one. */
 typedef struct account {
   int64_t holds;
 } account;
@@ -82,7 +82,7 @@ static void run_changes(uint64_t count) {
   run_program(make_changes);
 }
 
-/* Changes until it is killed, and says when the first was made. */
+/* Makes changes until it is killed, and reports the first one. */
 static pid_t start_writer(void) {
   int ends[2];
   char ready;
@@ -112,7 +112,7 @@ static void end_writer(pid_t writer) {
 
 static char printed[65536];
 
-/* `words` with @ for the folder of copies, and % for the store. @return the exit status. */
+/* Runs `words`, with @ for the folder of copies and % for the store. @return the exit status. */
 static int run(const char *words) {
   char line[8 * PATH_MAX];
   size_t used = (size_t)snprintf(line, sizeof(line), "exec 2>&1; %s ", P3L_COMMAND);
@@ -153,7 +153,7 @@ static uint64_t printed_version(void) {
   return strtoull(at + 8, NULL, 10);
 }
 
-/* The restored store is some version, all of it. */
+/* The restored store is one complete version. */
 static void look_at_restored(void) {
   char path[PATH_MAX + 64];
   p3l_store *store;
@@ -182,7 +182,7 @@ static void drop_restored(void) {
   unlink(path);
 }
 
-/* The restored store has the original's pages: what p3l dump prints of both is the same. */
+/* The restored store has the original's pages: p3l dump prints the same of both. */
 static void is_as_the_original(void) {
   char line[8 * PATH_MAX];
   snprintf(line, sizeof(line), "%s dump %s | cmp - <(%s dump %s/restored)", P3L_COMMAND,
@@ -229,7 +229,7 @@ static void chains_of_increments(void **state) {
   drop_folders();
 }
 
-/* Fewer pages changed than there are: an increment is shorter than a backup. */
+/* Only some pages changed: an increment is smaller than a backup. */
 static void an_increment_has_what_changed(void **state) {
   (void)state;
   make_folders();
@@ -313,7 +313,7 @@ static void wrong_files_are_refused(void **state) {
   must_fail("restore @/full @/2 @/restored", "one between them is missing");
   must_fail("restore @/full @/2 @/1 @/restored", "one between them is missing");
   must_fail("restore @/1 @/2 @/restored", "give the backup and the increments before it first");
-  must_fail("restore % @/restored", "does not say that it is the copy of one");
+  must_fail("restore % @/restored", "is a store, but not a backup");
   must_fail("restore --at 1 @/full @/1 @/restored", "before the first");
   must_fail("backup --since @/1 @/full @/3", "of another store");
   must_fail("backup --since @/1 % @/2", "exists");
@@ -326,7 +326,7 @@ static void wrong_files_are_refused(void **state) {
   for (off_t at = 0; at < 3 * 4096; at += 1531) {
     spoil("1", at);
     if (run("restore @/full @/1 @/2 @/restored") == 0) {
-      /* Of a page that the next increment has, too, nothing else is read. */
+      /* A page that the next increment also has is read only from there. */
       is_as_the_original();
       drop_restored();
     } else {
@@ -381,7 +381,7 @@ static void remove_shipped(void) {
   assert_int_equal(system(line), 0);
 }
 
-/* Followers are killed after 1, 2, 4 ... ms: whatever they left makes a store. */
+/* Followers are killed after 1, 2, 4 ... ms: the files that they left can be restored. */
 static void followers_are_killed(void **state) {
   (void)state;
   make_folders();
@@ -394,7 +394,7 @@ static void followers_are_killed(void **state) {
     kill(follower, SIGKILL);
     waitpid(follower, NULL, 0);
     if (shipped_files() == 0) {
-      must_fail("restore @ @/restored", "has put nothing there yet");
+      must_fail("restore @ @/restored", "has written nothing there yet");
       continue;
     }
     begun++;
@@ -420,7 +420,7 @@ static void wait_for_files(int count) {
   }
 }
 
-/* Each version that was shipped can be restored; a follower that is asked to ends in order. */
+/* Each shipped version can be restored; a follower ends cleanly on request. */
 static void every_version_can_be_restored(void **state) {
   (void)state;
   make_folders();

@@ -1,6 +1,6 @@
 /*
- * How long the log gets, where the program did not say how long it may: pages that change repeatedly
- * are in it whole once for a while, not again every 16 MB; new ones do not make it longer.
+ * The length of the log if the program sets no limit: a page that changes repeatedly is logged as
+ * an image only once in a while, not every 16 MB, and new pages do not make the log longer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +99,7 @@ static void old_pages_are_logged_whole_until_it_has_paid(void **state) {
   /* Images are 8 MB; a commit is 82 KB: 600 are 49 MB. */
   change_often(&f, 600, &longest, &checkpoints);
   uint64_t logged = p3l_pager_bytes_logged(f.pager) - before;
-  assert_in_range(checkpoints, 2, 3);         /* after 16 MB that are no images, each */
+  assert_in_range(checkpoints, 2, 3);         /* each after 16 MB other than images */
   assert_in_range(longest, 20 * MB, 25 * MB); /* 8 + 16, and a commit */
   assert_in_range(logged, 55 * MB, 48 * MB * 3 / 2 + 9 * MB);
   assert_true(length(&f) > 8 * MB); /* all of it is needed now */
@@ -110,7 +110,7 @@ static void old_pages_are_logged_whole_until_it_has_paid(void **state) {
   drop(&f);
 }
 
-/* The same, where the program says: as long as that, and no longer. */
+/* With the program's own limit the log gets as long as that, and no longer. */
 static void a_length_that_was_given_is_kept(void **state) {
   (void)state;
   fixture f = fresh(16 * MB);
@@ -119,7 +119,7 @@ static void a_length_that_was_given_is_kept(void **state) {
   uint64_t longest;
   int checkpoints;
   change_often(&f, 600, &longest, &checkpoints);
-  assert_in_range(checkpoints, 5, 7); /* after 8 MB that are no images, each */
+  assert_in_range(checkpoints, 5, 7); /* each after 8 MB other than images */
   assert_true(longest < 17 * MB);
   drop(&f);
 }

@@ -178,7 +178,7 @@ static void prefetch_from_a_local(void) {
   (void)p3l_prefetch(store, &local, 3);
 }
 
-/* ---- what was deleted ---- */
+/* ---- deleted objects ---- */
 
 static void a_slot_to_what_was_deleted(void) {
   item *first = three();
@@ -315,7 +315,7 @@ static void a_load_within_a_transaction(void) {
   must(p3l_load_begin(store, &error));
 }
 
-/* ---- what is right, and looks wrong ---- */
+/* ---- correct programs that look wrong ---- */
 
 static void the_end_of_an_array_of_one(void) {
   three();

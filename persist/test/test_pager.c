@@ -99,8 +99,8 @@ static void a_commit_logs_what_was_changed_and_no_more(void **state) {
   assert_int_equal(p3l_pager_checkpoint(f.pager, &f.error), P3L_OK);
   memset(f.log->bytes + 4096, 0xaa, f.log->size - 4096);
   assert_int_equal(write_value(&f, one, 3), P3L_OK);
-  /* That is, what of it is not zero: three words of the header, and one. With place and length of each, and
-   * the page, 37 bytes, filled up to 40. */
+  /* Only the nonzero bytes are logged: three words of the header, and one other. With offset and
+   * length of each, and the page, 37 bytes, padded to 40. */
   assert_int_equal(f.log->bytes[4096 + 32 + 40 + 32 - 1], 0);
   assert_int_equal(f.log->bytes[4096 + 32 + 40 + 32], 0xaa);
   drop(&f);

@@ -124,7 +124,7 @@ static void any_order_of_steps(void **state) {
   }
 }
 
-/* ---- a writer that goes on while a reader looks for a version ---- */
+/* ---- a writer commits while a reader searches a version ---- */
 
 static p3l_pager *quick_writer;
 static unsigned quick_version;

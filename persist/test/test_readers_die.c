@@ -1,10 +1,10 @@
 /*
- * Readers and writers that die: a writer in each write of a checkpoint, a reader with a version
- * that only it needed.
+ * Killed readers and writers: a writer in each write of a checkpoint, a reader with a version that
+ * only it needed.
  */
 #include "version_fixture.h"
 
-/* ---- a writer that dies in the middle of a checkpoint ---- */
+/* ---- a writer killed in the middle of a checkpoint ---- */
 
 static int (*real_write)(p3l_device *, const void *, size_t, p3l_file_offset);
 static int writes_left;

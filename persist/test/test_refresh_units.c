@@ -1,7 +1,7 @@
 /*
  * p3l_refresh() of pages whose objects stay the same takes over the units that changed: random changes of
- * small, large and very large objects, of values and of slots, by one commit or several, between changes
- * of what is there at all. After each refresh the reader's objects are the writer's.
+ * small, large and very large objects, of values and of slots, by one commit or several, between
+ * creations and deletions of objects. After each refresh the reader's objects equal the writer's.
  */
 #include "page.h"
 #include "programs.h"
@@ -32,7 +32,7 @@ typedef struct slot {
 P3L_TYPE(slot, slot, 1, P3L_POINTERS(slot, to));
 
 typedef struct holder {
-  slot *items;     /* ITEMS of them: objects of pages of their own */
+  slot *items;     /* ITEMS of them: a large object with its own pages */
   number *numbers; /* NUMBERS */
   brick *bricks[BRICKS];
 } holder;
@@ -79,7 +79,7 @@ static void make_all(void) {
   commit();
 }
 
-/* Changes that leave each page its objects. */
+/* Changes that neither create nor delete objects. */
 static void change_some(unsigned changes) {
   begin();
   holder *all = p3l_root(writer, "holder");
@@ -102,7 +102,7 @@ static void change_some(unsigned changes) {
   commit();
 }
 
-/* Pages lose objects and get others. */
+/* Deletes objects and creates others. */
 static void replace_some(unsigned changes) {
   begin();
   slot *items = items_of(writer);
@@ -130,7 +130,7 @@ static uint64_t oid(const void *object) {
   return object == NULL ? 0 : (uint64_t)(uintptr_t)p3l_surrogate(object);
 }
 
-/* Which item it is; ITEMS: none. */
+/* The index of the item; ITEMS: none. */
 static unsigned index_of(slot *items, const item *wanted) {
   unsigned i = 0;
   while (i < ITEMS && (wanted == NULL || P3L_LD(items[i].to) != wanted)) i++;

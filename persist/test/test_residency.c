@@ -285,7 +285,7 @@ static void an_array_that_is_copied_has_an_end_of_its_own(void **state) {
   fixture_drop(&f);
 }
 
-/* ---- what others tell ---- */
+/* ---- placement and the statistics ---- */
 
 static void what_was_forgotten_is_read_again(void **state) {
   (void)state;

@@ -141,7 +141,7 @@ static const char *all(int objects, int bytes) {
   return row;
 }
 
-/* ---- a store that is whole ---- */
+/* ---- an undamaged store ---- */
 
 static void verify_counts_what_is_there(void **state) {
   (void)state;

@@ -123,7 +123,7 @@ static void change_as_version_2(void) {
   EXPECT(p3l_commit(store, &error) == P3L_OK);
   EXPECT(nth(store, 3) == third); /* moved in the store, not in memory */
   expect_list(store, true, 0);
-  begin_in(store); /* like any other object now */
+  begin_in(store); /* an ordinary object now */
   P3L_SET(third->added[0], 33);
   P3L_SET(large[0].other, &large[LARGE - 1]);
   commit_and_close(store);

@@ -210,7 +210,7 @@ static void a_layout_may_shrink(void **state) {
   remove_folder();
 }
 
-/* ---- what cannot be done ---- */
+/* ---- refused upgrades ---- */
 
 static bool refuse(const void *old_object, size_t old_bytes, uint32_t old_version, void *new_object,
                    size_t new_bytes) {

@@ -113,7 +113,7 @@ static void arrays_keep_their_end(void **state) {
   remove_folder();
 }
 
-/* ---- many that move into one page, out of which one moves ---- */
+/* ---- many objects move into one page, and one out of it ---- */
 
 /* Version 1: the page filled last has the row array and free space; the cells are in full pages. */
 static void write_for_moves(void) {

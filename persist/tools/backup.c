@@ -22,7 +22,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         arguments->copy = value;
       return 0;
     case ARGP_KEY_END:
-      if (arguments->copy == NULL) argp_error(state, "which STORE, to which FILE?");
+      if (arguments->copy == NULL) argp_error(state, "STORE or FILE is missing");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }

@@ -61,7 +61,7 @@ static p3l_code list(const char *folder, p3l_shipped *shipped, p3l_error *error)
 p3l_code p3l_shipped_list(const char *folder, p3l_shipped *shipped, p3l_error *error) {
   p3l_code code = list(folder, shipped, error);
   if (code == P3L_OK && shipped->count == 0)
-    code = p3l_fail(error, P3L_MISUSE, "%s: p3l follow has put nothing there yet", folder);
+    code = p3l_fail(error, P3L_MISUSE, "%s: p3l follow has written nothing there yet", folder);
   return code;
 }
 
@@ -158,7 +158,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
         arguments->folder = value;
       return 0;
     case ARGP_KEY_END:
-      if (arguments->folder == NULL) argp_error(state, "which STORE, into which DIR?");
+      if (arguments->folder == NULL) argp_error(state, "STORE or DIR is missing");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -179,7 +179,7 @@ int p3l_run_follow(int argc, char **argv) {
           "makes a store of it, on another machine, too. Started again it goes on after the last "
           "version in DIR; the writer does not wait for it.\v"
           "Example: p3l follow /var/tmp/parts /standby\n\nExit status: 0 it was interrupted, and "
-          "what it shipped is on stable storage, 1 something is wrong."};
+          "the shipped versions are on stable storage, 1 an error occurred."};
   arguments arguments = {0};
   following following = {.arguments = &arguments};
   p3l_error error;

@@ -1,5 +1,5 @@
 /*
- * What p3l follow puts into a folder: one file for each version that it saw, named by that, of which the
+ * The files of p3l follow in a folder: one for each version that it saw, named by the version. The
  * first has all pages.
  */
 #ifndef P3L_FOLLOW_H

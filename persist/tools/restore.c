@@ -28,7 +28,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
       return 0;
     case ARGP_KEY_ARG: arguments->paths[arguments->count++] = value; return 0;
     case ARGP_KEY_END:
-      if (arguments->count < 2) argp_error(state, "from which FILEs or DIR, to which STORE?");
+      if (arguments->count < 2) argp_error(state, "FILE... or DIR, or STORE is missing");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }

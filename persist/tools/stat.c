@@ -102,7 +102,7 @@ int p3l_run_stat(int argc, char **argv) {
       .parser = parse,
       .args_doc = "STORE",
       .doc =
-          "Says what STORE is and what is in it: pages, how full they are, roots, "
+          "Describes STORE and its contents: pages, how full they are, roots, "
           "objects and bytes by type. It is only read; a process may write to it meanwhile.\v"
           "Example: p3l stat /var/tmp/parts"};
   p3l_pager *pager;

@@ -21,7 +21,7 @@ int p3l_run_follow(int argc, char **argv);
 int p3l_run_gc(int argc, char **argv);
 int p3l_run_torture(int argc, char **argv);
 
-/* ---- what the commands do, to any pager: for tests and the fuzzer, too ---- */
+/* ---- the commands on any pager: also for tests and the fuzzer ---- */
 
 /* Prints faults and counts; returns the exit status. */
 int p3l_verify_store(p3l_pager *pager, FILE *to);

@@ -206,7 +206,7 @@ static int kill_once(torture *torture, unsigned long kill_number) {
     child(torture, ends[1]);
   }
   close(ends[1]);
-  /* From dying while recovering to dying after hundreds of commits. */
+  /* Some kills come during recovery, others after hundreds of commits. */
   uint64_t nanoseconds =
       model_mix(torture->seed ^ kill_number << 20) % (kill_number % 4 == 0 ? 40000000 : 4000000);
   struct timespec pause = {.tv_nsec = (long)nanoseconds};

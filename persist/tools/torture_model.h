@@ -20,7 +20,7 @@
 
 enum {
   MODEL_OBJECTS = 600, /* slots: 4,800 bytes */
-  MODEL_ALIVE = 100,   /* from there on as many are deleted as are made */
+  MODEL_ALIVE = 100,   /* from this number on as many objects are deleted as created */
   MODEL_OWN = 2,       /* objects: state, slots */
   MODEL_VALUES = 300,
   MODEL_LINKS = 450,
@@ -126,7 +126,7 @@ static inline unsigned model_draw(model *model, unsigned below) {
   return (unsigned)(model_mix(model->random) >> 33) % below;
 }
 
-/* An object that is there, or MODEL_NOWHERE. */
+/* An existing object, or MODEL_NOWHERE. */
 static inline unsigned model_any(model *model) {
   if (model->alive == 0) return MODEL_NOWHERE;
   unsigned at = model_draw(model, MODEL_OBJECTS);

@@ -1,4 +1,4 @@
-/* Readers and backups that run beside a writer which is killed; see torture_readers.h. */
+/* Readers and backups beside a writer that is killed; see torture_readers.h. */
 #include "torture_readers.h"
 
 #include <errno.h>
@@ -122,7 +122,7 @@ static void remove_copy(const p3l_torture_readers *readers) {
   }
 }
 
-/* A copy that is at its name is whole, even if the process that made it was killed. */
+/* A copy under its final name is complete, even if the process that made it was killed. */
 static int check_copy(const p3l_torture_readers *readers) {
   p3l_pager *pager;
   p3l_error error;

@@ -10,15 +10,6 @@ const char *section_shape_name(enum section_shape shape) {
   return (unsigned)shape < SECTION_SHAPES ? names[shape] : NULL;
 }
 
-bool section_shape_of(const char *name, enum section_shape *shape) {
-  for (unsigned i = 0; i < SECTION_SHAPES; i++) {
-    if (strcmp(name, names[i]) != 0) continue;
-    *shape = (enum section_shape)i;
-    return true;
-  }
-  return false;
-}
-
 /* A permutation of 0 .. 2^bits - 1: each step is invertible (a shift by at least half the bits,
  * a product with an odd number). */
 struct permutation {

@@ -27,8 +27,6 @@ enum section_shape {
 
 /* Returns "chase", "gather", "stream" or "write"; NULL if there is no such shape. */
 const char *section_shape_name(enum section_shape shape);
-bool section_shape_of(const char *name, enum section_shape *shape);
-
 /* Makes one pass over `bytes` of `memory`. The first word of each line must be 0 and stays so:
  * it is added to addresses to make them depend on it. Returns a sum that is always 0, which the
  * compiler cannot know. */

@@ -16,16 +16,17 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "split-sections: serves requests of two kinds with known footprints, and says what they cost\n"
+    "split-sections: serves requests of two kinds with known footprints, and reports their cost\n"
     "\n"
     "  split-sections --mix C [--seconds 10] [--workers 4] [--outstanding 8 | --rate R]\n"
     "\n"
-    "  --mix LETTER        A C F H B D E K M N; --list says what they are\n"
+    "  --mix LETTER        A C F H B D E K M N; --list describes them\n"
     "  --l2 KB             sizes are for an L2 of 2048 KB; for one of so much, all in proportion\n"
     "  --balance           shares of balanced mixes as this machine has them balanced\n"
     "  --seconds S         of a stage (default 10)\n"
     "  --settle S          at the start of each stage, not counted (default 0.3)\n"
-    "  --stages 0110...    one stage for each digit: 1 places as the analyzer says, 0 does not "
+    "  --stages 0110...    one stage for each digit: 1 places by the analyzer's decisions, 0 does "
+    "not "
     "(default 1)\n"
     "  --watch             before and after each stage all workers rest, and it is looked for\n"
     "                      how much of the caches other guests and our own processors\n"
@@ -34,7 +35,7 @@ static const char usage[] =
     "  --workers N         threads (default 4)\n"
     "  --outstanding N     closed loop: N requests at any time (default 8)\n"
     "  --rate R            open loop: R requests a second, at random times\n"
-    "  --policy analyzer   as the analyzer says (default); none: sections are measured, not "
+    "  --policy analyzer   by the analyzer's decisions (default); none: sections are measured, not "
     "placed;\n"
     "                      bare: the library is not used at all\n"
     "  --directory DIR     where the segments are (default: as libsplit's)\n"
@@ -281,7 +282,7 @@ static int parse(int argc, char **argv, struct server_options *options) {
   if (options->requests > 0 && options->stages > 1)
     return wrong("one stage only", "--requests beside --stages");
   if (options->look != NULL && (options->requests > 0 || options->rate > 0))
-    return wrong("workers rest in a closed loop of stages only", "--watch");
+    return wrong("needs a closed loop of stages", "--watch");
   if (strlen(options->placing) != options->stages)
     return wrong("which one", "--policy none beside --stages");
   return 0;

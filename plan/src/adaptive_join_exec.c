@@ -254,7 +254,7 @@ static void build_table(AdaptiveJoinState *state) {
 
 /* Called at an outer row: decides whether to switch to a hash table. */
 static void decide(AdaptiveJoinState *state) {
-  /* Materialized rows are computed when they are first asked for. A join that needs only one
+  /* Materialized rows are computed when they are first requested. A join that needs only one
    * match, or whose consumer wants a few rows, may never ask for all, and some could raise an
    * error. */
   bool can_build = state->build != innerPlanState(state) || state->inner_ended;

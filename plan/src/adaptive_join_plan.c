@@ -469,7 +469,7 @@ void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
   Pass pass = {.statement = plan};
   ListCell *cell;
 
-  /* What forbids a buffer also forbids reading a table before it is asked for. */
+  /* What forbids a buffer also forbids reading a table before it is requested. */
   if (buffer_statement_refusal(plan, cursor_options) != NULL) return;
   pass.last_id = statement_last_id(plan);
   visit(NULL, &plan->planTree, CHILD_OUTER, &pass);

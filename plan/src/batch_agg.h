@@ -67,7 +67,6 @@ extern void agg_spill_put(AggSpill *spill, TupleTableSlot *slot, uint32 hash);
 extern BatchSource *agg_spill_next(AggSpill *spill);
 /* Whether dividing the partition at hand once more is of no use: its rows have one hash. */
 extern bool agg_spill_is_deep(const AggSpill *spill);
-extern uint64 agg_spill_rows(const AggSpill *spill);
 extern void agg_spill_end(AggSpill *spill);
 
 #endif

@@ -94,7 +94,8 @@ static void absorb_into(BatchAggState *state, AggSet *set, Batch *batch) {
                       state->row_context);
 }
 
-/* Numbers that are decoded when a set has put off rows would be missing for the next set. */
+/* Before the first set: each set deselects the rows that it spills, and a column that is decoded
+ * after that would lack their numbers for the next set. */
 static void decode_used(const BatchAggState *state, Batch *batch) {
   int column = -1;
 

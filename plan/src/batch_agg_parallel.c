@@ -31,7 +31,7 @@ static RelOptInfo *partial_rel(PlannerInfo *root, const RelOptInfo *input_rel,
   if (!output_rel->consider_parallel || input_rel->partial_pathlist == NIL ||
       !(extra->flags & GROUPING_CAN_PARTIAL_AGG) || !extra->partial_costs_set)
     return NULL;
-  /* All grouping columns are equal constants: one group, which only rows make. */
+  /* All grouping columns are constants: one group, if there are rows. */
   if (GROUP_CLAUSES(root) == NIL && root->parse->groupClause != NIL) return NULL;
   rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);
   return rel->consider_parallel && rel->reltarget->exprs != NIL ? rel : NULL;

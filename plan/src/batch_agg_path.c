@@ -90,7 +90,7 @@ const char *batch_agg_offer(PlannerInfo *root, Path *child, const Grouping *grou
   Grouping *mapped = grouping_over(root, grouping, child->pathtarget->exprs, step);
   const char *reason;
 
-  if (mapped == NULL) return "the input does not give all that is grouped and aggregated";
+  if (mapped == NULL) return "the input lacks a column that is grouped or aggregated";
   reason = aggregates_refusal(mapped->aggregates);
   if (reason) return reason;
   offer->child = child;

@@ -104,8 +104,6 @@ BatchSource *agg_spill_next(AggSpill *spill) {
 
 bool agg_spill_is_deep(const AggSpill *spill) { return spill->depth >= MAX_DEPTH; }
 
-uint64 agg_spill_rows(const AggSpill *spill) { return spill->rows; }
-
 void agg_spill_end(AggSpill *spill) {
   while (agg_spill_next(spill) != NULL)
     ;

@@ -69,7 +69,7 @@ extern int batch_join_find_column(const List *columns, const Node *column);
 /* Facts about a query as a whole (batch_join_query.c). */
 typedef struct JoinQuery JoinQuery;
 extern JoinQuery *batch_join_query(PlannerInfo *root);
-/* The reason why a join must not read rows before they are asked for, or NULL. This also applies
+/* The reason why a join must not read rows before they are requested, or NULL. This also applies
  * to the hashed side: a plan of core's might have read it row by row. */
 extern const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *joinrel);
 /* BatchScan's path for a table whose parent takes batches; NULL if there is none. */

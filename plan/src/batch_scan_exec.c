@@ -174,7 +174,7 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
 
 /* ---- batches ---- */
 
-/* Deferred until a row is asked for: only then does core count a scan. */
+/* Deferred until a row is requested: only then does core count a scan. */
 static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel) {
   EState *estate = state->css.ss.ps.state;
   MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);

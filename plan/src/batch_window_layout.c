@@ -81,7 +81,7 @@ static const char *add_key(PlannerInfo *root, const SortGroupClause *clause, Lis
   const char *reason;
   Var *var;
 
-  if (resno == 0) return "the input does not give all that windows are ordered by";
+  if (resno == 0) return "the input lacks a column that windows are ordered by";
   var = child_var(child, resno);
   reason = key_refusal(var, clause->sortop);
   if (reason) return reason;
@@ -135,12 +135,16 @@ const char *window_function_refusal(const WindowFunc *function) {
   if (function->aggfilter) return "FILTER in a window function";
   switch (kind) {
     case WINDOW_NTILE:
-      return is_positive_constant(function, 0) ? NULL : "ntile() of what is no positive constant";
+      return is_positive_constant(function, 0)
+                 ? NULL
+                 : "ntile() of something other than a positive constant";
     case WINDOW_NTH_VALUE:
-      if (!is_positive_constant(function, 1)) return "nth_value() of what is no positive constant";
+      if (!is_positive_constant(function, 1))
+        return "nth_value() of something other than a positive constant";
       break;
     case WINDOW_OFFSET:
-      if (!are_constants(function->args, 1)) return "lag() or lead() by what is no constant";
+      if (!are_constants(function->args, 1))
+        return "lag() or lead() by an offset that is not a constant";
       break;
     default: break;
   }
@@ -172,7 +176,7 @@ static const char *map_function(const WindowFunc *function, List *child, WindowL
   foreach (cell, copy->args) {
     const Var *var = lfirst(cell);
     if (!IsA(var, Var)) continue;
-    if (var->varno != OUTER_VAR) return "the input does not give all that window functions need";
+    if (var->varno != OUTER_VAR) return "the input lacks a column that a window function needs";
     window_layout_column(layout, child, var->varattno);
   }
   *mapped = lappend(*mapped, copy);

@@ -55,7 +55,7 @@ static bool can_fail(Node *node, void *facts) {
     case T_CaseWhen:
     case T_CaseTestExpr: break;
     case T_Param: {
-      /* An initplan runs when its value is first asked for. */
+      /* An initplan runs when its value is first requested. */
       const Param *param = (const Param *)node;
       return param->paramkind == PARAM_EXEC &&
              bms_is_member(param->paramid, ((const PlanFacts *)facts)->init_params);
@@ -259,6 +259,6 @@ const char *buffer_edge_refusal(const PlanFacts *facts, const Plan *parent, Chil
   if (!bms_is_subset(child->extParam, facts->init_params))
     return "the child depends on a parameter that changes";
   if (position.may_stop && plan_tree_any((Plan *)child, computes_what_can_fail, (void *)facts))
-    return "not all rows may be wanted, and the child computes what can fail";
+    return "the parent may stop early, and the child evaluates an expression that can fail";
   return NULL;
 }

@@ -71,9 +71,9 @@ const char *paper_refusal(const Plan *parent, const Plan *child) {
     case T_MergeJoin:
     case T_HashJoin:
     case T_Sort: break;
-    default: return "the parent is no aggregation, join or sort";
+    default: return "the parent is not an aggregation, join or sort";
   }
-  if (!is_major_module(child)) return "the child is no major module";
+  if (!is_major_module(child)) return "the child is not a major module";
   if (child->plan_rows < PAPER_THRESHOLD_ROWS) return "fewer than 1500 rows expected";
   return NULL;
 }

@@ -218,9 +218,10 @@ Datum ccopt_calibrate(PG_FUNCTION_ARGS) {
          errmsg("the machine is too busy to calibrate: the same query took %.0f %% more "
                 "when it ran again",
                 100 * spread),
-         errhint("Try again when less else runs, or allow for more by max_spread (it was %.2f); "
-                 "the margin grows with it. Nothing was changed.",
-                 max_spread)));
+         errhint(
+             "Try again when the machine is less busy, or allow more by max_spread (it was %.2f); "
+             "the margin grows with it. Nothing was changed.",
+             max_spread)));
   calibrate_drop_tables();
 
   for (int i = 0; i < cost_constant_count; i++) *cost_constant(&constants, i) = NAN;

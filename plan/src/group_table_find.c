@@ -239,7 +239,7 @@ static int find_runs(GroupTable *table, const Batch *batch, GroupRecord **groups
   const uint16 *rows = batch->selected;
   const int n = batch->nselected;
   uint16 one[BATCH_ROWS]; /* one row of each run */
-  uint16 run[BATCH_ROWS]; /* run of each row */
+  uint16 run[BATCH_ROWS]; /* the number of the run that each row is in */
   GroupRecord *found[BATCH_ROWS];
   int last = 0, nruns, without = 0;
 

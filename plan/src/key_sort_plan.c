@@ -169,7 +169,7 @@ const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildR
   AttrNumber key;
   double bytes;
 
-  if (!IsA(parent, NestLoop) || role != CHILD_OUTER) return "the parent is no nested loop";
+  if (!IsA(parent, NestLoop) || role != CHILD_OUTER) return "the parent is not a nested loop";
   switch (nodeTag(inner)) {
     case T_IndexScan:
       indexqual = ((const IndexScan *)inner)->indexqual;
@@ -183,8 +183,8 @@ const char *key_order_refusal(const PlanFacts *facts, const Plan *parent, ChildR
   }
   key = looked_up_key(join, indexqual);
   if (key == 0) return "the index is not looked up by an integer or date of the outer side";
-  if (position.order_matters) return "the order of rows is seen above";
-  if (position.limited || position.may_stop) return "not all rows may be wanted";
+  if (position.order_matters) return "a node above depends on the order of rows";
+  if (position.limited || position.may_stop) return "the parent may stop early";
   if (position.rescanned) return "the nested loop is started repeatedly";
   if (child->plan_rows < LEAST_OUTER_ROWS) return "there are few look-ups";
   bytes = bytes_of_relation(index) +

@@ -265,7 +265,7 @@ static void check_required(PlannedStmt *statement, List *refusals) {
        name = strtok_r(NULL, ", \t\n", &rest)) {
     if (!plan_has_node(statement, name))
       ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                      errmsg("the plan has no %s, which ccopt.require asks for", name),
+                      errmsg("the plan has no %s, which ccopt.require lists", name),
                       errdetail_internal("%s", reasons_for(refusals, name)),
                       errhint("EXPLAIN (VERBOSE) with ccopt.require unset shows the plan.")));
   }

@@ -8,7 +8,7 @@
  *    row 2   17            99                ·──> "MAIL"    0
  *
  * Values passed by reference are copied once. Text that is a key is kept once for each different value:
- * its number is that of the value, and value_rank() orders the values by their collation.
+ * its number identifies the value, and value_rank() orders the values by their collation.
  */
 #ifndef CCOPT_ROW_STORE_H
 #define CCOPT_ROW_STORE_H
@@ -68,9 +68,4 @@ extern Datum stored_value_of_number(const StoredColumn *column, uint32 row);
 static inline Datum stored_value(const StoredColumn *column, uint32 row) {
   return likely(column->value != NULL) ? column->value[row] : stored_value_of_number(column, row);
 }
-/* The number of a value that is not NULL, of an integer or decimal. */
-static inline int64 stored_number(const StoredColumn *column, uint32 row) {
-  return column->number != NULL ? column->number[row] : (int64)column->value[row];
-}
-
 #endif

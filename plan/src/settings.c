@@ -70,16 +70,18 @@ void settings_define(void) {
                           NULL, &ccopt_buffer_rows, 0, 0, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL,
                           NULL, NULL);
   DefineCustomEnumVariable(
-      "ccopt.shapes", "Which plans are compared with PostgreSQL's own when they come again.",
+      "ccopt.shapes",
+      "Which plans are compared with PostgreSQL's own when they are executed again.",
       "suspects: those that take longer than PostgreSQL's was predicted to; every: others too, for "
-      "little of the time; off: none, and nothing that was found holds.",
+      "little of the time; off: none, and earlier verdicts do not apply.",
       &ccopt_shapes, SHAPES_SUSPECTS, shapes_settings, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
   DefineCustomBoolVariable("ccopt.force",
                            "Takes batch paths wherever they are legal, whatever they cost.",
                            "For tests: answers must be the same.", &ccopt_force, false, PGC_USERSET,
                            GUC_EXPLAIN | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-  DefineCustomStringVariable(
-      "ccopt.require", "Names of nodes that a plan must have, or planning fails.",
-      "For tests: a list such as 'BatchScan, BatchAgg'; the error says why they are missing.",
-      &ccopt_require, "", PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+  DefineCustomStringVariable("ccopt.require",
+                             "Names of nodes that a plan must have, or planning fails.",
+                             "For tests: a list such as 'BatchScan, BatchAgg'; the error names the "
+                             "reason why one is missing.",
+                             &ccopt_require, "", PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }

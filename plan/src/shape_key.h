@@ -18,7 +18,7 @@ extern uint64 statement_id_of(const PlannedStmt *plan, const char *query_string)
  */
 extern uint64 shape_key(const PlannedStmt *plan, uint64 statement_id);
 
-/* The statement's text within that of its packet, and its length. */
+/* The statement's text within its packet's text, and its length. */
 extern const char *statement_text(const PlannedStmt *plan, const char *query_string,
                                   size_t *length);
 

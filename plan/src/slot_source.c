@@ -1,14 +1,14 @@
 /*
  * Gathers rows of any node to batches, for a batch operator above it.
  *
- * A row of an executor node is valid until the next one is asked for, so values are copied: those
+ * A row of an executor node is valid until the next one is requested, so values are copied: those
  * passed by value into an array per column, the others one after the other into memory that is
  * reused for every batch.
  *
  *   reading ── gather_next: next_row has no more ──> finished ── gather_source_rescan ──> reading
  *
  * Invariants:
- *  1. A batch, and the values copied for it, are valid until the next one is asked for.
+ *  1. A batch, and the values copied for it, are valid until the next one is requested.
  *  2. `own` is filled while the library is loaded, and never changes after that.
  */
 #include "slot_source.h"

@@ -1,7 +1,7 @@
 /*
  * Aggregates over the frame of a window that begins with its partition: rows are only added.
  *
- * Sums of integers and decimals are exact in 128 bits, and become numeric when a result is asked for.
+ * Sums of integers and decimals are exact in 128 bits, and become numeric when a result is requested.
  * Those of float8 are added in the order of the rows, by core's formulas.
  */
 #include "window_functions.h"

@@ -78,7 +78,7 @@ typedef struct Window {
 extern bool window_function_kind(Oid function, WindowFunctionKind *kind);
 extern WindowFrame window_frame(int frame_options, bool ordered);
 
-/* The rows are sorted, and will be asked for from the first. */
+/* The rows are sorted, and will be requested from the first. */
 extern void window_restart(Window *window);
 /* Computes all functions of the row at a place, which must not be less than the place before. */
 extern void window_at(Window *window, uint32 place);

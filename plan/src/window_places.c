@@ -8,7 +8,7 @@
  *                                 framed (FRAME_TO_PEERS)
  *
  * Invariants:
- *  1. start <= peers <= place < peers_end <= end; all four are of the row that was asked for last. Without
+ *  1. start <= peers <= place < peers_end <= end; all four are of the row that was requested last. Without
  *     has_peers, peers and peers_end are not kept.
  *  2. Aggregates have the rows from start to framed.
  */

@@ -95,7 +95,7 @@ static int open_or_die(const char *path, int flags) {
 
 static uint64_t size_of(int descriptor, const char *path) {
   struct stat status;
-  if (fstat(descriptor, &status) != 0) oo1_die_errno("%s cannot be looked at", path);
+  if (fstat(descriptor, &status) != 0) oo1_die_errno("the state of %s cannot be read", path);
   return (uint64_t)status.st_size;
 }
 
@@ -103,7 +103,7 @@ static uint64_t size_of(int descriptor, const char *path) {
 static void add_bytes(const char *path, const char *name, void *state) {
   struct stat status;
   if (strcmp(name, OO1_DESCRIPTION) == 0) return;
-  if (stat(path, &status) != 0) oo1_die_errno("%s cannot be looked at", path);
+  if (stat(path, &status) != 0) oo1_die_errno("the state of %s cannot be read", path);
   *(uint64_t *)state += (uint64_t)status.st_blocks * 512;
 }
 

@@ -17,7 +17,7 @@ int image_open(const char *path, uint64_t *bytes) {
   redo_recover(path, descriptor);
   struct stat status;
   image_header header;
-  if (fstat(descriptor, &status) != 0) oo1_die_errno("%s cannot be looked at", path);
+  if (fstat(descriptor, &status) != 0) oo1_die_errno("the state of %s cannot be read", path);
   oo1_read_all(descriptor, path, &header, sizeof header, 0);
   if (memcmp(header.magic, magic, sizeof magic) != 0)
     oo1_die("%s is not an image: it begins otherwise\n  remedy: load the store again", path);

@@ -175,8 +175,7 @@ static void check(const request *asked, const oo1_description *description, cons
   if (asked->run.how.prefetch && !(*mode)->can_prefetch)
     oo1_die("mode %s cannot prefetch\n  remedy: leave --prefetch out", OO1_MODE_NAME);
   if (asked->run.how.discovery_order && !(*mode)->can_prefetch)
-    oo1_die("mode %s puts objects nowhere else\n  remedy: leave --discovery-order out",
-            OO1_MODE_NAME);
+    oo1_die("mode %s does not move objects\n  remedy: leave --discovery-order out", OO1_MODE_NAME);
   if (asked->run.how.memory_limit != 0 && !(*mode)->can_limit)
     oo1_die("mode %s has no memory limit of its own\n  remedy: a control group has", OO1_MODE_NAME);
 }

@@ -19,6 +19,8 @@ TESTS = re.compile(r"(^|/)(tests?|testing|fuzz|examples|bench)(/|$)|_tests?\.|(^
 
 BACKTICKS = re.compile(r"`[^`]*`")
 START_OF_COMMENT = re.compile(r"//|/\*")
+# Languages of which only lines that are comments are read, with the mark of a comment.
+LINE_COMMENTS = {".sql": "--", ".sh": "#", ".cmake": "#"}
 # Tokens after which a string is a statement: a docstring.
 BEFORE_A_STATEMENT = (tokenize.ENCODING, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
@@ -50,6 +52,8 @@ def of_tree(root: pathlib.Path) -> Iterator[Text]:
             yield from of_comments(path, text)
         elif path.endswith(".py"):
             yield from of_python(path, file.read_text(encoding="utf-8"))
+        elif mark := _mark_of_comments(file):
+            yield from of_lines(path, file.read_text(encoding="utf-8"), mark)
 
 
 def of_markdown(path: str, text: str) -> Iterator[Text]:
@@ -81,6 +85,23 @@ def of_comments(path: str, text: str) -> Iterator[Text]:
         comment, inside = _comment_of(line, inside)
         if comment:
             yield Text(path, number, BACKTICKS.sub("``", comment), comment=True)
+
+
+def _mark_of_comments(file: pathlib.Path) -> str:
+    """The beginning of comments in a file of SQL, shell, make or CMake, or in a script; empty for other files."""
+    if file.name in ("Makefile", "CMakeLists.txt"):
+        return "#"
+    if not file.suffix:
+        with file.open("rb") as start:
+            return "#" if start.read(2) == b"#!" else ""
+    return LINE_COMMENTS.get(file.suffix, "")
+
+
+def of_lines(path: str, text: str, mark: str) -> Iterator[Text]:
+    """Lines that are comments, without code in backticks."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith(mark):
+            yield Text(path, number, BACKTICKS.sub("``", line), comment=True)
 
 
 def _comment_of(line: str, inside: bool) -> tuple[str, bool]:

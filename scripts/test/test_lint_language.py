@@ -60,6 +60,12 @@ class LintLanguage(unittest.TestCase):
         self.finds("bench/a.py", '"""It tells.\n"""\n', 'bench/a.py:1: "tells"')
         self.finds("bench/a.py", "f(1)  # told\n", 'bench/a.py:1: "told"')
 
+    def test_comments_of_sql_and_shell(self) -> None:
+        self.finds("plan/a.sql", "-- Who is told?\nSELECT 'told';\n", 'plan/a.sql:1: "told"')
+        self.finds("scripts/a.sh", "# For whoever runs it.\necho told\n", 'scripts/a.sh:1: "whoever"')
+        self.finds("scripts/a", "#!/bin/sh\n# For whoever runs it.\n", 'scripts/a:2: "whoever"')
+        self.passes("LICENSE", "# told\n")
+
     def test_code_beside_comments_is_left_alone(self) -> None:
         self.passes("evidence/tests/a.rs", 'f("https://nobody"); // the account `nobody`\n')
         self.passes("plan/test/a.c", "/* One. */ int told;\n")

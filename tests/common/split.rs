@@ -81,7 +81,7 @@ pub fn count(application: &mut Application, label: &str) -> u64 {
     kinds(application).get(label).map_or(0, |kind| kind.count)
 }
 
-/// An analyzer that beats and has one decision until it is dropped.
+/// An analyzer with a heartbeat and one decision until it is dropped.
 pub struct Analyzer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -124,7 +124,7 @@ impl Analyzer {
         Analyzer { stop, thread: Some(thread) }
     }
 
-    /// As if it was killed: it stops beating, without reverting its decisions.
+    /// As if it was killed: it stops its heartbeat, without reverting its decisions.
     pub fn die(mut self) {
         self.end();
     }

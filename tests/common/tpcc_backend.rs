@@ -9,7 +9,7 @@ use hardmeter_tpcc::mariadb::{Mariadb, Target};
 use hardmeter_tpcc::time::{Clock, Micros};
 use hardmeter_tpcc::work::{Completion, ConnectionId, Input, Outcome, TerminalId, Work};
 
-/// Connections to a database, and what holds them together.
+/// Connections to a database and their shared state.
 pub fn opened(target: &Target, style: Style, connections: u32) -> (Mariadb, Box<dyn Backend>) {
     let database = Mariadb::new(target, style, &Stop::new()).unwrap();
     let backend = database.open(connections, Clock::start()).unwrap();

@@ -1,4 +1,5 @@
-//! The transactions of TPC-C in plain SQL, and each with a fault: they test the tests of clause 3.
+//! The transactions of TPC-C in plain SQL, correct and with faults: they check that the tests of clause 3
+//! detect the faults.
 
 // Each test file uses its part.
 #![allow(dead_code)]
@@ -15,11 +16,11 @@ pub enum Fault {
     ReadsNextOrderWithoutLock,
     /// New-Order reads each price at its line.
     ReadsPricesOneByOne,
-    /// Payment reads C_BALANCE, reckons, and writes what it reckoned.
+    /// Payment reads C_BALANCE, computes the new value, and writes it: a lost update.
     ReckonsBalanceItself,
     /// Payment writes no HISTORY.
     ForgetsHistory,
-    /// Delivery has nothing that a New-Order would wait for.
+    /// Delivery takes no lock that a New-Order would wait for.
     DeliversWithoutLock,
     /// Each statement of Order-Status reads its own snapshot.
     LooksWithoutSnapshot,

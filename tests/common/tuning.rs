@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// Time limit for all waits.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The result of a statement.
@@ -52,7 +52,7 @@ pub fn log(server: &impl InFolder) -> Vec<Value> {
     log["entries"].as_array().expect("entries").clone()
 }
 
-/// Whether a trial has left something open.
+/// True if the ledger has an open change.
 pub fn is_open(server: &impl InFolder) -> bool {
     log(server).iter().any(|entry| entry["closed"].is_null())
 }

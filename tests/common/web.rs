@@ -123,7 +123,7 @@ impl Web {
         started
     }
 
-    /// The same server, one process that stays in the foreground, inside a tool that looks on.
+    /// The same server as one process in the foreground, inside a checking tool.
     pub fn run_inside(&self, tool: &[String]) -> Child {
         let programs = WebPrograms::find().unwrap();
         let mut command = Command::new(&tool[0]);

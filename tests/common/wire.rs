@@ -80,7 +80,7 @@ impl Server {
         let others = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{lines}\n{others}")).unwrap();
         self.sql("SELECT pg_reload_conf()");
-        // The postmaster reads it with a delay; its view shows the file's present contents.
+        // The postmaster reads the file with a delay; the view pg_hba_file_rules shows its current contents.
         poll("the new pg_hba.conf", || {
             let first = lines.split_whitespace().nth(2).unwrap_or_default();
             self.sql("SELECT user_name[1] FROM pg_hba_file_rules ORDER BY line_number LIMIT 1") == first

@@ -54,7 +54,7 @@ static void set_word(char *line, int offset, long value) {
 }
 
 #define ROUTINE __attribute__((noinline)) static void
-static volatile long sink; /* of one's own */
+static volatile long sink; /* the process's own */
 
 /* --- True sharing ----------------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ ROUTINE add_counter(char *line, long request) {
   __atomic_fetch_add((long *)(line + 16), 1, __ATOMIC_SEQ_CST);
 }
 
-/* A lock that is taken is left alone: the next request tries once more. */
+/* A taken lock is skipped: the next request tries again. */
 ROUTINE take_lock(char *line, long request) {
   long free_word = 0;
   if (!__atomic_compare_exchange_n((long *)(line + 8), &free_word, request | 1, 0, __ATOMIC_ACQUIRE,
@@ -179,13 +179,13 @@ static const struct planted {
 
 enum { CASES = sizeof planted / sizeof planted[0] };
 
-/* What each process does in a request. */
+/* The work of each process in a request. */
 static struct {
   update *run;
   char *line;
 } step[CASES];
 
-/* What a request needs of memory that no other process has. */
+/* The part of a request in memory that no other process uses. */
 static unsigned long work(const unsigned char *request, long length) {
   unsigned long sum = 0;
   for (long i = 0; i < length; i++) sum = sum * 31 + request[i];
@@ -223,7 +223,7 @@ static char *map(int file) {
   return pages;
 }
 
-/* What a process that was started as a program of its own does. */
+/* The main function of a process that was started as a separate program. */
 static _Noreturn void serve_alone(char **argv) {
   slot = atoi(argv[3]);
   int out = dup(1), silent = open("/dev/null", O_WRONLY);

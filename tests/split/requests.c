@@ -1,6 +1,6 @@
 /*
- * A server of nothing: threads that work on requests of kinds with known footprints, each in a section of libsplit, until standard input
- * ends.
+ * A server without a network: threads that work on requests of kinds with known footprints, each in
+ * a section of libsplit, until standard input ends.
  *
  *   requests DIRECTORY APP THREADS KIND...      KIND: name:kilobytes:passes, or name:sleep:milliseconds
  */

@@ -36,7 +36,7 @@ impl Task {
         Task::parse(&stat, &schedstat, &["(postgres", "(postmaster"])
     }
 
-    /// The task of a thread whose name begins with one of these.
+    /// The task of a thread, by the prefix of its name.
     pub(crate) fn read_of(pid: i32, names: &[&str]) -> Option<Task> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;

@@ -89,10 +89,10 @@ pub struct Look {
     pub oldest_snapshot: i64,
     /// The sessions that held locks which others waited for.
     pub blockers: Blockers,
-    /// What a MariaDB server counted, and has, besides.
+    /// Further counters and settings of a MariaDB server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mariadb: Option<crate::mariadb::Maria>,
-    /// What it cost.
+    /// The cost of the look itself.
     pub cost: Cost,
     /// What could not be observed, and what would make it visible.
     pub unknown: Vec<String>,
@@ -208,7 +208,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
 /// `begin`, and whether it is the last.
 ///
 /// # Errors
-/// As of `sample`; if `stop` is asked for.
+/// As of `sample`; if `stop` is requested.
 pub(crate) fn sampled(
     begin: Instant,
     time: Duration,
@@ -226,7 +226,7 @@ pub(crate) fn sampled(
             return Ok(samples);
         }
         if stop.asked() {
-            return Err(SessionError::Interrupted { what: "looking at the server".into() }.into());
+            return Err(SessionError::Interrupted { what: "observing the server".into() }.into());
         }
         let next = period * u32::try_from(samples.len()).unwrap_or(u32::MAX);
         std::thread::sleep(next.min(time).saturating_sub(begin.elapsed()));

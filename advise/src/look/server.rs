@@ -101,7 +101,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What this machine has; of a server elsewhere that says little.
+    /// The hardware of this machine; for a remote server it is not the server's.
     pub(crate) fn of_machine(&mut self, local: bool) {
         self.local = local;
         // SAFETY: sysconf has no preconditions; unknown values are negative.

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What a look at MariaDB saw besides.
+/// The part of a look that only MariaDB has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Maria {
-    /// What the server counted during the look: `SHOW GLOBAL STATUS`, in lower case.
+    /// Differences of the server's counters over the look: `SHOW GLOBAL STATUS`, in lower case.
     #[serde(skip)]
     pub counted: BTreeMap<String, f64>,
     /// The same at the end of the look.
@@ -29,7 +29,7 @@ pub struct Maria {
     pub variables: BTreeMap<String, String>,
     /// Whole tables that are read for a few rows.
     pub scans: Vec<Scan>,
-    /// Indexes that agree in everything.
+    /// Pairs of identical indexes.
     pub duplicates: Vec<Duplicate>,
     /// Indexes that no scan used; `None`: the server does not count that.
     pub unused: Option<Vec<Unused>>,
@@ -44,7 +44,7 @@ pub struct Maria {
 }
 
 impl Maria {
-    /// What was counted of this during the look.
+    /// The difference of this counter over the look.
     pub fn count(&self, name: &str) -> f64 {
         self.counted.get(name).copied().unwrap_or(0.0)
     }
@@ -63,7 +63,7 @@ impl Maria {
 /// Looks at a MariaDB server for some time. Nothing is changed.
 ///
 /// # Errors
-/// If it cannot be reached or read, is older than 10.5, or `stop` is asked.
+/// If it cannot be reached or read, is older than 10.5, or `stop` is requested.
 pub fn look_at_mariadb(
     target: &MariaTarget,
     time: Duration,
@@ -78,8 +78,8 @@ pub fn look_at_mariadb(
     if !version.contains("MariaDB") {
         return Err(AdviseError::Maria {
             what: "reading the version".into(),
-            reason: format!("the server is {version}, no MariaDB"),
-            remedy: "other servers of this protocol are not looked at".into(),
+            reason: format!("the server is {version}, not MariaDB"),
+            remedy: "of the servers with this protocol only MariaDB is supported".into(),
         });
     }
     let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
@@ -176,7 +176,7 @@ fn of_process(process: i32, maria: &mut Maria) {
     maria.arenas_limited = ["MALLOC_ARENA_MAX=", "arena_max"].iter().any(|word| environment.contains(word));
 }
 
-/// What the rules could not see, and what would show it.
+/// Data that the rules lack, and the settings that would provide it.
 fn blind_spots(look: &mut Look) {
     let Some(maria) = &look.mariadb else { return };
     let mut unknown = Vec::new();

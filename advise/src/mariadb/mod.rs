@@ -1,4 +1,4 @@
-//! A look at a live MariaDB, and its remedies: of the same shape as those of PostgreSQL.
+//! A look at a live MariaDB, and its remedies, built like those of PostgreSQL.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the rules of several remedies of MariaDB need.
+//! Shared by the rules of several MariaDB remedies.
 
 use crate::look::shares::ratio;
 use crate::{Advice, Change, ChangeKind, Evidence, Kind, Look, Prediction, Takes};
@@ -8,15 +8,15 @@ const COST_OF_ENTRY: f64 = 4e-6;
 /// Rows written a second below which indexes cost little.
 const LEAST_ROWS: f64 = 10.0;
 
-/// What is said of indexes that nothing needs.
+/// The texts of a finding about unneeded indexes.
 pub(super) struct Needless<'a> {
-    /// The sentence on them.
+    /// The finding's sentence.
     pub finding: String,
-    /// What they are, for the evidence.
+    /// The description of the indexes in the evidence.
     pub what: &'a str,
-    /// "up to", where not each written row has an entry in each.
+    /// "up to" if a written row may have no entry in some of the indexes.
     pub at_most: &'a str,
-    /// What can go wrong.
+    /// The risk.
     pub risk: &'a str,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn without_indexes(
     Some(advice.with_changes(indexes.iter().map(change).collect()))
 }
 
-/// A change of a variable that SET GLOBAL changes; `takes` says whether sessions that run have it.
+/// A change of a variable by SET GLOBAL; `takes` states whether it reaches running sessions.
 pub(super) fn set_global(look: &Look, name: &str, value: &str, takes: Takes) -> Change {
     let before = look.mariadb.as_ref().map(|maria| maria.variable(name).to_owned());
     let kind = ChangeKind::GlobalVariable {

@@ -19,7 +19,7 @@ const ROW_LOCKS: &str = "SELECT /* hardmeter_look */ trx_mysql_thread_id FROM in
 
 /// Threads younger than this, in seconds, are read from `/proc` at each sample.
 const YOUNG: f64 = 1.0;
-/// Of older ones one sample in this many is.
+/// Older threads are read at one sample in this many.
 const STRIDE: usize = 10;
 
 /// Takes samples.

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A whole table that is read for `column = value`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Scan {
-    /// The statement, short.
+    /// The abbreviated statement.
     pub statement: String,
     /// Its part of the samples of working connections, 0 to 1.
     pub share: f64,
@@ -33,7 +33,8 @@ pub(super) fn scans(session: &mut MariaSession, statements: &[Statement]) -> Res
     for statement in statements.iter().filter(|one| one.share >= LEAST_SHARE).take(MOST) {
         // Parameters of prepared statements are marks.
         let Some(text) = statement.example.as_ref().map(|text| text.replace('?', "'1'")) else { continue };
-        // A text that the process list has cut, or one whose parameters are not known, is refused: it has no plan.
+        // The server refuses a text that the process list truncated, and one with unknown parameters: these
+        // have no plan.
         let Ok(Some(plan)) = session.value("explaining a statement", &format!("EXPLAIN FORMAT=JSON {text}"))
         else {
             continue;

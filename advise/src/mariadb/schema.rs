@@ -4,9 +4,9 @@ use super::target::MariaSession;
 use crate::AdviseError;
 use serde::Serialize;
 
-/// Two indexes of a table that agree in everything.
+/// Two identical indexes of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[allow(missing_docs)] // the names say what each is
+#[allow(missing_docs)] // the names describe the fields
 pub struct Duplicate {
     pub table: String,
     pub index: String,
@@ -90,7 +90,7 @@ fn duplicates(all: &[Found]) -> Vec<Duplicate> {
         one.table == other.table && one.kind == other.kind && one.columns == other.columns
     };
     let duplicate = |(at, one): (usize, &Found)| {
-        // The unique one stays; of two alike the first.
+        // The unique index stays; of two equal ones the first.
         let first = all
             .iter()
             .enumerate()

@@ -25,7 +25,7 @@ impl MariaTarget {
     /// The server of a URL: `mysql://user@host:port/database`, or `mariadb://...`.
     ///
     /// # Errors
-    /// If the text is no such URL.
+    /// If the text is not such a URL.
     pub fn parse(url: &str) -> Result<MariaTarget, AdviseError> {
         let text = match url.strip_prefix("mariadb://") {
             Some(rest) => format!("mysql://{rest}"),
@@ -52,7 +52,7 @@ impl MariaTarget {
         self.options.get_db_name().unwrap_or_default()
     }
 
-    /// The database and the server, in words.
+    /// The database and the server, as text.
     pub fn description(&self) -> String {
         let server = match &self.socket {
             Some(socket) => socket.display().to_string(),

@@ -50,7 +50,7 @@ fn examine(look: &Look) -> Option<Advice> {
             format!("-- a pool of {pool:.0} server connections (2 x CPUs + 1): a first size, to be tried"),
             format!("-- pgbouncer: pool_mode = transaction, default_pool_size = {pool:.0}; or the driver's pool"),
         ],
-        undo: vec!["-- connect past the pool again".into()],
+        undo: vec!["-- connect directly to the server again".into()],
         risk: "too small a pool leaves CPUs idle while sessions wait for I/O or for their client; in transaction mode \
                session state (SET, LISTEN, advisory locks) does not last"
             .into(),

@@ -30,7 +30,7 @@ fn examine(look: &Look) -> Option<Advice> {
     let part = ratio(table.dead, table.dead + table.live);
     let advice = Advice {
         finding: format!(
-            "{name} has {:.0} dead rows beside {:.0} living ones, and vacuum does not come",
+            "{name} has {:.0} dead rows beside {:.0} live ones, and autovacuum does not run",
             table.dead, table.live
         ),
         evidence: vec![
@@ -41,7 +41,7 @@ fn examine(look: &Look) -> Option<Advice> {
         prediction: Prediction {
             grows: true,
             ..Prediction::unknown(
-                format!("the place of {:.0} % of the rows is used again", part * 100.0),
+                format!("the space of {:.0} % of the rows is reused", part * 100.0),
                 "vacuum stops the growth; the file stays as long as it is, so that a whole scan gained nothing at once",
             )
         },
@@ -99,7 +99,7 @@ mod tests {
     fn what_keeps_vacuum_away_is_changed() {
         let advice = examine(&look(60_000.0, &["autovacuum_enabled=false"], "on")).unwrap();
         // 60,000 of 80,000 rows.
-        assert_eq!(advice.prediction.effect, "the place of 75 % of the rows is used again");
+        assert_eq!(advice.prediction.effect, "the space of 75 % of the rows is reused");
         assert!(advice.prediction.grows && advice.prediction.gain.is_none());
         assert_eq!(advice.apply[0], "ALTER TABLE public.queue SET (autovacuum_enabled = on);");
         assert_eq!(advice.undo, ["ALTER TABLE public.queue SET (autovacuum_enabled = 'false');"]);

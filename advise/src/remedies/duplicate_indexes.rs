@@ -48,7 +48,7 @@ fn examine(look: &Look) -> Option<Advice> {
     };
     let advice = Advice {
         finding: format!(
-            "{} indexes do what another does: {} is the same as {}",
+            "{} indexes duplicate another one: {} is the same as {}",
             found.len(),
             spare.sql_name(),
             kept.sql_name()

@@ -47,7 +47,7 @@ fn examine(look: &Look) -> Option<Advice> {
         evidence: vec![
             Evidence::new("age of the transaction", oldest.seconds, "s", oldest.samples),
             Evidence::new("transactions that began since", oldest.xmin_age as f64, "", 1),
-            Evidence::new("sessions that hold back vacuum so", holders.len() as f64, "", look.samples),
+            Evidence::new("sessions that hold back vacuum in this way", holders.len() as f64, "", look.samples),
             Evidence::new("dead rows now", dead, "rows", look.tables.len() as u64),
         ],
         prediction: Prediction {

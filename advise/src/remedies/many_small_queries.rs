@@ -9,7 +9,7 @@ use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
 
 pub(super) const REMEDY: Remedy = Remedy {
     id: "many-small-queries",
-    title: "ask once for all rows instead of once a row",
+    title: "fetch all rows by one statement instead of one statement per row",
     audience: Audience::Application,
     documentation: "https://www.postgresql.org/docs/current/queries-table-expressions.html",
     examine,
@@ -46,7 +46,7 @@ fn examine(look: &Look) -> Option<Advice> {
             gain,
             format!("{:.0} round trips a transaction less", per_transaction - 1.0),
             "CPU time outside of execution (messages, locks, snapshots) is in proportion to calls, and one call is left; \
-             that the client waits for fewer answers comes on top",
+             in addition the client waits for fewer answers",
         ),
         apply: vec![
             "-- in the application: a join, WHERE key = ANY ($1), or the mapper's eager loading".into()

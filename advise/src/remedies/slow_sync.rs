@@ -48,7 +48,7 @@ fn examine(look: &Look) -> Option<Advice> {
             "-- ALTER ROLE role SET synchronous_commit = off;".into(),
         ],
         undo: vec!["-- ALTER ROLE role RESET synchronous_commit; or the value that it had".into()],
-        // Only the owner may give up durability: no trial changes this.
+        // Only the owner may decide against durability: no trial changes this.
         risk: "with synchronous_commit = off a crash loses the commits of up to three times wal_writer_delay: ask the \
                owner of the data first"
             .into(),

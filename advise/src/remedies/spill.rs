@@ -11,7 +11,8 @@ use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy, Scope, Stateme
 /// Seconds of CPU to write or read a block of a temporary file, including the rows in it.
 const COST_OF_BLOCK: f64 = 3e-6;
 /// The same of a hash join in batches: its rows are also hashed once more, copied row by row, and put into a table again.
-/// A join that gained 79 % of its time at 29 % by the cost above gives 8 us; 7 is the careful side.
+/// A join that gained 79 % of its time, where the cost above predicts 29 %, gives 8 us; 7 is a conservative
+/// value.
 const COST_OF_HASHED_BLOCK: f64 = 7e-6;
 /// Seconds to create and remove one file.
 const COST_OF_FILE: f64 = 4e-5;

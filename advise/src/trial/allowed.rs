@@ -61,10 +61,10 @@ const ALLOWED: &[&str] = &[
     "work_mem",
 ];
 
-/// Why a setting is tried on a copy alone.
+/// The reasons why a setting is tried only on a copy.
 pub(super) const RESTART: &str = "it needs a restart of the server";
 
-/// Settings that people ask for, and why no trial changes them.
+/// Settings that users name, and the reasons why no trial changes them.
 const REFUSED: &[(&str, &str)] = &[
     (
         "synchronous_commit",

@@ -48,12 +48,12 @@ pub struct AutoOrder {
     pub guards: Guards,
     /// True if indexes may be created.
     pub ddl: bool,
-    /// The folder for copies of the server, on which settings are tried that need a restart; `None`: they are left.
-    /// Only PostgreSQL is copied.
+    /// The folder for copies of the server, on which settings that need a restart are tried; `None`: these
+    /// settings are skipped. Only PostgreSQL is copied.
     pub copy: Option<PathBuf>,
     /// Seconds at the begin of a block on a copy that are left out.
     pub warm_up: f64,
-    /// The most trials.
+    /// Maximum number of trials.
     pub most_steps: u32,
     /// The name of the run in the ledger.
     pub run: String,
@@ -121,7 +121,7 @@ pub fn survey(order: &AutoOrder, hands: &Hands) -> Result<Survey, TryError> {
     survey_without(order, hands, &BTreeSet::new(), 1)
 }
 
-/// The same without what is settled, before the step with this number.
+/// The same findings without the settled ones, before the step with this number.
 fn survey_without(
     order: &AutoOrder,
     hands: &Hands,
@@ -137,7 +137,7 @@ fn survey_without(
     if load != Load::Traffic {
         std::thread::sleep(WARM);
     }
-    let progress = |share: f64| (hands.progress)("looking at the server", share);
+    let progress = |share: f64| (hands.progress)("observing the server", share);
     let look = order.server.look(order.look, hands.stop, &progress).map_err(|error| match error {
         AdviseError::Session(SessionError::Interrupted { .. }) => TryError::Interrupted,
         error => error.into(),
@@ -160,12 +160,12 @@ fn survey_without(
     Ok(Survey { seen: Seen::of(&look), candidates, left })
 }
 
-/// The seed of a step: it names the step's copy, too.
+/// The seed of a step, which is also in the name of the step's copy.
 fn seed_of(order: &AutoOrder, number: usize) -> u64 {
     order.seed.wrapping_add(number as u64)
 }
 
-/// Tries one remedy after the other, from what a first look has found, until nothing is left that may be tried.
+/// Tries one remedy after the other, from the findings of a first look, until no allowed remedy is left.
 pub fn auto(order: &AutoOrder, hands: &Hands, first: Survey) -> AutoReport {
     let begun = Instant::now();
     let mut settled = BTreeSet::new();
@@ -275,7 +275,7 @@ fn conduct_step(
     }
 }
 
-/// A trial of what needs a restart, which the server itself gets from a person alone.
+/// A trial of a change that needs a restart: only an administrator restarts the server itself.
 fn try_on_copy(
     (order, target, folder): (&AutoOrder, &Target, &Path),
     trial: &Order,
@@ -300,7 +300,7 @@ fn try_on_copy(
     Ok(Conducted { note, ..conducted })
 }
 
-/// The end of the run that a failed trial means; `None`: only this remedy is over.
+/// The reason why a failed trial ends the run; `None`: the run skips only this remedy.
 fn ending(error: &TryError) -> Option<End> {
     let cause = match error {
         TryError::EndedEarly { cause, .. } => cause,

@@ -56,7 +56,7 @@ impl Seen {
 pub enum End {
     /// No remedy is left that may be tried and has a predicted gain or no prediction.
     NothingToGain,
-    /// No session worked during the look.
+    /// No session was active during the look.
     NoLoad,
     /// The allowed number of trials was reached.
     MostSteps,
@@ -104,7 +104,7 @@ pub struct Step {
     pub note: String,
     /// It was tried on a copy of the server.
     pub on_copy: bool,
-    /// What a person applies, since a gain is proven on a copy.
+    /// The commands for the administrator, because the gain was proven on a copy.
     pub by_hand: Vec<String>,
 }
 
@@ -186,7 +186,7 @@ impl AutoReport {
         let mut text = String::new();
         let title = match &self.end {
             End::NothingToGain if self.steps.is_empty() => {
-                format!("Nothing to gain on {} that may be tried", printable(&self.server))
+                format!("No remedy for {} that may be tried", printable(&self.server))
             }
             _ => {
                 let by_hand = self.steps.iter().filter(|step| !step.by_hand.is_empty()).count();
@@ -291,20 +291,20 @@ impl AutoReport {
     fn end_words(&self) -> String {
         match &self.end {
             End::NothingToGain if self.left.is_empty() && self.kept().len() < self.steps.len() => {
-                "Nothing more is to be tried: no other rule fired for a gain that matters.".into()
+                "No further remedy to try: no other rule fired for a relevant gain.".into()
             }
             End::NothingToGain if self.left.is_empty() => {
-                "Nothing to gain is left: no rule fired for a gain that matters.".into()
+                "No remedy is left: no rule fired for a relevant gain.".into()
             }
-            End::NothingToGain => "Nothing to gain is left that may be tried here.".into(),
+            End::NothingToGain => "No remedy is left that may be tried here.".into(),
             End::NoLoad => {
-                "No session worked during the look: run this while the server works, or give a load: -- LOAD"
+                "No session was active during the look: run this while the server has load, or give a load: -- LOAD"
                     .into()
             }
             End::MostSteps => {
-                "Ended after the most steps that are allowed: run it again, or allow more.".into()
+                "Ended after the maximum number of steps: run it again, or allow more.".into()
             }
-            End::Interrupted => "Interrupted; nothing is open: what is not kept is undone.".into(),
+            End::Interrupted => "Interrupted; no change is open: all changes that were not kept are undone.".into(),
             End::Failed { reason } => format!("Ended early: {}", cut(reason, 300)),
         }
     }
@@ -313,7 +313,7 @@ impl AutoReport {
 /// The remedies that will be tried first, before anything is changed.
 pub(super) fn plan_text(seen: &Seen, candidates: &[Candidate], left: &[Left], style: Style) -> String {
     let mut text = format!("The server does {}.\n", seen.words());
-    let title = "These are tried, one after the other; what is proven to gain is kept, the rest is undone";
+    let title = "These are tried, one after the other; those with a proven gain are kept, the others undone";
     let _ = writeln!(text, "\n{}", style.paint(Tone::Title, title));
     for (number, candidate) in candidates.iter().take(KEPT).enumerate() {
         let finding = &candidate.finding;
@@ -385,9 +385,9 @@ mod tests {
     #[test]
     fn a_tuned_server_has_nothing_to_gain() {
         let text = report(Vec::new(), End::NothingToGain).text(Style::default(), "--server /s");
-        assert!(text.starts_with("Nothing to gain on shop at /run"), "{text}");
+        assert!(text.starts_with("No remedy for shop at /run"), "{text}");
         assert!(text.contains("23 transactions a second, 85.200 ms each"), "{text}");
-        assert!(report(Vec::new(), End::NoLoad).text(Style::default(), "").contains("No session worked"));
+        assert!(report(Vec::new(), End::NoLoad).text(Style::default(), "").contains("No session was active"));
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
         for part in [
             "better on a copy 4",
             "yours to apply: ALTER SYSTEM SET shared_buffers = '64MB'; -- then restart the server",
-            "Nothing more is to be tried",
+            "No further remedy to try",
         ] {
             assert!(joined.contains(part), "{part}: {text}");
         }

@@ -140,13 +140,13 @@ fn gauges(result: &TrialResult) -> Markup {
 fn why(entry: &Entry) -> String {
     let verdict = entry.result.as_ref().map(|result| result.verdict.word());
     match (entry.closed, verdict) {
-        (Some(Closing::Kept), _) => "kept: it is proven to gain".into(),
-        (Some(Closing::Undone), Some("better")) => "proven to gain, undone as asked".into(),
+        (Some(Closing::Kept), _) => "kept: the gain is proven".into(),
+        (Some(Closing::Undone), Some("better")) => "gain proven, undone as requested".into(),
         (Some(Closing::Undone), Some("worse")) => "undone: it loses".into(),
-        (Some(Closing::Undone), Some("same")) => "undone: it changes nothing that matters".into(),
+        (Some(Closing::Undone), Some("same")) => "undone: no relevant change".into(),
         (Some(Closing::Undone), Some(_)) => "undone: no gain was proven".into(),
         (Some(Closing::Undone), None) => "undone: the trial ended early".into(),
-        (Some(Closing::Foreign), _) => "left to another session, which changed the same".into(),
+        (Some(Closing::Foreign), _) => "left alone: another session made the same change".into(),
         (None, _) => "open".into(),
     }
 }
@@ -167,8 +167,8 @@ mod tests {
         for part in [
             "id=\"tuning\"",
             "<td class=\"number\">11.80 ms</td><td class=\"number\">1.42 ms</td><td class=\"number\">-88.0 %</td>",
-            "Entry 1: jit, kept: it is proven to gain",
-            "Entry 2: jit, proven to gain, undone as asked",
+            "Entry 1: jit, kept: the gain is proven",
+            "Entry 2: jit, gain proven, undone as requested",
             "Entry 3: jit, undone: the trial ended early",
             "ended early: interrupted",
             "&lt;b&gt;compiling&lt;/b&gt; takes long",

@@ -148,7 +148,7 @@ impl Order {
         format!("{}-{}", std::process::id(), self.seed)
     }
 
-    /// The begin of its entry, still without the server and the switches.
+    /// The beginning of its entry, without the server and the switches.
     pub(super) fn begin(&self, token: String) -> Begin {
         Begin {
             token,

@@ -90,7 +90,7 @@ impl Control {
             "SELECT pid FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND classid = {CLASS} \
              AND objid = {number} AND objsubid = 2 AND granted AND pid <> pg_backend_pid()"
         );
-        match self.value("looking for other trials", &others)? {
+        match self.value("checking for other trials", &others)? {
             Some(pid) => {
                 if taken {
                     self.run("freeing the lock", &format!("SELECT pg_advisory_unlock({CLASS}, {number})"))?;

@@ -26,10 +26,10 @@ pub(super) trait Server: Changed {
         Ok(())
     }
 
-    /// Switches, and measures a block. In the first part the switch is made, too, but changes nothing.
+    /// Switches, and measures a block. The first part also makes the switch, without a change.
     ///
     /// # Errors
-    /// If the trial cannot go on. A load that failed is returned beside its block.
+    /// If the trial cannot continue. A load that failed is returned beside its block.
     fn block(&mut self, on: bool) -> Result<Ran, TryError>;
 
     /// The metrics that are available here.
@@ -133,7 +133,7 @@ impl Course<'_> {
             return Err(TryError::Watchdog { reason: "it has ended during the trial".into() });
         }
         match server.block(on) {
-            // A load that cannot even be started has no block.
+            // A load that does not start has no block.
             Err(failure @ TryError::LoadFailed { .. }) => Ok((Block::default(), Some(failure))),
             ran => ran,
         }

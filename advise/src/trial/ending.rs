@@ -7,18 +7,18 @@ use super::watchdog::Watchdog;
 use super::{TrialResult, TryError};
 use hardmeter_evidence::Verdict;
 
-/// What a trial has changed.
+/// The change that a trial made.
 pub(super) trait Changed {
     /// Leaves the change in place; returns a note on it. `None`: it cannot be kept.
     fn keep(&mut self) -> Option<String>;
 
-    /// Restores what was before.
+    /// Restores the state before the trial.
     ///
     /// # Errors
-    /// If it could not be restored: the watchdog goes on trying.
+    /// If it could not be restored: the watchdog continues to try.
     fn undo(&mut self) -> Result<Undone, TryError>;
 
-    /// A note on a trial that came to its end and was undone.
+    /// A note on a complete trial that was undone.
     fn note(&self) -> String {
         String::new()
     }
@@ -81,7 +81,7 @@ mod tests {
     use crate::trial::ledger::tests::begin;
     use crate::trial::result::tests::result;
 
-    /// Counts what is asked of it.
+    /// Counts its calls.
     #[derive(Default)]
     struct Counting {
         may_keep: bool,

@@ -15,7 +15,7 @@ pub enum TryError {
     Advise(#[from] AdviseError),
     #[error("{remedy} is not tried: {reason}")]
     NotTried { remedy: String, reason: String, instead: String },
-    #[error("\"{text}\" is no setting")]
+    #[error("\"{text}\" is not a setting")]
     NotSetting { text: String },
     #[error("{name} may not be tried: {reason}")]
     NotAllowed { name: String, reason: &'static str },
@@ -77,7 +77,7 @@ impl TryError {
             TryError::BadValue { .. } => "name a value that the setting takes".into(),
             TryError::TrialRuns { .. } => "wait for its end, or end it with Ctrl-C".into(),
             TryError::NoLoad { .. } => {
-                "run this while the server works, or give a load: hardmeter tune try ... -- LOAD".into()
+                "run this while the server has load, or give a load: hardmeter tune try ... -- LOAD".into()
             }
             TryError::LoadFailed { .. } => "run LOAD alone until it works".into(),
             TryError::Ledger { .. } => {
@@ -91,7 +91,7 @@ impl TryError {
                 "it was undone; SELECT source, sourcefile FROM pg_settings says what sets it".into()
             }
             TryError::ChangedByOthers { .. } => {
-                "find out what else changes this server's settings, and try again".into()
+                "find the program that changes this server's settings, and try again".into()
             }
             TryError::SlowBuild { .. } => {
                 "it was dropped again; allow more with --longest-build, or create it by hand and look again"
@@ -107,7 +107,7 @@ impl TryError {
             TryError::Interrupted => String::new(),
             TryError::EndedEarly { cause, .. } => cause.remedy(),
             TryError::NotUndone { .. } => {
-                "its watchdog goes on trying for ten minutes; after that: hardmeter tune undo".into()
+                "its watchdog continues for ten minutes; after that: hardmeter tune undo".into()
             }
         }
     }
@@ -117,13 +117,13 @@ impl TryError {
         matches!(self, TryError::NotAllowed { reason, .. } if *reason == super::allowed::RESTART)
     }
 
-    /// The server itself does not get it, but a copy of it can: a restart, or another command line.
+    /// Only a copy can take the change: it needs a restart, or another command line.
     pub(super) fn needs_copy(&self) -> bool {
         let started = |remedy: &str| remedy == super::setting::STARTED_WITH;
         self.needs_restart() || matches!(self, TryError::Overridden { remedy, .. } if started(remedy))
     }
 
-    /// The server is gone or restarting: worth another attempt.
+    /// The server is down or restarting: another attempt can succeed.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             TryError::Session(error) => error.ends_session() || matches!(error, SessionError::Connect { .. }),
@@ -137,6 +137,6 @@ fn after(how: Closing) -> &'static str {
     match how {
         Closing::Undone => "the server is as it was before",
         Closing::Kept => "the change was kept",
-        Closing::Foreign => "another session has changed the same, which was left to it",
+        Closing::Foreign => "another session has made the same change, which was left alone",
     }
 }

@@ -61,7 +61,7 @@ impl IndexSwitch {
 
     fn exists(&self, control: &mut Control) -> Result<bool, TryError> {
         let condition = format!("to_regclass({}) IS NOT NULL", literal(&self.sql_name()));
-        control.holds("looking for the index", &condition)
+        control.holds("searching the index", &condition)
     }
 
     pub(super) fn create(&self) -> String {

@@ -226,8 +226,8 @@ impl Drop for Repeated {
     }
 }
 
-/// Undoes what a child has of this program's mask: signals that a thread here waits for are blocked, and a command that
-/// inherits this is not ended by SIGTERM. Safe between fork and exec.
+/// Resets the signal mask that a child inherits: this program blocks signals that one of its threads waits
+/// for, and a command with this mask would ignore SIGTERM. Safe between fork and exec.
 pub(super) fn unblock_signals() {
     // SAFETY: a sigset_t of zeroes is a value, and the pointers are to it or null.
     unsafe {

@@ -5,11 +5,11 @@ use super::TryError;
 use hardmeter_session::Stop;
 use std::time::{Duration, Instant};
 
-/// Waits for some seconds. Where the server is on this machine, `guards` says what memory must be left: it is read
-/// once a second.
+/// Waits for some seconds. If the server is on this machine, `guards` has the minimum of free memory, which
+/// is checked once a second.
 ///
 /// # Errors
-/// [`TryError::Interrupted`] as soon as `stop` is asked for; [`TryError::Guard`] if memory is short.
+/// [`TryError::Interrupted`] as soon as `stop` is requested; [`TryError::Guard`] if memory is short.
 pub(super) fn pause(seconds: f64, stop: &Stop, guards: Option<&Guards>) -> Result<(), TryError> {
     let end = Instant::now() + Duration::from_secs_f64(seconds.max(0.0));
     let mut read = Instant::now();
@@ -25,7 +25,7 @@ pub(super) fn pause(seconds: f64, stop: &Stop, guards: Option<&Guards>) -> Resul
 }
 
 /// # Errors
-/// [`TryError::Interrupted`] if `stop` was asked for.
+/// [`TryError::Interrupted`] if `stop` was requested.
 pub(super) fn check(stop: &Stop) -> Result<(), TryError> {
     match stop.asked() {
         true => Err(TryError::Interrupted),

@@ -113,7 +113,7 @@ impl Proposal {
             );
         }
         let on_copy = self.switches.iter().any(|switch| matches!(switch, Switch::Copy(_)));
-        // On a copy the part that is left out comes on top, and a second of starting.
+        // On a copy the skipped part is added, and a second for starting.
         let each = if on_copy { block + self.pace.settle + 1.0 } else { block };
         let seconds = |rounds: u32| f64::from(first_blocks + 2 * rounds) * each;
         format!(

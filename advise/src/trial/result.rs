@@ -136,7 +136,7 @@ impl TrialResult {
         }
         if self.regressions.is_empty() && self.compared > 0 {
             let statements = counted(self.compared as u64, "statement");
-            sentences.push(format!("of {statements} none is proven slower by 2 % or more"));
+            sentences.push(format!("none of {statements} is proven slower by 2 % or more"));
         }
         sentences.extend(self.remarks.iter().cloned());
         sentences
@@ -202,13 +202,13 @@ pub(super) mod tests {
         let text = gained.text(Style::default());
         assert!(text.starts_with("better by execution time per call: 7 rounds in 70 s\n"), "{text}");
         for part in
-            ["11.80 ms", "1.42 ms", "-88.0 %", "-89.0 .. -87.0 %", "3.1 %", "2.1 %", "of 3 statements none"]
+            ["11.80 ms", "1.42 ms", "-88.0 %", "-89.0 .. -87.0 %", "3.1 %", "2.1 %", "none of 3 statements"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
         gained.regressions.push(Regression { text: "SELECT\n 1".into(), change: 0.07, interval: None });
         let text = gained.text(Style::default());
-        assert!(text.contains("slower by +7.0 %: SELECT 1") && !text.contains("none is"), "{text}");
+        assert!(text.contains("slower by +7.0 %: SELECT 1") && !text.contains("none of"), "{text}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct SettingSwitch {
     pub replans: bool,
 }
 
-/// What can be done about a setting of the server's command line.
+/// The advice for a setting on the server's command line.
 pub(super) const STARTED_WITH: &str = "start the server without it, or try it on a copy: --copy DIR";
 
 /// Makes all sessions of the database plan again.
@@ -134,7 +134,7 @@ impl SettingSwitch {
                 literal(database)
             ),
         };
-        control.value("reading what sets the setting", &sql)
+        control.value("reading the source of the setting", &sql)
     }
 
     fn write(&self, line: Option<&str>, control: &mut Control) -> Result<(), TryError> {
@@ -172,7 +172,7 @@ impl SettingSwitch {
 
     fn replan(&self, control: &mut Control) -> Result<(), TryError> {
         match self.replans {
-            true => control.run("making sessions plan again", REPLAN),
+            true => control.run("making sessions replan", REPLAN),
             false => Ok(()),
         }
     }
@@ -193,9 +193,7 @@ impl SettingSwitch {
         }
         Some(match self.replans {
             true => format!("at each switch sessions are made to plan again: {REPLAN}"),
-            false => {
-                "sessions that keep plans go on with them: the role may not CREATE in this database".into()
-            }
+            false => "sessions continue with cached plans: the role may not CREATE in this database".into(),
         })
     }
 

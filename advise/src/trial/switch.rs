@@ -29,7 +29,7 @@ pub enum Wanted {
         /// `CREATE INDEX ... ON ...`, without CONCURRENTLY.
         definition: String,
     },
-    /// An index of MariaDB exists, is gone, or is not seen by statements.
+    /// Creates, drops or hides an index of MariaDB.
     OnlineIndex {
         /// Its table.
         table: String,
@@ -37,7 +37,7 @@ pub enum Wanted {
         index: String,
         /// Its columns, as CREATE INDEX takes them.
         columns: String,
-        /// Which of them.
+        /// The operation.
         way: IndexWay,
     },
 }
@@ -118,7 +118,7 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
             Switch::Index(index) => index.to(on, control),
-            // Trials on a copy restart it instead, and those on MariaDB have another session.
+            // Trials on a copy restart the copy instead, and trials on MariaDB use another kind of session.
             Switch::Copy(_) | Switch::Global(_) | Switch::OnlineIndex(_) => Ok(Duration::ZERO),
         }
     }

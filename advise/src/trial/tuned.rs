@@ -1,4 +1,4 @@
-//! The server that is tuned, PostgreSQL or MariaDB: what a run of trials needs of either.
+//! The tuned server, PostgreSQL or MariaDB: the operations that a run of trials needs.
 
 use super::conduct::{conduct, Conducted, Order, TryProgress};
 use super::ledger::Ledger;
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
-/// A server, and how it is reached.
+/// A server and its connection parameters.
 #[derive(Clone, Debug)]
 pub enum Tuned {
     /// PostgreSQL.
@@ -47,10 +47,10 @@ impl Tuned {
         }
     }
 
-    /// Looks at it for some time. Nothing is changed.
+    /// Observes it for some time, without changes.
     ///
     /// # Errors
-    /// If it cannot be reached or read, or `stop` is asked.
+    /// If it cannot be reached or read, or `stop` is requested.
     pub fn look(&self, time: Duration, stop: &Stop, progress: Progress) -> Result<Look, AdviseError> {
         match self {
             Tuned::Postgres(target) => look(target, time, stop, progress),
@@ -62,8 +62,8 @@ impl Tuned {
     pub fn measure(&self, remedy: &str, load: &Load) -> Measure {
         match (self, Measure::of_remedy(remedy), load) {
             (Tuned::Postgres(_), measure, _) => measure,
-            // MariaDB measures the time of statements only where the performance schema is on. A load does what it can,
-            // clients of a server's own traffic do not more because it is faster.
+            // MariaDB measures the time of statements only where the performance schema is on. A load command
+            // runs at full speed; the server's own clients do not send more because the server is faster.
             (Tuned::Mariadb(_), Measure::Latency, Load::Throughout(_) | Load::PerBlock(_)) => {
                 Measure::Throughput
             }
@@ -71,7 +71,7 @@ impl Tuned {
         }
     }
 
-    /// Reads what a change needs of the server's state, as [`plan`] and [`plan_on_mariadb`] do.
+    /// Reads the server's state that a change needs, as [`plan`] and [`plan_on_mariadb`] do.
     ///
     /// # Errors
     /// If the change cannot be tried.

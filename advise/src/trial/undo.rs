@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// If the server cannot be reached, a trial is running on it, or a statement fails. Entries that were not
 /// undone stay open.
 pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
-    // Copies need no server to be removed; one that is worked with is left to its trial.
+    // Removing a copy needs no server; a copy in use is left to its trial.
     let mut done = close_abandoned(ledger, None, Duration::ZERO, "removed by hardmeter tune undo")?;
     let mut control = control(target)?;
     let server = system_identifier(&mut control)?;

@@ -48,9 +48,7 @@ impl Wanted {
                     way: IndexWay::Drop,
                 },
                 ChangeKind::DropIndex { .. } => {
-                    return not_tried(
-                        "an index that is dropped comes back only by a build, again in each round",
-                    )
+                    return not_tried("a dropped index must be rebuilt, in each round")
                 }
                 ChangeKind::TableOption { .. } => {
                     return not_tried(
@@ -69,7 +67,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The same, but an index that would be dropped is hidden from statements: that is undone in a moment.
+    /// The same, but hides an index instead of dropping it: hiding is undone immediately.
     pub fn hidden(self) -> Wanted {
         match self {
             Wanted::OnlineIndex { table, index, columns, way: IndexWay::Drop } => {

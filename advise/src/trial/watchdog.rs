@@ -70,7 +70,7 @@ impl Watchdog {
         }
         let _ = child.wait();
         Err(failed(if said.trim().is_empty() {
-            "it did not say that it is ready".into()
+            "it did not report that it is ready".into()
         } else {
             said.trim().into()
         }))
@@ -133,7 +133,7 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
     let Some(entry) = open()? else { return Ok(()) };
     if entry.begin.copy().is_some() {
-        // The server is as it was: only its copy is removed, which needs no session.
+        // The server was not changed: only its copy is removed, which needs no session.
         const WHY: &str = "removed by the watchdog: the tuner had died";
         close_abandoned(ledger, Some(token), Duration::from_secs(60), WHY)?;
         return match open()? {
@@ -150,7 +150,7 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
     control.lock_within(Lock::Build, Duration::from_secs(3))?;
     // A new trial or a user may have closed it during the wait for the locks.
     let Some(entry) = open()? else { return Ok(()) };
-    close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+    close(&mut control, target, ledger, &entry, "undone by the watchdog: the tuner was killed").map(drop)
 }
 
 fn ignore_signals() {

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Servers are throwaway ones: made, filled, visited, stopped, gone. With --dir they leave their folder; with start\n\
+    after_help = "Servers are throwaway ones: made, filled, visited, stopped, deleted. With --dir they leave their folder; with start\n\
                   and --at one site is visited several times. docs/auction.md says what a visit is.\n\n\
                   Example:\n  hardmeter auction --mix bidding --rate 300 --seconds 20\n  hardmeter auction --scenario accesses\n  \
                   hardmeter auction --mix browsing --clients 8 --fpm --split collect"
@@ -322,7 +322,7 @@ impl Run {
             },
             (None, None, _) => {
                 return Err(CommandError::new(
-                    "it is not said what to visit the site for",
+                    "no mix or scenario is given",
                     "--mix browsing, --mix bidding, --scenario accesses or --scenario volume",
                 ))
             }

@@ -114,7 +114,7 @@ fn read_run(file: &Path, arguments: &Arguments, globals: &Globals) -> Result<Com
     let run = arguments.samples.ask::<_, AnswersError>(file, globals, Answers::compare_run)?;
     if run.events.iter().all(|event| event.sum.samples == 0) {
         return Err(CommandError::new(
-            format!("no sample of {} is among those asked for", file.display()),
+            format!("no sample of {} passes the filter", file.display()),
             "loosen --event, --user-only, --kernel-only, --pid, --comm or --min-latency, or record longer",
         ));
     }

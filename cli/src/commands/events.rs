@@ -80,7 +80,7 @@ fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -
         let _ = writeln!(text, "     hardware   {hardware}");
         let simulated = match entry.simulated {
             true => simulated_text(entry.event),
-            false => "no    `hardmeter doctor` says what is missing",
+            false => "no    `hardmeter doctor` shows what is missing",
         };
         let _ = writeln!(text, "     simulated  {simulated}\n");
     }

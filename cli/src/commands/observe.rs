@@ -19,7 +19,7 @@ pub(super) fn attach() -> Attach {
     Box::new(|pid| match hardmeter_objects::attach(pid) {
         Ok(objects) => Attached::Observer(Box::new(Observer(objects))),
         Err(AttachError::Program(ProgramError::NotThis { .. })) => Attached::NotAServer,
-        // A command that ended at once was none, either.
+        // A command that ended immediately was not a load, either.
         Err(AttachError::Memory(MemoryError::Gone { .. })) => Attached::NotAServer,
         // A starting server has not entered its data folder at first, nor laid out its memory.
         Err(

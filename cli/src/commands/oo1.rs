@@ -17,7 +17,7 @@ use hardmeter_oo1::Oo1Error;
 #[derive(clap::Subcommand, Debug)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Graphs and stores are made once and kept: hardmeter oo1 clear takes them away.\n\n\
+    after_help = "Graphs and stores are made once and kept: hardmeter oo1 clear deletes them.\n\n\
                   Example:\n  hardmeter oo1 modes\n  hardmeter oo1 run\n  \
                   hardmeter oo1 run --parts 2000000 --locality no --modes plain,p3l-plugin,texas -o result.json"
 )]

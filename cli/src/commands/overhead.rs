@@ -118,7 +118,7 @@ fn explained(error: &OverheadError) -> CommandError {
     CommandError::new(error, remedy)
 }
 
-/// Runs the workload in a mode. The error is what it said.
+/// Runs the workload in a mode. The error is its last message.
 fn run_once(arguments: &Arguments, mode: Mode, folder: &Path) -> Result<RunFigure, String> {
     let mut command = match mode {
         Mode::Off => {
@@ -179,7 +179,7 @@ fn measured(arguments: &Arguments, mode: Mode, folder: &Path) -> Result<Command,
     Ok(command)
 }
 
-/// The last line that a failed program printed that says something, or how it ended.
+/// The last nonempty line that a failed program printed, or its exit status.
 fn last_words(finished: &Finished) -> String {
     let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
     let line =

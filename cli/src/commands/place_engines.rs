@@ -36,7 +36,7 @@ pub(super) enum Data {
 }
 
 impl Data {
-    /// The database and the server, in words.
+    /// The database and the server, as text.
     pub(super) fn description(&self) -> &str {
         match self {
             Data::Postgres(target) => target.description(),

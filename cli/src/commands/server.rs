@@ -41,7 +41,7 @@ enum Action {
     /// Show whether a server runs, how to reach it and what it contains.
     #[command(after_help = "Example:\n  hardmeter server status postgres --format json")]
     Status(Which),
-    /// Stop a server and throw its data away.
+    /// Stop a server and delete its data.
     #[command(after_help = "Example:\n  hardmeter server remove postgres")]
     Remove(Which),
     /// Compile a server with line numbers and frame pointers from Debian's source package.

@@ -1,4 +1,4 @@
-//! `hardmeter sharing`: show the cache lines that cores fight for.
+//! `hardmeter sharing`: show the contended cache lines.
 
 use super::{CommandError, Globals, Outcome};
 use crate::terminal::{print, print_json, screen_style};
@@ -7,7 +7,7 @@ use hardmeter_answers::SharingQuestion;
 use hardmeter_views::{sentences_text, SharingDetail, SharingReport, Wanted};
 use std::path::PathBuf;
 
-/// Show contended cache lines: who waits for whom, over which bytes, and the effect of another layout.
+/// Show contended cache lines: which code waits for which, over which bytes, and the effect of another layout.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ pub(super) struct ThrowawayServer {
 }
 
 impl ThrowawayServer {
-    /// The server in `folder`; `None` if the folder is not that of a throwaway server.
+    /// The server in `folder`; `None` if the folder does not belong to a throwaway server.
     pub(super) fn find(folder: &Path) -> Result<Option<ThrowawayServer>, CommandError> {
         match Cluster::open(&ServerFolder::new(folder)) {
             Ok(cluster) => {

@@ -23,7 +23,7 @@ pub struct Arguments {
     /// The capture; without one, choose what to record.
     #[arg(value_name = "CAPTURE")]
     capture: Option<PathBuf>,
-    /// Where a new recording goes.
+    /// The file of a new recording.
     #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
     output: PathBuf,
     #[command(flatten)]
@@ -85,7 +85,7 @@ fn record(picked: &Picked, output: &Path) -> Result<(), CommandError> {
     let planned = Duration::from_secs(picked.seconds.into());
     watch(&mut recording, Watch::new(shown, planned)).map_err(|error| unusable(&error))?;
     let ended = recording.wait().map_err(cannot)?;
-    // Standard error keeps what the screen showed for a moment.
+    // Messages that the screen showed briefly are repeated on standard error.
     ended.said.iter().for_each(|line| eprintln!("{line}"));
     match ended.status.success() {
         true => Ok(()),

@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     if arguments.options.given() {
         return Err(CommandError::new(
-            "options of trials were given, and a look tries nothing",
+            "options of trials were given, but a look makes no trial",
             "add --auto, or use hardmeter tune try",
         ));
     }
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let stop = cancelled_by_signals();
     let bar = Bar::new(globals);
-    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "observing the server");
     let seconds = Duration::from_secs(arguments.seconds);
     let look = server.look(seconds, &stop, &progress)?;
     drop(bar);

@@ -10,7 +10,7 @@ use hardmeter_advise::{look, Estimate};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Estimate what a target of transactions a second takes, and what gives first.
+/// Estimate the resources for a target of transactions a second, and which limit is reached first.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 It looks at the server under its own traffic or LOAD, and extends what it saw in proportion: a lower bound, since queues
@@ -45,14 +45,14 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     let running = Running::start(&load, Ledger::of_user().beside("load.log"))?;
     let (stop, bar) = (cancelled_by_signals(), Bar::new(globals));
-    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+    let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "observing the server");
     let look = look(&target, Duration::from_secs(arguments.seconds), &stop, &progress)?;
     drop(bar);
     running.still_works()?;
     let estimate = Estimate::of(&look, arguments.tps as f64).ok_or_else(|| {
         CommandError::new(
             format!("the server ended no transaction in {} s", arguments.seconds),
-            "run this while the server works, or give a load: -- LOAD",
+            "run this while the server has load, or give a load: -- LOAD",
         )
     })?;
     let style = terminal::style(globals);

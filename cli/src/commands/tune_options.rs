@@ -60,7 +60,7 @@ impl TrialOptions {
     }
 
     /// # Errors
-    /// If a copy of a server is wanted that cannot be copied.
+    /// If a copy was requested of a server that cannot be copied.
     pub(super) fn copies(&self, server: &Tuned) -> Result<(), CommandError> {
         match (server, &self.copy) {
             (Tuned::Mariadb(_), Some(_)) => {

@@ -47,7 +47,7 @@ impl TunedServer {
         words
     }
 
-    /// The MariaDB server that is named; `None`: it is one of PostgreSQL.
+    /// The named MariaDB server; `None`: the options name a PostgreSQL server.
     pub(super) fn mariadb(&self) -> Result<Option<MariaTarget>, CommandError> {
         let target = match (&self.server, &self.url) {
             (Some(folder), _) => match Cluster::open(&ServerFolder::new(folder)) {
@@ -75,7 +75,7 @@ impl TunedServer {
         }))
     }
 
-    /// The server that is named, of either kind.
+    /// The named server, PostgreSQL or MariaDB.
     pub(super) fn tuned(&self) -> Result<Tuned, CommandError> {
         Ok(match self.mariadb()? {
             Some(target) => Tuned::Mariadb(target),
@@ -133,7 +133,7 @@ fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
     let text = fs::read_to_string(&file).map_err(|error| {
         CommandError::new(
             format!("no running server in {}: {} cannot be read ({error})", folder.display(), file.display()),
-            "start the server, name its data folder, or say how it is reached: --url STRING",
+            "start the server, name its data folder, or give its connection: --url STRING",
         )
     })?;
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -142,7 +142,7 @@ fn of_data_folder(folder: &Path) -> Result<Target, CommandError> {
         _ => {
             return Err(CommandError::new(
                 format!("{} names no unix socket", file.display()),
-                "say how the server is reached: --url STRING",
+                "give its connection: --url STRING",
             ))
         }
     };

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Try a remedy on the live server: applied reversibly, proven in blocks, undone.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Without --yes it prints what would be changed and how that is undone, and changes nothing. With --yes blocks as found
+Without --yes it prints the change and its undoing, and changes nothing. With --yes blocks as found
 and blocks with the change follow each other in random order, under the server's own traffic or LOAD, until the
 verdict is sure: better, worse, same, or undecided. Then the change is undone; with --keep a proven gain stays.
 
@@ -52,7 +52,7 @@ pub struct Arguments {
     set: Vec<String>,
     #[command(flatten)]
     server: TunedServer,
-    /// Do it: without this nothing is changed.
+    /// Make the change: without this option nothing is changed.
     #[arg(long)]
     yes: bool,
     /// Leave the change in place if a gain is proven.
@@ -235,7 +235,7 @@ impl Arguments {
             ));
         }
         let bar = Bar::new(globals);
-        let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "looking at the server");
+        let progress = |share: f64| bar.stands_at((share * 1000.0) as usize, 1000, "observing the server");
         let look = server.look(Duration::from_secs(self.seconds), stop, &progress)?;
         drop(bar);
         let findings = advise(&look, server.remedies());
@@ -246,13 +246,13 @@ impl Arguments {
         };
         findings.into_iter().find(|finding| finding.remedy == remedy).ok_or_else(|| {
             CommandError::new(
-                format!("{} s of looking gave no evidence for {remedy}; {others}", self.seconds),
-                "look longer with --seconds, or while the load runs",
+                format!("{} s of observation gave no evidence for {remedy}; {others}", self.seconds),
+                "observe longer with --seconds, or while the load runs",
             )
         })
     }
 
-    /// What a copy takes, if one is wanted.
+    /// The space that a copy takes, if one was requested.
     fn copy_plan(&self, server: &Tuned, wanted: &[Wanted]) -> Result<Option<CopyPlan>, CommandError> {
         match (self.options.copy(), server) {
             (Some(folder), Tuned::Postgres(target)) => {
@@ -291,7 +291,7 @@ fn nanoseconds() -> u64 {
 
 /// This program again, as the watchdog of a trial.
 pub(super) fn watchdog(server: &TunedServer, token: &str) -> Command {
-    // The path is gone if an update has replaced the program meanwhile; this one is not.
+    // An update may have replaced the program under its path; this link still leads to the running one.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hardmeter");
     command.args(["tune", "watchdog", "--trial", token]).args(server.words());

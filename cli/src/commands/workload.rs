@@ -57,7 +57,7 @@ pub(super) fn remark(globals: &Globals, what: &str) {
     }
 }
 
-/// Where the measurements of a workload go: to a file, all of them; to standard output, as a table.
+/// The output of a workload's measurements: all of them to a file, a table to standard output.
 #[derive(clap::Args, Debug)]
 pub(super) struct Results {
     /// Write all measurements to this file, as JSON.
@@ -68,12 +68,12 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Checks that the file can be written, if it is wanted.
+    /// Checks that the requested file can be written.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         self.path.as_deref().map_or(Ok(()), writable)
     }
 
-    /// Writes the file, if it is wanted.
+    /// Writes the requested file.
     pub(super) fn write<E>(&self, write: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
         self.path.as_deref().map_or(Ok(()), write)
     }

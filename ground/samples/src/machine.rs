@@ -46,7 +46,7 @@ pub struct TlbGeometry {
     pub latency: u32,
 }
 
-/// How a latency became known.
+/// The origin of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyMethod {

@@ -223,8 +223,9 @@ fn latency_between(points: &[LatencyPoint], low: f64, high: f64) -> Option<f64> 
 }
 
 /// Half of a round from core to core is two transactions that overlap in part: the writer takes the reader's copy away,
-/// and the reader fetches the line. A line that is asked for all the time moves once in this part of it, as increments
-/// of one counter by two cores show on a Sapphire Rapids (`bench/truth/run --only contention`).
+/// and the reader fetches the line. A line that both cores request continuously moves once in this fraction
+/// of a round, as increments of one counter by two cores show on a Sapphire Rapids (`bench/truth/run --only
+/// contention`).
 const TRANSFER_OF_HALF_ROUND: f64 = 0.62;
 
 /// The median cost of a translation between two numbers of pages.

@@ -36,7 +36,7 @@ impl fmt::Display for StatementId {
     }
 }
 
-/// The reason why a text is no [`StatementId`].
+/// The reason why a text is not a [`StatementId`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidStatementId(String);
 

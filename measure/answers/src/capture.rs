@@ -279,7 +279,7 @@ impl Capture {
         heading.set_ghosts(notes.and_then(|notes| notes.ghosts.clone()));
         if self.source() == EventSource::Timer {
             heading.limits.push(
-                "a timer sees where time goes; it sees no cache miss, no data address, no latency"
+                "a timer samples where time goes; it records no cache misses, data addresses or latencies"
                     .to_string(),
             );
         }

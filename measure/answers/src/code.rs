@@ -70,11 +70,6 @@ impl Routine {
             Routine::Named(text) | Routine::Nameless(text) | Routine::Unknown(text) => text,
         }
     }
-
-    /// Whether the routine is identified: by name, or as a static function of its image.
-    pub fn is_identified(&self) -> bool {
-        !matches!(self, Routine::Unknown(_))
-    }
 }
 
 impl fmt::Display for Routine {

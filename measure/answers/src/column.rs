@@ -107,7 +107,7 @@ impl Dimension {
         matches!(self, Dimension::Class | Dimension::Object | Dimension::Part)
     }
 
-    /// Whether the side file of the server's objects is needed for the value.
+    /// Whether the value needs the side file of the server's objects.
     pub fn needs_notes(self) -> bool {
         self.needs_object() || self == Dimension::Role
     }

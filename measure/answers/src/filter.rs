@@ -42,7 +42,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The filter in words; `None` if all samples pass. Events are left out: the tables name them.
+    /// The filter as text; `None` if all samples pass. Events are left out: the tables name them.
     pub fn text(&self) -> Option<String> {
         let mut parts = Vec::new();
         match self.mode {

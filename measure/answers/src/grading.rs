@@ -39,7 +39,7 @@ impl<'s> Gradable<'s> {
         })
     }
 
-    /// Whether the address is that of code.
+    /// Whether the address points to code.
     pub(crate) fn is_fetch(&self) -> bool {
         self.fetch
     }

@@ -98,9 +98,9 @@ pub struct Heading {
     pub times: Vec<ProcessTime>,
     /// The events.
     pub events: Vec<EventHeading>,
-    /// Traces in the file that are not decoded, with their sizes, in words.
+    /// Traces in the file that are not decoded, with their sizes, as text.
     pub undecoded_traces: Vec<String>,
-    /// Limits of the source, in words.
+    /// Limits of the source, as text.
     pub limits: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ impl Heading {
         }
     }
 
-    /// Says of the events of ghosts how much was followed.
+    /// Adds the followed part to the events of ghosts.
     pub fn set_ghosts(&mut self, ghosts: Option<GhostNotes>) {
         for event in &mut self.events {
             let simulated = MemoryEvent::from_name(&event.name).is_some();

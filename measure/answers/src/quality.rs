@@ -54,16 +54,16 @@ pub enum Ungraded {
 }
 
 impl Ungraded {
-    /// The reason in words.
+    /// The reason as text.
     pub fn describe(self) -> &'static str {
         match self {
-            Ungraded::NoCode => "the instruction's code is not at hand",
+            Ungraded::NoCode => "the instruction's code is not available",
             Ungraded::NoMemoryOperand => "the instruction uses no memory",
             Ungraded::SeveralOperands => "the instruction uses several places, not all computable",
             Ungraded::SegmentBase => "the base of %fs or %gs is in no sample",
             Ungraded::VectorIndex => "vector registers are not recorded",
             Ungraded::RegisterMissing => "a register of the address was not recorded",
-            Ungraded::WidthUnknown => "what the instruction touches depends on the processor's state",
+            Ungraded::WidthUnknown => "the accessed address depends on the processor's state",
             Ungraded::Inexact => "the instruction is not exactly known (not a precise event)",
         }
     }

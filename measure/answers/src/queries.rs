@@ -380,7 +380,7 @@ fn state_shown(key: &[u64], index: &ObjectIndex) -> u64 {
     }
 }
 
-/// Whether a role is that of a process that executes statements for a client.
+/// Whether a process with this role executes statements for a client.
 fn is_backend(role: &str) -> bool {
     role.split_whitespace().any(|word| word == "backend")
 }

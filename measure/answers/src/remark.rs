@@ -56,7 +56,7 @@ pub enum Remark {
     },
     /// A limit of the source, recorded in the capture.
     Limit {
-        /// The limit in words.
+        /// The limit as text.
         text: String,
     },
 }
@@ -171,7 +171,7 @@ fn why_empty(column: Dimension) -> &'static str {
             "only the software PMU records causes; record with --source simulated, and without --no-causes"
         }
         Dimension::Set => "only the software PMU knows it; record with --source simulated",
-        Dimension::Process => "the capture does not tell the names of processes",
+        Dimension::Process => "the capture has no names of processes",
         Dimension::Class | Dimension::Object | Dimension::Part => {
             "the event recorded no data address; record a memory event (hardmeter events)"
         }

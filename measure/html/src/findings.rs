@@ -185,7 +185,7 @@ impl Finding {
                     (bar(title, &pieces))
                 }
                 p.down {
-                    a href=(chapter) data-filter=(filter) { "Look closer: show the page for this alone" }
+                    a href=(chapter) data-filter=(filter) { "Filter the page by this" }
                 }
             }
         }

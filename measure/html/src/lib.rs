@@ -1,4 +1,4 @@
-//! The report of a capture as one HTML file, and that of a comparison ([`DifferencePage`]): findings,
+//! The reports of a capture and of a comparison ([`DifferencePage`]), each as one HTML file: findings,
 //! treemap, flame graph, tables, down to the instruction.
 //!
 //! ```text

@@ -40,7 +40,7 @@ pub(crate) struct Measure {
     pub(crate) unit: Unit,
     /// The sum of all rows.
     pub(crate) total: u64,
-    /// The total of which it is a part, with its name: "simulated cycles".
+    /// The total that it is a part of, with its name: "simulated cycles".
     pub(crate) whole: Option<(String, u64)>,
 }
 

@@ -118,7 +118,7 @@ fn the_page_asks_for_nothing() {
     for fetch in ["<link", "src=", "url(", "@import", "<iframe", "<object", "<embed", "<form", "<base"] {
         assert!(!page.contains(fetch), "{fetch}");
     }
-    // The only address is that of a name space, which is never loaded.
+    // The only address is a name space, which is never loaded.
     assert_eq!(page.matches("http").count(), page.matches("http-equiv").count() + 1);
     assert!(page.contains("http://www.w3.org/2000/svg"));
     assert!(page.contains("default-src 'none'") && page.contains("script-src 'sha256-"));

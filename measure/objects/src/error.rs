@@ -36,7 +36,7 @@ pub enum AttachError {
         source: io::Error,
     },
     /// The version has no layout table.
-    #[error("PostgreSQL {found} is not known here, only {known}; make a table from its headers with scripts/postgres-layouts, or record without objects")]
+    #[error("PostgreSQL {found} is not supported, only {known}; make a table from its headers with scripts/postgres-layouts, or record without objects")]
     UnknownMajor {
         /// The server's product and version.
         found: String,
@@ -44,7 +44,7 @@ pub enum AttachError {
         known: String,
     },
     /// The running server does not match the table of its version.
-    #[error("the server does not look as PostgreSQL {major} does: {reason}; was it built with other options? Make a table from its own headers with scripts/postgres-layouts, or record without objects")]
+    #[error("the server's memory does not match PostgreSQL {major}: {reason}; was it built with other options? Make a table from its own headers with scripts/postgres-layouts, or record without objects")]
     SelfTest {
         /// The version that its data folder names.
         major: u32,

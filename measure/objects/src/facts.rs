@@ -199,7 +199,7 @@ impl Facts {
         self.texts.text(path.class) == class && self.texts.text(path.name) == name
     }
 
-    /// Whether what was found is what a fact says.
+    /// Whether the object that was found equals that of a fact.
     pub fn says(&self, id: FactId, found: &Found) -> bool {
         let fact = &self.facts[id.0];
         let text = |number: TextId| Cow::Borrowed(self.texts.text(number));

@@ -13,7 +13,7 @@ pub(crate) struct Found {
     pub start: VirtualAddress,
     /// Its length in bytes.
     pub length: ByteCount,
-    /// The beginning of the whole object of which this is a part.
+    /// The beginning of the whole object.
     pub origin: VirtualAddress,
     /// The class of the object.
     pub class: Cow<'static, str>,

@@ -1,5 +1,5 @@
-//! What an address is to a database server: which relation and block, which lock, which memory context. And to a
-//! program with a runtime of its own (Go, Java, Node, Python): which part of its heap, whose stack.
+//! Resolves an address of a database server to its relation and block, lock or memory context, and an address
+//! of a program with a managed runtime (Go, Java, Node, Python) to a part of its heap or a stack.
 //!
 //! A profiled server is inspected from outside while it is recorded: its memory is read, never written, and
 //! it receives no requests. The findings become [`ObjectNotes`], a side file of the capture; later stages do

@@ -293,7 +293,7 @@ impl Program {
         Err(fault.unwrap_or(ProgramError::NotThis { pid: memory.pid(), wanted, missing }))
     }
 
-    /// The executable of a process that fits; a library is none.
+    /// The executable of a process that fits; libraries do not count.
     pub(crate) fn main(
         memory: &ProcessMemory,
         mappings: &Mappings,

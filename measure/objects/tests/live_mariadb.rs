@@ -134,7 +134,7 @@ fn every_page_is_what_the_server_says_of_it() {
         *kinds.entry(row[0].clone()).or_default() += 1;
     }
     let count = |class: &str| said.iter().filter(|(found, ..)| found == class).count();
-    // Purge may have freed or taken one meanwhile, or freed all of them before the server was asked.
+    // Purge may have freed or taken one meanwhile, or freed all of them before the test queried the server.
     let (ours, theirs) = (count("undo log"), kinds.get("UNDO_LOG").copied().unwrap_or_default());
     assert!(theirs == 0 || ours.abs_diff(theirs) <= 2, "{ours} {theirs}");
     assert_eq!(said.iter().filter(|(_, name, ..)| name == "transaction system").count(), 1);

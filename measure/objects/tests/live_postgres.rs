@@ -327,7 +327,7 @@ fn a_version_that_is_unknown_or_a_lie_is_refused_and_an_end_is_told() {
         error.to_string()
     };
     let unknown = refusal("14\n");
-    assert!(unknown.contains("PostgreSQL 14 is not known here, only 15, 16, 17, 18"), "{unknown}");
+    assert!(unknown.contains("PostgreSQL 14 is not supported, only 15, 16, 17, 18"), "{unknown}");
     let lie = if right.trim() == "16" { "17" } else { "16" };
     let lied = refusal(lie);
     assert!(lied.contains(&format!("its program says that it is {}", right.trim())), "{lied}");

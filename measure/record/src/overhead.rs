@@ -12,7 +12,7 @@
 use hardmeter_evidence::{Direction, Interval, Median, Metric, Plan, Trial, TrialError, Verdict};
 use serde::Serialize;
 
-/// How a run is measured.
+/// The mode of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// How long a trial may take, and what matters.
+/// Limits of a trial: its rounds, and the smallest relevant change.
 #[derive(Clone, Copy, Debug)]
 pub struct OverheadOptions {
     /// Rounds after which it ends without a verdict.
@@ -103,10 +103,10 @@ pub enum OverheadError {
     Units {
         /// The unit of the first run.
         first: String,
-        /// That of another one.
+        /// The unit of the other run.
         other: String,
     },
-    /// The options are not possible.
+    /// Invalid options.
     #[error(transparent)]
     Trial(#[from] TrialError),
 }
@@ -114,7 +114,7 @@ pub enum OverheadError {
 /// Runs the trial. `run` executes the workload once.
 ///
 /// # Errors
-/// If a run without measuring or with samples fails, or runs cannot be compared.
+/// If a run fails in mode `off` or `sampled`, or the runs have different units.
 pub fn measure(
     options: OverheadOptions,
     run: &mut dyn FnMut(Mode) -> Result<RunFigure, String>,

@@ -248,8 +248,6 @@ void hm_engine_begin(void) {
   control.iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
   LibVEX_Init(vex_failed, vex_says, 0, &control);
 }
-
-uint64_t hm_engine_place(void) { return hm_guest_state()->guest_RIP; }
 uint64_t hm_engine_translations(void) { return translations; }
 
 /* --- Running ---------------------------------------------------------------------------------- */

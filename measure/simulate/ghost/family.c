@@ -208,12 +208,6 @@ struct hm_follower *hm_family_member(uint32_t index) {
   return &member[index];
 }
 
-struct hm_follower *hm_family_find(int process) {
-  for (uint32_t i = 0; i < members; i++)
-    if (member[i].process == process && !member[i].gone) return &member[i];
-  return NULL;
-}
-
 struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64_t *wakes) {
   static uint32_t turn;
   static uint64_t checked_at;
@@ -231,7 +225,7 @@ struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64
     }
     uint64_t ran = hm_cpu_time(candidate->process);
     uint64_t user, system;
-    /* A zombie's clock stands still; that of a process that has just begun may be 0 still. */
+    /* A zombie's clock has stopped; a process that has just begun may still have 0. */
     if ((ran == 0 || check) && !ticks(candidate->process, &user, &system)) candidate->gone = 1;
     if (candidate->gone || ran < candidate->ran + LEAST_RUN) continue;
     candidate->ran = ran;

@@ -11,7 +11,7 @@
 
 struct hm_follower {
   int process;
-  uint32_t core; /* the simulated one that it is on */
+  uint32_t core; /* the simulated core that it is on */
   uint64_t rests_until, paused;
   uint32_t next_stretches; /* small at first: the hot pages are not known yet */
   uint64_t ran;            /* its CPU time when it was last read, nanoseconds */
@@ -22,7 +22,7 @@ struct hm_follower {
   uint64_t odometer_began; /* its CPU time when that was read */
   uint32_t odometer_value;
   double counts_per_instruction;
-  uint8_t computes; /* windows to come that begin where it is */
+  uint8_t computes; /* later windows that begin at its current instruction */
   uint8_t gone;
 };
 
@@ -36,7 +36,6 @@ uint32_t hm_family_look(void);
 int hm_family_is_gone(void);
 uint32_t hm_family_size(void);
 struct hm_follower *hm_family_member(uint32_t index);
-struct hm_follower *hm_family_find(int process);
 /* The next that has run since its last check, does not rest, and is on none of these cores; with a
  * `layout` that is not 0, one whose code lies there. NULL: none, until `wakes`. */
 struct hm_follower *hm_family_next(uint64_t cores_taken, uint64_t layout, uint64_t *wakes);

@@ -208,7 +208,7 @@ static void follow_round(struct hm_follower *first, uint64_t deadline) {
 /* --- The whole ---------------------------------------------------------------------------------- */
 
 static void rest(uint64_t until, uint64_t deadline) {
-  uint64_t now = hm_now(), most = now + 20000000; /* the recorder may want to end */
+  uint64_t now = hm_now(), most = now + 20000000; /* the recorder may request the end */
   if (deadline != 0 && deadline < most) most = deadline;
   if (until > most) until = most;
   if (until <= now) return;

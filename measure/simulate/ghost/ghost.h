@@ -96,8 +96,6 @@ struct hm_limits {
 
 void hm_engine_begin(void); /* once */
 enum hm_ghost_end hm_engine_run(const struct hm_limits *limits);
-/* The address at which the stretch ended. */
-uint64_t hm_engine_place(void);
 /* The next stretches are of processes whose code lies like this (hm_code_layout). */
 void hm_engine_use_layout(uint64_t layout);
 uint64_t hm_engine_translations(void);

@@ -31,7 +31,7 @@ static const char usage[] =
     "      --instructions N     most of a stretch (default 2000000)\n"
     "      --report FILE        write the result as JSON\n"
     "  -q, --quiet              print no figures\n"
-    "  -v, --verbose            say what each stretch was thrown away for\n";
+    "  -v, --verbose            print why each stretch was dropped\n";
 
 static _Noreturn void wrong(const char *what, const char *value) {
   fprintf(stderr, "hardmeter-ghost: invalid %s \"%s\"\n%s", what, value, usage);

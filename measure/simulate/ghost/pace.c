@@ -27,7 +27,7 @@
 #define LEAST_TIME 0.05
 #define MOST_TIME 3.0
 #define LEAST_STRETCHES 50.0
-#define LEAST_PERIOD 1e6 /* of CPU time, to judge by */
+#define LEAST_PERIOD 1e6 /* of CPU time, for a verdict */
 
 /* Of the processes on a simulated core. */
 static struct pace {

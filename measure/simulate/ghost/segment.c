@@ -28,7 +28,7 @@ struct hm_header *hm_open_segment(const char *path, const char **problem) {
   close(file);
   *problem = "it cannot be mapped";
   if (header == MAP_FAILED) return NULL;
-  *problem = "it has another size than it says";
+  *problem = "its size differs from its header";
   return header->segment_size == (uint64_t)status.st_size ? header : NULL;
 }
 

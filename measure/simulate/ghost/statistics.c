@@ -57,7 +57,7 @@ void hm_print_statistics(struct hm_statistics *statistics, FILE *out) {
           statistics->refused_windows, statistics->killed);
   fprintf(out, "stretches     %lu; self-check: %lu of %lu the same (%.2f %%)\n", all,
           verdict[HM_SAME], checked, 100 * per((double)verdict[HM_SAME], (double)checked));
-  fprintf(out, "  thrown away %lu at another call, %lu with other registers, %lu died\n",
+  fprintf(out, "  dropped     %lu at another call, %lu with other registers, %lu died\n",
           verdict[HM_OTHER_CALL], verdict[HM_OTHER_REGISTERS], verdict[HM_DIED]);
   fprintf(
       out, "  not checked %lu reached the limit (%.1f %% of the instructions kept)\n",

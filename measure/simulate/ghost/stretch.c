@@ -167,16 +167,16 @@ int hm_watchdog_is_gone(void) {
   if (gone || waitpid(-1, &status, WNOHANG) <= 0) return gone;
   gone = 1;
   if (WIFSIGNALED(status))
-    fprintf(stderr, "hardmeter-ghost: ends, since its watchdog was killed by signal %d\n",
+    fprintf(stderr, "hardmeter-ghost: ends: its watchdog was killed by signal %d\n",
             WTERMSIG(status));
   else if (WEXITSTATUS(status) == HM_WATCHDOG_NO_FORK)
     fprintf(stderr,
-            "hardmeter-ghost: ends, since it could not start a process\n"
+            "hardmeter-ghost: ends: it could not start a process\n"
             "  remedy: raise the limit of processes (ulimit -u, or pids.max of its cgroup)\n");
   else if (WEXITSTATUS(status) != 0)
     fprintf(stderr,
-            "hardmeter-ghost: ends, since the processes that stop the server's were lost\n"
-            "  remedy: record again; the server runs on\n");
+            "hardmeter-ghost: ends: its stopper processes were lost\n"
+            "  remedy: record again; the server continues\n");
   return gone;
 }
 

@@ -62,7 +62,7 @@ int hm_is_constant(const struct hm_mapping *mapping) {
   return !mapping->write && !mapping->shared && mapping->inode != 0;
 }
 
-const char hm_overlap[] = "its memory lies where this program's own does: start the follower again";
+const char hm_overlap[] = "its memory overlaps this program's: start the follower again";
 
 const char *hm_read_mappings(int process) {
   char path[32], line[4608];

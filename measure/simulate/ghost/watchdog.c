@@ -68,7 +68,7 @@ static void replace_stopper(struct hm_channel *channel, pid_t stopper) {
   atomic_store(&channel->traced, 0);
   atomic_store(&channel->stopped_since, 0);
   atomic_fetch_add(&channel->freed, 1);
-  /* The stopper's unfinished work is void. */
+  /* The stopper's unfinished work is discarded. */
   for (uint32_t slot = 0; slot < HM_SNAPSHOTS; slot++) {
     if (atomic_load(&channel->snapshot[slot].state) != HM_SNAPSHOT_BEGUN) continue;
     channel->snapshot[slot].end_kind = HM_END_OF_PROCESS;

@@ -53,7 +53,7 @@ struct hm_contended_line {
   uint64_t unknown;          /* cores that lost the line before its writes were recorded */
   struct hm_touch write;     /* the latest */
   struct hm_touch last;      /* the latest access */
-  struct hm_touch elsewhere; /* the latest access by another core than that of `last` */
+  struct hm_touch elsewhere; /* the latest access by a core other than `last`'s */
   /* Its latest transfer, in cycles: turns.h. */
   uint64_t requested, arrives;
   uint64_t used;   /* when its latest holder used it last */

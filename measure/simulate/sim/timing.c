@@ -312,7 +312,7 @@ static uint64_t arrival_of(const struct hm_access *access, uint64_t now, uint64_
                            uint32_t beyond) {
   uint64_t since = 0, *fill = fill_buffer(issue);
   enum hm_prefetched prefetched = HM_NOT_PREFETCHED;
-  /* What another core wrote meanwhile, no prefetcher brought. */
+  /* A line that another core wrote meanwhile was not prefetched. */
   if (!access->contended) prefetched = hm_prefetch_take(access->physical_line, &since);
   issue = max64(issue, *fill);
   hm_prefetch_observe(access, issue);

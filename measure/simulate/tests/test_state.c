@@ -270,7 +270,7 @@ static void a_page_says_what_it_is(void **state) {
   rule.length = 18; /* no whole words */
   assert_int_equal(read_by(rule, address_of(PAGE)).values, 0);
   rule.length = 20;
-  rule.size = 100 * PAGE; /* what is not there */
+  rule.size = 100 * PAGE; /* addresses that are not mapped */
   assert_int_equal(read_by(rule, address_of(50 * PAGE)).values, 0);
   rule.stride = 0;
   assert_int_equal(read_by(rule, address_of(PAGE)).values, 0);

@@ -94,7 +94,7 @@ static void clocks_far_apart_are_not_compared(void **state) {
 static void a_thread_that_is_ahead_ends_its_turn_at_a_contended_line(void **state) {
   (void)state;
   store(SHARED);
-  assert_int_equal(host_turns_ended, 0); /* no other waits */
+  assert_int_equal(host_turns_ended, 0); /* no other thread waits */
   hm_sim.slowest_waiting = 0;
   advance(20);
   store(SHARED);

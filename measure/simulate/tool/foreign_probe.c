@@ -92,8 +92,8 @@ IRSB *hm_without_foreign_probe(IRSB *in, Addr start) {
   if (VG_(memcmp)((const void *)address, bytes, length) == 0) return NULL;
   if (put_back(address, bytes, length)) return restart(in, start, address, length);
   VG_(fmsg)
-  ("softpmu: another program's probe lies at %#lx in %s, and this system does not let it be "
-   "taken out of process %d, which ends by it\n"
+  ("softpmu: another program's probe lies at %#lx in %s, and this system does not allow to "
+   "remove it from process %d, which it kills\n"
    "softpmu: stop the other recording (hardmeter record --statements, perf, bpftrace) first\n",
    address, VG_(am_get_filename)(segment), VG_(getpid)());
   return NULL;

@@ -50,7 +50,7 @@ extern Bool VG_(is_exiting)(ThreadId tid);
 #define HOMES 1024u
 static struct home {
   UInt lwp, cpu;
-  Bool woken; /* it comes from the kernel: its clock is that of the others */
+  Bool woken; /* it returns from the kernel: its clock is set to the others' */
 } home[HOMES];
 
 static struct home *home_of(UInt lwp) { return &home[lwp % HOMES]; }

@@ -25,7 +25,7 @@ pub enum Flow {
     Call(Option<ImageAddress>),
     /// Elsewhere, always.
     Jump(Option<ImageAddress>),
-    /// Elsewhere or on.
+    /// Jumps, or continues with the next instruction.
     ConditionalJump(ImageAddress),
     /// Back to the caller.
     Return,
@@ -116,7 +116,7 @@ pub enum DisassemblyError {
         architecture: String,
     },
     /// The image's code is not available.
-    #[error("the code of {image} is not at hand: {cause}")]
+    #[error("the code of {image} is not available: {cause}")]
     NoCode {
         /// The image.
         image: String,

@@ -7,7 +7,7 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(crate) struct JitMap {
     entries: Vec<JitRoutine>,
-    /// Lines that were no entries.
+    /// Lines that are not entries.
     pub(crate) malformed_lines: usize,
 }
 

@@ -12,7 +12,7 @@ pub(crate) enum KernelError {
     Hidden,
     #[error("another boot: {symbol} was at {recorded:#x}, now it is at {now:#x}")]
     OtherBoot { symbol: String, recorded: u64, now: u64 },
-    #[error("the capture is of kernel build {recorded}, build {running} runs now")]
+    #[error("the capture is of kernel build {recorded}, but build {running} is running")]
     OtherBuild { recorded: BuildId, running: BuildId },
 }
 

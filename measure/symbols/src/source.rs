@@ -28,7 +28,7 @@ struct SourceFile {
     starts: Vec<usize>,
 }
 
-/// A larger file is not a source file.
+/// Maximum size of a source file.
 const LARGEST: u64 = 64 << 20;
 
 impl SourceFiles {

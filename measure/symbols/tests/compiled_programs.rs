@@ -247,7 +247,8 @@ fn variables_are_named_in_every_section() {
     let hidden = VirtualAddress(common::BIAS + symbols[2].address);
     let found = symbolizer.lookup_data(common::PID, hidden);
     assert_eq!(found.place, DataPlace::Section { name: ".bss".into() });
-    // Below all mappings there is nothing, and far above the program's end its .bss does not reach.
+    // An address below all mappings has no name, and neither has one far beyond the end of the program's
+    // .bss.
     for nowhere in [0x1000, common::BIAS + 0x1000_0000] {
         assert_eq!(symbolizer.lookup_data(common::PID, VirtualAddress(nowhere)).place, DataPlace::Unknown);
     }

@@ -14,9 +14,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table, TableState};
 use ratatui::Frame;
 
-/// What a browser shows.
+/// The contents of a browser.
 pub trait Chapters {
-    /// What is being browsed, in one line.
+    /// A one-line title of the contents.
     fn title(&self) -> String;
     /// The names of the chapters.
     fn names(&self) -> Vec<String>;
@@ -27,7 +27,7 @@ pub trait Chapters {
     /// A routine instruction by instruction.
     ///
     /// # Errors
-    /// The reason, for the reader, if its code is missing.
+    /// If its code is missing; the text is shown to the user.
     fn annotate(&mut self, routine: &str, width: usize) -> Result<String, String>;
 }
 
@@ -46,7 +46,7 @@ pub struct RoutineRow {
     pub image: String,
 }
 
-/// Whether to go on.
+/// Whether the loop continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Draw again.
@@ -106,7 +106,7 @@ impl<C: Chapters> Browser<C> {
         }
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyCode) -> Flow {
         self.message.clear();
         if self.typing.is_some() {
@@ -239,7 +239,7 @@ impl<C: Chapters> Browser<C> {
         let width = usize::from(body.width);
         if width != self.width {
             self.width = width;
-            // Texts are fitted to the width; what is not in sight is made when it comes into sight.
+            // Texts are fitted to the width, each when it is first shown.
             for (chapter, pane) in self.panes.iter_mut().enumerate() {
                 if let Some(pane) = pane {
                     pane.replace(&self.chapters.text(chapter, width));

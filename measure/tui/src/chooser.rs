@@ -1,4 +1,4 @@
-//! What to record: a server or the whole machine, a source, events; each with what is known of its cost.
+//! What to record: a server or the whole machine, a source, events; each with its known cost.
 //!
 //! Invariants: one target and one source are chosen, and both are possible ones; `cursor` is a line that can be
 //! chosen.
@@ -16,7 +16,7 @@ use ratatui::Frame;
 pub struct Choice {
     /// Its name.
     pub label: String,
-    /// What it says, and what it costs.
+    /// Its text, and its cost.
     pub about: String,
     /// Arguments of `hardmeter record`; of an event its name.
     pub words: Vec<String>,
@@ -76,7 +76,7 @@ impl Chooser {
         chooser
     }
 
-    /// What was chosen, once the recording is to start.
+    /// The choice, once the user starts the recording.
     pub fn picked(self) -> Option<Picked> {
         self.picked
     }
@@ -87,7 +87,7 @@ impl Chooser {
         (0..self.lists.len()).flat_map(of).filter(move |(list, row)| self.lists[*list][*row].possible)
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyCode) -> Flow {
         self.message.clear();
         match key {
@@ -143,8 +143,8 @@ impl Chooser {
 
     fn pick(&self) -> Result<Picked, &'static str> {
         let target =
-            self.words(0).next().ok_or("nothing here can be recorded: `hardmeter doctor` says why")?;
-        let source = self.words(1).next().ok_or("no source works here: `hardmeter doctor` says why")?;
+            self.words(0).next().ok_or("nothing here can be recorded: `hardmeter doctor` shows why")?;
+        let source = self.words(1).next().ok_or("no source works here: `hardmeter doctor` shows why")?;
         let mut arguments: Vec<String> = target.words.iter().chain(&source.words).cloned().collect();
         if self.counts_events() {
             let events: Vec<&str> = self.words(EVENTS).map(|event| event.label.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What a capture says while it is still being recorded.
+//! The findings of a capture while it is being recorded.
 //!
 //! The file is read from its begin each time: it has events, samples and mappings, but no side files yet, so code and
 //! causes are known, while objects and the texts of statements come with the finished capture.
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Rows of an event.
 const ROWS: usize = 3;
 
-/// The strongest of a capture so far.
+/// The strongest findings of a capture so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Glimpse {
     /// Its events with samples.
@@ -24,7 +24,7 @@ pub struct GlimpseEvent {
     pub name: String,
     /// Its samples.
     pub samples: u64,
-    /// Why, most frequent first: `capacity 89.33 %`; empty where causes are not recorded.
+    /// The causes, most frequent first: `capacity 89.33 %`; empty if causes are not recorded.
     pub causes: Vec<String>,
     /// The routines that cost most.
     pub routines: Vec<GlimpseRow>,
@@ -42,7 +42,7 @@ pub struct GlimpseRow {
 }
 
 impl Glimpse {
-    /// Reads what there is of a capture.
+    /// Reads the written part of a capture.
     ///
     /// # Errors
     /// If the file cannot be read, or has no events yet.

@@ -9,6 +9,24 @@
 //!
 //! State and drawing know no terminal: tests draw into ratatui's `TestBackend`. [`browse`], [`choose`]
 //! and [`watch`] run them on the real one.
+//!
+//! ```
+//! use hardmeter_tui::ratatui::crossterm::event::KeyCode;
+//! use hardmeter_tui::{Choice, Chooser};
+//!
+//! let choice = |label: &str, words: &[&str]| Choice {
+//!     label: label.into(),
+//!     about: String::new(),
+//!     words: words.iter().map(|word| word.to_string()).collect(),
+//!     possible: true,
+//! };
+//! let targets = vec![choice("the whole machine", &["-a"])];
+//! let sources = vec![choice("timer", &["--source", "timer"])];
+//! let mut chooser = Chooser::new(targets, sources, Vec::new(), &[]);
+//! chooser.key(KeyCode::Enter);
+//! let picked = chooser.picked().unwrap();
+//! assert_eq!((picked.arguments.join(" ").as_str(), picked.seconds), ("-a --source timer", 10));
+//! ```
 
 mod browser;
 mod capture;

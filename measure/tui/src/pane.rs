@@ -1,6 +1,7 @@
 //! Text that scrolls and can be searched.
 //!
-//! Invariants: `top` is a line of the text, and no further down than that the last line stands at the bottom.
+//! Invariants: `top` is a line of the text, and at most so large that the last line is at the bottom of the
+//! pane.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

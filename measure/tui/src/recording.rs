@@ -1,4 +1,4 @@
-//! A recording by another process, and what is known of it while it runs.
+//! A recording by another process, and its state while it runs.
 //!
 //! Invariants:
 //! 1. The recorder waits for nothing here: its messages are read by a thread, and its file is only read.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The shortest time between two reads.
 const SHORTEST_REST: Duration = Duration::from_secs(2);
-/// Time between two reads, in times of what the last read took.
+/// Time between two reads, as a multiple of the duration of the last one.
 const REST: u32 = 20;
 
 /// A running recorder.
@@ -84,7 +84,7 @@ impl Recording {
         Some(line)
     }
 
-    /// What its file says, and how long it took to read, if it was read since the last call.
+    /// The findings in its file and the duration of the reading, if the file was read since the last call.
     pub fn next_glimpse(&self) -> Option<(Glimpse, Duration)> {
         self.glimpses.try_iter().last()
     }
@@ -111,7 +111,7 @@ impl Recording {
     /// If its state cannot be read.
     pub fn wait(mut self) -> io::Result<Ended> {
         let status = self.child.wait()?;
-        // What it started may still have its standard error: do not wait for long.
+        // Processes that it started may keep its standard error open: do not wait long.
         while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200)) {
             self.said.push(line);
         }
@@ -125,7 +125,7 @@ impl Drop for Recording {
     }
 }
 
-/// Reads the growing file until the other end of `end` is dropped, or no one takes what is read.
+/// Reads the growing file until the other end of `end` is dropped, or the receiver is gone.
 fn read_at_intervals(output: &Path, pid: u32, send: &Sender<(Glimpse, Duration)>, end: &Receiver<()>) {
     // SAFETY: a plain call. On Linux it sets the priority of this thread alone; a failure leaves it as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, 19) };
@@ -133,7 +133,7 @@ fn read_at_intervals(output: &Path, pid: u32, send: &Sender<(Glimpse, Duration)>
     while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(rest) {
         let Some(file) = partial_of(output, pid) else { continue };
         let begun = Instant::now();
-        // It may have no events yet, or be renamed just now: the next time will tell.
+        // It may have no events yet, or be renamed at this moment: the next read will succeed.
         let glimpse = Glimpse::of_file(&file).ok();
         let took = begun.elapsed();
         rest = SHORTEST_REST.max(took * REST);

@@ -30,7 +30,7 @@ pub fn choose(mut chooser: Chooser) -> io::Result<Option<Picked>> {
     Ok(chooser.picked())
 }
 
-/// Shows a recording until it ends or is to stop; the caller waits for it.
+/// Shows a recording until it ends or the user stops it; the caller waits for its end.
 ///
 /// # Errors
 /// If the terminal cannot be used, or the recorder's state not be read.

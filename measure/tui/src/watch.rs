@@ -32,7 +32,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a recording by this command, which is to last this long.
+    /// Creates the screen of a recording by this command, with this duration.
     pub fn new(command: impl Into<String>, planned: Duration) -> Watch {
         Watch {
             command: command.into(),
@@ -45,24 +45,24 @@ impl Watch {
         }
     }
 
-    /// Takes note of the time since the begin, and of the file's size.
+    /// Stores the time since the start, and the file's size.
     pub fn progress(&mut self, elapsed: Duration, bytes: u64) {
         (self.elapsed, self.bytes) = (elapsed, bytes);
     }
 
-    /// Takes note of what the capture says so far; `took` is how long it took to read.
+    /// Stores the findings so far; `took` is the duration of the reading.
     pub fn see(&mut self, glimpse: Glimpse, took: Duration) {
         self.glimpse = Some((glimpse, took));
     }
 
-    /// Takes note of a line that the recorder printed.
+    /// Stores a line that the recorder printed.
     pub fn say(&mut self, line: &str) {
         self.messages.push(printable(line));
         let excess = self.messages.len().saturating_sub(MESSAGES);
         self.messages.drain(..excess);
     }
 
-    /// Does what a key means; [`Flow::Quit`] if the recording is to stop.
+    /// Handles a key; [`Flow::Quit`] stops the recording.
     pub fn key(&mut self, key: KeyCode) -> Flow {
         match key {
             KeyCode::Char('s' | 'q') | KeyCode::Esc | KeyCode::Enter => {

@@ -1,4 +1,4 @@
-//! A recording while it runs: what its growing file says, what the screen shows of it, and how it is stopped.
+//! A running recording: the findings in its growing file, the screen, and how it is stopped.
 
 use hardmeter_tui::ratatui::backend::TestBackend;
 use hardmeter_tui::ratatui::crossterm::event::KeyCode;
@@ -42,7 +42,7 @@ fn a_file_is_read_while_it_grows() {
     assert_eq!((event.name.as_str(), event.samples), ("l1d-miss", 100));
     assert_eq!(event.causes, ["conflict 90.00 %", "cold 10.00 %"]);
     assert_eq!((event.routines[0].cost.as_str(), event.routines[0].samples), ("100.00 % of 100", 100));
-    // Half a record at the end is that of the next read.
+    // Half a record at the end belongs to the next read.
     writer.append_finished_round().expect("written");
     writer.flush().expect("written");
     let file = std::fs::OpenOptions::new().write(true).open(&partial).expect("opened");

@@ -1,7 +1,7 @@
-//! What an administrator can try against misses on an object: a hint to examine, not a prediction. `hardmeter tune`
+//! What an administrator can try against misses on an object: a hint, not a prediction. `hardmeter tune`
 //! predicts and proves.
 //!
-//! The remedies of `why` are for who writes the code; these are for who runs the server.
+//! The remedies of `why` are for developers; these are for administrators.
 
 use hardmeter_answers::{Besides, BesidesKind};
 
@@ -85,7 +85,7 @@ pub(crate) fn on_routine(routine: &str) -> Option<&'static str> {
     })
 }
 
-/// What lessens the samples that are on no object of the database.
+/// Remedies for samples that are not on an object of the database.
 pub(crate) fn against(besides: &Besides) -> Vec<&'static str> {
     const CODE: &str = "of code, prepared statements and connections that stay open";
     const BACKENDS: &str =

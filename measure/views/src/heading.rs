@@ -253,7 +253,7 @@ fn share_text(share: f64) -> String {
     format!("{:.2} %", 100.0 * share)
 }
 
-/// `99.62 % of n = 4,482 stretches ended as the server did (2 at another call, 15 died: thrown away), ...`
+/// `99.62 % of n = 4,482 stretches ended as the server did (2 at another call, 15 died: dropped), ...`
 pub(crate) fn ghosts_text(ghosts: &GhostNotes) -> String {
     let stretches = ghosts.stretches;
     let (checked, total) = (stretches.checked(), stretches.total());
@@ -276,7 +276,7 @@ pub(crate) fn ghosts_text(ghosts: &GhostNotes) -> String {
         .map(|(count, how)| format!("{} {how}", grouped(*count)))
         .collect();
     if !thrown.is_empty() {
-        let _ = write!(text, " ({}: thrown away)", thrown.join(", "));
+        let _ = write!(text, " ({}: dropped)", thrown.join(", "));
     }
     let lost = stretches.unsupported + stretches.signal + stretches.unfinished;
     let _ = write!(
@@ -292,7 +292,11 @@ pub(crate) fn ghosts_text(ghosts: &GhostNotes) -> String {
         ghosts.pauses.max_ns as f64 / 1e6
     );
     if ghosts.watchdog > 0 {
-        let _ = write!(text, "; the watchdog had to free a process {} times", grouped(ghosts.watchdog));
+        let _ = write!(
+            text,
+            "; the watchdog had to continue a stopped process {} times",
+            grouped(ghosts.watchdog)
+        );
     }
     text
 }

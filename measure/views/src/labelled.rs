@@ -1,4 +1,4 @@
-//! Call paths with labels: for whom, on what and why the samples of a path were.
+//! Call paths with labels: process, statement, object and cause of the samples of a path.
 
 use hardmeter_answers::why::Cause;
 use hardmeter_answers::{CodeMap, Located, Object, Pass, ProcessNameId, StackId, Stacks};

@@ -30,7 +30,7 @@ view_of! {
 }
 
 impl ObjectsReport {
-    /// Sentences on the objects that cost most, event by event, and one on what is no named object.
+    /// Sentences on the objects that cost most, event by event, and one on samples without a named object.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = self.strongest();
         sentences.extend(self.uncertain_order());
@@ -67,12 +67,12 @@ impl ObjectsReport {
         advice::on_object(&finding.class, &finding.name).filter(|_| postgres)
     }
 
-    /// What costs much and is no named object, in one sentence for all events, with what helps.
+    /// One sentence for all events on costly samples without a named object, with remedies.
     fn besides(&self) -> Option<String> {
         let (mut events, mut named) = (Vec::new(), Vec::new());
         for table in self.tables.iter().filter(|table| !table.besides.is_empty()) {
             let parts = table.besides.iter().map(|besides| {
-                // What the memory is, is said once.
+                // The kind of memory is named once.
                 let first = !named.contains(&besides.kind);
                 named.push(besides.kind);
                 besides_text(besides, first)

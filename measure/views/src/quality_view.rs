@@ -200,7 +200,7 @@ fn grades_json(grades: &AddressGrades) -> Json {
 
 fn skid_text(event: &EventQuality) -> String {
     let Some(skid) = event.skid else {
-        return "skid cannot be determined: the event counts fetches of code too, or the code is not at hand"
+        return "skid cannot be determined: the event counts fetches of code too, or the code is not available"
             .to_string();
     };
     let suspects = Share { count: skid.suspects, total: skid.examined };

@@ -65,8 +65,8 @@ impl QueriesReport {
         facts
     }
 
-    /// One sentence for each of the strongest statements, three of an event at most, and one on what is outside of
-    /// statements.
+    /// One sentence for each of the strongest statements, three of an event at most, and one on samples
+    /// outside of statements.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = self.strongest();
         sentences.extend(self.uncertain_order());
@@ -74,7 +74,7 @@ impl QueriesReport {
         sentences
     }
 
-    /// Statements with 5 % or more; where there are fewer than three, smaller ones that are more than chance.
+    /// Statements with 5 % or more; if there are fewer than three, smaller ones with enough samples.
     fn strongest(&self) -> Vec<String> {
         let sentences = self
             .tables
@@ -133,7 +133,7 @@ impl QueriesReport {
         text
     }
 
-    /// The samples outside of statements, of each event where they are 5 % or more, and what lessens them.
+    /// The samples outside of statements, for each event where they are 5 % or more, and remedies for them.
     fn outside(&self) -> Option<String> {
         const LARGE: f64 = 5.0;
         let told = self.tables.iter().filter_map(|table| {

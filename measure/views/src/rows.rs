@@ -11,7 +11,7 @@ use hardmeter_samples::model::StatementId;
 use serde_json::{json, Map, Value as Json};
 use std::sync::Arc;
 
-/// What stands around a view's text.
+/// The frame of a view's text.
 pub(crate) struct Frame<'r> {
     pub(crate) heading: &'r Heading,
     pub(crate) remarks: &'r [Remark],

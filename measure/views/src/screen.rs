@@ -20,7 +20,7 @@ pub const LINES: usize = 40;
 pub const COLUMNS: usize = 100;
 /// Lines of sentences where tables follow them.
 const FINDINGS: usize = 14;
-/// Lines of what costs much besides the findings.
+/// Maximum number of lines on large costs other than findings.
 const BESIDES: usize = 5;
 /// A table with fewer rows is left to `--full`, where there are others.
 const LEAST_ROWS: usize = 3;

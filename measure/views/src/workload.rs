@@ -1,9 +1,9 @@
-//! The counters of a server during the recording, in words.
+//! The counters of a server during the recording, as sentences.
 
 use crate::number::{counted, grouped};
 use hardmeter_answers::{singular, Workload};
 
-/// All of it in words; `None` if nothing was counted.
+/// The counters as sentences; `None` if there are none.
 pub(crate) fn text(workload: &Workload) -> Option<String> {
     let number = |name: &str| workload.figures.get(name).map(|number| grouped(number.round() as u64));
     let mut parts = Vec::new();

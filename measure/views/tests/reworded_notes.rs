@@ -1,4 +1,4 @@
-//! Limits, notes and warnings of a side file are text for people: no figure of any view may be read from them.
+//! Limits, notes and warnings of a side file are text for people: no view may read a figure from them.
 
 #[path = "../../answers/tests/common/capture.rs"]
 mod example;

@@ -121,8 +121,8 @@ shared memory /dev/zero (deleted)
     bytes 0..8 (used by one thread): shared memory /dev/zero (deleted)
     bytes 8..16 (used by one thread): shared memory /dev/zero (deleted)
   predicted: 8 of n = 8 coherence misses vanish (100.00 %), that is 100.00 % of all n = 8; every
-  recorded miss and invalidation was played again; accesses that hit are not in the trace (record
-  loads and stores with period 1 for an exact answer)
+  recorded miss and invalidation was replayed; accesses that hit are not in the trace (record loads
+  and stores with period 1 for an exact answer)
 ";
 
 #[test]

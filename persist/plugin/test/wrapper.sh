@@ -26,7 +26,7 @@ test "$('./a program')" = "it's a \$text" || fail 'arguments'
 "$clang" -Werror -c x.ll -o x.o # compiled before: nothing twice
 "$clang" -Werror -E -DTEXT='"x"' 'a file.c' >/dev/null
 
-# C++ is orthogonal by itself.
+# C++ is orthogonal without an option.
 cat >x.cc <<'END'
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
 /*
- * Programs that are wrong, with the debug library: each is ended where it goes wrong, with a sentence that
- * names the object, and with the function that did it.
+ * Wrong programs with the debug library: each is terminated at its error, with a message that names
+ * the object and the function.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -159,7 +159,7 @@ static void follows_a_stored_pointer(void) {
   look(&first->next->value); /* P3L_LD is missing */
 }
 
-/* ---- how they end ---- */
+/* ---- how wrong programs are terminated ---- */
 
 /* What the program prints on standard error before it ends. */
 static int run_wrong(void (*program)(void), char *printed, size_t bytes) {
@@ -232,7 +232,7 @@ static void wrong_programs_are_explained(void **state) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 #endif
     for (int word = 0; word < 3; word++) {
-      /* Functions of a program without dynamic symbols have names by addr2line. */
+      /* For a program without dynamic symbols addr2line finds the names of functions. */
       if (word == 2 && !has_addr2line()) continue;
       if (strstr(printed, programs[at].words[word]) == NULL)
         fail_msg("program %zu does not say \"%s\", but: %s", at, programs[at].words[word], printed);
@@ -241,7 +241,7 @@ static void wrong_programs_are_explained(void **state) {
   if (!has_addr2line()) printf("           no addr2line: names of functions not checked\n");
 }
 
-/* What protection by pages cannot see, the commit does: another card of the same object. */
+/* The commit detects what page protection cannot: a change in another card of the same object. */
 static void other_cards_are_compared(void) {
   make_all();
   block *made = p3l_root(store, "block");
@@ -268,7 +268,7 @@ static void a_large_object_is_watched_by_cards(void **state) {
   remove_folder();
 }
 
-/* Faults elsewhere are the program's own business. */
+/* Faults at other addresses go to the program's own handler. */
 static volatile sig_atomic_t foreign;
 static sigjmp_buf foreign_back;
 static void foreign_handler(int number) {

@@ -92,7 +92,7 @@ pub struct Guard {
     pub active: bool,
     /// "idle", "trial", "kept", "refused".
     pub phase: String,
-    /// The reason in words.
+    /// The reason as text.
     pub reason: String,
     /// Seconds until it tries again; for "refused".
     pub retry_seconds: Option<f64>,
@@ -114,7 +114,7 @@ pub struct Rule {
     pub kind: KindRef,
     /// Off: the kind runs anywhere, independent of the policy.
     pub on: bool,
-    /// The reason in words.
+    /// The reason as text.
     pub reason: String,
     /// Pairs of epochs compared.
     pub n: u32,
@@ -194,16 +194,16 @@ impl Neighbours {
         let told = self.told();
         let more = match unclear {
             0 => String::new(),
-            unclear => format!(" ({unclear} more could not tell)"),
+            unclear => format!(" ({unclear} more were unclear)"),
         };
         let seen = match (together, told) {
-            (_, 0) => format!("{looks} checks could not tell whether processors share an L2"),
+            (_, 0) => format!("{looks} checks did not show whether processors share an L2"),
             (0, _) => format!("no L2 is shared that should not be, by {told} checks{more}"),
             _ => format!(
                 "two processors share an L2 by {together} of {told} checks{more}, though each should have one: the host puts them on one core"
             ),
         };
-        Some(format!("{seen}; others displace {:.0} % of L2 in 200 us", by_others * 100.0))
+        Some(format!("{seen}; other programs displace {:.0} % of L2 in 200 us", by_others * 100.0))
     }
 }
 

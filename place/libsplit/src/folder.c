@@ -130,7 +130,8 @@ static int open_trusted(const struct split_folder *folder, const char *name, uin
     snprintf(reason, SPLIT_REASON, "%s/%s is not a plain file", folder->path, name);
   } else if (folder->crowded && status.st_uid != 0 && status.st_uid != geteuid()) {
     snprintf(reason, SPLIT_REASON,
-             "%s/%s belongs to another user (%u), who could take it from under us: give each its "
+             "%s/%s belongs to another user (%u), who could replace it while it is in use: give "
+             "each its "
              "own folder, or all a folder without the sticky bit",
              folder->path, name, (unsigned)status.st_uid);
   } else {

@@ -37,7 +37,7 @@ struct split_file {
 };
 
 /* Opens the file, creates it if missing, and replaces it if it does not fit and no process uses
- * it. The descriptor holds a shared lock: the sign of life of this process and its children. -1:
+ * it. The descriptor holds a shared lock, which shows that this process or a child is alive. -1:
  * `reason` has the reason. */
 int split_file_join(const struct split_folder *folder, const struct split_file *file,
                     char reason[SPLIT_REASON]);

@@ -43,7 +43,7 @@ static const char *points_problem(const struct split_probe_header *header) {
                 high = point->displaced_p90;
     /* Written so that NaN fails. */
     if (!(low >= 0 && low <= middle && middle <= high && high <= 1) || point->kilobytes <= before)
-      return "probe.segment: its calibration makes no sense; let the analyzer publish again";
+      return "probe.segment: its calibration is out of range; let the analyzer publish again";
     before = point->kilobytes;
   }
   return NULL;
@@ -59,7 +59,7 @@ const char *split_probe_header_problem(const struct split_probe_header *header,
     return "probe.segment was not finished; let the analyzer publish again";
   if (header->pages == 0 || header->pages > SPLIT_PROBE_PAGES_MAX ||
       file_size != SPLIT_PROBE_HEADER_SIZE + (uint64_t)header->pages * SPLIT_PROBE_PAGE)
-    return "probe.segment has another size than it says; let the analyzer publish again";
+    return "probe.segment has a size that differs from its header; let the analyzer publish again";
   if (header->ways == 0 || header->ways > SPLIT_PROBE_WAYS_MAX || header->colours == 0 ||
       header->colours > SPLIT_PROBE_COLOURS_MAX || header->lines_per_set == 0 ||
       header->lines_per_set > header->ways || header->sets == 0 ||
@@ -71,7 +71,7 @@ const char *split_probe_header_problem(const struct split_probe_header *header,
   if (timing->limit == 0 || timing->limit > CYCLES_BELIEVED || timing->most > CYCLES_BELIEVED ||
       (timing->most != 0 &&
        !(timing->hit >= 0 && timing->hit < timing->miss && timing->miss <= (float)timing->most)))
-    return "probe.segment: its times make no sense; let the analyzer publish again";
+    return "probe.segment: its times are out of range; let the analyzer publish again";
   for (uint32_t colour = 0; colour < header->colours; colour++)
     for (uint32_t way = 0; way <= header->ways; way++)
       if (header->page[colour][way] >= header->pages ||
@@ -97,7 +97,7 @@ void split_probe_view(struct split_probe *probe, const struct split_probe_header
 static const char *file_problem(int folder, int file, struct stat *status) {
   struct stat folder_status;
   if (fstat(file, status) != 0 || fstat(folder, &folder_status) != 0)
-    return "probe.segment cannot be looked at";
+    return "the state of probe.segment cannot be read";
   if (!S_ISREG(status->st_mode)) return "probe.segment is not a file";
   const bool trusted =
       status->st_uid == 0 || status->st_uid == geteuid() || status->st_uid == folder_status.st_uid;

@@ -145,8 +145,4 @@ enum split_probe_outcome split_probe_publish(const char *directory,
 /* The share of the published sets that are still full sets, 0 to 1; random lines: always 1.
  * Takes milliseconds. */
 double split_probe_verify(const struct split_probe *probe);
-/* Keeps the published pages at their physical addresses, as far as the kernel allows (mlock):
- * for the process that serves them. 0, or -1: not allowed. */
-int split_probe_hold(const struct split_probe *probe);
-
 #endif

@@ -269,13 +269,14 @@ static enum split_probe_outcome publish(struct publication *publication,
   if (count == 0) {
     *reason =
         "no full sets of L2 were found (too much else runs here, or its ways are hidden): "
-        "random lines take their place, which tell very large sections only";
+        "random lines take their place, which detect only very large sections";
     return SPLIT_PROBE_RANDOM_LINES;
   }
   *reason = count < SETS / 2 ? "fewer colours of L2 were found than a probe uses: it is blunter"
-            : undisturbed    ? ""
-                          : "others worked on this core during calibration: sections seem smaller "
-                            "than they are; publish again in a calmer minute";
+            : undisturbed
+                ? ""
+                : "other programs used this core during calibration: sections seem smaller "
+                  "than they are; publish again when the machine is less busy";
   return SPLIT_PROBE_FULL_SETS;
 }
 
@@ -349,16 +350,4 @@ double split_probe_verify(const struct split_probe *probe) {
   split_discover_free_elsewhere(elsewhere);
   errno = before;
   return (double)count / probe->header.colours;
-}
-
-int split_probe_hold(const struct split_probe *probe) {
-  const int before = errno;
-  int held = 0;
-  for (uint32_t colour = 0; colour < probe->header.colours; colour++)
-    for (uint32_t way = 0; way <= probe->header.ways; way++)
-      if (mlock(probe->pages + (size_t)probe->header.page[colour][way] * SPLIT_PROBE_PAGE,
-                SPLIT_PROBE_PAGE) != 0)
-        held = -1;
-  errno = before;
-  return held;
 }

@@ -155,7 +155,7 @@ __attribute__((noinline)) static uint32_t begin_special(struct split_self *self,
   return begin_on(self, open, open->code, split_preempt_cpu(&self->preempt));
 }
 
-/* `mapping` is that of `self`. */
+/* `mapping` belongs to `self`. */
 static inline uint32_t begin(const struct split_mapping *mapping, struct split_self *self,
                              struct split_open *open, uint32_t code) {
   const uint32_t wishes =

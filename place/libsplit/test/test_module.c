@@ -11,7 +11,7 @@ struct user {
   _Atomic int stage;
 };
 
-/* The thread ends, and runs a destructor of the module after that was unloaded. */
+/* The thread ends, and runs a destructor of the module after the module was unloaded. */
 static void *use_and_end_later(void *argument) {
   struct user *user = argument;
   user->use(fixture_folder);

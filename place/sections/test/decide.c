@@ -1,6 +1,7 @@
 /*
- * split-decide: what the analyzer would write into a segment, by hand. For tests and comparisons, where a decision has to be known
- * and not found: it writes each 20 ms a heartbeat, and the decisions for those kinds that exist by then.
+ * split-decide: writes decisions into a segment in the analyzer's place. For tests and comparisons
+ * that need a known decision: it writes each 20 ms a heartbeat, and the decisions for those kinds
+ * that exist by then.
  *
  *   split-decide --directory DIR --app 7 --as soft --seconds 10 /clean/C=sensitive:0:1 /dirty/C=polluter:1:2
  *

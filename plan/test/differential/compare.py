@@ -176,8 +176,8 @@ def planner_settings(rng: Random) -> list:
     return settings
 
 
-# For rounds of look-ups: nested loops over index scans, which may become hash joins while they run. Without an index
-# such loops run without end, which is not a defect.
+# For rounds of look-ups: nested loops over index scans, which may become hash joins while they run. Without an
+# index such loops take very long, which is not a defect.
 LOOK_UPS = [*(f"enable_{name} = off" for name in ("hashjoin", "mergejoin", "bitmapscan", "indexonlyscan", "memoize")),
             "ccopt.enable_batch_join = off", "statement_timeout = 1500"]
 
@@ -197,7 +197,7 @@ def force_settings(rng: Random) -> list:
 def difference(stock, other, ordered: bool) -> str:
     """What is wrong with the answer, or nothing."""
     if stock.sqlstate or other.sqlstate:
-        # Which of a query's errors comes first is the plan's business; that there is one is not.
+        # The plan decides which of a query's errors comes first; an error must occur in all sessions.
         if bool(stock.sqlstate) == bool(other.sqlstate):
             return ""
         return f"error {stock.sqlstate or other.sqlstate} only {'in stock' if stock.sqlstate else 'with ccopt'}: " \

@@ -188,7 +188,7 @@ class Generator:
         other = self.number(scope, depth - 1)
         family = "numeric" if "numeric" in (column.family, other.family) else "int"
         forms = column.forms or other.forms
-        # Nothing here may fail: which rows an expression is computed for is the plan's business.
+        # These expressions must not fail: the plan decides for which rows an expression is computed.
         left = column.sql
         if family == "int" and not (left.endswith(".k") and other.sql.endswith(".k") and self.chance(0.5)):
             if {column.type, other.type} <= {"int2", "int4"} and not other.sql.startswith("("):
@@ -426,7 +426,7 @@ class Generator:
         columns = rng.sample(columns, rng.randint(1, min(5, len(columns))))
         query.items = list(columns)
         for number in range(rng.choices((1, 2), (3, 1))[0]):
-            # Two windows may number equal rows in two orders: which pairs that makes is the plan's business.
+            # Two windows may number equal rows in two orders: the plan decides which pairs result.
             ordered = number == 0 and self.chance(0.6)
             shuffled = rng.sample(columns, len(columns))
             split = rng.choices((0, 1, 2), (2, 4, 1))[0]

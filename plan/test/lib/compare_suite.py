@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what two runs of PostgreSQL's regression suite printed, but for plans and unasked order.
+"""Compares what two runs of PostgreSQL's regression suite printed, except plans and the order of rows without ORDER BY.
 
     compare_suite.py --mode MODE --accepted FILE EXPECTED_FOLDER GOT_FOLDER
 

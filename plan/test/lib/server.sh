@@ -2,11 +2,12 @@
 # Makes a throwaway PostgreSQL with the extension installed into it, without installing anything into the
 # system. To be sourced.
 #
-# How that goes without touching /usr: a server finds its shared files by where its own binary lies, relative to what was
-# compiled in (make_relative_path() in core's src/port/path.c). So `make install DESTDIR=` puts the extension below an
-# empty root, the server's binaries are copied there, and all else of the real installation is linked beside them. What
-# runs is then a complete installation with ours in it: CREATE EXTENSION, $libdir and the install target are tested as a
-# user meets them, for every major version (extension_control_path would be 18 and newer).
+# How this works without changes in /usr: a server finds its shared files by where its own binary lies, relative to
+# what was compiled in (make_relative_path() in core's src/port/path.c). So `make install DESTDIR=` puts the
+# extension below an empty root, the server's binaries are copied there, and all else of the real installation is
+# linked beside them. What runs is then a complete installation with ours in it: CREATE EXTENSION, $libdir and the
+# install target are tested as a user meets them, for every major version (extension_control_path would be 18 and
+# newer).
 #
 #   server_init PG_CONFIG BUILD       makes a work folder, builds (into BUILD) and installs there
 #   server_start [NAME=VALUE...]      initdb and start, with these settings
@@ -49,7 +50,7 @@ server_init() {
   local pg_config=$1 build=$2 share library real
   "$pg_config" --version >/dev/null 2>&1 ||
     die "$pg_config is no pg_config that runs" 'make setup, or name another by --pg-config'
-  # shellcheck disable=SC2034 # for whoever sources this
+  # shellcheck disable=SC2034 # for scripts that source this
   major=$("$pg_config" --version | sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p')
   real=$("$pg_config" --bindir)
   share=$("$pg_config" --sharedir)
@@ -105,7 +106,7 @@ server_start() {
   fi
   {
     printf "listen_addresses = ''\nunix_socket_directories = '%s'\n" "$sockets"
-    # Nothing of this outlives the run.
+    # The files are deleted after the run.
     printf 'fsync = off\nautovacuum = off\nmax_connections = 40\nshared_buffers = 64MB\nlog_min_messages = warning\n'
     printf 'jit = off\nmax_prepared_transactions = 4\nlogging_collector = off\n'
     for setting in "$@"; do printf "%s = '%s'\n" "${setting%%=*}" "${setting#*=}"; done

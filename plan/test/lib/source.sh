@@ -40,6 +40,6 @@ fetch_source() {
     tar --extract --file "$folder/postgresql-${major}_${version%%-*}.orig.tar.bz2" --directory "$folder" --no-same-owner
   fi
   source_tree=$(compgen -G "$folder/postgresql-$major.*/configure" | sort --version-sort | tail -n 1)
-  # shellcheck disable=SC2034 # for whoever sources this
+  # shellcheck disable=SC2034 # for scripts that source this
   source_tree=${source_tree%/configure}
 }

@@ -1,4 +1,4 @@
--- AdaptiveJoin: nested loops that become hash joins while they run give what nested loops give.
+-- AdaptiveJoin: nested loops that become hash joins while they run return the rows of nested loops.
 \set ON_ERROR_STOP 0
 SET client_min_messages = warning;
 CREATE SCHEMA adaptive;
@@ -35,7 +35,7 @@ SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = o
 SET ccopt.enable_batch_scan = off; SET ccopt.enable_batch_agg = off; SET ccopt.enable_batch_join = off;
 SET ccopt.buffer = off; SET max_parallel_workers_per_gather = 0;
 
--- What a query gives with adaptive joins that switch at once, that never need to, and without them.
+-- The rows of a query with adaptive joins that switch at once, with ones that never switch, and without.
 CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE used bool; differences bigint; answers bigint; plan text;
 BEGIN
@@ -78,20 +78,20 @@ SELECT same('SELECT p.id, f.name FROM part p JOIN few f ON f.k = p.small');
 SELECT same('SELECT p.id, f.name FROM part p LEFT JOIN few f ON f.k = p.small AND f.name > ''few 1''');
 -- several joins, one above the other
 SELECT same('SELECT l.id, p.name, f.name AS few FROM few f JOIN part p ON p.small = f.k JOIN line l ON l.part = p.id');
--- a table that is built stays right when the join is asked again
+-- a hash table remains correct across rescans of the join
 SELECT same('SELECT f.k, s.n FROM few f, LATERAL (SELECT count(*) AS n FROM line l JOIN part p ON p.id = l.part WHERE l.v > f.k * 100 OFFSET 0) s');
--- what is read ahead of being asked for must not fail
+-- reading ahead must not evaluate expressions that can fail
 SELECT same('SELECT l.id FROM line l JOIN part p ON p.id = l.part AND 100 / (p.id - 3001) < l.id');
--- and of what is materialized only what core asks for: the 30th row of the subquery would be an error
+-- of a materialized subquery only the rows that core requests: its 30th row would be an error
 SELECT same('SELECT o.i FROM series o WHERE EXISTS (SELECT FROM (SELECT k, 1 / (30 - i) AS x FROM series OFFSET 0) f WHERE f.k = o.k AND f.x + o.i > 0)');
 SELECT same('SELECT f.k, (SELECT s.x FROM series o LEFT JOIN (SELECT k, 1 / (30 - i) AS x FROM series OFFSET 0) s ON s.k = o.k WHERE o.i > f.k LIMIT 1) FROM few f');
--- an index over a part of the table: what follows from its condition is no condition of the scan
+-- a partial index: conditions that its predicate implies are not conditions of the scan
 SELECT same('SELECT l.id, h.name FROM line l JOIN half h ON h.id = l.part AND h.good');
 SELECT same('SELECT l.id, h.name FROM line l LEFT JOIN half h ON h.id = l.part AND h.good AND h.v < 40');
 SELECT same('SELECT l.id FROM line l WHERE NOT EXISTS (SELECT FROM half h WHERE h.id = l.part AND h.v > 60)');
--- many rows of one key of which none is a result
+-- many rows with one key, none of them in the result
 SELECT same('SELECT l.id, m.id AS m FROM line l LEFT JOIN (SELECT * FROM many OFFSET 0) m ON m.k = l.id AND m.id < l.id - 10 WHERE l.id < 9');
--- all of a row, a column that is computed of both rows, values out of line
+-- whole rows, a column computed from both rows, values out of line
 SELECT same('SELECT l.id, p::text FROM line l JOIN part p ON p.id = l.part');
 SELECT same('SELECT l.id, length(h.filler) AS n, md5(h.filler) AS sum, p.name || h.name AS name FROM line l JOIN half h ON h.id = l.part AND h.good JOIN part p ON p.id = h.id');
 -- partitions, children
@@ -101,8 +101,8 @@ SELECT same('SELECT l.id, q.name FROM line l JOIN pieces_low q ON q.id = l.part'
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part WHERE l.id < 0');
 SELECT same('SELECT f.name, p.name AS part FROM few f LEFT JOIN part p ON p.id = f.k WHERE f.k IS NULL');
 
--- A table that does not fit is not built: look-ups go on. ccopt_stats counts tables as batches and those that did not fit
--- as fallbacks; of a query's three runs one is without adaptive joins.
+-- A hash table that does not fit is not built: look-ups continue. ccopt_stats counts tables as batches and those
+-- that did not fit as fallbacks; of a query's three runs one is without adaptive joins.
 SELECT ccopt_stats_reset();
 SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part');
 SELECT uses, batches BETWEEN 1 AND 2 AS tables, rows_in, rows_out, fallbacks FROM ccopt_stats WHERE node = 'AdaptiveJoin';
@@ -112,7 +112,7 @@ SELECT same('SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part');
 RESET work_mem;
 SELECT uses, batches, rows_in, rows_out, fallbacks BETWEEN 1 AND 2 AS fallbacks FROM ccopt_stats WHERE node = 'AdaptiveJoin';
 
--- A cursor that is left in the middle, a plan that is kept, rows that change between its runs.
+-- A cursor closed before its end, a cached plan, rows that change between its runs.
 SET ccopt.force = on;
 BEGIN;
 DECLARE c NO SCROLL CURSOR FOR SELECT l.id, p.name FROM line l JOIN part p ON p.id = l.part;
@@ -135,7 +135,7 @@ EXECUTE kept(8000);
 DEALLOCATE kept;
 RESET plan_cache_mode;
 
--- Who may not see rows does not see them by way of the hash table.
+-- Row-level security also applies to rows from the hash table.
 CREATE ROLE adaptive_reader;
 GRANT USAGE ON SCHEMA adaptive TO adaptive_reader;
 GRANT SELECT ON line, part TO adaptive_reader;
@@ -151,14 +151,14 @@ REVOKE ALL ON SCHEMA adaptive FROM adaptive_reader;
 DROP POLICY some_parts ON part;
 DROP ROLE adaptive_reader;
 
--- The plan names what it may become; a parallel, a locking and a writing statement are left alone.
+-- EXPLAIN shows that the join may switch; parallel, locking and writing statements are not changed.
 SET ccopt.force = on;
 EXPLAIN (COSTS OFF) SELECT l.id, p.name FROM line l LEFT JOIN part p ON p.id = l.part AND p.small < 7;
 SELECT public.plan_lines('SELECT p.id, f.name FROM part p JOIN few f ON f.k = p.small WHERE p.id <= 10', 'analyze, costs off, timing off, summary off');
 EXPLAIN (COSTS OFF) SELECT l.id FROM line l JOIN part p ON p.id = l.part FOR UPDATE OF l;
 
--- Without force it goes by what it sees: core expects 1,620 rows of `driver`, there are 60,000. When it changes is a
--- matter of time, what it gives is not.
+-- Without ccopt.force the number of rows decides: core expects 1,620 rows of `driver`, there are 60,000. The moment
+-- of the switch depends on timing, the result does not.
 SET ccopt.force = off;
 CREATE TABLE wide AS SELECT i AS id, 'wide ' || i AS name, repeat('x', 100) AS filler FROM generate_series(0, 19999) i;
 CREATE UNIQUE INDEX wide_id ON wide(id);

@@ -1,10 +1,10 @@
 -- AdaptiveJoin over look-ups that ask more of both rows than equal keys, as TPC-H's Q21 does (l2.suppkey <> l1.suppkey):
--- by the hash table it is a filter of the join, and gives what look-ups give.
+-- with a hash table the condition is a filter of the join, and the rows are those of look-ups.
 \set ON_ERROR_STOP 0
 SET client_min_messages = warning;
 CREATE SCHEMA adaptive_filter;
 SET search_path = adaptive_filter, ccopt, public;
--- Orders of one, two and three suppliers, five lines each; NULL as key and as what is compared; lines that are there twice.
+-- Orders of one, two and three suppliers, five lines each; NULL as key and as compared value; duplicate lines.
 CREATE TABLE item(id int, ord int, supp int, small int2, big int8, amount numeric(8,2), day date, note text, code char(6),
   share float8, good bool);
 INSERT INTO item SELECT i, CASE WHEN i % 37 = 0 THEN NULL ELSE i % 600 END,
@@ -23,8 +23,8 @@ SET enable_material = off;
 SET ccopt.enable_batch_scan = off; SET ccopt.enable_batch_agg = off; SET ccopt.enable_batch_join = off;
 SET ccopt.buffer = off; SET max_parallel_workers_per_gather = 0;
 
--- What a query gives by look-ups of core's, by ours, and by hash tables built at the second row; whether there was one, and
--- whether it had a filter.
+-- The rows of a query by core's look-ups, by ccopt's, and by hash tables built at the second row; whether a table
+-- was built, and whether it had a filter.
 CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE differences bigint; answers bigint; plan text;
 BEGIN
@@ -54,7 +54,7 @@ SELECT count(*) FROM item a WHERE ord % 3 = 0 AND EXISTS (SELECT FROM item b WHE
 SELECT count(*) = (SELECT count(*) FROM item WHERE ord % 3 = 0) AS all_of_them
   FROM item a WHERE ord % 3 = 0 AND NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp);
 SET ccopt.force = off;
--- kinds of joins; NULL as key of either side, and as what is compared
+-- kinds of joins; NULL as key of either side, and as compared value
 SELECT same('SELECT a.id FROM item a WHERE EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp)');
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp)');
 SELECT same('SELECT a.id FROM item a WHERE EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp)
@@ -78,31 +78,31 @@ SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE 
 CREATE INDEX item_ord_id ON item(ord, id);
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.id > a.id AND b.supp <> a.supp)');
 DROP INDEX item_ord_id;
--- an empty table, one of which nothing is left, an empty outer side
+-- an empty table, one whose rows are all filtered out, an empty outer side
 SET enable_seqscan = off;
 SELECT same('SELECT a.id FROM item a WHERE EXISTS (SELECT FROM nothing b WHERE b.ord = a.ord AND b.supp <> a.supp)');
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM nothing b WHERE b.ord = a.ord AND b.supp <> a.supp)');
 RESET enable_seqscan;
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp AND b.small > 9)');
 SELECT same('SELECT n.ord FROM nothing n JOIN item b ON b.ord = n.ord AND b.supp <> n.supp');
--- started again with other outer rows: the table stays; with another parameter within the look-up there is none
+-- rescanned with other outer rows: the table is kept; a parameter within the look-up rules it out
 SELECT same('SELECT f.k, s.n FROM few f, LATERAL (SELECT count(*) AS n FROM item a WHERE a.id > f.k * 1000
   AND NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp) OFFSET 0) s');
 SELECT same('SELECT f.k, s.n FROM few f, LATERAL (SELECT count(*) AS n FROM item a WHERE a.id > 2500
   AND NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp AND b.small <> f.k) OFFSET 0) s');
--- too large for the memory: look-ups go on
+-- too large for the memory: look-ups continue
 SET work_mem = '64kB'; SET hash_mem_multiplier = 1;
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp)');
 RESET work_mem; RESET hash_mem_multiplier;
--- What is computed may fail, and is computed of the rows before the first match only: left to core. Of each order with k = 1
--- the lines after the first match would be a division by zero.
+-- An expression that can fail must be evaluated only for rows up to the first match: core runs the join. Of each
+-- order with k = 1 the lines after the first match would be a division by zero.
 SELECT same('SELECT a.id FROM item a WHERE EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp + 1)');
 SELECT same('SELECT a.id FROM item a WHERE NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.share <> a.share)');
 CREATE TABLE danger AS SELECT k, v, repeat('x', 100) AS filler FROM generate_series(1, 2000) k, generate_series(1, 3) v;
 CREATE INDEX danger_k ON danger(k, v);
 ANALYZE danger;
 SELECT same('SELECT f.k FROM few f WHERE EXISTS (SELECT FROM danger d WHERE d.k = f.k AND 10 / (2 - d.v) > f.k)');
--- parameters of the statement: a plan that is kept, with other values and other rows
+-- parameters of the statement: a cached plan, with other values and other rows
 SET ccopt.force = on; SET plan_cache_mode = force_generic_plan;
 PREPARE kept(int, int) AS SELECT count(*), sum(a.id) FROM item a
   WHERE a.id > $1 AND NOT EXISTS (SELECT FROM item b WHERE b.ord = a.ord AND b.supp <> a.supp AND b.small <> $2);
@@ -122,9 +122,9 @@ ROLLBACK;
 EXECUTE kept(0, 1);
 DEALLOCATE ALL;
 
--- Look-ups of hundreds of rows, which are read ahead: some dead, some moved within their page, some to another key, and of
--- an index entry that is read, the row may be gone before it is fetched. The table has more pages than are looked up without
--- prefetching.
+-- Look-ups of hundreds of rows, which are read ahead: some dead, some moved within their page, some to another key,
+-- and a row may be deleted between reading its index entry and fetching it. The table has more pages than ccopt
+-- looks up without prefetching.
 RESET plan_cache_mode;
 SET ccopt.force = off; SET enable_seqscan = off;
 CREATE TABLE busy AS SELECT i % 7 AS k, i AS v, repeat('x', 200) AS filler FROM generate_series(1, 40000) i;

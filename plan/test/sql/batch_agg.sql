@@ -1,41 +1,14 @@
--- BatchAgg against stock: every aggregate and type, and what does not fit numbers. same() runs a query with BatchAgg
--- required and without ccopt, and compares the rows as text, since 1.5 and 1.50 are equal and not the same.
+-- BatchAgg against stock: every aggregate and type, and what does not fit numbers.
+-- same() is lib/batch_agg_same.sql's.
 SET client_min_messages = warning;
 CREATE SCHEMA batch_agg;
 SET search_path = batch_agg;
 
-CREATE FUNCTION outcome(query text, into_table text) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE format('CREATE TEMP TABLE %s AS SELECT q::text AS line FROM (%s) q', into_table, query);
-  RETURN NULL;
-EXCEPTION WHEN numeric_value_out_of_range OR data_exception THEN
-  RETURN SQLERRM;
-END $$;
-CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  stock_error text; our_error text; n int; difference text;
-BEGIN
-  DROP TABLE IF EXISTS stock, ours;
-  PERFORM set_config('ccopt.enabled', 'off', true);
-  stock_error := outcome(query, 'stock');
-  PERFORM set_config('ccopt.enabled', 'on', true);
-  PERFORM set_config('ccopt.force', 'on', true);
-  PERFORM set_config('ccopt.require', 'BatchAgg', true);
-  our_error := outcome(query, 'ours');
-  PERFORM set_config('ccopt.require', '', true);
-  PERFORM set_config('ccopt.force', 'off', true);
-  IF stock_error IS DISTINCT FROM our_error THEN
-    RETURN format('DIFFERENT: stock %s, ours %s', stock_error, our_error);
-  ELSIF stock_error IS NOT NULL THEN
-    RETURN 'same error: ' || stock_error;
-  END IF;
-  SELECT count(*) INTO n FROM stock;
-  SELECT string_agg(d, '; ') INTO difference FROM (
-    (SELECT 'stock ' || line AS d FROM stock EXCEPT ALL SELECT 'stock ' || line FROM ours LIMIT 5)
-    UNION ALL
-    (SELECT 'ours ' || line FROM ours EXCEPT ALL SELECT 'ours ' || line FROM stock LIMIT 5)) x;
-  RETURN coalesce('DIFFERENT: ' || difference, n || ' rows, the same');
-END $$;
+\getenv inputs PG_ABS_SRCDIR
+\set helpers :inputs '/lib/batch_agg_same.sql'
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 CREATE TABLE n (id int, i2 int2, i4 int4, i8 int8, d numeric(12,2), e numeric(5,2), w numeric(18,4), z numeric(6,0),
                 u numeric, day date, ts timestamp, tz timestamptz, o oid, b bool, c "char",
@@ -165,7 +138,7 @@ SELECT same(format('SELECT z, count(*), sum(d), min(i4), max(e), sum(i2) FROM n 
   'min(i4) = -49990 OR sum(d) > 5', 'min(i4) > -49900 AND max(e) >= 0.98', 'max(e) = 0.990', 'sum(d) > NULL', 'sum(d) > (SELECT avg(sum) FROM (SELECT sum(d) FROM n GROUP BY z) s)',
   'sum(d) > 1e40', 'sum(d) < ''NaN''', 'sum(d) < ''Infinity'' AND avg(d) > 0', 'sum(d) > 0.1234567890123456789012', 'sum(d * e) > 3', 'count(*) > 65::int8', 'sum(i8) > 1e10']) h;
 SELECT same('SELECT i4, sum(d), min(w) FROM n GROUP BY i4 HAVING sum(d) > 0 AND min(w) < 0.5');
--- a sub-select that fails is asked only by groups that get as far
+-- a sub-select that fails is evaluated only for groups that reach it
 SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING avg(d) > 1000000 AND sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
 SELECT same('SELECT z, sum(d) FROM n GROUP BY z HAVING sum(d) > (SELECT 1 / (count(*) - 5000) FROM n)');
 -- joins, other inputs

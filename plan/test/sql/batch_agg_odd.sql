@@ -1,40 +1,14 @@
--- BatchAgg: rows that numbers cannot hold, and batches that would overflow. same() is batch_agg.sql's.
+-- BatchAgg: rows that numbers cannot hold, and batches that would overflow.
+-- same() is lib/batch_agg_same.sql's.
 SET client_min_messages = warning;
 CREATE SCHEMA batch_agg_odd;
 SET search_path = batch_agg_odd;
 
-CREATE FUNCTION outcome(query text, into_table text) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE format('CREATE TEMP TABLE %s AS SELECT q::text AS line FROM (%s) q', into_table, query);
-  RETURN NULL;
-EXCEPTION WHEN numeric_value_out_of_range OR data_exception THEN
-  RETURN SQLERRM;
-END $$;
-CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  stock_error text; our_error text; n int; difference text;
-BEGIN
-  DROP TABLE IF EXISTS stock, ours;
-  PERFORM set_config('ccopt.enabled', 'off', true);
-  stock_error := outcome(query, 'stock');
-  PERFORM set_config('ccopt.enabled', 'on', true);
-  PERFORM set_config('ccopt.force', 'on', true);
-  PERFORM set_config('ccopt.require', 'BatchAgg', true);
-  our_error := outcome(query, 'ours');
-  PERFORM set_config('ccopt.require', '', true);
-  PERFORM set_config('ccopt.force', 'off', true);
-  IF stock_error IS DISTINCT FROM our_error THEN
-    RETURN format('DIFFERENT: stock %s, ours %s', stock_error, our_error);
-  ELSIF stock_error IS NOT NULL THEN
-    RETURN 'same error: ' || stock_error;
-  END IF;
-  SELECT count(*) INTO n FROM stock;
-  SELECT string_agg(d, '; ') INTO difference FROM (
-    (SELECT 'stock ' || line AS d FROM stock EXCEPT ALL SELECT 'stock ' || line FROM ours LIMIT 5)
-    UNION ALL
-    (SELECT 'ours ' || line FROM ours EXCEPT ALL SELECT 'ours ' || line FROM stock LIMIT 5)) x;
-  RETURN coalesce('DIFFERENT: ' || difference, n || ' rows, the same');
-END $$;
+\getenv inputs PG_ABS_SRCDIR
+\set helpers :inputs '/lib/batch_agg_same.sql'
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 
 -- NaN among decimals: as values, as keys
@@ -54,8 +28,8 @@ SELECT same('SELECT id % 1000, sum(d), max(e) FROM nan GROUP BY 1 HAVING sum(d) 
 -- nothing but NaN
 SELECT same('SELECT sum(d), avg(d), min(d), max(d), count(d) FROM nan WHERE id % 501 = 0');
 
--- a declared scale that the values do not have, as after a change of pg_attribute by hand: display scales differ, equal
--- values are one group, and of those the first or last is shown
+-- a declared scale that the values do not have, as after a change of pg_attribute by hand: display scales differ,
+-- equal values are one group, and the first or last value is shown
 CREATE TABLE loose (i int, x numeric);
 INSERT INTO loose SELECT i, CASE WHEN i % 4 = 0 THEN (i % 10)::numeric WHEN i % 4 = 1 THEN i % 10 + 0.500
     WHEN i % 101 = 0 THEN 'Infinity' WHEN i % 103 = 0 THEN '-Infinity' WHEN i % 107 = 0 THEN 1e30 WHEN i % 109 = 0 THEN 0.125

@@ -1,40 +1,14 @@
--- BatchAgg with more groups than memory: rows are put off and come out once, whatever the depth. same() is batch_agg.sql's.
+-- BatchAgg with more groups than memory: rows are spilled, and each group is returned once at any depth.
+-- same() is lib/batch_agg_same.sql's.
 SET client_min_messages = warning;
 CREATE SCHEMA batch_agg_spill;
 SET search_path = batch_agg_spill;
 
-CREATE FUNCTION outcome(query text, into_table text) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE format('CREATE TEMP TABLE %s AS SELECT q::text AS line FROM (%s) q', into_table, query);
-  RETURN NULL;
-EXCEPTION WHEN numeric_value_out_of_range OR data_exception THEN
-  RETURN SQLERRM;
-END $$;
-CREATE FUNCTION same(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  stock_error text; our_error text; n int; difference text;
-BEGIN
-  DROP TABLE IF EXISTS stock, ours;
-  PERFORM set_config('ccopt.enabled', 'off', true);
-  stock_error := outcome(query, 'stock');
-  PERFORM set_config('ccopt.enabled', 'on', true);
-  PERFORM set_config('ccopt.force', 'on', true);
-  PERFORM set_config('ccopt.require', 'BatchAgg', true);
-  our_error := outcome(query, 'ours');
-  PERFORM set_config('ccopt.require', '', true);
-  PERFORM set_config('ccopt.force', 'off', true);
-  IF stock_error IS DISTINCT FROM our_error THEN
-    RETURN format('DIFFERENT: stock %s, ours %s', stock_error, our_error);
-  ELSIF stock_error IS NOT NULL THEN
-    RETURN 'same error: ' || stock_error;
-  END IF;
-  SELECT count(*) INTO n FROM stock;
-  SELECT string_agg(d, '; ') INTO difference FROM (
-    (SELECT 'stock ' || line AS d FROM stock EXCEPT ALL SELECT 'stock ' || line FROM ours LIMIT 5)
-    UNION ALL
-    (SELECT 'ours ' || line FROM ours EXCEPT ALL SELECT 'ours ' || line FROM stock LIMIT 5)) x;
-  RETURN coalesce('DIFFERENT: ' || difference, n || ' rows, the same');
-END $$;
+\getenv inputs PG_ABS_SRCDIR
+\set helpers :inputs '/lib/batch_agg_same.sql'
+\set ECHO none
+\i :helpers
+\set ECHO all
 
 CREATE TABLE many AS SELECT i, (i::int8 * 7919 % 100000)::int AS k, (i % 1000 / 8.0)::numeric(8,3) AS d,
     'a key of some length ' || i * 31 % 50000 AS t, CASE WHEN i % 100 = 0 THEN NULL ELSE i % 30000 END AS n
@@ -47,11 +21,11 @@ SELECT same('SELECT t, count(*), sum(d), avg(d * 2) FROM many GROUP BY t');
 SELECT same('SELECT n, k % 7, sum(d) FROM many GROUP BY n, k % 7');
 SELECT same('SELECT t, n, count(*), sum(d) FILTER (WHERE d > 60), sum(CASE WHEN n > 100 THEN d ELSE 0 END) FROM many GROUP BY t, n');
 SELECT same('SELECT count(*), sum(s), max(c) FROM (SELECT k, sum(d) AS s, count(*) AS c FROM many GROUP BY k) q');
--- a row whose group has exact state, put off as others
+-- a row whose group has exact state, spilled like others
 INSERT INTO many SELECT i, i % 9000, 'NaN', 'nan', i FROM generate_series(1, 20000) i;
 SELECT same('SELECT k, count(*), sum(d), avg(d), min(d), max(d) FROM many GROUP BY k');
 SELECT same('SELECT d, k, count(*), max(d) FROM many GROUP BY d, k');
--- it did spill, and says so
+-- EXPLAIN ANALYZE reports the spill
 CREATE FUNCTION spilled(query text) RETURNS TABLE (line text) LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN
@@ -71,7 +45,7 @@ SET ccopt.require = 'BatchAgg';
 SELECT k, count(*) FROM many GROUP BY k;
 RESET ccopt.require;
 RESET work_mem;
--- of plans that cost the same within the planner's fuzz, not the one that would sort whatever comes
+-- among plans of equal cost (within the planner's fuzz factor), not the one that always sorts
 EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;
 SET ccopt.enable_batch_agg = off;
 EXPLAIN (COSTS off) SELECT t, sum(d) FROM many WHERE n < 30 GROUP BY t ORDER BY t;

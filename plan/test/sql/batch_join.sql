@@ -1,4 +1,4 @@
--- BatchHashJoin: each join is made by stock and by ours, and the results are compared as multisets.
+-- BatchHashJoin: core and ccopt run each join, and the results are compared as multisets.
 set client_min_messages = warning;
 set max_parallel_workers_per_gather = 0;
 set jit = off;
@@ -6,7 +6,7 @@ set jit = off;
 create schema batch_join;
 set search_path = batch_join;
 
--- `rows` of the result, those that only stock has, those that only we have.
+-- `rows` of the result, rows that only core returns, rows that only ccopt returns.
 create function compare(query text, required text default 'BatchHashJoin',
                         out rows bigint, out missing bigint, out extra bigint) language plpgsql as $$
 begin
@@ -47,7 +47,7 @@ insert into dim
 select nullif(i, 11), i % 300, 'name ' || i, (i % 333)::numeric / 7, 'key' || i,
        case when i % 13 = 0 then null else 'c' || i || '  ' end, date '2020-01-01' + i % 200, i
 from generate_series(1, 600) i;
--- Duplicates, NULLs, values that no number holds, and rows without any partner.
+-- Duplicates, NULLs, values that do not fit a number, and rows without a partner.
 insert into dim select i % 20, i, null, 'NaN', 'key' || i % 10, 'c1', null, null from generate_series(1, 100) i;
 insert into fact select -i, -i, null, case when i < 4 then 'NaN'::numeric end, '', '', null, -1 from generate_series(1, 20) i;
 insert into dim select null, null, null, null, null, null, null, null from generate_series(1, 5);
@@ -92,7 +92,7 @@ select * from compare('select f.id from fact f where not exists (select from dim
 select * from compare('select d.* from dim d where not exists (select from fact f where f.amount = d.amount and f.d = d.d)');
 select * from compare('select f.id, d.name from fact f left join dim d on f.d = d.d and f.small = d.small');
 
--- One frequent key on both sides: as many pairs as a product has are not looked at.
+-- One frequent key on both sides: the join must not visit all pairs.
 create table same (k int, n int);
 insert into same select 1, i from generate_series(1, 20000) i;
 insert into same select i, i from generate_series(2, 50) i;
@@ -120,7 +120,7 @@ select * from compare('select f.id, d.name from fact f left join dim d on f.k = 
 select * from compare('select f.id, d.name from fact f join dim d on f.k = d.k and d.k8 > (select avg(o.limit_id) / 40 from other o where o.k < f.small) order by 1');
 select * from compare('select f.id, d.name from fact f join dim d on f.k = d.k and f.amount < d.amount');
 
--- What is handed on: expressions, whole rows, the same column twice, none.
+-- Output columns: expressions, whole rows, the same column twice, none.
 select * from compare('select f.id + d.k8 as s, upper(d.name) as n, d.k, d.k as again from fact f join dim d on f.k = d.k');
 select * from compare('select f.id, (d.*)::text as whole from fact f left join dim d on f.k = d.k');
 select * from compare('select 1 as one from fact f join dim d on f.k = d.k');
@@ -145,14 +145,14 @@ select * from compare('select f.id from fact f where not exists (select from not
 select * from compare('select f.id, d.name from fact f join dim d on f.k = d.k where f.id > 1000000');
 select * from compare('select f.id, d.name from fact f left join dim d on f.k = d.k and d.k8 < 0');
 
--- Sides that are no tables.
+-- Inputs that are not tables.
 select * from compare('select f.id, s.total from fact f join (select k, sum(k8) as total from dim group by k) s on s.k = f.k order by 1');
 select * from compare('select v.a, d.name from (values (1), (2), (null), (3), (3)) v(a) join dim d on d.k = v.a');
 select * from compare('select g, d.name from generate_series(1, 50) g left join dim d on d.k8 = g');
 select * from compare('select s.x, d.name from fact f left join (select k, coalesce(name, ''none'') as x, k8 from dim) s on s.k = f.k
                        join dim d on d.k8 = s.k8 order by 1');
 
--- Again and again, with and without a change of the hashed side.
+-- Rescans, with and without a change of the hashed side.
 select * from compare('select o.k, x.n from other o, lateral (select count(*) as n from fact f join dim d on f.k = d.k where f.small < o.k % 5) x');
 select * from compare('select o.k, x.n from other o, lateral (select count(*) as n from fact f join dim d on f.k = d.k and d.k8 < o.k % 5) x');
 select * from compare('select o.k, (select count(*) from dim d left join fact f on f.k = d.k and f.id > o.limit_id and d.k8 > 3) as n from other o where o.k < 9');

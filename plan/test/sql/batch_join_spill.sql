@@ -1,5 +1,5 @@
--- BatchHashJoin when the hashed side does not fit in hash_mem: parts in temporary files, parts parted again, and keys
--- so frequent that parting does not help.
+-- BatchHashJoin when the hashed side does not fit in hash_mem: partitions in temporary files, partitions divided
+-- further, and keys so frequent that dividing does not help.
 set client_min_messages = warning;
 set max_parallel_workers_per_gather = 0;
 set jit = off;
@@ -31,7 +31,7 @@ begin
   perform set_config('work_mem', '64kB', true);
 end $$;
 
--- A number of EXPLAIN ANALYZE's line `label` of the topmost join.
+-- The number in EXPLAIN ANALYZE's line `label` of the topmost join.
 create function measured(query text, label text) returns bigint language plpgsql as $$
 declare line text;
 begin
@@ -64,7 +64,7 @@ update wide set v = v || 'more';
 analyze big, small, skewed, probes, wide;
 
 select measured('select b.id, s.n from big b join small s on b.k = s.k', 'Partitions') > 1 as parted;
--- 64 kB, but for the granularity of memory.
+-- 64 kB, apart from the granularity of memory.
 select measured('select b.id, s.n from big b join small s on b.k = s.k', 'Memory Usage') <= 160 as within_memory;
 select measured('select b.id, s.n from small s left join big b on b.k = s.k', 'Partitions') > 1 as parted;
 

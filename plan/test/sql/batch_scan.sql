@@ -1,4 +1,4 @@
--- BatchScan gives what SeqScan gives: every kind of row, every kind of predicate.
+-- BatchScan returns SeqScan's rows: every kind of row, every kind of predicate.
 \set VERBOSITY terse
 set client_min_messages = warning;
 set max_parallel_workers_per_gather = 0;
@@ -58,7 +58,7 @@ alter table mixed add column late_n numeric(6,1) default 12.3;
 alter table mixed add column late_null date;
 insert into mixed (id, a, n, t, late, late_text, late_null)
 select i, i % 50, i / 100.0, 'text ' || i % 3, nullif(i % 4, 0), nullif('t' || i % 5, 't0'), date '2010-01-01' + i % 10 from generate_series(4001, 5000) i;
--- What numbers of a column cannot hold, or barely.
+-- Values at and beyond the limits of a column's number type.
 insert into mixed (id, n, m, free, fl, d, ts, b, a, small, o)
 values (5001, 'NaN', 'NaN', 'NaN', 'NaN', 'infinity', 'infinity', 9223372036854775807, 2147483647, 32767, 4294967295),
        (5002, 99999999.99, 999999999999.999999, 'Infinity', 'Infinity', '-infinity', '-infinity', -9223372036854775808, -2147483648, -32768, 0),
@@ -171,13 +171,13 @@ execute in_list('{1,2,3}', '{text 1,null}');
 explain (costs off) execute in_list('{1,2,3}', '{text 1}');
 reset plan_cache_mode;
 
--- Row by row predicates fail only on rows that got so far.
+-- Predicates evaluated row by row fail only on rows that reach them.
 select count(*) from mixed where 1 / (a - 11) >= 0 and a > 11;
 select count(*) from mixed where 1 / (a - 11) >= 0 and a >= 11;
 -- A limit stops before the row that fails.
 select id from mixed where 1 / (id - 20) is not null limit 3;
 
--- A cursor, and the table written to while it is read.
+-- A cursor, while the table is being written.
 begin;
 declare c no scroll cursor for select id, t from mixed where a < 60;
 fetch 3 from c;
@@ -188,7 +188,7 @@ move 400 in c;
 fetch 2 from c;
 rollback;
 
--- Empty tables, emptied ones, tables of no columns.
+-- Empty tables, emptied ones, tables without columns.
 create table empty_one (a integer);
 select count(*) from empty_one where a < 5;
 insert into empty_one select generate_series(1, 10000);

@@ -1,4 +1,4 @@
--- Where BatchScan is used, what EXPLAIN says of it, and why it is not used elsewhere.
+-- Where BatchScan is used, what EXPLAIN shows of it, and why it is not used elsewhere.
 \set VERBOSITY terse
 set client_min_messages = warning;
 set max_parallel_workers_per_gather = 0;
@@ -41,7 +41,7 @@ select pg_temp.explain('verbose', 'select id from facts where n > 400 and t = ''
 select pg_temp.explain('format json', 'select id from facts where n > 400 and wide is null');
 select pg_temp.explain('verbose', 'select id from facts where n < 400 limit 3');
 
--- The planner is told why not; ccopt.require quotes it.
+-- The planner gets the reason why not; ccopt.require quotes it.
 \set VERBOSITY default
 set ccopt.require = 'BatchScan';
 select ctid from facts;
@@ -91,7 +91,7 @@ fetch 3 from c;
 fetch backward 1 from c;
 rollback;
 
--- Statistics see what SeqScan's would.
+-- The statistics views have the figures of SeqScan.
 select pg_stat_force_next_flush();
 select pg_stat_reset_single_table_counters('facts'::regclass);
 select count(*) from facts where n < 5;
@@ -108,7 +108,8 @@ set statement_timeout = '100ms';
 select count(*) from facts a, facts b, facts c where a.n < b.n and b.n < c.n and a.t <> c.t;
 reset statement_timeout;
 
--- Pages stay pinned while a cursor stands on them, and are free afterwards; a subtransaction may end in between.
+-- Pages stay pinned while a cursor is positioned on them, and are released afterwards; a subtransaction may end in
+-- between.
 begin;
 declare c no scroll cursor for select id, wide from facts where n > 5;
 fetch 2 from c;

@@ -12,12 +12,12 @@ analyze sales;
 
 explain (costs off)
 select region, product, sum(amount) from sales group by rollup (region, product);
--- A NULL of the table and a NULL of the set are told apart by GROUPING().
+-- GROUPING() distinguishes a NULL of the table from a NULL of the set.
 select region, product, grouping(region, product) as without, sum(amount), count(*), min(n), max(n)
   from sales group by rollup (region, product) order by without, region, product;
 select region, product, grouping(region) as r, grouping(product) as p, count(product), avg(n)
   from sales group by cube (region, product) order by r, p, region, product;
--- A set that is there twice comes twice.
+-- A set that is listed twice is returned twice.
 select region, sum(n) from sales group by grouping sets ((region), (), (region)) order by region, sum;
 select region, sum(n) from sales group by distinct grouping sets ((region), (), (region)) order by region, sum;
 select sum(n) from sales group by grouping sets ((), ());
@@ -63,7 +63,7 @@ select o.k, g.k as key, g.total from (values (1), (2)) as o(k),
 -- GROUPING() without sets is 0.
 select region, grouping(region), sum(n) from sales group by region order by region;
 
--- What it leaves to core. Two columns of a subquery that are one column below.
+-- Cases left to core. Two columns of a subquery that are one column of the table.
 with sets as materialized
   (select a, b, count(*) from (select product as a, product as b from sales) as same group by rollup (a, b))
 select * from sets order by a, b, count;

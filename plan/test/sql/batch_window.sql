@@ -21,7 +21,7 @@ select id, sum(amount) over (order by day) as peers, sum(amount) over (order by 
        sum(amount) over () as all, count(amount) over (order by day) as values, avg(n) over (order by day) as mean,
        min(amount) over (order by day, id) as least, max(day) over (order by id rows unbounded preceding) as last
   from sales order by day, id;
--- Rows before and after, and of the frame.
+-- LAG and LEAD, and values of the frame.
 select id, lag(id) over w, lead(id, 2, -1) over w, lag(id, null) over w as none, lag(id, -1) over w as next,
        first_value(id) over w as first, last_value(id) over w as last, nth_value(id, 2) over w as second
   from sales window w as (partition by region order by day) order by region, id;
@@ -32,7 +32,7 @@ select id, row_number() over (order by region nulls first, id desc) as first,
 select row_number() over (order by id), sum(n) over () from sales where id > 100;
 select row_number() over (order by id), lag(n) over (order by id), percent_rank() over (order by id) from sales where id = 1;
 
--- A condition on a rank ends the partition, or all.
+-- A condition on a rank ends the partition, or the whole node.
 explain (costs off)
 select * from (select id, region, rank() over (partition by region order by day desc) as r from sales) as ranked where r <= 1;
 select * from (select id, region, rank() over (partition by region order by day desc) as r from sales) as ranked
@@ -42,7 +42,7 @@ select * from (select id, row_number() over (order by id desc) as r from sales) 
 select * from (select id, rank() over (order by day, id) as r, count(*) over (partition by region) as c from sales) as ranked
   where r <= 2 order by id;
 
--- What it leaves to core, and why.
+-- Cases left to core, and why.
 select public.plan_lines('select sum(n) over (order by id rows between 1 preceding and current row) from sales');
 select public.plan_lines('select sum(n) over (order by id rows between unbounded preceding and 1 following) from sales');
 select public.plan_lines('select sum(n) over (order by id rows between unbounded preceding and current row exclude ties) from sales');
@@ -123,7 +123,7 @@ reset work_mem;
 select left_because('select sum(s) over (partition by i order by id) from kinds');
 select left_because('select sum(s) over (partition by i) from kinds');
 
--- Errors are core's.
+-- Error messages are core's.
 insert into kinds (id, f) values (-1, 1e308), (-2, 1e308);
 select sum(f) over (order by id) from kinds where id < 0;
 select avg(f) over (order by id) from kinds where id < 0;

@@ -1,5 +1,5 @@
--- Buffers that prefetch hash tables or sort look-up keys, and filters from finished hash tables: where they stand, what
--- they do with real numbers, and that answers stay.
+-- Buffers that prefetch hash tables or sort look-up keys, and filters from finished hash tables: where they are
+-- placed, how they behave when estimates are wrong, and that results do not change.
 \set VERBOSITY terse
 set max_parallel_workers_per_gather = 0;
 set jit = off;
@@ -58,13 +58,13 @@ call pg_temp.check('select o.* from outer_rows o where not exists (select from i
 call pg_temp.check('select o.*, i.filler from outer_rows o join inner_rows i on o.refbig = i.big');
 call pg_temp.check('select o.*, i.filler from outer_rows o join inner_rows i on o.refday = i.day and o.ref = i.id');
 call pg_temp.check('select o.*, i.filler from outer_rows o join inner_rows i on o.refwide = i.id');
--- Not of a text, not of an expression, not into several batches.
+-- Not for a text key, not for an expression, not with several batches.
 select pg_temp.shape('select count(*) from outer_rows o join inner_rows i on o.refday::text = i.filler');
 select pg_temp.shape('select max(i.filler) from outer_rows o join inner_rows i on o.ref + 1 = i.id');
 set work_mem = '1MB';
 select pg_temp.shape('select max(i.filler) from outer_rows o join inner_rows i on o.ref = i.id');
 set work_mem = '64MB';
--- The planner expects 100,000 rows; there are two: looked at when there is a table.
+-- The planner expects 100,000 rows; there are two: the buffer checks once the table exists.
 create temp table gone as table inner_rows;
 analyze gone;
 delete from gone where id > 2;
@@ -95,12 +95,13 @@ call pg_temp.check('select count(*), sum(amount), max(i.filler) from outer_rows 
 call pg_temp.check('select count(*), sum(amount), max(i.filler) from outer_rows o join inner_rows i on i.day = o.refday');
 call pg_temp.check('select o.ref, o.amount, i.filler from outer_rows o join inner_rows i on i.id = o.ref order by o.amount, o.ref, i.filler');
 call pg_temp.check('select i.day, count(*), sum(amount) from outer_rows o join inner_rows i on i.id = o.ref group by i.day');
--- Sorted keys: the first rows tell, the others pass.
+-- Sorted keys: the first rows show it, and the others pass unsorted.
 create temp table ascending as select * from outer_rows order by ref;
 vacuum analyze ascending;
 select pg_temp.shape('select count(*), max(i.filler) from ascending o join inner_rows i on i.id = o.ref', true);
 call pg_temp.check('select count(*), sum(amount), max(i.filler) from ascending o join inner_rows i on i.id = o.ref');
--- Not where the order is seen: by the client, a LIMIT, sums of floats, an array, a window; nor for numerics of any scale.
+-- Not where the order is visible: to the client, a LIMIT, sums of floats, an array, a window; nor for numerics of
+-- any scale.
 create function pg_temp.sorts_keys(query text) returns boolean language sql as
   $$ select bool_or(line ~ 'key order') from pg_temp.shape(query) line $$;
 select query, pg_temp.sorts_keys('select ' || query)
@@ -145,7 +146,7 @@ call pg_temp.check('select o.*, f.kind from outer_rows o join few f on f.id = o.
 call pg_temp.check('select o.*, f.kind from outer_rows o right join few f on f.id = o.ref');
 call pg_temp.check('select o.* from outer_rows o where o.ref in (select id from few)');
 call pg_temp.check('select o.*, f.kind from outer_rows o join few f on f.id = o.refwide');
--- Rows without a partner are wanted.
+-- Rows without a partner are part of the result.
 select rows_of_scan from pg_temp.scanned('select count(f.id) from outer_rows o left join few f on f.id = o.ref');
 call pg_temp.check('select o.*, f.kind from outer_rows o left join few f on f.id = o.ref');
 call pg_temp.check('select o.* from outer_rows o where not exists (select from few f where f.id = o.ref)');

@@ -1,4 +1,5 @@
--- CC-Optimizer's rule: queries A to H of the paper's table 1, joins, sorts, thresholds; and what a buffer must not touch.
+-- CC-Optimizer's rule: queries A to H of the paper's table 1, joins, sorts, thresholds; and plans that must get no
+-- buffer.
 \set VERBOSITY terse
 set max_parallel_workers_per_gather = 0;
 set jit = off;
@@ -36,7 +37,7 @@ show ccopt.buffer;
 select pg_temp.buffers('select count(*), avg(point), max(point/2), sum(id/2) from points where id < 5000000 and point >= 0');
 
 set ccopt.buffer = paper;
--- Table 1. Of these, the paper finds F and G to gain for sure.
+-- Table 1. In the paper F and G certainly gain.
 select query, pg_temp.buffers('select ' || aggregates || ' from points where id < 5000000 and point >= 0') as buffers
 from (values ('A', 'count(*)'),
              ('B', 'count(*), avg(point)'),
@@ -51,7 +52,7 @@ select pg_temp.shape('select count(*), avg(point), max(point/2), sum(id/2) from 
 select pg_temp.buffers('select min(point/2), max(point/2), count(*), bool_and(id > 0) from points');
 select pg_temp.buffers('select max(point/2), sum(id) from points group by point having avg(id) > 7');
 
--- 1500 rows or more; no more room than rows.
+-- 1500 rows or more; a buffer is no larger than its number of rows.
 select pg_temp.shape('select avg(point), max(point/2), sum(id/2) from points where id <= 1700');
 select pg_temp.buffers('select avg(point), max(point/2), sum(id/2) from points where id <= 1400');
 
@@ -76,7 +77,7 @@ reset enable_mergejoin;
 -- Sorts: above a scan, not below another operator.
 select pg_temp.shape('select * from points order by point');
 
--- Nobody but a SELECT without locks is touched, and no cursor that may go backwards.
+-- Only a SELECT without locks gets buffers, and no cursor that can go backwards.
 set ccopt.buffer = force;
 select pg_temp.buffers('select * from points order by point');
 select pg_temp.buffers('select * from points order by point for update');
@@ -106,7 +107,7 @@ rollback;
 -- A parameter that changes: the child of a buffer must not depend on it.
 select pg_temp.shape('select (select max(q.id) from (select id from points q where q.point = p.point offset 0) q) from points p');
 
--- Where not all rows may be wanted, nothing that can fail is read ahead.
+-- If a parent may stop early, rows whose expressions can fail are not read ahead.
 select 1 / (id - 5) as divided from points p join names n using (point) where n.point = 25 limit 1;
 select pg_temp.shape('select * from (select 1 / (id - 4000) as divided from points offset 0) p join names n on n.point = p.divided limit 1');
 select * from (select 1000 / (id - 4000) as divided from points offset 0) p join names n on n.point = p.divided limit 1;

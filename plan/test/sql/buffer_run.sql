@@ -74,7 +74,8 @@ end $$;
 set ccopt.buffer = off;
 create temp table stock as select name, pg_temp.fingerprint(query) as answer from queries;
 set ccopt.buffer = force;
--- Each has a buffer somewhere, but for those whose scans depend on a parameter, are the whole plan, or compute what can fail.
+-- Each plan has a buffer, except those whose scan depends on a parameter, is the whole plan, or evaluates an
+-- expression that can fail.
 select name from queries where pg_temp.buffers(query) = 0;
 
 create procedure pg_temp.compare(how text) language plpgsql as $$
@@ -127,7 +128,7 @@ call pg_temp.compare('ring, bitmap scans');
 reset enable_seqscan;
 reset enable_indexscan;
 
--- Slow start: 8 rows, 16, 32 ...; a LIMIT above bounds what is read in vain.
+-- Slow start: 8 rows, 16, 32 ...; a LIMIT above bounds the number of unused rows.
 create function pg_temp.rows_read(query text, node text) returns bigint language plpgsql as $$
 declare
   line text;
@@ -146,7 +147,7 @@ select pg_temp.rows_read('select f.id, g.name from facts f left join groups g us
 select pg_temp.rows_read('select exists (select from facts f left join groups g using (grp))', 'Seq Scan on facts');
 reset enable_mergejoin;
 reset enable_nestloop;
--- It starts slowly again at each rescan.
+-- Each rescan starts slowly.
 set enable_mergejoin = off;
 set enable_material = off;
 set enable_indexscan = off;
@@ -168,7 +169,7 @@ select pg_temp.buffers('execute by_group(3)') > 0 as buffered;
 execute by_group(3);
 execute by_group(2);
 set ccopt.buffer = off;
--- Decided when planned.
+-- The setting counts at planning time.
 execute by_group(1);
 alter table facts add column later text default 'late';
 execute by_group(2);

@@ -1,11 +1,13 @@
--- ccopt_calibrate() measures and stores; what is stored is in force at once; and it goes by machine, server and version.
+-- ccopt_calibrate() measures and stores; stored constants apply at once, and only to the same machine, server and
+-- version.
 \set VERBOSITY terse
 set client_min_messages = error;
 
 select name, source from ccopt.ccopt_constants where source <> 'built in';
 select count(*), count(distinct name), count(meaning) from ccopt.ccopt_constants;
 
--- 1: how much two measurements of one query may differ. A busy machine that runs tests has more than a twentieth.
+-- 1: two measurements of one query may differ by 100 %. On a machine that also runs tests they differ by more than
+-- 5 %.
 select ccopt.ccopt_calibrate(max_spread => 1) ~ '^calibrated for .*, PostgreSQL 1[5-8].*: spread [0-9.]+ %, margin [1-9][0-9.]+$' as calibrated;
 select name from ccopt.ccopt_constants where not value > 0 or value = 'Infinity';
 select count(*) > 30 as measured from ccopt.ccopt_constants where source = 'measured';
@@ -15,13 +17,12 @@ select value >= 1.3 as margin_not_below_built_in from ccopt.ccopt_constants wher
 -- A larger structure is never faster.
 select count(*) from ccopt.ccopt_constants a, ccopt.ccopt_constants b
 where a.name = 'probe_plain_128kB' and b.name like 'probe_plain_%' and b.value < a.value;
--- Nothing is left of the tables it measured on, and of the settings it made.
+-- Its tables are dropped, and its settings reset.
 select relname from pg_class where relname like 'calibration%' and relkind = 'r';
 show ccopt.force;
 show search_path;
 
--- Once more replaces.
--- What is known of shapes goes by the constants that they were planned by.
+-- A second calibration replaces the first. Results of shapes belong to the constants that they were planned with.
 create table calibrate_shape as select i as k, repeat('x', 50) as filler from generate_series(1, 20000) i;
 vacuum analyze calibrate_shape;
 set ccopt.shapes = suspects;
@@ -35,18 +36,19 @@ select count(*) from ccopt.ccopt_shapes where query ~ 'calibrate_shape';
 reset ccopt.shapes;
 drop table calibrate_shape;
 
--- The setting is above it.
+-- The setting overrides the stored constants.
 set ccopt.margin = 2.5;
 select value, source from ccopt.ccopt_constants where name = 'margin';
 reset ccopt.margin;
 
--- Of another processor, server or version: not taken. (ALTER TABLE tells all sessions, as an UPDATE does not.)
+-- Constants of another processor, server or version are ignored. (ALTER TABLE invalidates the caches of all
+-- sessions, an UPDATE does not.)
 update ccopt.calibration set processor = 'some other' where name like 'stock%';
 update ccopt.calibration set server = '9.6' where name like 'batch%';
 update ccopt.calibration set library = 'none' where name like 'probe%';
 alter table ccopt.calibration set (fillfactor = 90);
 select name, source from ccopt.ccopt_constants where source <> 'built in' order by name;
--- Nonsense: not taken.
+-- Invalid constants are ignored.
 update ccopt.calibration set value = case name when 'margin' then 'NaN'::float8 else -1 end;
 alter table ccopt.calibration set (fillfactor = 95);
 select name, source from ccopt.ccopt_constants where source <> 'built in';
@@ -68,7 +70,8 @@ select count(*) from ccopt.ccopt_constants;
 reset role;
 drop role calibrate_nobody;
 
--- Without the extension: built in, and no error. A table of that name that is not the extension's: not read.
+-- Without the extension: the built-in constants, no error. A table of that name that does not belong to the
+-- extension is not read.
 drop extension ccopt;
 create table ccopt.calibration (processor text, server text, library text, name text, value float8);
 create table calibrate_rows as select i as k, repeat('x', 50) as filler from generate_series(1, 20000) i;

@@ -1,11 +1,11 @@
--- Which path wins, at the built-in constants: shapes, never costs.
+-- Which path wins with the built-in constants. Only plans are compared, not costs.
 set max_parallel_workers_per_gather = 0;
 set jit = off;
 set ccopt.buffer = off;
 set random_page_cost = 1.1;
 set work_mem = '64MB';
 create table costs_rows (k int primary key, day date not null, v numeric(12,2) not null, a int not null, filler text not null);
--- Days are all over the table.
+-- Days are scattered over the table.
 insert into costs_rows
 select i, date '1992-01-01' + (i * 7919 % 2500), i % 5000 / 100.0, i % 50, repeat('x', 40) from generate_series(1, 100000) i;
 create index on costs_rows (day);
@@ -32,13 +32,13 @@ end $$;
 select pg_temp.reads('select k from costs_rows where a = 3');
 select pg_temp.reads('select k from costs_rows where v < 1 and a <> 4');
 select pg_temp.reads('select k from costs_rows where day < date ''1997-01-01''');
--- One row, a thousandth, a twenty-fifth by an index: left alone.
+-- One row, a thousandth, a twenty-fifth by an index: core's plan remains.
 select pg_temp.reads('select v from costs_rows where k = 77');
 select pg_temp.reads('select v from costs_rows where day between date ''1993-01-01'' and date ''1993-01-03''');
 select pg_temp.reads('select sum(v) from costs_rows where day >= date ''1993-01-01'' and day < date ''1993-04-07''');
--- Order from an index, and a row is enough.
+-- The index gives the order, and one row is enough.
 select pg_temp.reads('select k from costs_rows order by k limit 5');
--- A margin that nothing reaches.
+-- A margin that no path reaches.
 set ccopt.margin = 1000;
 select pg_temp.reads('select k from costs_rows where a = 3');
 reset ccopt.margin;
@@ -57,11 +57,11 @@ from (values (1, 'select k from costs_rows where a = 3'), (2, 'select k from cos
              (3, 'select k from costs_rows where a <> 3 and v > 5 and filler <> ''y''')) as a(attempt, query);
 select attempt, ours >= pages.relpages as pages_paid, ours < substring(stock from ',([0-9.]+)')::float8 as below_stock
 from costs_of, (select relpages from pg_class where relname = 'costs_rows') pages order by attempt;
--- More to do never costs less.
+-- More work never costs less.
 select bool_and(more >= less) as monotone from
   (select ours as more, lag(ours) over (order by attempt) as less from costs_of) c where less is not null;
 
--- Dearer rows of core's make ours dearer, too: one scale.
+-- If core's cost per row rises, ccopt's rises too: both use one scale.
 set ccopt.force = off;
 select pg_temp.total_cost('select k from costs_rows where a = 3') as at_default \gset
 set cpu_tuple_cost = 0.1;
@@ -70,7 +70,7 @@ reset cpu_tuple_cost;
 drop table costs_rows;
 
 -- Workers. Core drops the partial path of a join that loses to a path without workers there, though it would win further
--- up: cheap joins of ours must not hide whole plans with workers that cost less. Ours have workers too.
+-- up: ccopt's cheap joins must not hide whole plans with workers that cost less. ccopt's joins have workers too.
 create table costs_part (k int primary key, name text not null);
 insert into costs_part select i, 'part ' || i % 100 || repeat('x', 100) from generate_series(1, 20000) i;
 create table costs_supplies (k int not null, s int not null, price numeric(8,2) not null, filler text not null);
@@ -116,7 +116,7 @@ vacuum analyze costs_keys;
 explain (costs off) select k, count(*) from costs_keys group by k;
 explain (costs off) select other, count(*) from costs_keys group by other;
 select count(*), sum(n), min(k), max(k) from (select k, count(*) as n from costs_keys group by k) s;
--- No BatchAgg for fifty rows by index or none at all, whether EXPLAIN asks why or only a plan is made.
+-- No BatchAgg for at most fifty rows from an index, with or without EXPLAIN.
 create table costs_none (a int, v numeric(12,2));
 vacuum analyze costs_none;
 explain (costs off) select count(*), sum(other) from costs_keys where k between 1000 and 1049;

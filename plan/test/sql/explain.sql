@@ -1,4 +1,5 @@
--- EXPLAIN says why a node was not used: below the plan, where core's node stands in its place; with VERBOSE in any case.
+-- EXPLAIN shows why a node was not used: below the plan, where core's node stands in its place; with VERBOSE in any
+-- case.
 set max_parallel_workers_per_gather = 0;
 set ccopt.buffer = off;
 set ccopt.enable_batch_agg = off;
@@ -9,20 +10,20 @@ create table explain_few (k int not null);
 insert into explain_few values (1), (2);
 vacuum analyze explain_rows, explain_few;
 
--- Used: nothing to say.
+-- The node is used: no line.
 explain (costs off) select count(*) from explain_rows where v = 3;
--- Refused: a line.
+-- The node is refused: one line.
 explain (costs off) select * from explain_rows where v = 3 for share;
--- By the table's alias, once for each.
+-- One line per table, by its alias.
 explain (costs off) select count(*) from (select * from explain_rows a where v = 3 for share) s,
                                          (select * from explain_rows b where v = 3 for share) t;
--- An index is better: told with VERBOSE only.
+-- An index is better: shown with VERBOSE only.
 explain (costs off) select * from explain_rows where k = 3;
 explain (costs off, verbose) select * from explain_rows where k = 3;
--- So is what concerns a table of few pages.
+-- The reason for a table of few pages is also shown with VERBOSE only.
 explain (costs off) select * from explain_few;
 explain (costs off, verbose) select * from explain_few;
--- Switched off: nothing.
+-- Switched off: no line.
 set ccopt.enabled = off;
 explain (costs off, verbose) select * from explain_rows where v = 3 for share;
 set ccopt.enabled = on;
@@ -40,7 +41,7 @@ select substring(pg_temp.explained('explain (costs off, format xml) select k fro
 select substring(pg_temp.explained('explain (costs off, format yaml) select k from explain_rows where v = 3 for share') from '- ccopt.*');
 select jsonb_array_length(pg_temp.explained('explain (costs off, format json) select k from explain_rows where v = 3')::jsonb) as plan_alone;
 
--- What the server prints by itself is still there.
+-- The server's own lines are still there.
 create function pg_temp.lines(command text, pattern text) returns setof text language plpgsql as $$
 declare
   line text;

@@ -1,5 +1,5 @@
 -- Statements that are cancelled in the middle of each node leave nothing behind: no pins, no files, and the next statement
--- is right. The log is searched for leaks by test/run. expected/ is what a stock server says.
+-- is right. The log is searched for leaks by test/run. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public;
 CREATE SCHEMA hazard_cancel;

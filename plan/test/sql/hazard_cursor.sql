@@ -1,4 +1,4 @@
--- Cursors: a batch is read ahead of the cursor's position, and cannot go backwards. expected/ is what a stock server says.
+-- Cursors: a batch is read ahead of the cursor's position, and cannot go backwards. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_cursor;
 SET search_path = hazard_cursor;
@@ -25,7 +25,7 @@ MOVE BACKWARD ALL FROM c;
 FETCH FIRST FROM c;
 COMMIT;
 
--- neither SCROLL nor NO SCROLL: a scan or join of stock can go backwards, so ours has to
+-- neither SCROLL nor NO SCROLL: core's scans and joins can go backwards, so ccopt's must
 BEGIN;
 DECLARE c CURSOR FOR SELECT id, v FROM h WHERE v > 2;
 FETCH 3 FROM c;
@@ -85,7 +85,7 @@ FETCH BACKWARD 1 FROM c;
 FETCH 2 FROM d;
 CLOSE ALL;
 
--- opened, and left unread, in subtransactions that come and go
+-- opened and left unread in subtransactions that end
 BEGIN;
 DECLARE c NO SCROLL CURSOR FOR SELECT id FROM h WHERE v > 2;
 FETCH 1 FROM c;

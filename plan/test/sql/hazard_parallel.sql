@@ -1,4 +1,5 @@
--- Parallel plans beside, below and above our nodes; workers find our nodes' names. expected/ is what a stock server says.
+-- Parallel plans beside, below and above ccopt's nodes; workers find the names of these nodes. expected/ is what a
+-- stock server says.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_parallel;
 SET search_path = hazard_parallel;

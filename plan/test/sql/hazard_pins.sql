@@ -1,5 +1,5 @@
 -- Batches keep pages pinned. All nodes of a statement, and of all open cursors, share one budget:
--- here a hundred local buffers. expected/ is what a stock server says.
+-- here a hundred local buffers. expected/ is a stock server's output.
 SET temp_buffers = '800kB';
 SET client_min_messages = warning;
 SET ccopt.force = on;
@@ -33,7 +33,7 @@ MOVE 200 IN c2;
 MOVE 200 IN c3;
 MOVE 200 IN c4;
 SELECT count(*), sum(a) FROM w WHERE x > '0';
--- an error leaves nothing counted: the next statements have their full budget
+-- an error resets the count: the next statements have their full budget
 SAVEPOINT s;
 SELECT sum(1 / (a - 3)) FROM w WHERE x > '0';
 ROLLBACK TO s;

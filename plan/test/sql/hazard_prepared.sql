@@ -1,4 +1,4 @@
--- Kept plans: settings, statistics and tables change between planning and running. expected/ is what a stock server says.
+-- Kept plans: settings, statistics and tables change between planning and running. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_prepared;
 SET search_path = hazard_prepared;
@@ -38,7 +38,7 @@ EXECUTE e(100, '-Infinity', '2001-01-01');
 EXECUTE f(3);
 EXECUTE f(0);
 
--- settings change after planning: the plan stays what it is, its answers too
+-- settings change after planning: neither the plan nor its results change
 SET ccopt.enabled = off;
 EXECUTE a(500, 't1');
 EXECUTE b(3);

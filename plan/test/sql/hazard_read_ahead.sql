@@ -1,5 +1,6 @@
--- Reading ahead: rows that nobody asks for must not be computed, for they may fail. Rows 1 to 3 are harmless, one behind
--- them divides by zero; who reads only the first rows never sees that. expected/ is what a stock server says.
+-- Reading ahead: rows that the client does not request must not be computed, because they can fail. Rows 1 to 3 are
+-- harmless, a later one divides by zero; a client that reads only the first rows gets no error. expected/ is what a
+-- stock server says.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_read_ahead;
 SET search_path = hazard_read_ahead;
@@ -26,7 +27,7 @@ RESET enable_hashjoin;
 RESET enable_mergejoin;
 SELECT 100 / x AS y FROM h WHERE id > 1 OFFSET 1 LIMIT 2;
 SELECT 100 / x AS y FROM h LIMIT (SELECT min(k) + 2 FROM u);
--- and when they are asked for, the error is there
+-- requesting these rows raises the error
 SELECT * FROM (SELECT id, 100 / x AS y FROM h OFFSET 0) s LIMIT 7;
 SELECT sum(100 / x) FROM h;
 

@@ -1,4 +1,4 @@
--- Everything that can stand in FROM. expected/ is what a stock server says.
+-- Everything that can stand in FROM. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_relations;
 SET search_path = hazard_relations;
@@ -74,7 +74,7 @@ REFRESH MATERIALIZED VIEW CONCURRENTLY mv;
 SELECT * FROM mv WHERE s > 1000000 ORDER BY k;
 REFRESH MATERIALIZED VIEW mv;
 SELECT count(*), sum(n) FROM mv;
--- a table of another access method than heap has no pages for us; a foreign table neither
+-- ccopt cannot read tables of another access method than heap, nor foreign tables
 CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA public;
 CREATE SERVER loop FOREIGN DATA WRAPPER postgres_fdw;
 DO $$ BEGIN EXECUTE format('ALTER SERVER loop OPTIONS (host %L, dbname %L, port %L)', split_part(current_setting('unix_socket_directories'), ',', 1), current_database(), current_setting('port')); END $$;

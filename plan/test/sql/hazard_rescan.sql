@@ -1,4 +1,4 @@
--- Starting again: with other parameters, in the middle of a batch, many times. expected/ is what a stock server says.
+-- Starting again: with other parameters, in the middle of a batch, many times. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_rescan;
 SET search_path = hazard_rescan;

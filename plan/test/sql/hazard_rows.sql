@@ -1,4 +1,4 @@
--- Rows in all the forms they have on a page, and all that can be asked of them. expected/ is what a stock server says.
+-- Rows in all the forms that they have on a page, and all ways to read them. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_rows;
 SET search_path = hazard_rows;

@@ -1,5 +1,5 @@
--- Row security and barriers: a function that tells what it sees must not see rows that its caller may not. A condition
--- that can fail is such a function. expected/ is what a stock server says.
+-- Row security and barriers: a function that reveals its arguments must not get rows that its caller may not read.
+-- A condition that can fail is such a function. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_security;
 SET search_path = hazard_security;
@@ -70,7 +70,7 @@ SELECT count(*) FROM mine WHERE 100 / (v - 40) > 0;
 SELECT secret, count(*) FROM mine WHERE v < 1000 GROUP BY secret ORDER BY secret;
 SELECT count(*) FROM mine m JOIN u ON u.k = m.secret WHERE tell_stable(m.secret, 'hazard_other');
 RESET ROLE;
--- rights on columns and tables are asked for before the first row
+-- rights on columns and tables are checked before the first row
 REVOKE SELECT ON h FROM hazard_other;
 GRANT SELECT (id, v) ON h TO hazard_other;
 SET ROLE hazard_other;
@@ -78,7 +78,7 @@ SELECT count(v) FROM h;
 SELECT count(secret) FROM h;
 SELECT count(*) FROM h WHERE owner = 'x';
 RESET ROLE;
--- statistics do not tell either: an operator that leaks is not tried on the most common values
+-- nor do statistics leak rows: an operator that is not leakproof is not applied to the most common values
 CREATE FUNCTION leak(int, int) RETURNS bool LANGUAGE plpgsql AS
 $$ BEGIN RAISE WARNING 'leak %', $1; RETURN $1 < $2; END $$;
 CREATE OPERATOR <<< (PROCEDURE = leak, LEFTARG = int, RIGHTARG = int, RESTRICT = scalarltsel);

@@ -1,4 +1,4 @@
--- Values at the edges of what numbers and texts can be. expected/ is what a stock server says.
+-- Values at the edges of what numbers and texts can be. expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_values;
 SET search_path = hazard_values;

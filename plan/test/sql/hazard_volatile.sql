@@ -1,4 +1,5 @@
--- Functions whose calls can be told apart: how often, for which rows, in which order. expected/ is what a stock server says.
+-- Functions that record their calls: how often, for which rows, in which order. expected/ is what a stock server
+-- says.
 SET client_min_messages = warning;
 CREATE SCHEMA hazard_volatile;
 SET search_path = hazard_volatile;
@@ -31,7 +32,7 @@ SELECT id FROM h WHERE random() < 0.01 AND v < 500 ORDER BY random() LIMIT 3;
 SELECT setseed(0.5);
 SELECT k, sum((random() * 100)::int) FROM h GROUP BY k ORDER BY k;
 
--- a function that keeps a diary
+-- a function that writes a log of its calls
 CREATE TABLE diary (no serial, what text);
 CREATE FUNCTION note(what text) RETURNS bool LANGUAGE plpgsql AS
 $$ BEGIN INSERT INTO diary (what) VALUES ($1); RETURN true; END $$;

@@ -1,5 +1,5 @@
--- Statements that write or lock: rows found are locked, checked again if somebody was faster, and changed; each once.
--- expected/ is what a stock server says.
+-- Statements that write or lock: each row is locked, checked again if another session changed it, and changed once.
+-- expected/ is a stock server's output.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS dblink SCHEMA public;
 CREATE SCHEMA hazard_writing;
@@ -63,11 +63,11 @@ SELECT sum(v), sum(extra) FROM h;
 ROLLBACK;
 SELECT count(*) FROM h;
 
--- another session is faster: the row is checked again as it is then
+-- another session changes the row first: its new version is checked again
 SELECT dblink_connect('other', 'host=' || split_part(current_setting('unix_socket_directories'), ',', 1) || ' dbname=' ||
   current_database() || ' user=' || current_user || ' port=' || current_setting('port') ||
   ' options=''-c search_path=hazard_writing -c ccopt.force=on -c ccopt.buffer=force''');
--- until it stands at a row that is locked, or is through, however slow the machine is
+-- waits until the statement blocks on a locked row or has ended, however slow the machine is
 CREATE PROCEDURE other_waits() LANGUAGE plpgsql AS $$
 BEGIN
   FOR i IN 1..10000 LOOP
@@ -90,7 +90,8 @@ CALL other_waits();
 COMMIT;
 SELECT * FROM dblink_get_result('other') AS t(id int, v numeric);
 SELECT * FROM dblink_get_result('other') AS t(id int, v numeric);
--- serializable: two that read what the other writes cannot both win, so a scan has to leave its lock
+-- serializable: of two transactions that read what the other writes one must fail, so a scan takes its predicate
+-- lock
 CREATE TABLE doctors (name text, on_call int);
 INSERT INTO doctors SELECT 'd' || i, 1 FROM generate_series(1, 2) i;
 BEGIN ISOLATION LEVEL SERIALIZABLE;

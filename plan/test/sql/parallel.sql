@@ -1,35 +1,13 @@
--- BatchScan and BatchHashJoin in parallel workers: which plans, and the same answers as stock.
+-- BatchScan and BatchHashJoin in parallel workers: which plans use them, and that results equal core's.
 set client_min_messages = warning;
 create schema parallel;
 set search_path = parallel;
-create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
-insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
-update facts set v = 'NaN' where id % 20000 = 7;
-update facts set t = null, v = null where id % 1000 = 8;
-delete from facts where id % 97 = 5;
-create table names (k int, name text, weight numeric(10,2));
-insert into names select i, 'name ' || i % 50, i / 8.0 from generate_series(0, 449) i;
-insert into names values (null, 'without key', 1), (7, 'second seven', 2);
-create table nothing (k int, v numeric(10,2));
-vacuum analyze facts, names, nothing;
-
-set parallel_setup_cost = 0;
-set parallel_tuple_cost = 0.001;
-set min_parallel_table_scan_size = 0;
-set max_parallel_workers_per_gather = 2;
-set enable_bitmapscan = off;
-set work_mem = '16MB';
-
--- The nodes of a plan: with its workers, ours, and core's own where ours could be.
-create function plan_of(query text) returns setof text language plpgsql as $$
-declare
-  line text;
-begin
-  for line in execute 'explain (costs off) ' || query loop
-    if line ~ '(Gather|Custom Scan|Aggregate|Hash Join|Seq Scan|Workers Planned)' then return next line; end if;
-  end loop;
-end $$;
--- Whether stock gives the same rows, and how many these are; and whether our plan has workers.
+\getenv inputs PG_ABS_SRCDIR
+\set helpers :inputs '/lib/parallel_facts.sql'
+\set ECHO none
+\i :helpers
+\set ECHO all
+-- Whether core returns the same rows, how many, and whether ccopt's plan has workers.
 create function same(query text) returns text language plpgsql as $$
 declare
   ours text; stock text; n bigint; workers boolean := false; line text;
@@ -47,13 +25,13 @@ begin
   return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when shown and workers then ', by workers' else '' end);
 end $$;
 
--- ccopt's serial aggregation and join are off where the plan is shown: what a small table is worth is not the question.
+-- ccopt's serial aggregation and join are off where the plan is shown: the test is not about costs of small tables.
 set ccopt.enable_batch_agg = off;
 select plan_of('select k, count(*), sum(v), max(t) from facts where d > date ''2000-06-01'' group by k');
 select plan_of('select f.t, n.name from facts f join names n on n.k = f.k where f.v > 10 and n.weight < 50');
 select plan_of('select count(*) from facts f where not exists (select from names n where n.k = f.k)');
 
--- All kinds of joins; those that may hand on inner rows are never divided.
+-- All kinds of joins; those that return unmatched inner rows are never divided.
 create function of_all() returns setof text language plpgsql as $$
 begin
   return next 'scan: ' || same('select * from facts where v > 100 and t like ''%7%''');
@@ -90,7 +68,7 @@ select of_all();
 reset ccopt.force;
 reset work_mem;
 
--- Rows of the transaction's own, a serializable one, and a table of its own that workers cannot see.
+-- Rows that the transaction wrote, a serializable transaction, and a temporary table, which workers cannot read.
 begin;
 update facts set v = v + 1 where k = 3;
 delete from facts where k = 4;
@@ -111,7 +89,7 @@ select x, n from (select count(id) as n from facts where k > 10) s right join (v
 select same('select x, n from (select count(*) as n from facts f join names n on n.k = f.k) s right join (values (1), (2), (3)) v (x) on true');
 reset enable_material;
 
--- Not all rows are wanted.
+-- The parent stops early.
 select count(*) from (select id from facts where t like '%7%' limit 5) s;
 begin;
 declare c no scroll cursor for select f.id from facts f join names n on n.k = f.k;
@@ -119,7 +97,7 @@ move 3 in c;
 close c;
 rollback;
 
--- Workers were planned and none comes; or only one.
+-- Workers were planned and none starts, or only one.
 set plan_cache_mode = force_generic_plan;
 prepare counted as select count(*), sum(k), max(t) from facts where d > date '2000-06-01';
 prepare joined as select count(*), sum(n.weight) from facts f join names n on n.k = f.k;
@@ -164,7 +142,7 @@ reset ccopt.enable_batch_join;
 reset ccopt.force;
 set parallel_tuple_cost = 0.001;
 
--- What all processes did together is in EXPLAIN ANALYZE.
+-- EXPLAIN ANALYZE shows the sums over all processes.
 create function analyzed(query text) returns setof text language plpgsql as $$
 declare
   line text; loops int; of_a_loop numeric;

@@ -1,35 +1,13 @@
--- BatchAgg in parallel workers: its groups are combined by core in the leader, and the answers are those of stock.
+-- BatchAgg in parallel workers: core combines its groups in the leader, and results equal core's.
 set client_min_messages = warning;
 create schema parallel_agg;
 set search_path = parallel_agg;
-create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
-insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
-update facts set v = 'NaN' where id % 20000 = 7;
-update facts set t = null, v = null where id % 1000 = 8;
-delete from facts where id % 97 = 5;
-create table names (k int, name text, weight numeric(10,2));
-insert into names select i, 'name ' || i % 50, i / 8.0 from generate_series(0, 449) i;
-insert into names values (null, 'without key', 1), (7, 'second seven', 2);
-create table nothing (k int, v numeric(10,2));
-vacuum analyze facts, names, nothing;
-
-set parallel_setup_cost = 0;
-set parallel_tuple_cost = 0.001;
-set min_parallel_table_scan_size = 0;
-set max_parallel_workers_per_gather = 2;
-set enable_bitmapscan = off;
-set work_mem = '16MB';
-
--- The nodes of a plan: with its workers, ours, and core's own where ours could be.
-create function plan_of(query text) returns setof text language plpgsql as $$
-declare
-  line text;
-begin
-  for line in execute 'explain (costs off) ' || query loop
-    if line ~ '(Gather|Custom Scan|Aggregate|Hash Join|Seq Scan|Workers Planned)' then return next line; end if;
-  end loop;
-end $$;
--- Whether stock gives the same rows, and how many these are; and whether our plan has workers.
+\getenv inputs PG_ABS_SRCDIR
+\set helpers :inputs '/lib/parallel_facts.sql'
+\set ECHO none
+\i :helpers
+\set ECHO all
+-- Whether core returns the same rows, how many, and whether ccopt's plan has workers.
 create function same(query text) returns text language plpgsql as $$
 declare
   ours text; stock text; n bigint; workers boolean := false; line text;
@@ -45,8 +23,8 @@ begin
   return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when workers then ', by workers' else '' end);
 end $$;
 
--- BatchAgg in workers: states of core's, which its Finalize Aggregate combines. Wide sums, values that are no
--- numbers, groups that only one process sees, and groups without a value.
+-- BatchAgg in workers: they return core's transition states, which Finalize Aggregate combines. Wide sums, values
+-- that are not numbers, groups that only one process reads, and groups without a value.
 create table sums (id int, g int, small smallint, whole int, wide bigint, amount numeric(14,3), odd numeric(10,2), day date, ts timestamp, at timestamptz, o oid);
 insert into sums select i, i % 7, i % 100 - 50, i * 31 - 900000, 9000000000000000000 - i, i / 8.0 - 3000, i / 4.0, date '2000-01-01' + i, timestamp '2000-01-01' + i * interval '1 minute', timestamptz '2000-01-01 00:00+00' + i * interval '1 minute', i from generate_series(1, 50000) i;
 update sums set odd = 'NaN' where g = 1 and id % 1000 = 8;
@@ -75,7 +53,7 @@ end $$;
 select plan_of('select g, sum(amount), avg(wide) from sums group by g');
 select plan_of('select sum(amount), count(*) from sums where id > 30');
 select aggregated();
--- Core's aggregation over our scans; ours over core's scans; all ours.
+-- Core's aggregation over ccopt's scans; ccopt's over core's scans; both by ccopt.
 set ccopt.enable_batch_scan = off;
 set ccopt.force = on;
 select plan_of('select g, sum(amount) from sums group by g');
@@ -93,13 +71,13 @@ set max_parallel_workers = 0;
 select aggregated();
 reset max_parallel_workers;
 reset ccopt.force;
--- Each start divides the pages again: a process keeps nothing of the one before.
+-- Each rescan divides the pages again: a process keeps nothing from the scan before.
 set enable_material = off;
 select plan_of('select x, n, s from (select count(*) as n, sum(amount) as s from sums where id > 10) q right join (values (1), (2), (3), (4)) v (x) on true');
 select same('select x, n, s from (select count(*) as n, sum(amount) as s from sums where id > 10) q right join (values (1), (2), (3), (4)) v (x) on true');
 select same('select x, g, s from (select g, sum(wide) as s from sums group by g) q right join (values (1), (2), (3), (4)) v (x) on x = g');
 reset enable_material;
--- What core does not divide, neither do we.
+-- ccopt divides only what core divides.
 select plan_of('select g, array_agg(id order by id) from sums group by g');
 set ccopt.enable_batch_agg = off;
 select plan_of('select g, sum(amount) from sums group by g');

@@ -1,4 +1,5 @@
--- What INSERT reads, and what cursors read that were declared without NO SCROLL: which plans, and the same rows as stock.
+-- What INSERT reads, and what cursors read that were declared without NO SCROLL: which plans use ccopt, and that
+-- the rows equal core's.
 set client_min_messages = warning;
 create schema read_side;
 set search_path = read_side;
@@ -11,7 +12,7 @@ create unique index on target (no);
 vacuum analyze facts, names, target;
 set max_parallel_workers_per_gather = 0;
 
--- The nodes of ours in a plan, or the first reason why there is none.
+-- ccopt's nodes in a plan, or the first reason why there is none.
 create function reads(statement text) returns text language plpgsql as $$
 declare
   line text; nodes text[] := '{}'; reason text;
@@ -34,7 +35,7 @@ select reads('merge into target using (select k, count(*) as n from facts group 
 select reads('with gone as (delete from target returning k) insert into target (k, n) select k, count(*) from facts group by k');
 select reads('insert into target (k) select k from facts for update');
 
--- The same rows, in a table of each way's own.
+-- Both ways insert the same rows, each into a separate table.
 create function same(made text, statement text) returns text language plpgsql as $$
 declare
   ours text; stock text; n bigint;
@@ -88,7 +89,7 @@ select same('target', 'insert into target (k, n, s) select k, count(*), sum(v) f
 select same('facts', 'insert into target (k, n, s) select f.k, f.id, f.v from facts f join names n on n.k = f.k order by f.id');
 drop trigger changes on target;
 
--- Cursors: as far backwards as stock goes, and no further.
+-- Cursors go backwards exactly where core's do.
 reset ccopt.force;
 create function declared(query text) returns text language plpgsql as $$
 begin

@@ -12,7 +12,7 @@ set ccopt.require = 'BatchScan';
 select count(*) from require_rows where filler <> 'y';
 -- Subplans count.
 select (select count(*) from require_rows r where r.k <> v) from (values (1)) as v(v);
--- A statement that reads no table has nothing to require of.
+-- A statement that reads no table cannot fail the requirement.
 select 1 as one;
 
 -- Why not.
@@ -29,12 +29,12 @@ begin;
 declare backwards scroll cursor for select * from require_rows;
 rollback;
 
--- All of the list, by any separator.
+-- Every node of the list is required, whatever the separator.
 set ccopt.require = 'BatchScan, BatchAgg';
 select count(*) from require_rows where filler <> 'y';
 set ccopt.require = 'NoSuchNode';
 select count(*) from require_rows where filler <> 'y';
--- Nothing is left of a planning that failed.
+-- A failed planning leaves no state.
 set ccopt.require = 'BatchScan';
 select count(*) from require_rows where filler <> 'y';
 reset ccopt.require;

@@ -1,6 +1,6 @@
--- Shapes: a plan of ours that loses when it comes again is left to core, and taken again when it no longer does.
--- How: ours is told that the processor costs next to nothing and pages by index a fortune, and so reads a whole table for
--- thirty rows, which takes some fifty times as long as the index.
+-- Shapes: a ccopt plan that proves slower is left to core, and used again when it is no longer slower. How: the
+-- settings make CPU time almost free and index pages very expensive for ccopt, which therefore reads a whole table
+-- for thirty rows; that takes some fifty times as long as the index.
 \set VERBOSITY terse
 set client_min_messages = error;
 set max_parallel_workers_per_gather = 0;
@@ -43,7 +43,7 @@ select * from pg_temp.known;
 select pg_temp.repeat('select count(v) from shape_rows where k = 5', 3);
 select state, pairs, runs, stock_runs from pg_temp.known;
 select * from pg_temp.plan_of('select count(v) from shape_rows where k = 5');
--- After three trials, with two executions between, it is known. The constant does not matter.
+-- After three trials, with two executions between, the verdict is known. The constant does not matter.
 select pg_temp.repeat('select count(v) from shape_rows where k = ' || k, 1) from generate_series(5, 11) k;
 select * from pg_temp.known;
 select * from pg_temp.plan_of('select count(v) from shape_rows where k = 77');
@@ -58,7 +58,7 @@ begin
 end $$;
 select pg_temp.remark('select count(v) from shape_rows where k = 5');
 
--- Switched off, what was found does not hold. What is required is there.
+-- If shapes are switched off, verdicts do not apply. A required node is used in any case.
 set ccopt.shapes = off;
 select * from pg_temp.plan_of('select count(v) from shape_rows where k = 5');
 set ccopt.shapes = suspects;
@@ -67,14 +67,14 @@ select * from pg_temp.plan_of('select count(v) from shape_rows where k = 5');
 reset ccopt.require;
 select * from pg_temp.plan_of('select count(v) from shape_rows where k = 5');
 
--- The index goes: core reads the table too, and slower.
+-- The index is dropped: core also reads the table, and is slower.
 drop index shape_rows_k;
 select pg_temp.repeat('select count(v) from shape_rows where k = 5', 14);
 select state, pairs from pg_temp.known;
 select * from pg_temp.plan_of('select count(v) from shape_rows where k = 5');
 create index shape_rows_k on shape_rows (k);
 
--- A plan that is kept is made again when another is wanted.
+-- A cached plan is replanned when the verdict changes.
 select ccopt.ccopt_shapes_reset();
 set plan_cache_mode = force_generic_plan;
 prepare kept(int) as select count(v) from shape_rows where k = $1;
@@ -85,7 +85,7 @@ select * from pg_temp.plan_of('execute kept(5)');
 reset plan_cache_mode;
 deallocate kept;
 
--- What failed was not measured; what was cancelled neither.
+-- Failed and cancelled executions are not measured.
 select ccopt.ccopt_shapes_reset();
 select pg_temp.repeat('select max(1 / (v - v)) from shape_rows where k = 5', 1);
 select sum(runs) as runs from pg_temp.known;
@@ -94,14 +94,14 @@ select count(*) from shape_rows a, shape_rows b where a.filler = b.filler;
 reset statement_timeout;
 select sum(runs) as runs from pg_temp.known;
 
--- What is faster stays, whoever asks.
+-- A faster plan stays, for all users.
 select ccopt.ccopt_shapes_reset();
 set ccopt.shapes = every;
 select pg_temp.repeat('select k % 10, sum(v), min(v), max(v) from shape_rows group by 1', 12);
 select state from pg_temp.known;
 set ccopt.shapes = suspects;
 
--- There is room for so many; those used longest ago go.
+-- The table is full: the least recently used shapes are evicted.
 create table shape_few as select i as k, repeat('x', 50) as filler from generate_series(1, 20000) i;
 vacuum analyze shape_few;
 do $$
@@ -111,7 +111,7 @@ end $$;
 select count(*) from ccopt.ccopt_shapes;
 select count(*) from ccopt.ccopt_shapes where query ~ '^select k % 10';
 
--- Everybody may look, at the text of one's own; not everybody may forget.
+-- All users may read the view, each the text of his own statements; resetting needs a right.
 create role shapes_reader;
 set role shapes_reader;
 select count(*) as shapes, count(query) as texts from ccopt.ccopt_shapes;

@@ -6,8 +6,8 @@ insert into small_a select i, i % 7, repeat('a', 80) from generate_series(1, 200
 insert into small_b select i, i % 5, repeat('b', 80) from generate_series(1, 20000) i;
 vacuum analyze small_a, small_b;
 
--- Runs the joins up to these ids, in turn; says for each whether it ran a BatchHashJoin. Values of
--- `v` are from 0 to 6: a condition on it makes another pattern, and leaves the rows.
+-- Runs the joins up to these ids, in turn; returns for each whether it ran a BatchHashJoin. Values of `v` are from
+-- 0 to 6: a condition on it changes the pattern, not the rows.
 create function joins_in_batches(condition text, variadic ids int[]) returns boolean[] language plpgsql as $$
 declare
   result boolean[] := '{}';
@@ -25,11 +25,11 @@ begin
   return result;
 end $$;
 
--- Seven small ones are too few.
+-- Seven small joins are too few.
 select joins_in_batches('a.v >= 0', 1, 2, 3, 1, 2, 3, 1, 20000);
--- After eight, the first large one runs by core's plan, those behind it in batches.
+-- After eight, the first large one runs by core's plan, later ones in batches.
 select joins_in_batches('a.v > -1', 1, 2, 3, 1, 2, 3, 1, 2, 20000, 20000);
--- And small ones do not change that.
+-- Small joins do not change that.
 select joins_in_batches('a.v > -1', 1, 1, 1, 1, 1, 1, 1, 1, 1, 20000);
 -- Other conditions are another pattern.
 select joins_in_batches('a.v >= 0 and b.v >= 0', 1, 2, 3, 1, 2, 3, 1, 2);
@@ -38,7 +38,7 @@ select joins_in_batches('a.v >= 0 and b.v < 9', 20000);
 select joins_in_batches('a.v < 9', 1, 2, 3, 1, 2, 3, 1, 2);
 explain (costs off) select count(b.v) from small_a a join small_b b using (id) where id <= 20000 and a.v < 9;
 
--- A plan that was made for once does not stay in the plan cache.
+-- A plan that was made for one execution does not stay in the plan cache.
 prepare small_join(int) as
   select count(b.v) from small_a a join small_b b using (id) where id <= $1 and b.v <= 9;
 create function batch_joins() returns bigint language sql as

@@ -1,4 +1,4 @@
--- ccopt_stats counts what a node did, once it ran.
+-- ccopt_stats counts the work of a node that ran.
 set ccopt.enable_batch_agg = off;
 set ccopt.enable_batch_join = off;
 set ccopt.buffer = off;
@@ -17,7 +17,7 @@ select node, uses, batches between 2 * 20 and 2 * 200 as batches, rows_in, rows_
 from ccopt.ccopt_stats where node = 'BatchScan';
 select distinct scope in ('server', 'session') as scope_known from ccopt.ccopt_stats;
 
--- An odd value goes through core's functions, alone.
+-- Only the fallback row goes through core's functions.
 create table stats_odd (n numeric(6,2), filler text);
 insert into stats_odd select i, repeat('x', 50) from generate_series(1, 5000) i;
 insert into stats_odd values ('NaN', 'odd');
@@ -26,12 +26,12 @@ select ccopt.ccopt_stats_reset();
 select count(*) from stats_odd where n > 4000;
 select uses, rows_in, rows_out, odd_rows from ccopt.ccopt_stats where node = 'BatchScan';
 
--- What failed is not counted.
+-- A failed statement is not counted.
 select ccopt.ccopt_stats_reset();
 select 1 / (k - k) from stats_rows where k = 7;
 select uses from ccopt.ccopt_stats where node = 'BatchScan';
 
--- Everybody may look; only who is allowed to may reset.
+-- All users may read the view; resetting needs a right.
 create role stats_reader;
 set role stats_reader;
 select count(*) from ccopt.ccopt_stats;

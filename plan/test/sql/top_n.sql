@@ -5,7 +5,7 @@ set search_path = top_n;
 set max_parallel_workers_per_gather = 0;
 set ccopt.force = on;
 
--- What EXPLAIN ANALYZE says of the node below the sort: whether rows were dropped there.
+-- Whether, by EXPLAIN ANALYZE, the node below the sort dropped rows.
 create function drops(query text, out node text, out dropped text) returns setof record language plpgsql as $$
 declare line text; begin
   for line in execute 'explain (analyze, costs off, timing off, summary off) ' || query loop
@@ -21,7 +21,7 @@ create table items (id int, price numeric(10,2), made date, name text);
 insert into items select i, i * 37 % 20011 / 4.0, date '2000-01-01' + i * 101 % 5003, 'item ' || i from generate_series(1, 20010) i;
 analyze items;
 
--- The largest price is 20010 / 4 = 5002.50; rows come in no order of it.
+-- The largest price is 20010 / 4 = 5002.50; rows are not in its order.
 select price, id * 37 % 20011 as check from items order by price desc limit 3;
 select * from drops('select price, id from items order by price desc limit 3');
 select price, made from items order by price limit 3 offset 2;
@@ -29,16 +29,16 @@ select * from drops('select price, made from items order by price limit 3 offset
 -- In the worst order each row is better than all before.
 select id from items order by id desc limit 3;
 select * from drops('select id from items order by id desc limit 3');
--- In the best order all are behind the first three.
+-- In the best order the first three rows are the result.
 select id, name from items order by id limit 3;
 select * from drops('select id, name from items order by id limit 3');
 -- Dates; equal first keys, of which the second decides; each of 5,003 days is there three times or four.
 select made, max(id) from (select made, id from items order by made desc, id limit 8) as last group by made order by made desc;
 select * from drops('select made, id from items order by made desc, id limit 8');
--- With a filter, a row that it takes out must not count.
+-- A row that a filter removes must not count.
 select id from items where price > 5002 and made < '2005-01-01' order by id limit 2;
 select * from drops('select id from items where price > 5002 and made < ''2005-01-01'' order by id limit 2');
--- A condition that runs row by row stops it: a row might count that the condition takes out later.
+-- A condition evaluated row by row switches it off: a row might count that the condition removes later.
 select * from drops('select id from items where name ~ ''9$'' order by id limit 3');
 select id from items where name ~ '999$' order by id desc limit 2;
 -- No limit, one that is too large, WITH TIES, none of the rows.
@@ -76,7 +76,7 @@ select id % 1000 as g, sum(price) as total from items group by 1 order by total 
 select id % 1000 as g, count(*) from items group by 1 order by count(*), g limit 2;
 select * from drops('select id % 1000 as g, sum(price) as total from items group by 1 order by total desc, g limit 3');
 select * from drops('select id % 1000 as g, max(made) from items group by 1 order by 2 limit 3');
--- The result of an average is no number of a batch; a group that HAVING takes out must not count.
+-- An average is not a number that a batch holds; a group that HAVING removes must not count.
 select * from drops('select id % 1000 as g, avg(price) from items group by 1 order by 2 limit 3');
 select id % 1000 as g, sum(id) from items group by 1 having sum(id) < 200000 order by 2 desc limit 2;
 select * from drops('select id % 1000 as g, sum(id) from items group by 1 having sum(id) < 200000 order by 2 desc limit 2');
@@ -90,7 +90,7 @@ select id, count(*) + sum(id) as s from items group by id order by sum(id) desc 
 select * from drops('select id, sum(id) from items group by id order by sum(id) desc limit 3');
 reset work_mem;
 reset hash_mem_multiplier;
--- Sets; the largest group is that of all.
+-- Grouping sets; the largest group contains all rows.
 select id % 3 as third, sum(id) from items group by rollup (1) order by 2 desc limit 2;
 
 -- Rows of a join, inner and left: 13 of 20,010 have no name, and these have the largest ids.

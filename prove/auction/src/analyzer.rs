@@ -63,7 +63,7 @@ impl Drop for Analyzer {
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if asked.elapsed() > PATIENCE {
-                // Without it the servers give affinities back by themselves.
+                // Without it the servers restore affinities themselves.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 return;

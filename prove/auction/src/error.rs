@@ -17,7 +17,7 @@ pub enum AuctionError {
     System { what: &'static str, source: std::io::Error },
     #[error("{what} was interrupted")]
     Interrupted { what: String },
-    #[error("the site's {who} is gone, {seconds:.1} s after the run began{}", quoted(log))]
+    #[error("the site's {who} ended {seconds:.1} s after the run began{}", quoted(log))]
     Gone { who: &'static str, seconds: f64, log: String },
     #[error("{what}")]
     Missing { what: String, remedy: String },
@@ -49,7 +49,8 @@ impl AuctionError {
             }
             AuctionError::Interrupted { .. } => String::new(),
             AuctionError::Gone { .. } => {
-                "look for what ended it (memory, a signal, a module); the result so far was not kept".into()
+                "check its log for the cause (memory, a signal, a module); the result so far was not kept"
+                    .into()
             }
             AuctionError::Missing { remedy, .. } => remedy.clone(),
             AuctionError::Analyzer { .. } => "try hardmeter split analyze alone, or --split off".into(),

@@ -160,7 +160,7 @@ impl Comparison<'_> {
         if let Some(known) = self.abilities.get(mode) {
             return Ok(known.clone());
         }
-        let what = format!("asking {mode} what it can");
+        let what = format!("asking {mode} for its capabilities");
         let told = self.runner.run(&self.programs.of_mode(mode), &["describe".into()], &what);
         let able = match told {
             Ok(value) => serde_json::from_value(value)

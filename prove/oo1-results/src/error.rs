@@ -70,7 +70,7 @@ impl Oo1Error {
             }
             Oo1Error::Interrupted { .. } => "run it again; graphs and stores that were finished are kept".into(),
             Oo1Error::BadOutput { .. } => {
-                "the programs and this command do not belong together: build both again (make build)".into()
+                "the programs and this command are of different versions: build both again (make build)".into()
             }
             Oo1Error::BadResult { .. } => "name a file that hardmeter oo1 run -o wrote".into(),
             Oo1Error::Drawing { .. } | Oo1Error::Io { .. } => {

@@ -16,7 +16,7 @@ use crate::run::{Phase, Run};
 use hardmeter_evidence::Median;
 use serde::Serialize;
 
-/// One kind of number of one contestant.
+/// A metric of a contestant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metric {
     /// Its name.

@@ -124,8 +124,8 @@ impl CellReport {
         self.entries.iter().filter(|entry| entry.is_sound())
     }
 
-    /// Finds contestants with differing checksums. The checksum of most contestants is right; in a tie, that of the
-    /// first one: plain pointers come first.
+    /// Finds contestants with differing checksums. The checksum of most contestants is right; in a tie, the
+    /// first one's: plain pointers come first.
     pub fn judge(&mut self) {
         let mut votes: BTreeMap<u64, Vec<(String, usize)>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !matches!(entry.outcome, Outcome::Failed { .. })) {

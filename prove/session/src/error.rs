@@ -33,7 +33,7 @@ impl SessionError {
             }
             SessionError::Connect { remedy, .. } | SessionError::Statement { remedy, .. } => remedy.clone(),
             SessionError::ServerGone { .. } => {
-                "see the server's log for why (a crash, or it was stopped); start it, then try again".into()
+                "the server's log has the cause (a crash, or it was stopped); start it, then try again".into()
             }
             SessionError::TimedOut { .. } => {
                 "give it more time with --timeout, or see with EXPLAIN why it takes so long".into()

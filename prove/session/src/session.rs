@@ -106,7 +106,7 @@ impl Target {
         variables
     }
 
-    /// The database and the server, in words.
+    /// The database and the server, as text.
     pub fn description(&self) -> &str {
         &self.described
     }

@@ -83,7 +83,7 @@ impl Table {
         Table::OrderLine,
     ];
 
-    /// Its name in our databases. ORDER and NEW-ORDER are no names in SQL.
+    /// Its name in the database. ORDER and NEW-ORDER are not valid names in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Table::Item => "item",

@@ -29,7 +29,7 @@ pub enum Agreement {
     Identical,
     /// Within the specification's tolerance; this number of values differs in published digits.
     WithinTolerance(usize),
-    /// Different; the first difference, in words.
+    /// Different; the first difference, as text.
     Different(String),
 }
 

@@ -36,7 +36,7 @@ impl FromStr for Variant {
 ///
 /// # Errors
 ///
-/// The error in the setting, in words.
+/// The error in the setting, as text.
 pub fn statement(setting: &str) -> Result<String, String> {
     if let Some(library) = setting.strip_prefix("load:") {
         let library = library.trim();

@@ -1,4 +1,4 @@
-//! Two indexes of a table that agree in everything: each write maintains both.
+//! Two identical indexes of a table: each write maintains both.
 //!
 //! Rule: the same columns in the same order, one of them not unique, and rows are written. An index that only begins another
 //! is left: it may be the smaller one for a reason.

@@ -31,11 +31,14 @@ fn examine(look: &Look) -> Option<Advice> {
             "hardmeter record counts page walks: a capture of this server shows their share",
         ),
         apply: vec![
-            format!("-- as root: sysctl vm.nr_hugepages={pages:.0}; the memory is then the pool's alone"),
+            format!(
+                "-- as root: sysctl vm.nr_hugepages={pages:.0}; then only the buffer pool uses this memory"
+            ),
             "-- in the configuration: large_pages = ON; then restart the server".into(),
         ],
         undo: vec!["-- large_pages = OFF, restart, and sysctl vm.nr_hugepages back to its value".into()],
-        risk: "memory that nothing else can use; the server falls back to small pages if it is short".into(),
+        risk: "memory that no other program can use; the server falls back to small pages if it is short"
+            .into(),
         ..Advice::default()
     };
     Some(advice)

@@ -8,7 +8,7 @@ use crate::mariadb::name;
 use crate::{Advice, Audience, Change, ChangeKind, Evidence, Look, Prediction, Remedy};
 
 const LEAST_ROWS: f64 = 10_000.0;
-/// What is left of the statement with the index, as a part.
+/// The statement's time with the index, as a fraction of its time without.
 const LEFT: f64 = 0.02;
 
 pub(super) const REMEDY: Remedy = Remedy {

@@ -1,4 +1,5 @@
-//! Remedies of MariaDB: one file each, as of PostgreSQL. Rules see the same `Look`; what only MariaDB has is its `mariadb`.
+//! Remedies of MariaDB: one file each, as of PostgreSQL. Rules read the same `Look`; its field `mariadb` has
+//! the data that only MariaDB provides.
 
 mod adaptive_hash;
 mod buffer_pool;

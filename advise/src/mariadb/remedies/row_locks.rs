@@ -58,7 +58,7 @@ mod tests {
             let look = look(&[("innodb_row_lock_waits", 1000.0), ("innodb_row_lock_time", 9000.0)], &[]);
             examine(&waiting(look, Kind::Lock, "row lock", seconds))
         };
-        // 30 s of 40 s, of which half.
+        // Half of 30 s in 40 s.
         assert_eq!(of(30.0).unwrap().prediction.gain, Some(0.375));
         assert_eq!(of(3.0), None);
     }

@@ -6,7 +6,7 @@
 use crate::look::shares::ratio;
 use crate::{Advice, Audience, Evidence, Look, Prediction, Remedy};
 
-/// Seconds of a sync that is slow.
+/// A sync that takes longer than this, in seconds, is slow.
 const SLOW: f64 = 5e-3;
 
 pub(super) const REMEDY: Remedy = Remedy {

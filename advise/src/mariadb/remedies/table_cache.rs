@@ -1,7 +1,7 @@
 //! Tables that are opened again because the cache of open tables is full.
 //!
-//! Rule: ten tables a second or more are opened. In the first minutes of a server that is no fault: the cache fills; so the
-//! cache must be nearly full, too.
+//! Rule: ten tables a second or more are opened. In a server's first minutes the cache is still filling,
+//! which is normal: so the rule also requires a nearly full cache.
 
 use crate::look::shares::ratio;
 use crate::mariadb::rules::set_global;

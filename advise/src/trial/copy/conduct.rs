@@ -28,10 +28,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// A copy that may be made.
+/// A copy that can be made.
 #[derive(Clone, Debug)]
 pub struct CopyPlan {
-    /// Where, and what is changed there.
+    /// The folder of the copy, and the changes on it.
     pub switch: CopySwitch,
     /// Seconds at the begin of a block that are left out.
     pub warm_up: f64,
@@ -41,10 +41,10 @@ pub struct CopyPlan {
 }
 
 impl CopyPlan {
-    /// Asks the server what a copy takes, and whether there is room for it below `parent`. Nothing is made.
+    /// Reads from the server what a copy needs, and checks the free space below `parent`. Creates nothing.
     ///
     /// # Errors
-    /// If the server's processes are not seen here, the room does not suffice, or a setting may not be tried.
+    /// If the server's processes are not visible here, space is insufficient, or a setting may not be tried.
     pub fn new(
         target: &Target,
         wanted: &[Wanted],
@@ -127,9 +127,9 @@ struct Copying<'a> {
     stop: &'a Stop,
     log: std::path::PathBuf,
     server: Option<CopyServer>,
-    /// The copy, once it is there.
+    /// The copy, once it exists.
     target: Target,
-    /// Reads the texts of statements: of the block that ended last.
+    /// Reads the texts of the statements of the last block.
     texts: Option<(Source, Control)>,
 }
 

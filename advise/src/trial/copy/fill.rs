@@ -1,4 +1,4 @@
-//! Values for the parameters of a statement that pg_stat_statements has without its literals.
+//! Values for the parameters of a statement whose literals pg_stat_statements has removed.
 //!
 //! A parameter is compared with a column, assigned to one, or stands in the place of one in VALUES: its values are drawn
 //! from a sample of that column. The count of a LIMIT and the terms of arithmetic get small numbers.
@@ -33,7 +33,7 @@ impl Template {
         session.execute("preparing a replayed statement", &sql).is_ok()
     }
 
-    /// A statement that runs it with values that are drawn.
+    /// A statement that executes it with drawn values.
     pub(super) fn execution(&self, number: usize, dice: &mut Dice) -> String {
         if self.values.is_empty() {
             return self.text.clone();
@@ -44,7 +44,7 @@ impl Template {
     }
 }
 
-/// What a parameter stands for.
+/// The role of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Column(String),
@@ -57,7 +57,7 @@ enum Place {
 /// The part of a table that has some 3,000 rows.
 const PERCENT: &str = "least(100, greatest(0.01, 300000 / greatest(1, c.reltuples)))";
 
-/// Finds values, and remembers them by column.
+/// Finds values, and caches them by column.
 #[derive(Default)]
 pub(super) struct Filler {
     samples: BTreeMap<(String, String), Vec<String>>,
@@ -138,7 +138,7 @@ impl Filler {
             "SELECT {column}::text FROM {table} TABLESAMPLE SYSTEM ({percent}) WHERE {column} IS NOT NULL \
              ORDER BY random() LIMIT 500"
         );
-        // A view of rights: what this role may not read has no values.
+        // This view respects rights: a column that this role may not read has no values.
         let rows = match control.rows("drawing values", &sql) {
             Ok(rows) => rows,
             Err(TryError::Session(error)) if !error.ends_session() => Vec::new(),
@@ -178,7 +178,7 @@ fn place(words: &[String], at: usize) -> Place {
     {
         return Place::Number;
     }
-    // Back over a list, NOT, ANY and the like, to the column.
+    // Goes back over a list, NOT, ANY and the like, to the column.
     let mut back = at;
     let mut compared = false;
     while back > 0 {
@@ -222,7 +222,7 @@ fn place(words: &[String], at: usize) -> Place {
     Place::Unknown
 }
 
-/// The column of this place in VALUES: by the list of columns, where the statement has one.
+/// The column at this position of VALUES: from the list of columns, if the statement has one.
 fn inserted(words: &[String], number: usize) -> Place {
     let Some(into) = words.iter().position(|word| word.eq_ignore_ascii_case("into")) else {
         return Place::Unknown;
@@ -235,7 +235,7 @@ fn inserted(words: &[String], number: usize) -> Place {
     Place::Inserted(number)
 }
 
-/// The words of a statement: names with their qualifiers, parameters, operators; literals are gone.
+/// The words of a statement: names with their qualifiers, parameters, operators; without literals.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.chars().peekable();

@@ -1,4 +1,5 @@
-//! What a copy needs of the server: its programs, account, configuration, tablespaces and size; and the base backup.
+//! The properties of the server that a copy needs (programs, account, configuration, tablespaces, size), and
+//! the base backup.
 
 use super::super::control::{literal, Control};
 use super::super::load::unblock_signals;
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// User and group.
 pub(super) type Ids = (u32, u32);
 
-/// The server as it is.
+/// The server that is copied.
 #[derive(Clone, Debug)]
 pub(super) struct Original {
     /// Its first process.
@@ -32,11 +33,11 @@ pub(super) struct Original {
     pub(super) flags: Vec<(String, String)>,
     /// The folders of its tablespaces.
     tablespaces: Vec<PathBuf>,
-    /// The bytes that a copy takes, and may take while it works.
+    /// The bytes that a copy takes at first, and the most that it may take later.
     bytes: f64,
 }
 
-/// Settings that a copy has of its own, or must not have: where it is, whom it talks to, what it runs.
+/// Settings that a copy overrides or must not have: paths, connections to other servers, background jobs.
 const OF_ITS_OWN: &[&str] = &[
     "archive_cleanup_command",
     "archive_command",
@@ -67,10 +68,10 @@ const OF_ITS_OWN: &[&str] = &[
     "unix_socket_permissions",
 ];
 
-/// Settings that no trial changes, on a copy neither: what they gain is no gain.
+/// Settings that no trial changes, not even on a copy: their gain would cost durability or correctness.
 const RISKS: &[&str] = &["fsync", "full_page_writes", "ignore_checksum_failure", "zero_damaged_pages"];
 
-/// Libraries that run jobs or talk to other servers by themselves.
+/// Libraries that run background jobs or connect to other servers.
 const RUN_JOBS: &[&str] = &["pg_cron", "pglogical", "bdr", "spock", "repmgr", "pg_partman_bgw", "pg_squeeze"];
 
 impl Original {
@@ -96,7 +97,7 @@ impl Original {
         const PLACES: &str = "SELECT pg_catalog.pg_tablespace_location(oid) FROM pg_catalog.pg_tablespace \
             WHERE pg_catalog.pg_tablespace_location(oid) LIKE '/%'";
         let places = control.rows("reading tablespaces", PLACES)?;
-        // The log that a copy writes, and the room that a sort needs, come on top.
+        // The log that a copy writes, and the space for sorts, are added.
         const BYTES: &str = "SELECT (SELECT sum(pg_catalog.pg_tablespace_size(oid)) FROM pg_catalog.pg_tablespace) \
             + (SELECT coalesce(sum(size), 0) FROM pg_catalog.pg_ls_waldir()) \
             + 1.25 * 1048576 * (SELECT setting::float8 FROM pg_catalog.pg_settings WHERE name = 'max_wal_size') \
@@ -114,7 +115,7 @@ impl Original {
     }
 
     /// # Errors
-    /// If the file system of this folder has too little room.
+    /// If the file system of this folder has too little free space.
     pub(super) fn fits(&self, parent: &Path) -> Result<(), TryError> {
         let free = free_bytes(parent).map_err(|error| unusable(parent, &error))?;
         if free >= self.bytes {
@@ -194,10 +195,10 @@ impl Original {
     }
 }
 
-/// What is tried, with what the server has.
+/// The tried values, with the server's values.
 ///
 /// # Errors
-/// If a setting does not exist, may not be tried, or is none.
+/// If a setting does not exist or may not be tried, or the change is not a setting.
 pub(super) fn settings_of(control: &mut Control, wanted: &[Wanted]) -> Result<Vec<CopySetting>, TryError> {
     let mut settings = Vec::new();
     for one in wanted {
@@ -210,7 +211,7 @@ pub(super) fn settings_of(control: &mut Control, wanted: &[Wanted]) -> Result<Ve
         let name = name.to_lowercase();
         let refused = |reason| Err(TryError::NotAllowed { name: name.clone(), reason });
         if RISKS.contains(&name.as_str()) {
-            return refused("a crash could destroy the database, which no gain is worth");
+            return refused("a crash could destroy the database");
         }
         if OF_ITS_OWN.contains(&name.as_str()) {
             return refused("the copy has its own");
@@ -234,8 +235,8 @@ pub(super) fn settings_of(control: &mut Control, wanted: &[Wanted]) -> Result<Ve
 
 type Pairs = Vec<(String, String)>;
 
-/// Settings of the configuration files, and of the command line. Where the role or database of this session has its own
-/// value, that of the file is read.
+/// Settings of the configuration files, and of the command line. If the role or database of this session has
+/// its own value, the file's value is read.
 fn configuration(control: &mut Control) -> Result<(Pairs, Pairs), TryError> {
     const IN_FORCE: &str =
         "SELECT name, reset_val, source FROM pg_catalog.pg_settings WHERE reset_val IS NOT NULL \
@@ -263,7 +264,7 @@ fn configuration(control: &mut Control) -> Result<(Pairs, Pairs), TryError> {
         let list = if source == "configuration file" { &mut settings } else { &mut flags };
         list.push((name.clone(), value));
     }
-    // The lines of ALTER SYSTEM are in the copy, too: the command line has the last word.
+    // The copy also has the lines of ALTER SYSTEM; the command line overrides them.
     if let Some(libraries) = settings.iter().find(|(name, _)| name == "shared_preload_libraries") {
         flags.push(libraries.clone());
     }
@@ -275,7 +276,8 @@ fn without_jobs(libraries: &str) -> String {
     kept.collect::<Vec<_>>().join(",")
 }
 
-/// Makes a command run as the server's account, in a session of its own, and end by this signal when this program does.
+/// Makes a command run as the server's account, in a separate session, and get this signal when this program
+/// ends.
 pub(super) fn as_account(command: &mut Command, account: Option<Ids>, at_death: libc::c_int) {
     // SAFETY: system calls alone, safe between fork and exec. The signal at death comes last: setuid clears it.
     unsafe {
@@ -321,7 +323,7 @@ fn free_bytes(folder: &Path) -> std::io::Result<f64> {
     }
 }
 
-/// The last line of the log that says something.
+/// The last line of the log that is not empty.
 pub(super) fn last_line(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("log")).ok()?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -17,28 +17,28 @@ pub struct CopySetting {
     pub name: String,
     /// The value that is tried.
     pub value: String,
-    /// What the server has.
+    /// The server's value.
     pub was: String,
 }
 
-/// A copy of the server, and what is changed there.
+/// A copy of the server, and the changed settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopySwitch {
     /// Its folder.
     pub folder: PathBuf,
-    /// What its mark says.
+    /// The contents of its mark.
     pub token: String,
-    /// What is changed.
+    /// The changed settings.
     pub settings: Vec<CopySetting>,
 }
 
 /// The file that marks a folder as the copy of a trial.
 const MARK: &str = "hardmeter-copy";
-/// What a copy's folder has besides its mark, in the order of its removal.
+/// The entries of a copy's folder besides its mark, in the order of their removal.
 const PARTS: [&str; 6] = ["data", "tablespaces", "socket", "copy.conf", "hba.conf", "log"];
 
 impl CopySwitch {
-    /// What is done, in words.
+    /// The change, as a sentence.
     pub(in super::super) fn apply(&self) -> Vec<String> {
         let set = |one: &CopySetting| format!("on a copy: {} = '{}';", one.name, one.value);
         let mut done: Vec<String> = self.settings.iter().map(set).collect();
@@ -46,7 +46,7 @@ impl CopySwitch {
         done
     }
 
-    /// What undoes it, in words.
+    /// The command that undoes it, as a sentence.
     pub(in super::super) fn undo(&self) -> Vec<String> {
         vec![format!("removing the copy: {}", self.folder.display())]
     }
@@ -67,9 +67,9 @@ pub(super) fn unusable(folder: &Path, error: &io::Error) -> TryError {
     }
 }
 
-/// The lock of those who make or remove copies.
+/// The lock of processes that create or remove copies.
 #[derive(Debug)]
-pub struct CopyLock(#[allow(dead_code)] File); // held while it lives
+pub struct CopyLock(#[allow(dead_code)] File); // the lock is held until this is dropped
 
 impl CopyLock {
     /// Takes it within `patience`; `None`: another process has it.
@@ -94,8 +94,8 @@ impl CopyLock {
     }
 }
 
-/// Removes the copies of tuners that died, and closes their entries; with a token only that trial's. Nothing is done
-/// while a trial on a copy runs.
+/// Removes the copies of killed tuners, and closes their entries; with a token only that trial's. Does
+/// nothing while a trial on a copy runs.
 pub(in super::super) fn close_abandoned(
     ledger: &Ledger,
     token: Option<&str>,
@@ -112,7 +112,7 @@ pub(in super::super) fn close_abandoned(
     }
     let Some(_lock) = CopyLock::take(ledger, patience)? else { return Ok(Vec::new()) };
     let mut closed = Vec::new();
-    // Again, since the one who had the lock may have closed it.
+    // Reads the ledger again: the previous holder of the lock may have closed the entry.
     for entry in ledger.entries()?.into_iter().filter(is_ours) {
         let Some(copy) = entry.begin.copy() else { continue };
         let undone = remove(copy)?;
@@ -127,7 +127,7 @@ pub(in super::super) fn close_abandoned(
 }
 
 impl super::super::Begin {
-    /// The copy of the server that the trial made, if it did.
+    /// The copy of the server that the trial made, if any.
     pub fn copy(&self) -> Option<&CopySwitch> {
         self.switches.iter().find_map(|switch| match switch {
             Switch::Copy(copy) => Some(copy),
@@ -136,7 +136,7 @@ impl super::super::Begin {
     }
 }
 
-/// Ends what runs in a copy's folder, and removes it. May be repeated.
+/// Ends the processes in a copy's folder, and removes the folder. May be repeated.
 pub(in super::super) fn remove(copy: &CopySwitch) -> Result<Undone, TryError> {
     let folder = &copy.folder;
     if !folder.exists() {
@@ -186,7 +186,7 @@ fn end_processes(folder: &Path) {
         let late = Instant::now() >= end;
         let first = postmaster().filter(|pid| there.contains(pid));
         for pid in &there {
-            // A server ends its own processes, which cleans its shared memory up.
+            // A server ends its own processes, and so frees its shared memory.
             let number = match first {
                 _ if late => libc::SIGKILL,
                 Some(first) if first == *pid => libc::SIGQUIT,
@@ -244,7 +244,7 @@ mod tests {
         assert!(matches!(remove(&other).unwrap(), Undone::Foreign(_)));
         assert!(other.folder.join("data").exists());
 
-        // Killed between the folder and its mark.
+        // The tuner was killed after creating the folder and before writing its mark.
         let early = copy(parent.path().join("early"));
         fs::create_dir(&early.folder).unwrap();
         assert_eq!(remove(&early).unwrap(), Undone::Restored);

@@ -1,8 +1,9 @@
 //! The server's traffic, run again on the copy: the statements that pg_stat_statements counted, as often as each was
 //! called, with parameters that are drawn from the columns they are compared with.
 //!
-//! What it is not: transactions are not rebuilt (each statement commits alone), clients do not think, and a statement whose
-//! parameters cannot be drawn is left out. How much of the execution time is covered is printed.
+//! Limits: transactions are not rebuilt (each statement commits alone), clients have no think time, and a
+//! statement whose parameters cannot be drawn is left out. How much of the execution time is covered is
+//! printed.
 
 use super::super::control::Control;
 use super::super::TryError;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What is replayed.
+/// The statements to replay.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
     statements: Vec<(Template, f64)>,
@@ -22,15 +23,15 @@ pub struct ReplayPlan {
     covered: f64,
 }
 
-/// Most sessions that replay.
+/// Maximum number of sessions.
 const MOST_SESSIONS: f64 = 64.0;
-/// Statements that are replayed at most, the most expensive first.
+/// Maximum number of statements, the most expensive first.
 const MOST_STATEMENTS: usize = 100;
 /// Statements that cover a smaller share of the execution time do not represent the traffic.
 const LEAST_COVERED: f64 = 0.5;
 
 impl ReplayPlan {
-    /// Plans the replay of what a look at the server saw. Values are drawn from its tables.
+    /// Plans the replay of the statements of a look. Parameter values are drawn from the server's tables.
     ///
     /// # Errors
     /// If the statements are not counted, or too few of them can be run again.
@@ -54,7 +55,7 @@ impl ReplayPlan {
             total += statement.share;
             let template = match filler.template(&mut control, &statement.text)? {
                 Some(template) => Some(template),
-                // One execution's literals are better than nothing.
+                // Without a sample of the column, the literals of one execution are used.
                 None => {
                     let example = statement.example.as_ref().filter(|text| is_work(text));
                     let example = example.filter(|text| !text.contains('$'));
@@ -77,7 +78,7 @@ impl ReplayPlan {
         Ok(ReplayPlan { statements, sessions, covered })
     }
 
-    /// What was replayed, for the result.
+    /// A description of the replayed statements, for the result.
     pub fn in_words(&self) -> String {
         format!(
             "load: {} statements of the server's traffic ({:.0} % of its execution time), replayed by {} sessions, each \
@@ -89,7 +90,7 @@ impl ReplayPlan {
     }
 }
 
-/// Statements that read or write rows; what ends or prepares a transaction is not replayed.
+/// Statements that read or write rows; statements that end or prepare a transaction are not replayed.
 fn is_work(text: &str) -> bool {
     let word: String = text.trim_start().chars().take_while(|one| one.is_ascii_alphabetic()).collect();
     ["select", "insert", "update", "delete", "with", "merge", "values"]
@@ -154,7 +155,7 @@ fn work(plan: &ReplayPlan, session: &mut Session, seed: u64, ends: &AtomicBool, 
         match session.query("replaying a statement", &sql) {
             Ok(_) => {}
             Err(error) if error.ends_session() => return,
-            // A row that is there already, for one: the next values may do.
+            // For example a duplicate key: the next values may succeed.
             Err(_) => {
                 if errors.fetch_add(1, Ordering::SeqCst) > 10_000 {
                     usable[at] = false;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The port in the name of its socket.
 const PORT: u16 = 5432;
-/// How long it may take to start: it recovers from its backup.
+/// Time limit of the start, which includes recovery from the backup.
 const START: Duration = Duration::from_secs(300);
 
 /// The server of a copy.
@@ -23,7 +23,7 @@ pub(super) struct CopyServer {
     running: Option<Child>,
 }
 
-/// What a copy does not do, whatever the server does.
+/// Activities that are switched off on every copy.
 const ALONE: [(&str, &str); 9] = [
     ("listen_addresses", ""),
     ("unix_socket_permissions", "0700"),
@@ -44,7 +44,7 @@ impl CopyServer {
         fs::write(folder.join("copy.conf"), lines).map_err(failed)?;
         // Only its account and root can enter the socket's folder.
         fs::write(folder.join("hba.conf"), "local all all trust\n").map_err(failed)?;
-        // A copy of a standby is a server of its own.
+        // A copy of a standby is promoted to an independent server.
         for signal in ["standby.signal", "recovery.signal"] {
             let _ = fs::remove_file(folder.join("data").join(signal));
         }
@@ -57,7 +57,7 @@ impl CopyServer {
         })
     }
 
-    /// How its sessions are opened: as those of the server.
+    /// Opens a session, with the same role and database as on the server.
     pub(super) fn target(&self, original: &Target) -> Target {
         let user = original.config().get_user().unwrap_or("postgres");
         Target::socket(&self.folder.join("socket"), PORT, user, original.database())
@@ -119,7 +119,7 @@ impl CopyServer {
         }
     }
 
-    /// Stops it: its data stay whole.
+    /// Stops it cleanly: its data remain consistent.
     pub(super) fn stop(&mut self) {
         let Some(mut child) = self.running.take() else { return };
         let Ok(pid) = i32::try_from(child.id()) else { return };

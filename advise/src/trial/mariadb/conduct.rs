@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Asks the server for the state of what is to be tried.
+/// Reads the server's state of the variables and indexes to be tried.
 ///
 /// # Errors
 /// If a variable may not be tried, has the value already, or would not reach the load.

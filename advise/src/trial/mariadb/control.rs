@@ -1,4 +1,4 @@
-//! The session that a trial changes a MariaDB server with.
+//! The session that applies a trial's changes to a MariaDB server.
 
 use super::super::TryError;
 use crate::mariadb::{MariaSession, MariaTarget};
@@ -6,18 +6,18 @@ use hardmeter_session::Stop;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// A session with the lock of those who change or undo something.
+/// A session that holds the lock for making and undoing changes.
 pub(super) struct MariaControl {
     target: MariaTarget,
     session: MariaSession,
-    /// Its number at the server.
+    /// Its connection id.
     id: Option<u32>,
     /// Statements of this session so far.
     pub(super) statements: u64,
 }
 
 impl MariaControl {
-    /// Connects. A statement waits for no lock longer than a moment.
+    /// Connects, with a short lock wait timeout.
     pub(super) fn open(target: &MariaTarget) -> Result<MariaControl, TryError> {
         let (session, target) = (target.open()?, target.clone());
         let mut control = MariaControl { target, session, id: None, statements: 0 };
@@ -30,14 +30,14 @@ impl MariaControl {
     /// Connects, and takes the lock.
     ///
     /// # Errors
-    /// [`TryError::TrialRuns`] if another session has it for longer than a moment.
+    /// [`TryError::TrialRuns`] if another session keeps it until the timeout.
     pub(super) fn locked(target: &MariaTarget) -> Result<MariaControl, TryError> {
         let mut control = MariaControl::open(target)?;
         match control.value("taking the lock", "SELECT GET_LOCK('hardmeter tune', 5)")?.as_deref() {
             Some("1") => Ok(control),
             _ => {
                 let holder =
-                    control.value("looking for other trials", "SELECT IS_USED_LOCK('hardmeter tune')")?;
+                    control.value("checking for other trials", "SELECT IS_USED_LOCK('hardmeter tune')")?;
                 Err(TryError::TrialRuns { pid: holder.unwrap_or_else(|| "just gone".into()) })
             }
         }
@@ -58,12 +58,12 @@ impl MariaControl {
         Ok(self.session.run(what, sql)?)
     }
 
-    /// Its number at the server, by which others can end it.
+    /// Its connection id, with which other sessions can end it.
     pub(super) fn id(&self) -> Option<u32> {
         self.id
     }
 
-    /// Ends the session that holds the lock, if it is one of these: the tuner's, which has died.
+    /// Ends the session that holds the lock, if it is one of these: the session of a killed tuner.
     pub(super) fn end_holder(&mut self, sessions: &[i32]) -> Result<(), TryError> {
         let holder = self.value("looking for the trial", "SELECT IS_USED_LOCK('hardmeter tune')")?;
         let holder = holder.and_then(|holder| holder.parse::<i32>().ok());
@@ -74,7 +74,7 @@ impl MariaControl {
         Ok(())
     }
 
-    /// Runs a statement that builds something: for at most `longest` seconds, and until `stop` is asked.
+    /// Runs a statement that builds an index, for at most `longest` seconds and until `stop` is requested.
     ///
     /// # Errors
     /// [`TryError::SlowBuild`] or [`TryError::Interrupted`]; and if the server refuses it.

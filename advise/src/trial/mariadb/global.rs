@@ -54,7 +54,7 @@ const ALLOWED: &[&str] = &[
     "tmp_table_size",
 ];
 
-/// Variables that people ask for, and why no trial changes them.
+/// Variables that users name, and the reasons why no trial changes them.
 const REFUSED: &[(&str, &str)] = &[
     (
         "innodb_flush_log_at_trx_commit",
@@ -62,7 +62,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("sync_binlog", "a crash of the machine during the trial could lose transactions that were confirmed"),
     ("innodb_doublewrite", "a crash of the machine during the trial could destroy tables"),
-    ("max_connections", "it turns clients away"),
+    ("max_connections", "it would refuse clients"),
     ("wait_timeout", "it ends sessions of the load"),
     ("large_pages", "it needs a restart of the server, and MariaDB is not copied"),
     ("thread_handling", "it needs a restart of the server, and MariaDB is not copied"),
@@ -130,7 +130,7 @@ impl GlobalSwitch {
         control.value("reading the variable", &sql)?.ok_or(TryError::Answer { what: sql })
     }
 
-    /// Whether a value is another one, as the server may round it: sizes are multiples of something.
+    /// Whether a value equals another one after the server's rounding: sizes are rounded to multiples.
     fn is(&self, now: &str, value: &str) -> bool {
         let number = |text: &str| match text {
             "ON" => Some(1.0),
@@ -159,14 +159,15 @@ impl GlobalSwitch {
         }
     }
 
-    /// Restores what was before, unless it is so already, or another session has changed it since. May be repeated.
+    /// Restores the former value, unless it is restored already or another session has changed it since. May
+    /// be repeated.
     pub(super) fn restore(&self, control: &mut MariaControl) -> Result<Undone, TryError> {
         let now = self.now(control)?;
         if now == self.prior {
             return Ok(Undone::AsBefore);
         }
-        // The value can be the trial's own, rounded by the server further than `is` allows for. It cannot be
-        // distinguished from another session's change, so it is left and named.
+        // The value may be the trial's, rounded more than `is` accepts. It cannot be distinguished from
+        // another session's change, so it stays and is reported.
         if !self.is(&now, &self.value) && !self.is(&now, &self.prior) {
             return Ok(Undone::Foreign(format!("another session has set {} to {now} since", self.name)));
         }

@@ -23,7 +23,7 @@ use hardmeter_session::Stop;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// What a trial does with an index of MariaDB.
+/// A trial's operation on an index of MariaDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexWay {
@@ -35,7 +35,7 @@ pub enum IndexWay {
     Hide,
 }
 
-/// An index, and what a trial does with it.
+/// An index, and the trial's operation on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnlineIndexSwitch {
     /// Its database.
@@ -46,7 +46,7 @@ pub struct OnlineIndexSwitch {
     pub index: String,
     /// Its columns, as CREATE INDEX takes them.
     pub columns: String,
-    /// What is tried.
+    /// The operation.
     pub way: IndexWay,
 }
 
@@ -109,7 +109,7 @@ impl OnlineIndexSwitch {
             literal(&self.table),
             literal(&self.index)
         );
-        Ok(match control.value("looking for the index", &sql)?.as_deref() {
+        Ok(match control.value("searching the index", &sql)?.as_deref() {
             None => State::Absent,
             Some("YES") => State::Hidden,
             Some(_) => State::Used,
@@ -141,7 +141,7 @@ impl OnlineIndexSwitch {
         self.statement(self.at(false))
     }
 
-    /// What was before, in words.
+    /// The former state, as a sentence.
     pub(in super::super) fn before(&self) -> String {
         match self.way {
             IndexWay::Create => format!("no index of {} is named {}", self.table, self.index),
@@ -175,7 +175,8 @@ impl OnlineIndexSwitch {
         Ok(begin.elapsed())
     }
 
-    /// Restores what was before, unless it is so already, or another session has changed it since. May be repeated.
+    /// Restores the former state, unless it is restored already or another session has changed it since. May
+    /// be repeated.
     pub(super) fn restore(&self, control: &mut MariaControl) -> Result<Undone, TryError> {
         let now = self.state(control)?;
         if now == self.at(false) {

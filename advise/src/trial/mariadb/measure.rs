@@ -1,5 +1,5 @@
-//! What is measured of a block: counters of a MariaDB server, read at its two ends. A statement of a client counts as one
-//! transaction: the server does not count those that commit by themselves.
+//! Measures a block by a MariaDB server's counters, read at its beginning and its end. A client's statement
+//! counts as one transaction: the server does not count autocommitted ones.
 
 use super::super::measure::{Block, Measure};
 use super::super::TryError;
@@ -49,7 +49,7 @@ impl Source {
         self.process
     }
 
-    /// The measures that can be had here.
+    /// The measures that are available here.
     pub(super) fn measures(&self) -> Vec<Measure> {
         Measure::known(self.digests, self.process.is_some())
     }
@@ -120,7 +120,7 @@ pub(super) fn is_own(text: &str) -> bool {
 }
 
 impl Counters {
-    /// What happened since an earlier moment.
+    /// The differences to an earlier reading.
     pub(super) fn since(&self, before: &Counters) -> Block {
         let statements = self.statements.iter().filter_map(|(id, (calls, ms))| {
             let (calls_before, ms_before) = before.statements.get(id).copied().unwrap_or_default();

@@ -2,8 +2,9 @@
 //! blocks, and set back.
 //!
 //! Invariants:
-//! 1. The watchdog watches, then the entry with the value before is in the ledger, then the first variable is set.
-//! 2. Who sets or restores holds the server's lock of users `hardmeter tune` (GET_LOCK), which ends with its connection.
+//! 1. Order: the watchdog runs, the entry with the former value is in the ledger, the first variable is set.
+//! 2. A process that sets or restores a variable holds the server's user lock `hardmeter tune` (GET_LOCK),
+//!    which ends with its connection.
 //! 3. A value that is neither the one before nor the one that is tried was set by another session, and stays.
 //! 4. SET GLOBAL ends with the server: after a restart variables are as before, and an undo finds nothing to do. Indexes
 //!    stay, and are undone.

@@ -1,4 +1,4 @@
-//! Undoing what the ledger holds open on a MariaDB server.
+//! Undoes the open entries of the ledger on a MariaDB server.
 
 use super::super::ledger::{Entry, Ledger};
 use super::super::outcome::{Closing, Undone};
@@ -10,10 +10,12 @@ use crate::mariadb::MariaTarget;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// Undoes all entries of this server that are open, the latest first; returns them with what was done.
+/// Undoes all entries of this server that are open, the latest first; returns each with a description of its
+/// undoing.
 ///
 /// # Errors
-/// If the server cannot be reached, a trial is under way on it, or a statement fails. What was not undone stays open.
+/// If the server cannot be reached, a trial is under way on it, or a statement fails. Entries that were not
+/// undone stay open.
 pub fn undo_all_of_mariadb(target: &MariaTarget, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
     let mut control = MariaControl::locked(target)?;
     let server = control.server()?;
@@ -62,15 +64,15 @@ pub fn watch_mariadb(
         // A trial without an entry has changed nothing.
         let open = || Ok::<_, TryError>(ledger.entry_of(token)?.filter(|entry| entry.closed.is_none()));
         let Some(entry) = open()? else { return Ok(()) };
-        // A build that goes on without its client holds the lock.
+        // A build that continues without its client holds the lock.
         MariaControl::open(target)?.end_holder(&entry.begin.backends)?;
         let mut control = MariaControl::locked(target)?;
-        // It may have been closed by a new trial, or by hand, while the lock was waited for.
+        // A new trial or a user may have closed the entry while this session waited for the lock.
         let Some(entry) = open()? else { return Ok(()) };
         if control.server()? != entry.begin.server {
             return Err(TryError::NoEntry { entry: entry.begin.entry });
         }
-        close(&mut control, ledger, &entry, "undone by the watchdog: the tuner had died").map(drop)
+        close(&mut control, ledger, &entry, "undone by the watchdog: the tuner was killed").map(drop)
     };
     watch_by(&undo, pipes, patience)
 }

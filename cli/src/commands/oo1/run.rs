@@ -195,7 +195,7 @@ fn make_folder(folder: &Path) -> Result<(), CommandError> {
     std::fs::create_dir_all(folder).map_err(|error| {
         CommandError::new(
             format!("cannot make the folder {}: {error}", folder.display()),
-            "name a folder in a place that you may write to",
+            "name a folder that you may write to",
         )
     })
 }

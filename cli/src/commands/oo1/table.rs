@@ -148,11 +148,11 @@ fn troubles(cell: &CellReport) -> String {
             Outcome::Wrong { seed, checksum, expected } => (
                 format!(
                     "{name} visited OTHER PARTS than the others: checksum {checksum} instead of {expected} with seed \
-                     {seed}; it is in no table"
+                     {seed}; it is left out of the tables"
                 ),
                 "",
             ),
-            Outcome::Failed { reason, remedy } => (format!("{name} FAILED and is in no table: {reason}"), remedy.as_str()),
+            Outcome::Failed { reason, remedy } => (format!("{name} FAILED and is left out of the tables: {reason}"), remedy.as_str()),
             Outcome::CannotHere { reason, remedy } => {
                 (format!("{name} cannot run on this machine: {reason}"), remedy.as_str())
             }
@@ -175,7 +175,7 @@ fn verdict(report: &Report) -> String {
     let failed = count(|entry| matches!(entry.outcome, Outcome::Failed { .. }));
     let mut text = match wrong {
         0 => format!("\nall modes visited the same parts: {runs} runs, checksums equal\n"),
-        _ => format!("\n{wrong} times a mode visited other parts than the others\n"),
+        _ => format!("\n{wrong} times a mode visited different parts\n"),
     };
     if failed > 0 {
         text += &format!("{failed} times a mode failed\n");

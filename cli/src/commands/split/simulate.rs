@@ -49,7 +49,7 @@ pub(super) struct Simulate {
     /// Simulated seconds before anything is placed.
     #[arg(long, default_value_t = 0.5, value_parser = seconds)]
     learn: f64,
-    /// Simulated seconds between two looks of the analyzer.
+    /// Simulated seconds between two polls of the analyzer.
     #[arg(long, default_value_t = 0.25, value_parser = seconds)]
     interval: f64,
     /// Equal seeds give equal runs.

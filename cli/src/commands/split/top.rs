@@ -51,7 +51,7 @@ enum First {
     Damage,
     /// Slowed down most by polluters.
     Suffering,
-    /// Costs others most a second.
+    /// Slows others down most, per second.
     Harm,
 }
 

@@ -171,7 +171,7 @@ impl Run {
             None => return Ok(None),
             Some(Planned::Plan(plan)) => plan.clone(),
             Some(Planned::Auto) => CpuPlan::usual(&Cpus::available()).ok_or_else(|| {
-                CommandError::new("there is one CPU only, and nothing to distribute", "leave --cpu-plan away")
+                CommandError::new("with one CPU there is nothing to distribute", "leave out --cpu-plan")
             })?,
         };
         Ok(Some(Arc::new(Pins::begin(plan, server)?)))
@@ -232,7 +232,7 @@ fn clock_step(driver: &DriverPart) -> Option<String> {
     })
 }
 
-/// The order with the best number of connections, and how it was found, in words.
+/// The order with the best number of connections, and how it was found, as text.
 fn best_connections(
     system: &System,
     order: RunOrder,
@@ -270,7 +270,7 @@ fn announce(order: &RunOrder, system: &str, is_stub: bool, globals: &Globals) {
     }
 }
 
-/// The run and its duration, in words.
+/// The run and its duration, as text.
 fn what_runs(order: &RunOrder) -> String {
     let who = match order.mode {
         Mode::Terminals { .. } => format!("{} terminals", HumanCount(u64::from(order.warehouses) * 10)),

@@ -87,7 +87,7 @@ impl Sweep {
         let swept = sweep(&self.order(population), backends.as_ref(), server, &settings, &stop, &bar)?;
         drop(bar);
         let Some(swept) = swept else {
-            remark(globals, "interrupted: too little was measured to say anything");
+            remark(globals, "interrupted: too few measurements for a result");
             return Ok(Outcome::Partial);
         };
         let draw =

@@ -13,16 +13,14 @@ use serde_json::json;
 
 /// Make the tables and indexes of TPC-H and fill them.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "The data are made while they are loaded; nothing is written but into the server.\n\n\
+#[command(after_help = "The data are made while they are loaded; only the server's database is written.\n\n\
                   Example:\n  hardmeter tpch load --scale 0.1\n  \
-                  hardmeter tpch load --scale 1 --connection 'host=/run/postgresql user=postgres' --database tpch"
-)]
+                  hardmeter tpch load --scale 1 --connection 'host=/run/postgresql user=postgres' --database tpch")]
 pub struct Load {
     /// Size of the data: 1 is 1 GB of raw rows, 1.7 GB in PostgreSQL with indexes; from 0.01 to 300.
     #[arg(long, value_name = "SF", default_value = "1", value_parser = argument::<Scale>)]
     scale: Scale,
-    /// Throw the tables of TPC-H away that are there already.
+    /// Delete existing tables of TPC-H.
     #[arg(long)]
     replace: bool,
     /// Number of sessions that load in parallel [default: as many as processors, at most 4].

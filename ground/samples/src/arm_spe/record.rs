@@ -239,11 +239,6 @@ impl Record {
             _ => CpuMode::Unknown,
         }
     }
-
-    /// Whether it was a load or store.
-    pub fn is_memory(&self) -> bool {
-        matches!(self.operation, Some(Operation::Memory { .. }))
-    }
 }
 
 /// The parts of a trace that could not be decoded.

@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GhostStretches {
-    /// Ended at the system call, with the registers, of the server.
+    /// Ended at the server's system call with the server's registers.
     pub same: u64,
     /// Reached the limit before any call: kept, not checked.
     pub unchecked: u64,
-    /// Ended at another call: dropped, as all that follow.
+    /// Ended at another call: dropped, like all later ones.
     pub other_call: u64,
     /// Ended at the same call with other registers.
     pub other_registers: u64,
     /// Ended at an address that is not mapped, or by a trap.
     pub died: u64,
-    /// Met an instruction that the emulator cannot execute.
+    /// Ended at an instruction that the emulator cannot execute.
     pub unsupported: u64,
     /// The server received a signal meanwhile.
     pub signal: u64,
-    /// The server reached no call while it was followed.
+    /// The server made no system call while it was followed.
     pub unfinished: u64,
 }
 
@@ -31,7 +31,7 @@ impl GhostStretches {
         self.same + self.different()
     }
 
-    /// Those that ended otherwise than the server.
+    /// Stretches that ended differently from the server's.
     pub fn different(&self) -> u64 {
         self.other_call + self.other_registers + self.died
     }
@@ -42,7 +42,7 @@ impl GhostStretches {
     }
 }
 
-/// How long processes stood still for copies of their registers and pages, in nanoseconds.
+/// How long processes were stopped to copy their registers and pages, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GhostPauses {
@@ -54,7 +54,7 @@ pub struct GhostPauses {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// All together, with the stops at the ends of stretches.
+    /// The sum, including the stops at the ends of stretches.
     pub sum_ns: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct GhostNotes {
     pub windows: u64,
     /// Rounds of windows at the same time; 0 where an older version followed in turns.
     pub rounds: u64,
-    /// How often the watchdog had to free a process.
+    /// How often the watchdog had to continue a stopped process.
     pub watchdog: u64,
     /// Pauses of the processes.
     pub pauses: GhostPauses,
@@ -89,7 +89,8 @@ pub struct GhostNotes {
 }
 
 impl GhostNotes {
-    /// Whether some processes were followed at the same time, so that lines were seen to go from one to another.
+    /// Whether some processes were followed at the same time, so that transfers of lines between them were
+    /// observed.
     pub fn at_once(&self) -> bool {
         self.rounds > 0 && self.rounds < self.windows
     }

@@ -67,7 +67,8 @@ pub struct Mmap {
 }
 
 impl Mmap {
-    /// A process's mapping of code, from the beginning of its file, without what not every kernel records.
+    /// A process's mapping of code, from the beginning of its file, without the fields that not every kernel
+    /// records.
     pub fn code(pid: Pid, start: VirtualAddress, length: u64, path: impl Into<String>) -> Mmap {
         Mmap {
             pid,

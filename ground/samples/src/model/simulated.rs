@@ -12,7 +12,7 @@
 //!                     | verdict | offset | size | kind | pid (u32) | ip (u64)   | the other side
 //! kind 2, statement   | hash of the statement's text without constants (u64) | 1 if it is over (u64, may be absent) |
 //! kind 3, state       | rule (u32) | length (u32) | bytes |
-//! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was asked for (u64) |
+//! kind 4, allocation  | first byte of the block (u64) | its size (u64) | where it was requested (u64) |
 //! kind 5, stride      | distance to the instruction's previous miss, if that was its distance before, too (i64) |
 //! ```
 //!
@@ -40,8 +40,8 @@ pub enum MissCause {
     Coherence,
 }
 
-/// How an instruction came by the address that it missed at. `None` in a sample: its first miss, or the machine was
-/// simulated without its core.
+/// How an instruction computed the address of its miss. `None` in a sample: its first miss, or the machine
+/// was simulated without its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissPattern {

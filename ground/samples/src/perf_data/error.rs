@@ -93,7 +93,7 @@ pub enum WriteError {
     },
     /// The capture was finished without its last records.
     #[error(
-        "{path} is complete but shortened: {discarded} bytes of records did not fit on the disk\n  remedy: \
+        "{path} is readable but truncated: {discarded} bytes of records did not fit on the disk\n  remedy: \
          free some space and record again if the end matters"
     )]
     Shortened {

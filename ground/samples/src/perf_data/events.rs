@@ -189,7 +189,7 @@ impl EventTable {
         &self.attrs[event.0]
     }
 
-    /// The probe that an event's samples are of, if they are no samples of memory.
+    /// The probe of an event's samples, if they are not memory samples.
     #[inline]
     pub(super) fn probe_of(&self, event: EventIndex) -> Option<StatementProbe> {
         self.probes.iter().find(|(index, _)| *index == event).map(|(_, probe)| *probe)

@@ -19,7 +19,7 @@ pub(super) struct Pass<'r> {
     table: EventTable,
     pub(super) summary: ReadSummary,
     receiver: &'r mut dyn FnMut(Record<'_>) -> ControlFlow<()>,
-    /// Samples that are no records of their own.
+    /// Samples that are not separate records.
     traces: Option<Traces<'r>>,
     /// Counters that samples read.
     reads: GroupReads,

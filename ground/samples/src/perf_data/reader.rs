@@ -220,7 +220,7 @@ impl CaptureReader {
             // Files written before 2010 have no feature bitmap.
             72.. if count >= 72 => self.read_file(&words, length),
             _ if count < 72 => Err(self.damaged("the file ends inside its header")),
-            size => Err(self.damaged(format!("the header says that it is {size} bytes long"))),
+            size => Err(self.damaged(format!("its header size field is {size} bytes"))),
         }
     }
 

@@ -94,7 +94,7 @@ pub struct ReadSummary {
     pub unknown_fields: u64,
     /// Samples and records too short for their fields, or of an event the file does not describe.
     pub unparsable: u64,
-    /// Bytes that are no records, and why.
+    /// Bytes that are not records, and why.
     pub skipped: BTreeMap<SkipReason, ByteCount>,
     /// Records that came later than their window allows and were delivered out of time order.
     pub out_of_order: u64,

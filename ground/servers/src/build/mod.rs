@@ -111,7 +111,7 @@ pub fn build(order: &Order, progress: Progress) -> Result<Programs, ServerError>
     remove_objects(&source);
     fs::rename(&work, &target).map_err(io_error("write", &target))?;
     Programs::at(order.engine, &target.join("bin")).ok_or_else(|| ServerError::Unsupported {
-        what: format!("{} was built but does not tell its version", target.display()),
+        what: format!("{} was built but does not report its version", target.display()),
         remedy: "remove that folder and build again".into(),
     })
 }

@@ -32,7 +32,7 @@ impl Default for CubeQuestion {
 pub struct CubeAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The kind of each event of the heading.
     pub kinds: Vec<EventKind>,

@@ -35,7 +35,7 @@ pub struct AccessReport {
     pub object: String,
 }
 
-/// A pair of routines of which one missed because the other wrote, with names.
+/// A pair of routines, with names: the first missed because the second wrote.
 #[derive(Clone, Debug, Serialize)]
 pub struct FightReport {
     /// The routine that missed.
@@ -89,7 +89,7 @@ pub struct LineReport {
 /// Samples by object and by offset in a line.
 pub(crate) type ObjectCounts = FxHashMap<(LineId, u16), FxHashMap<ObjectPath, u64>>;
 
-/// Gives names to what was counted.
+/// Adds names to the counted places.
 pub(crate) struct Named<'p> {
     pub(crate) objects: ObjectCounts,
     pub(crate) line_size: u32,

@@ -184,7 +184,7 @@ impl Answers {
         self.ask(QueriesInquiry::new(question, &self.capture))
     }
 
-    /// The cache lines that cores fight for. Two walks: all lines are counted before the worst are studied.
+    /// The contended cache lines. Two walks: all lines are counted before the worst are studied.
     ///
     /// ```
     /// use hardmeter_answers::{Answers, SharingQuestion};

@@ -37,7 +37,7 @@ impl Default for ObjectsQuestion {
 pub struct ObjectsAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The server whose memory the recorder observed, if there is a side file on objects.
     pub server: Option<String>,
@@ -132,7 +132,7 @@ fn remarks(capture: &Capture, coverage: ObjectCoverage) -> Vec<Remark> {
 
 /// The warning that no sample has a data address, so that no table by data is possible.
 fn no_addresses() -> Remark {
-    let text = "no sample carries a data address, so nothing can be said of data; record a memory event \
+    let text = "no sample carries a data address, so the view needs data addresses; record a memory event \
                 (hardmeter events), for example with hardmeter record -e l1d-miss,l2-miss";
     Remark::Limit { text: text.into() }
 }

@@ -23,7 +23,7 @@ pub struct PagesQuestion {
 pub struct PagesAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The relation; `None` if the capture has no relations.
     pub relation: Option<Relation>,

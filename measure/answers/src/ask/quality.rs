@@ -20,7 +20,7 @@ use serde::Serialize;
 pub struct QualityAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The events, by name.
     pub events: Vec<(String, EventQuality)>,

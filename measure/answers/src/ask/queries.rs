@@ -36,7 +36,7 @@ impl Default for QueriesQuestion {
 pub struct QueriesAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The server whose memory the recorder observed, if there is a side file on objects.
     pub server: Option<String>,
@@ -137,7 +137,7 @@ fn missing(
     }
     let marks = capture.object_notes().is_some_and(|notes| !notes.marks.is_empty());
     if by_chain && capture.object_notes().is_some() && !marks {
-        say("the side file of objects does not say which code is an operator or a phase");
+        say("the side file of objects has no marks of operators and phases");
     }
     let by_notes = by_chain || by(QueryColumn::Role) || by(QueryColumn::Object);
     remarks.extend(no_notes(capture).filter(|_| by_notes));

@@ -28,7 +28,7 @@ pub enum Question {
     Objects(ObjectsQuestion),
     /// For whom they are.
     Queries(QueriesQuestion),
-    /// Which lines cores fight for.
+    /// Contended lines.
     Sharing(SharingQuestion),
     /// Where on the pages of a relation they are.
     Pages(PagesQuestion),
@@ -52,7 +52,7 @@ pub enum Answer {
     Objects(ObjectsAnswer),
     /// For whom they are.
     Queries(QueriesAnswer),
-    /// Which lines cores fight for.
+    /// Contended lines.
     Sharing(SharingAnswer),
     /// Where on the pages of a relation they are.
     Pages(PagesAnswer),

@@ -1,4 +1,4 @@
-//! The cache lines that cores fight for, the worst ones access by access.
+//! The contended cache lines, the worst ones access by access.
 //!
 //! This question walks over the capture once more than others: all lines are counted first, and the walk that it may
 //! share with other questions looks at the worst of them.
@@ -39,12 +39,12 @@ impl Default for SharingQuestion {
     }
 }
 
-/// The cache lines that cores fight for.
+/// The contended cache lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct SharingAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// Samples that pass the filter.
     pub samples: u64,

@@ -37,12 +37,12 @@ impl Default for TopQuestion {
     }
 }
 
-/// Samples by the columns asked for.
+/// Samples by the columns requested.
 #[derive(Clone, Debug, Serialize)]
 pub struct TopAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The columns shown, in order.
     pub shown: Vec<Shown>,

@@ -39,7 +39,7 @@ impl Default for WhyQuestion {
 pub struct WhyAnswer {
     /// Conditions of the recording.
     pub heading: Heading,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The caches that answers are about, where known.
     pub hierarchy: Option<Hierarchy>,

@@ -36,7 +36,7 @@ pub enum Incomparable {
         b: String,
     },
     /// The requested unit of work is not known for a capture.
-    #[error("{file} does not know its {unit}\n  remedy: {remedy}")]
+    #[error("{file} has no count of its {unit}\n  remedy: {remedy}")]
     Work {
         /// The capture.
         file: String,
@@ -95,7 +95,7 @@ pub(super) fn events_compared(
         true => Vec::new(),
         false => {
             let names = one_sided.into_iter().collect::<Vec<_>>().join(", ");
-            vec![format!("not compared, for not all captures recorded them: {names}")]
+            vec![format!("not compared, because some captures did not record them: {names}")]
         }
     };
     Ok((common, notes))
@@ -123,7 +123,7 @@ pub(super) fn check(a: &[CompareRun], b: &[CompareRun]) -> Result<Vec<String>, I
             notes.push(format!("{what}: {} in {}, {} in {}", of(first), first.file, of(other), other.file));
         }
     };
-    differ("the machines differ, and the differences contain theirs", &|run| {
+    differ("the machines differ, which is part of the differences", &|run| {
         run.machine.clone().unwrap_or_else(|| "unknown".into())
     });
     differ("the captures simulate another share of the cache lines", &|run| {

@@ -135,7 +135,7 @@ pub struct CompareRun {
     pub machine: Option<String>,
     /// One of this many cache lines was simulated; 1: all of them.
     pub one_line_in: u32,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The work it did, by unit: "transactions", "instructions".
     pub work: BTreeMap<Per, f64>,

@@ -95,7 +95,7 @@ pub struct Comparison {
     pub b: Side,
     /// Where the samples came from.
     pub source: EventSource,
-    /// The filter in words, if samples were filtered.
+    /// The filter as text, if samples were filtered.
     pub filter: Option<String>,
     /// The unit of work of the rates.
     pub per: Per,

@@ -83,7 +83,7 @@ fn what_cannot_be_compared_is_refused_and_what_differs_is_said() {
     assert!(told.contains("A has l2-miss; B has l1d-miss") && told.contains("-e"), "{told}");
     assert!(refused(&[], &[good()], None).contains("side A has no capture"));
     let told = refused(&[good()], &[good()], Some(Per::Instruction));
-    assert!(told.contains("a does not know its instructions"), "{told}");
+    assert!(told.contains("a has no count of its instructions"), "{told}");
 
     let larger = CompareRun { machine: Some("large".into()), file: "b".into(), lost: 3, ..good() };
     let comparison = Comparison::of(&[good()], &[larger], &[], None).expect("said, not refused");
@@ -197,7 +197,7 @@ fn a_thousand_halves_of_one_run_do_not_differ() {
     assert!(wrong <= 70, "{wrong} of 1,000 comparisons call a row different");
 }
 
-/// Each function's rate varies between runs by a tenth, that of each third function by a fifth. A comparison
+/// Each function's rate varies between runs by a tenth, and every third one's by a fifth. A comparison
 /// by counts alone would report most of the hot functions as different. Two, three and four runs on each
 /// side.
 #[test]

@@ -1,4 +1,4 @@
-//! The objects that cost most, and what costs much besides.
+//! The objects that cost most, and other large costs.
 //!
 //! Invariants:
 //! 1. A finding has a name that a reader can act on; memory without one is never a finding, whatever it costs.
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 /// Findings of an event, at most.
 const MOST: usize = 3;
-/// From this share on an object is worth a finding.
+/// An object with at least this share is a finding.
 const LARGE: f64 = 0.05;
-/// Below that, an object of the database still is where there are fewer than [`MOST`], from this share on.
+/// If there are fewer than [`MOST`] findings, objects of the database with at least this share are added.
 const SMALL: f64 = 0.005;
 /// A smaller object has at least this many samples: fewer are chance.
 const LEAST_SAMPLES: u64 = 10;
-/// With fewer samples than this, a large share of the stall is that of a single long wait.
+/// With fewer samples than this, a single long wait can make up a large share of the stall.
 const LEAST_FOR_STALL: u64 = 5;
 
 /// The class of instructions.
 const CODE: &str = "code";
-/// Classes of what a program brings along: its image, its stacks and blocks, the kernel under it.
+/// Classes of the program's own memory: its image, its stacks and blocks, the kernel.
 const OF_PROGRAM: [&str; 12] = [
     "constants",
     "static variable",
@@ -46,7 +46,7 @@ const OF_PROGRAM: [&str; 12] = [
     "compiled code",
 ];
 
-/// What an object is to the reader of a finding.
+/// The kind of an object in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// The server's observer named it: table, index, lock, area, memory context.
@@ -88,7 +88,7 @@ pub struct ObjectFinding {
     pub statement: Option<(StatementId, Share)>,
 }
 
-/// What samples are on that are not on a named object.
+/// The kinds of samples that are not on a named object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BesidesKind {
@@ -161,7 +161,7 @@ impl<'c> Findings<'c> {
         found
     }
 
-    /// What the ranking compares.
+    /// The sort key of the ranking.
     fn size(&self, sums: &Sums) -> u64 {
         match self.ranking {
             Ranking::Count => sums.count,
@@ -189,7 +189,7 @@ impl<'c> Findings<'c> {
         StallShare::of(latency, self.total.1).filter(|_| self.ranking == Ranking::Stall)
     }
 
-    /// Whether an object is large, and not by chance.
+    /// Whether an object is large, with enough samples.
     fn is_large(&self, sums: &Sums) -> bool {
         let often = sums.count >= LEAST_FOR_STALL || self.share(sums.count).fraction() >= LARGE;
         self.fraction(self.size(sums)) >= LARGE && (often || self.ranking == Ranking::Count)
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(table.findings[0].stall, None);
     }
 
-    /// 2 long waits of 400 cycles are 80 % of the stall, and chance; ten of 10 cycles are 10 %.
+    /// 2 long waits of 400 cycles are 80 % of the stall, but too few samples; ten of 10 cycles are 10 %.
     #[test]
     fn two_long_waits_are_no_finding() {
         let objects = [("table", "public.t", 2, 400), ("index", "public.i", 10, 10), ("lock", "l", 100, 1)];

@@ -57,8 +57,8 @@ const RED_ZONE: u64 = 128;
 /// A stack is not larger than this, the usual `ulimit -s`.
 const STACK_AT_MOST: u64 = 8 << 20;
 
-/// Go places its arenas here, and no other allocator does: heap and goroutine stacks, side by side. The stack pointer
-/// does not tell them apart.
+/// Go places its arenas here, and no other allocator does: heap and goroutine stacks, side by side. The stack
+/// pointer does not distinguish them.
 const GO_ARENAS: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
 
 /// Maximum size of a variable whose offsets are taken for fields if there is no debug information; in larger
@@ -152,16 +152,6 @@ impl ObjectIndex {
     /// A text by its number.
     pub fn text(&self, id: TextId) -> &Arc<str> {
         self.texts.text(id)
-    }
-
-    /// The number of a text, if an object has this name.
-    pub fn find_text(&self, text: &str) -> Option<TextId> {
-        self.texts.find(text)
-    }
-
-    /// True if a process belongs to the server; without a side file, true for every process.
-    pub fn is_of_server(&self, pid: Pid) -> bool {
-        self.processes.contains(pid)
     }
 
     /// The role of a process in the server: "client backend", "checkpointer".

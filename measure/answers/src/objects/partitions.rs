@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most ranges of an object.
+/// Maximum number of ranges of an object.
 const RANGES: u64 = 16;
 
 /// The class, name and instance of an object.
@@ -61,7 +61,7 @@ impl Partitions {
                     };
                     ((class, name, kind, Some(first)), shown.into(), instance)
                 }
-                // One that has no number is a part of the whole.
+                // An instance without a number belongs to the whole object.
                 None => ((class, name, "", None), Arc::from(""), instance),
             });
         }
@@ -99,7 +99,7 @@ fn split(instance: &str) -> Option<(&str, u64)> {
     rest[..end].parse().ok().filter(|_| of_server || whole).map(|number| (kind, number))
 }
 
-/// How many numbers a range has.
+/// The length of a range.
 fn length(kind: &str, highest: u64) -> u64 {
     match kind.ends_with("block ") || kind.ends_with("page ") {
         true => (highest / RANGES + 1).checked_next_power_of_two().unwrap_or(1 << 63),

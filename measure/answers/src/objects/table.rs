@@ -96,7 +96,7 @@ pub struct ObjectRow {
     pub defined: Vec<Option<i64>>,
     /// Its samples, of all with an address.
     pub share: Share,
-    /// Its samples, of all of its object, if the table is by partition.
+    /// If the table is by partition: its samples, among all samples of its object.
     pub of_object: Option<Share>,
     /// The part of them whose object was certainly there.
     pub stable: Share,

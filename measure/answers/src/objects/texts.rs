@@ -31,11 +31,6 @@ impl Texts {
         id
     }
 
-    /// The number of a text, if it is already in the table.
-    pub(super) fn find(&self, text: &str) -> Option<TextId> {
-        self.numbers.get(text).copied()
-    }
-
     /// A text by its number, which must be of this table.
     pub(super) fn text(&self, id: TextId) -> &Arc<str> {
         &self.texts[id.0 as usize]

@@ -58,7 +58,7 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// The kind in words.
+    /// The kind as text.
     pub fn describe(self) -> &'static str {
         match self {
             GroupKind::ReadOnly => "only read",

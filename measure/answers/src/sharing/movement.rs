@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MovementKind {
-    /// Most of its writes took it from another core that had written it last.
+    /// Most of its writes took it from the core that had written it last.
     PingPong,
-    /// All of its writes are one core's: others read it.
+    /// One core made all of its writes; other cores read it.
     OneWriter,
 }
 
@@ -19,11 +19,11 @@ pub enum MovementKind {
 pub struct Movement {
     /// The way.
     pub kind: MovementKind,
-    /// Writes that came after another core's write, of the recorded ones that came after any.
+    /// Writes that followed another core's write, among the recorded writes that followed any write.
     pub moves: Share,
 }
 
-/// With fewer writes no way is named.
+/// With fewer writes no movement is reported.
 const LEAST_WRITES: u64 = 10;
 /// Share of the writes that make a ping-pong.
 const MOST: f64 = 0.5;

@@ -421,11 +421,6 @@ impl LineDetail {
         }
         (before, after)
     }
-
-    /// Whether the line had more accesses than the replay keeps.
-    pub fn trace_was_cut(&self) -> bool {
-        self.trace_cut
-    }
 }
 
 fn thread_of(sample: &Sample<'_>) -> Option<Tid> {

@@ -75,7 +75,7 @@ pub struct CauseAnswer {
     pub cold_start: Option<ColdStart>,
 }
 
-/// First uses that end soon after the recording's start: what missed is not what a longer run misses.
+/// First uses that end soon after the recording's start: a longer run would have other misses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ColdStart {
     /// Misses in the part of the recording below, of all misses of the cause.

@@ -102,7 +102,7 @@ impl LevelGeometry {
 /// The caches of the machine of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hierarchy {
-    /// The origin of the geometry, in words.
+    /// The origin of the geometry, as text.
     pub origin: String,
     /// First level, data.
     pub l1d: Option<LevelGeometry>,

@@ -39,7 +39,7 @@ impl Cause {
         Cause::Unknown,
     ];
 
-    /// Its name in words.
+    /// Its name as text.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Cold => "cold",
@@ -93,7 +93,7 @@ pub enum EventKind {
     Stall,
     /// Time elsewhere.
     OtherTime,
-    /// Nothing that has to do with memory.
+    /// Not related to memory.
     Other,
 }
 

@@ -42,7 +42,7 @@ pub struct MissRatioCurve {
     pub lines_followed: u64,
     /// One line in this number was followed.
     pub one_line_in: u32,
-    /// The size there is now.
+    /// The present size of the cache.
     pub now: ByteCount,
     /// From a quarter of it to sixteen times it.
     pub sizes: Vec<SizeEffect>,

@@ -31,7 +31,7 @@ const DISCOVERY_RATE: f64 = 0.01;
 /// Minimum number of listed lines of a set; twice the ways if that is more.
 const LINES_LISTED: usize = 8;
 
-/// A line among those that fight for a set.
+/// A line among those that conflict in a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FightingLine {
     /// Its address in the first sampled process.
@@ -227,7 +227,7 @@ fn fighters(members: &[usize], lines: &[SetLine], ways: u32) -> Option<(u32, u64
     Some((most as u32, limit))
 }
 
-/// The hottest lines of a set. A line that several cores fight for is listed once.
+/// The hottest lines of a set. A line that several cores contend for is listed once.
 fn hottest(members: &[usize], lines: &[SetLine], ways: usize) -> Vec<FightingLine> {
     let mut merged: FxHashMap<VirtualAddress, FightingLine> = FxHashMap::default();
     for line in members.iter().map(|index| &lines[*index]) {
@@ -329,7 +329,7 @@ mod tests {
         assert!(found <= 1, "{found} of 1,280 sets");
     }
 
-    /// Nine lines that fight in one set of 64 are found among three thousand that do not.
+    /// Nine conflicting lines in one set of 64 are found among three thousand that do not.
     #[test]
     fn a_fight_is_found_in_noise() {
         let mut state = 88_172_645_463_325_252;

@@ -61,9 +61,9 @@ impl HtmlReport {
                 (length.unwrap_or_default())
                 @if let Some(machine) = &heading.machine { "; " (printable(machine)) }
                 @if let Some(filter) = &self.cube.filter { "; only " (printable(filter)) }
-                ". " a href="#quality" { "How far to trust this" }
+                ". " a href="#quality" { "Quality and limits" }
             }
-            noscript { p.alarm { "Scripts do not run here: filters and drawings are missing, tables replace them." } }
+            noscript { p.alarm { "Scripts are disabled: tables replace filters and drawings." } }
         }
     }
 

@@ -39,7 +39,7 @@ impl HtmlReport {
             h3 { "What this page leaves out" }
             ul { @for text in self.left_out() { li { (text) } } }
         };
-        Section::new("quality", "How far to trust this", body)
+        Section::new("quality", "Quality and limits", body)
     }
 
     fn events_table(&self) -> Markup {

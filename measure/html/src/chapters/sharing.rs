@@ -28,7 +28,7 @@ impl HtmlReport {
                 "The outlined bytes are stored to." }
             @for (rank, line) in sharing.lines().iter().enumerate() { (line_markup(rank + 1, line, sharing)) }
         };
-        Some(Section::new("sharing", "Who fights for which line", body))
+        Some(Section::new("sharing", "Contended lines", body))
     }
 }
 
@@ -57,10 +57,10 @@ fn matrix(sharing: &SharingAnswer) -> Markup {
     let exact = sharing.studied.iter().all(|line| line.fights_exact);
     html! {
         @if !misses.is_empty() {
-            h3 { "Who waits for whom" }
+            h3 { "Waits between routines" }
             p.note { "Samples of the routine in the row that waited for a line written by the routine in the column; "
                 @if exact { "exact (simulated)." } @else { "inferred from shares of stores." } }
-            div.scroll tabindex="0" role="group" aria-label="Who waits for whom" { table.crosstab {
+            div.scroll tabindex="0" role="group" aria-label="Waits between routines" { table.crosstab {
                 thead { tr { th scope="col" { "waits \\ wrote" } @for writer in &writing { th.slim scope="col" { (writer) } } } }
                 tbody { @for waiter in &waiting { tr {
                     th.code scope="row" { (waiter) }

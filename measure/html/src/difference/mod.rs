@@ -48,7 +48,7 @@ impl<'c> DifferencePage<'c> {
 
     /// The text of the file.
     pub fn html(&self) -> String {
-        let title = "What differs, and where";
+        let title = "Differences by place";
         let sha256 = script::sha256_of(script::DIFFERENCE);
         Page::new(title, self.sections())
             .with_lead(self.lead(title))

@@ -44,19 +44,20 @@ pub(super) struct Heaps {
     walked: HashMap<u64, Vec<u64>>,
     /// By the first address of a mapping: the chunks that were mapped there on their own.
     mapped: HashMap<u64, Vec<Range<u64>>>,
-    /// When a walk lost its way.
+    /// When a walk met an implausible size.
     lost: HashMap<u64, Instant>,
     since: Option<Instant>,
     /// The cost of walks since then.
     cost: Duration,
 }
 
-/// Follows the sizes from one place of a heap on; gives where chunks begin, and where the last one ends. `None`: they lead
-/// astray at once. A thread may cut a chunk while it is read: a long way that is lost later is right up to there.
+/// Follows the sizes of chunks from one place of a heap; returns the starts of chunks, and the end of the
+/// last one. `None`: the first size is implausible. A thread may split a chunk while it is read: if a long
+/// walk ends in an implausible size, the chunks before it are valid.
 fn walk(bytes: &[u8], from: usize) -> Option<Vec<usize>> {
     /// Where a program's heap continues elsewhere, glibc leaves two chunks of this size, which hold nothing.
     const FENCE: u64 = 16;
-    /// By chance no other bytes lead so far.
+    /// Other bytes do not form so long a chain by chance.
     const CONVINCING: usize = 32;
     let mut starts = Vec::new();
     let mut at = from;
@@ -121,7 +122,7 @@ impl Heaps {
     ) -> Option<Range<u64>> {
         let heap = Heaps::heap_of(mapping, address);
         let Heaps { walked, cost, lost, .. } = self;
-        // A walk that lost its way met a change: the next one may not.
+        // The failed walk met a concurrent change: the next one may succeed.
         let again = lost.get(&heap.start).is_some_and(|when: &Instant| when.elapsed() >= RETRY);
         if again && heap.end - heap.start <= LARGEST_RETRIED {
             walked.remove(&heap.start);
@@ -143,7 +144,8 @@ impl Heaps {
         });
         let after = chunks.partition_point(|start| *start <= address.0);
         let mut at = *chunks.get(after.checked_sub(1)?)?;
-        // It may have been cut or joined since the walk: the sizes of now lead on from where it began.
+        // The chunk may have been split or merged since the walk: its current sizes are followed from its old
+        // start.
         for _ in 0..STEPS {
             let size = memory.u64(VirtualAddress(at + 8)).ok()? & !7;
             let end = at.checked_add(size).filter(|end| size >= HEADER && *end <= heap.end)?;
@@ -212,7 +214,7 @@ fn kind_of(
     /// Bytes of the header of the server's own allocator.
     const OWN: usize = 24;
     let word = |at: usize| u64_at(bytes, at);
-    // A chunk is as large as needed for what was asked for and a word, in steps of 16; one step more where the rest was
+    // A chunk holds the requested bytes and a word, in steps of 16; one step more where the rest was
     // too small for a chunk.
     let fits = |asked: u64| {
         let needed = if asked < length { (asked + 8).next_multiple_of(16).max(32) } else { 0 };
@@ -235,7 +237,7 @@ fn kind_of(
     if let Some(name) = word(OWN).and_then(&mut class_of) {
         return Some(("object", name));
     }
-    // A block of a memory root: the next one, what is left, and its size, which is all that was asked for.
+    // A block of a memory root: the next one, the free bytes, and its size, which is the requested size.
     let (left, whole) = (word(OWN + 8)?, word(OWN + 16)?);
     Some(match left <= whole && whole == size {
         true => ("memory root", "of a statement, a prepared statement or a table".into()),
@@ -243,7 +245,8 @@ fn kind_of(
     })
 }
 
-/// Chunks that have a mapping of their own, which others may follow without a gap: those of one mapping.
+/// Chunks that were mapped separately; in the kernel's list adjacent ones form one mapping: all chunks of one
+/// such mapping.
 fn mapped_chunks(memory: &ProcessMemory, mapping: &Mapping) -> Vec<Range<u64>> {
     const MAPPED: u64 = 2;
     const PAGE: u64 = 4096;

@@ -27,10 +27,11 @@ use std::time::{Duration, Instant};
 const MOST_FACTS: usize = 500_000;
 /// Limit of facts that one check confirms.
 const MOST_AGAIN: usize = 20_000;
-/// Threads and mappings are not read again sooner, nor before ten times as long has passed as it took.
+/// Minimum time between two readings of threads and mappings; it is also at least ten times the duration of a
+/// reading.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_PER_COST: u32 = 10;
-/// The mappings alone are not read again sooner.
+/// Minimum time between two readings of the mappings alone.
 const MAPPINGS_PAUSE: Duration = Duration::from_millis(2);
 
 /// A server that is being read.
@@ -44,11 +45,11 @@ pub(crate) struct MariaDb {
     redo: Option<Range<u64>>,
     mappings: Mappings,
     read: Instant,
-    /// How long to wait from then on.
+    /// The time to wait after it.
     pause: Duration,
     /// When the mappings alone were read.
     mapped: Instant,
-    /// Lines of memory that nothing was known of at the last look.
+    /// Cache lines without a known object at the last reading.
     unknown: HashSet<VirtualAddress>,
     facts: Facts,
     attached: Timestamp,
@@ -264,7 +265,7 @@ impl MariaDb {
         self.pause = PAUSE.max(begun.elapsed() * PAUSE_PER_COST);
     }
 
-    /// Whether what is known of an address applies to a sample; such a sample confirms what lasts.
+    /// Whether the known object of an address applies to a sample; such a sample confirms lasting objects.
     fn is_known(&mut self, access: &Access, carried: Option<&Identity>) -> bool {
         let pid = Some(self.pid());
         let known = self.facts.at(pid, access.address).and_then(|(id, fact)| {
@@ -273,7 +274,7 @@ impl MariaDb {
                 (None, None) => true,
                 _ => false,
             };
-            // A later look may tell more of memory that nothing was known of.
+            // A later reading may identify memory that was unknown before.
             let looked_at = !self.facts.is_of(id, NOTHING_KNOWN) || self.unknown.contains(&fact.start);
             (same && looked_at).then_some(id)
         });
@@ -287,8 +288,8 @@ impl MariaDb {
                 remarks.push(format!("{number} {what}"));
             }
         };
-        count(self.facts.left_out, "stretches of memory were not recorded: their limit was reached");
-        count(self.unmapped, "addresses were no longer mapped when they were looked at");
+        count(self.facts.left_out, "memory ranges were not recorded: their limit was reached");
+        count(self.unmapped, "addresses were no longer mapped when they were resolved");
         if self.dictionary.is_empty() {
             remarks.push(
                 "InnoDB's dictionary could not be read: pages have the names of tablespaces only; run as root or as \
@@ -298,7 +299,7 @@ impl MariaDb {
         }
         if self.server.sessions.is_none() {
             remarks.push(
-                "where this server's threads keep their statement is not known: samples have none".into(),
+                "the location of statements in this server's threads is unknown: samples have none".into(),
             );
         }
         if !self.server.memory.is_alive() {
@@ -373,7 +374,7 @@ fn no_page(frame: VirtualAddress, size: u64) -> Found {
     Found::new("buffer", frame, size).named("no page")
 }
 
-/// Class and name of memory that nothing is known of.
+/// Class and name of unknown memory.
 const NOTHING_KNOWN: (&str, &str) = ("private memory", "of unknown kind");
 
 /// Private memory with a known place only. Only this line: its neighbours may be known better.

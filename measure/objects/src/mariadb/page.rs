@@ -62,11 +62,11 @@ pub(super) enum Kind {
     Blob,
     /// Undo data of changes, and old versions of rows.
     Undo,
-    /// Of the tablespace's management.
+    /// A page that manages the tablespace.
     Space(&'static str),
-    /// Of the system.
+    /// A system page.
     System(&'static str),
-    /// Of an unknown type.
+    /// A page of unknown type.
     Other,
 }
 
@@ -151,7 +151,7 @@ pub(super) fn part_of_index(page: &[u8], size: usize, offset: usize) -> Option<(
     parts.into_iter().find(|(_, range)| range.contains(&offset))
 }
 
-/// Reads all that a page says of itself, and the part of each offset.
+/// Reads a page's header, and names the part of each offset.
 #[cfg(fuzzing)]
 pub(crate) fn name_parts(bytes: &[u8]) {
     let said = (PageId::of(bytes), Kind::of(bytes), Identity::of(bytes).map(|identity| identity.page()));

@@ -18,10 +18,10 @@ const NEAR: usize = 64;
 /// The smallest log buffer that a server takes (`innodb_log_buffer_size`), and what sizes are multiples of.
 const LEAST: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-/// Variables of a program are not larger.
+/// Maximum size of a program's variables.
 const SECTION_LIMIT: u64 = 256 << 20;
 
-/// Where the redo log buffers lie; `None` if nothing, or more than one place, looks like them.
+/// The addresses of the redo log buffers; `None` unless exactly one place fits.
 pub(super) fn log_buffers(server: &Server, mappings: &Mappings) -> Option<Range<u64>> {
     let sections = server.program.image.sections.iter();
     let variables = sections.filter(|section| matches!(section.name.as_str(), ".bss" | ".data"));

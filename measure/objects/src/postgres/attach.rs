@@ -150,7 +150,7 @@ impl Server {
 
         // The mapping may be in several pieces, for example if part of it has another page size.
         let home = mappings.at(blocks).filter(|map| map.shared && map.writable);
-        let home = home.ok_or_else(|| fault("its buffers do not lie in shared memory".into()))?;
+        let home = home.ok_or_else(|| fault("its buffers are not in shared memory".into()))?;
         let start = mappings
             .iter()
             .filter(|map| map.inode == home.inode && map.name == home.name && map.start <= blocks)
@@ -189,7 +189,7 @@ impl Server {
             return Err(fault(format!("it says that it has {most} backends in {slots} slots")));
         }
         let areas = Areas::read(&memory, &layout, &segment).unwrap_or_else(|reason| {
-            remarks.push(format!("named areas of shared memory are not known: {reason}"));
+            remarks.push(format!("named areas of shared memory are unknown: {reason}"));
             Areas::default()
         });
         if let Some(area) = areas.named(&["Buffer Blocks"]) {
@@ -301,7 +301,7 @@ fn check_locks(
     segment: &Range<VirtualAddress>,
 ) -> Result<(), String> {
     if !segment.contains(&locks) {
-        return Err(format!("its locks at {locks} do not lie in shared memory"));
+        return Err(format!("its locks at {locks} are not in shared memory"));
     }
     let expected = |index: u32| -> Option<u32> {
         let named =

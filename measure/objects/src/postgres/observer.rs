@@ -272,16 +272,16 @@ impl Postgres {
                 remarks.push(format!("{number} {what}"));
             }
         };
-        count(self.facts.left_out, "stretches of memory were not recorded: their limit was reached");
+        count(self.facts.left_out, "memory ranges were not recorded: their limit was reached");
         count(
             self.processes.ended,
-            "addresses were of processes that had ended before they could be looked at",
+            "addresses were of processes that had ended before they could be resolved",
         );
-        count(self.unmapped, "addresses were no longer mapped when they were looked at");
+        count(self.unmapped, "addresses were no longer mapped when they were resolved");
         match self.ended {
             Some(ServerState::Restarted) => remarks.push(
                 "the server restarted while it was recorded, as after the crash of a backend, and made new shared \
-                 memory: objects are known of the time before only, transactions and rows were not counted; \
+                 memory: objects are known only for the time before, transactions and rows were not counted; \
                  see the server's log, then record again"
                     .into(),
             ),
@@ -306,7 +306,7 @@ impl Postgres {
     }
 }
 
-/// Private memory of which only the place is known. Covers this line only: its neighbours may be identified
+/// Private memory without a known object. Covers this line only: its neighbours may be identified
 /// better.
 fn unknown_private(mapping: &Mapping, address: VirtualAddress) -> Found {
     const LINE: u64 = 64;

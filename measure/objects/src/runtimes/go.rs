@@ -33,7 +33,7 @@ const MOST_GOROUTINES: u64 = 200_000;
 const MOST_THREADS: usize = 10_000;
 /// Bytes of a span or goroutine that hold all the fields that are read.
 const RECORD_LIMIT: u64 = 4096;
-/// Program files are not larger.
+/// Maximum size of a program file.
 const FILE_LIMIT: u64 = 2 << 30;
 /// States of a span.
 const IN_USE: u8 = 1;
@@ -116,7 +116,7 @@ impl Span {
                 })
             }
             MANUAL => Some(whole("Go runtime").named("stack or buffer of the runtime")),
-            // Free: it was freed since the sample. What it was is not known.
+            // A free span: it was freed since the sample, and its former use is unknown.
             _ => {
                 let page = address / PAGE * PAGE;
                 Some(Found::new("Go memory", VirtualAddress(page), PAGE).named("freed since"))

@@ -21,7 +21,7 @@ use std::path::Path;
 const MOST_ENTRIES: u64 = 20_000;
 /// Bytes of an entry, at most.
 const ENTRY_LIMIT: u64 = 512;
-/// A heap is not larger (the limit of 48-bit addresses).
+/// Maximum size of a heap (48-bit addresses).
 const HEAP_LIMIT: u64 = 1 << 47;
 /// Bytes of a name in the table.
 const NAME_LIMIT: usize = 64;
@@ -58,7 +58,7 @@ impl Java {
         let fields = fields_of(memory, &machine)?;
         let mut java = Java { fields, heap: None, code: None };
         java.read(memory);
-        // The heap comes to be a moment after the library was loaded; until then there is nothing to tell.
+        // The heap is created shortly after the library is loaded; until then no address has an object.
         java.heap.is_some().then_some(java)
     }
 

@@ -1,4 +1,4 @@
-//! Node: the heap of V8, by the spaces that its pages say they are of.
+//! Node: the heap of V8, by the space that each page's header names.
 //!
 //! ```text
 //!   page (256 KB, aligned; of a large object: longer):  | size | flags | heap | area | ... | owner ──┐ | ...
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 const PAGE: u64 = 256 << 10;
 /// Bytes of a header that are read.
 const HEADER: usize = 256;
-/// A large object is not larger.
+/// Maximum size of a large object.
 const LARGEST: u64 = 1 << 40;
 /// Most places that one check reads for headers: 16 GB of heap.
 const MOST_PLACES: usize = 65_536;
@@ -124,7 +124,7 @@ impl Runtime for Node {
     }
 
     fn at(&mut self, memory: &ProcessMemory, mapping: &Mapping, address: VirtualAddress) -> Option<Found> {
-        // A page may have come since the last look, or have gone.
+        // A page may have been mapped or unmapped since the last reading.
         let start = address.0 / PAGE * PAGE;
         match self.page_at(memory, start) {
             Some((end, _)) if address.0 < end => {}

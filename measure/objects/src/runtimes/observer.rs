@@ -1,7 +1,7 @@
 //! A program with a runtime while it is recorded.
 //!
-//! Unlike a server's buffers, memory of these runtimes is another's within milliseconds: a page of Go's heap becomes a
-//! stack, a block of Python's another object. So each sample is looked up, not each address once.
+//! Unlike a server's buffers, these runtimes reuse memory within milliseconds: a page of Go's heap becomes a
+//! stack, a block of Python's another object. So every sample is looked up, not each address once.
 
 use super::runtime::Runtime;
 use super::{is_command, recognise};
@@ -23,9 +23,9 @@ const MOST_FACTS: usize = 500_000;
 /// Least time between two reads of the runtime; it is also at least five times as long as the read took.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_PER_COST: u32 = 5;
-/// The mappings alone are not read again sooner.
+/// Minimum time between two readings of the mappings alone.
 const MAPPINGS_PAUSE: Duration = Duration::from_millis(2);
-/// Threads are not looked for again sooner, nor before twenty times as long has passed as it took.
+/// Minimum time between two searches for threads; it is also at least twenty times the duration of a search.
 const THREADS_PAUSE: Duration = Duration::from_millis(200);
 const THREADS_PAUSE_PER_COST: u32 = 20;
 /// Space below the stack pointer that a function may use without moving it.
@@ -33,7 +33,7 @@ const RED_ZONE: u64 = 128;
 /// A stack that the C library did not make is not larger than this, the usual `ulimit -s`.
 const STACK_LIMIT: u64 = 8 << 20;
 
-/// A time to wait for.
+/// The time of the next reading.
 #[derive(Debug)]
 struct Pause {
     since: Instant,
@@ -61,7 +61,7 @@ pub(crate) struct RuntimeProgram {
     pause: Pause,
     /// `None` for a program without the C library.
     threads: Option<ThreadStacks>,
-    /// Where the C library keeps the end of the heap that grows behind the program.
+    /// The address at which the C library stores the end of the program's heap (`sbrk`).
     end_of_heap: Option<VirtualAddress>,
     threads_pause: Pause,
     facts: Facts,
@@ -114,7 +114,7 @@ impl RuntimeProgram {
     }
 
     fn read_mappings(&mut self) {
-        // Of a process that has ended, which has none, the last ones stay.
+        // A process that has ended has no mappings: the last known ones stay.
         let mappings = self.memory.mappings().ok().filter(|mappings| mappings.iter().next().is_some());
         if let Some(mappings) = mappings {
             self.mappings = mappings;
@@ -164,7 +164,7 @@ impl RuntimeProgram {
         if let Some(stack) = self.threads.as_ref().and_then(|threads| threads.at(address)) {
             return Some(stack);
         }
-        // Of a program that has ended, what was found before is more than nothing.
+        // For a program that has ended, the last known object is used.
         self.memory.u8(address).ok()?;
         Some(by_mapping(mapping, address, access.stack_pointer))
     }
@@ -173,11 +173,11 @@ impl RuntimeProgram {
         let mut remarks = self.runtime.remarks(&self.memory);
         if self.facts.left_out > 0 {
             let count = self.facts.left_out;
-            remarks.push(format!("{count} stretches of memory were not recorded: their limit was reached"));
+            remarks.push(format!("{count} memory ranges were not recorded: their limit was reached"));
         }
         if self.unmapped > 0 {
             remarks
-                .push(format!("{} addresses were no longer mapped when they were looked at", self.unmapped));
+                .push(format!("{} addresses were no longer mapped when they were resolved", self.unmapped));
         }
         remarks
     }

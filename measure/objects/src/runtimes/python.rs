@@ -173,7 +173,7 @@ impl Runtime for Python {
     }
 
     fn look(&mut self, _memory: &ProcessMemory, _mappings: &Mappings) {
-        // A class of the program's own may be freed, and its place be another's.
+        // A class of the program may be freed, and its memory reused.
         self.types.clear();
     }
 

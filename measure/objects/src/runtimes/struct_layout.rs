@@ -5,7 +5,7 @@ use object::{Object, ObjectSection};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Offsets and sizes of the structures that were asked for.
+/// Offsets and sizes of the requested structures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StructLayout {
     offsets: HashMap<(String, String), u64>,
@@ -16,12 +16,12 @@ pub(super) struct StructLayout {
 const SECTION_LIMIT: u64 = 2 << 30;
 
 impl StructLayout {
-    /// Reads the offsets of all fields of these structures from the debug information of an ELF file. What is not
-    /// there, or cannot be read, is left out.
+    /// Reads the offsets of all fields of these structures from the debug information of an ELF file. Missing
+    /// and unreadable fields are left out.
     pub fn read(file: &[u8], structs: &[&str]) -> StructLayout {
         let mut layout = StructLayout::default();
         if let Ok(file) = object::File::parse(file) {
-            // An error ends the search; what was found until then is right.
+            // An error ends the search; the fields found before it are valid.
             let _ = layout.search(&file, structs);
         }
         layout

@@ -158,12 +158,14 @@ fn kernel_addresses(restrict: Option<&str>, visible: bool) -> Check {
 fn tracing(scope: Option<&str>, capable: bool) -> Check {
     const NAME: &str = "reading other processes";
     match (capable, scope) {
-        (true, _) => fine(NAME, "CAP_SYS_PTRACE is held: any server can be looked into"),
+        (true, _) => fine(NAME, "CAP_SYS_PTRACE is held: the memory of any server can be read"),
         (false, None | Some("0")) => fine(NAME, "processes of the same user"),
         (false, Some(scope)) => flawed(
             NAME,
             State::Warn,
-            format!("ptrace_scope is {scope}: a server that hardmeter did not start cannot be looked into"),
+            format!(
+                "ptrace_scope is {scope}: the memory of a server that hardmeter did not start cannot be read"
+            ),
             "run with sudo, or: sudo sysctl kernel.yama.ptrace_scope=0",
         ),
     }
@@ -197,7 +199,7 @@ fn software_pmu_check() -> Check {
     match software_pmu() {
         Ok(()) => fine(
             NAME,
-            format!("{}, and our tool for it", version("valgrind", "--version").unwrap_or_default()),
+            format!("{}, and hardmeter's tool for it", version("valgrind", "--version").unwrap_or_default()),
         ),
         Err(error) => {
             let (evidence, remedy) = split_remedy(&error.to_string());
@@ -224,11 +226,11 @@ fn split_remedy(message: &str) -> (String, String) {
 fn perf() -> Check {
     const NAME: &str = "perf";
     match version("perf", "--version") {
-        Some(version) => fine(NAME, format!("{version}, which reads our captures too")),
+        Some(version) => fine(NAME, format!("{version}, which also reads hardmeter's captures")),
         None => flawed(
             NAME,
             State::Warn,
-            "not installed; hardmeter does not need it, but it reads our captures",
+            "not installed; hardmeter does not need it, but it reads hardmeter's captures",
             "sudo apt-get install linux-perf",
         ),
     }
@@ -261,14 +263,14 @@ fn statements(programs: &[PathBuf]) -> Check {
     }
     match flaw {
         Some(error) => flawed(NAME, State::Warn, error.to_string(), error.remedy()),
-        None => flawed(NAME, State::Warn, "no postgres found to look at", "sudo apt-get install postgresql"),
+        None => flawed(NAME, State::Warn, "no postgres found", "sudo apt-get install postgresql"),
     }
 }
 
 fn debug_symbols(programs: &[PathBuf]) -> Check {
     const NAME: &str = "debug symbols of postgres";
     if programs.is_empty() {
-        return flawed(NAME, State::Warn, "no postgres found to look at", "sudo apt-get install postgresql");
+        return flawed(NAME, State::Warn, "no postgres found", "sudo apt-get install postgresql");
     }
     let without: Vec<&Path> =
         programs.iter().map(PathBuf::as_path).filter(|path| !has_debug_symbols(path)).collect();

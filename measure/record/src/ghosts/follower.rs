@@ -1,4 +1,4 @@
-//! The program `hardmeter-ghost`: where it is, starting it, and what it says at its end.
+//! The program `hardmeter-ghost`: its path, its start, and its report.
 
 use crate::softpmu::tool_folders;
 use hardmeter_samples::model::{GhostNotes, MemoryEvent, Pid};
@@ -38,7 +38,7 @@ pub enum GhostError {
         /// Its threads.
         threads: usize,
     },
-    /// It may not follow: its own words.
+    /// It may not follow; its message.
     #[error("{cause}")]
     Refused {
         /// Its message.
@@ -56,7 +56,7 @@ impl GhostError {
                 "install valgrind, then `make build` in the source tree: it is built beside the software PMU"
             }
             GhostError::Architecture(_) | GhostError::Threads { .. } => {
-                "leave --ghosts out: --source live shows where it waits"
+                "leave --ghosts out: --source live shows its waits"
             }
             GhostError::Start { .. } => "check the file's rights, or install Hardmeter again",
             GhostError::Refused { remedy, .. } => remedy,
@@ -74,7 +74,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Number of occurrences of each event, scaled to what was stood for. Branches are not simulated.
+    /// Number of occurrences of each event, scaled to all of the CPU time. Branches are not simulated.
     pub(super) fn scaled(&self) -> BTreeMap<MemoryEvent, u64> {
         let counted = |event: MemoryEvent| Some((event, *self.scaled.get(event as usize)?));
         let all = MemoryEvent::ALL.into_iter().filter(|event| *event != MemoryEvent::BranchesMispredicted);
@@ -146,7 +146,8 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         if !self.has_ended() {
-            // Where rights were given up, this is refused; the follower ends when it sees the recorder's end.
+            // If the process gave up its rights, the signal is refused; the follower ends when the recorder
+            // has ended.
             let _ = self.child.kill();
             let _ = self.child.try_wait();
         }
@@ -195,7 +196,7 @@ pub fn self_test() -> Result<String, GhostError> {
     let report: Option<Report> = serde_json::from_slice(&output.stdout).ok();
     match report.map(|report| report.notes) {
         Some(notes) if output.status.success() && notes.stretches.checked() > 0 => Ok(format!(
-            "{} of {} stretches of a test program ended as it did; it stood still for {:.2} ms at most",
+            "{} of {} stretches of a test program ended as in the program, which was stopped for at most {:.2} ms",
             notes.stretches.same,
             notes.stretches.checked(),
             notes.pauses.max_ns as f64 / 1e6
@@ -204,7 +205,7 @@ pub fn self_test() -> Result<String, GhostError> {
     }
 }
 
-/// The follower's words: a cause, and a remedy in lines of its own.
+/// Parses the follower's message: a cause, and a remedy on separate lines.
 fn refusal(said: &str) -> GhostError {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (cause, remedy) = said.split_once("remedy:").unwrap_or((said, ""));

@@ -35,14 +35,15 @@ use std::time::{Duration, Instant};
 
 /// Set in the ids of ghosts' events: the kernel counts its ids from 1, as the simulator does.
 const GHOST: u64 = 1 << 62;
-/// How long the follower may take to let go of what it follows: the longest window, and some.
+/// Time limit for the follower to release its processes: the longest window, and a margin.
 const PATIENCE: Duration = Duration::from_secs(6);
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The most processes that the follower follows at the same time, and simulated cores for what helps them.
+/// Maximum number of processes that are followed at the same time, and of simulated cores for helper
+/// processes.
 const MOST_LANES: usize = 4;
 const HELPERS: u32 = 3;
 
-/// How many processes are followed at the same time: one a processor.
+/// The number of processes that are followed at the same time: one per processor.
 fn lanes() -> u32 {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST_LANES)) as u32
 }
@@ -263,7 +264,7 @@ impl RecordSource for GhostSource {
             machine.name, machine.title
         ));
         notes.push(
-            "stretches that ended otherwise than the server did are thrown away: they met another process's change, so \
+            "stretches that ended differently from the server's are dropped: another process changed their memory, so \
              that reads are overrepresented"
                 .to_string(),
         );

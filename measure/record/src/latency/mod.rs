@@ -21,7 +21,7 @@ use hardmeter_samples::machine_latency::{
 use ring::{Layout, Ring};
 use std::time::{Duration, Instant};
 
-/// The range of a measurement, and how often each figure is measured.
+/// The range of a measurement, and the number of repetitions of each figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyOptions {
     /// The largest ring; `None`: twice the last level, within [`LARGEST`] and a quarter of the free memory.

@@ -75,7 +75,7 @@ pub enum LiveError {
     /// Samples do not land at one place.
     #[error(
         "the self-test found only {share:.0} % of {samples} samples at one distance from the load that was waited for: \
-         loads cannot be told from samples on this machine"
+         loads cannot be identified from samples on this machine"
     )]
     Skid {
         /// Samples in the loop.
@@ -90,7 +90,7 @@ impl LiveError {
     pub fn remedy(&self) -> String {
         match self {
             LiveError::Architecture | LiveError::Skid { .. } => {
-                "use --source timer for where time goes, or --source simulated".to_string()
+                "use --source timer to see where time goes, or --source simulated".to_string()
             }
             LiveError::Open(error) => error.remedy.clone(),
             LiveError::Ring(_) => "see `hardmeter doctor`; or use --source timer".to_string(),

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(state_of("17"), None);
     }
 
-    /// A process of one thread: the times of threads that end between two looks are lost.
+    /// Reads a process with one thread: the times of threads that end between two readings are lost.
     #[test]
     fn a_process_that_works_has_run() {
         let mut shell = std::process::Command::new("sh");

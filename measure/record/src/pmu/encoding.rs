@@ -62,7 +62,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Looks at this machine.
+    /// Reads the properties of this machine.
     pub fn this_machine() -> Resolver {
         Resolver { devices: super::sysfs::devices(), processor: Processor::this_machine() }
     }

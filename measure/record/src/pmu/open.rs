@@ -63,7 +63,7 @@ impl OpenError {
                     ),
                     false => (
                         "this machine has no PMU".to_string(),
-                        "use --source simulated or --source timer; `hardmeter doctor` says more".to_string(),
+                        "use --source simulated or --source timer; `hardmeter doctor` shows more".to_string(),
                     ),
                 }
             }
@@ -147,7 +147,7 @@ fn negotiate_by<T>(
 ) -> Result<(T, PerfEventAttr, Vec<Concession>), i32> {
     let mut attr = *attr;
     let mut concessions: Vec<Concession> = Vec::new();
-    // Report the first refusal: later ones may follow from concessions.
+    // Report the first refusal: the later attempts request less, and may fail for other reasons.
     let mut refused = None;
     loop {
         match open(&attr) {

@@ -7,7 +7,7 @@ use hardmeter_samples::perf_data::RecordEncoder;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Made-up records, and what could not be found out.
+/// Synthesized records, and the processes that could not be read.
 #[derive(Debug, Default)]
 pub struct Synthesized {
     /// The records, one after the other.

@@ -11,7 +11,6 @@ const FLAG_CLOEXEC: libc::c_ulong = 8;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
-const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
 
 /// The thread and CPU that an event is attached to.
@@ -83,15 +82,6 @@ pub fn disable(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// The error of the `ioctl`.
 pub fn redirect(fd: BorrowedFd<'_>, leader: BorrowedFd<'_>) -> io::Result<()> {
     ioctl(fd, IOC_SET_OUTPUT, leader.as_raw_fd() as libc::c_ulong)
-}
-
-/// Sets the filter of a tracing event (address ranges of Arm SPE).
-///
-/// # Errors
-///
-/// The error of the `ioctl`.
-pub fn set_filter(fd: BorrowedFd<'_>, filter: &std::ffi::CStr) -> io::Result<()> {
-    ioctl(fd, IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)
 }
 
 /// The id by which records name this event.

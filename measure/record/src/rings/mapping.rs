@@ -1,6 +1,6 @@
 //! A ring in memory shared with the kernel.
 
-use super::{for_each_record, unread, AuxCursor, RingError};
+use super::{for_each_record, unread, RingError};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -12,10 +12,6 @@ const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const DATA_OFFSET: usize = 1040;
 const DATA_SIZE: usize = 1048;
-const AUX_HEAD: usize = 1056;
-const AUX_TAIL: usize = 1064;
-const AUX_OFFSET: usize = 1072;
-const AUX_SIZE: usize = 1080;
 
 /// One mapping, unmapped when dropped.
 struct Mapping {
@@ -129,45 +125,6 @@ impl Ring {
         self.mapping.word(DATA_TAIL).store(tail + consumed as u64, Ordering::Release);
         Ok(consumed)
     }
-
-    /// Maps an AUX area of `capacity` bytes behind this ring, for an event that traces (Arm SPE).
-    ///
-    /// # Errors
-    ///
-    /// The system's error if the area cannot be mapped.
-    pub fn map_aux(&self, fd: BorrowedFd<'_>, capacity: usize) -> io::Result<AuxRing> {
-        let offset = self.mapping.length;
-        self.mapping.word(AUX_OFFSET).store(offset as u64, Ordering::Relaxed);
-        self.mapping.word(AUX_SIZE).store(capacity as u64, Ordering::Release);
-        Ok(AuxRing { mapping: Mapping::new(fd, offset, capacity)?, capacity, cursor: AuxCursor::default() })
-    }
-
-    /// Passes the unread trace bytes to `sink` as `(offset in the trace, older piece, newer piece)` and frees
-    /// their space; returns the bytes read.
-    ///
-    /// # Errors
-    ///
-    /// The error of `sink`.
-    pub fn drain_aux<E>(
-        &self,
-        aux: &mut AuxRing,
-        mut sink: impl FnMut(u64, &[u8], &[u8]) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let head = self.mapping.word(AUX_HEAD).load(Ordering::Acquire);
-        if head == aux.cursor.tail {
-            return Ok(0);
-        }
-        let (pieces, start, behind) = aux.cursor.advance(head, aux.capacity);
-        // SAFETY: as in `drain`.
-        unsafe {
-            let first = aux.mapping.bytes(pieces.first.0, pieces.first.1);
-            let second = aux.mapping.bytes(0, pieces.second);
-            sink(start, first, second)?;
-        }
-        aux.cursor = behind;
-        self.mapping.word(AUX_TAIL).store(behind.tail, Ordering::Release);
-        Ok(pieces.first.1 + pieces.second)
-    }
 }
 
 /// A second view of a ring that consumes nothing: for a thread that processes records while they are written.
@@ -224,11 +181,4 @@ impl RingWatch {
             Ok(())
         });
     }
-}
-
-/// The AUX area that belongs to a [`Ring`].
-pub struct AuxRing {
-    mapping: Mapping,
-    capacity: usize,
-    cursor: AuxCursor,
 }

@@ -1,14 +1,14 @@
 //! The kernel's ring buffers of records.
 //!
-//! The arithmetic of a ring ([`unread`], [`for_each_record`], [`AuxCursor`]) is separate from the shared memory
-//! ([`Ring`]), so that wrap-around and broken contents are tested with rings made of plain bytes.
+//! The arithmetic of a ring ([`unread`], [`for_each_record`]) is separate from the shared memory ([`Ring`]),
+//! so that wrap-around and broken contents are tested with rings made of plain bytes.
 //!
 //! ```text
-//!  metadata page            data area, a power of two               AUX area (Arm SPE), a power of two
-//! +-----------------+      +-----------------------------+         +-----------------------------+
-//! | data_head  --------------------------> ^             |         | raw trace bytes             |
-//! | data_tail  -----------> ^  unread      |             |         |                             |
-//! | aux_head, ...   |      +-----------------------------+         +-----------------------------+
+//!  metadata page            data area, a power of two
+//! +-----------------+      +-----------------------------+
+//! | data_head  --------------------------> ^             |
+//! | data_tail  -----------> ^  unread      |             |
+//! |                 |      +-----------------------------+
 //! +-----------------+        tail              head
 //! ```
 //!
@@ -18,7 +18,7 @@
 
 mod mapping;
 
-pub use mapping::{AuxRing, Ring, RingWatch};
+pub use mapping::{Ring, RingWatch};
 
 /// Invalid contents of a ring: the reader cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -115,24 +115,6 @@ fn record_size(first: &[u8], second: &[u8], at: usize) -> usize {
     match (byte(at + 6), byte(at + 7)) {
         (Some(low), Some(high)) => u16::from_le_bytes([low, high]) as usize,
         _ => 0,
-    }
-}
-
-/// Read position in the AUX area of a ring.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AuxCursor {
-    /// Position up to which bytes were consumed.
-    pub tail: u64,
-}
-
-impl AuxCursor {
-    /// The pieces between this cursor and `head`, and the cursor after them. If the writer has lapped the reader
-    /// (possible only with a snapshot ring), reading continues at the oldest remaining byte.
-    pub fn advance(self, head: u64, capacity: usize) -> (Unread, u64, AuxCursor) {
-        let oldest = head.saturating_sub(capacity as u64);
-        let start = self.tail.max(oldest);
-        let pieces = unread(start, head, capacity).expect("start is at most a capacity before head");
-        (pieces, start, AuxCursor { tail: head })
     }
 }
 
@@ -245,14 +227,5 @@ mod tests {
         assert_eq!(broken, Err(RingError::BrokenRecord { size: 255, available: 16 }));
         let broken = for_each_record(&long[..5], &[], &mut scratch, ignore);
         assert_eq!(broken, Err(RingError::BrokenRecord { size: 0, available: 5 }));
-    }
-
-    #[test]
-    fn the_aux_cursor_follows_the_head_and_survives_being_lapped() {
-        let (pieces, start, cursor) = AuxCursor { tail: 40 }.advance(80, 64);
-        assert_eq!((pieces, start), (Unread { first: (40, 24), second: 16 }, 40));
-        assert_eq!(cursor, AuxCursor { tail: 80 });
-        let (pieces, start, _) = AuxCursor { tail: 0 }.advance(100, 64);
-        assert_eq!((pieces, start), (Unread { first: (36, 28), second: 36 }, 36));
     }
 }

@@ -80,8 +80,7 @@ pub(super) fn choose_counting(request: &Request) -> Result<Chosen, SessionError>
     decide(request, false)
 }
 
-/// The remedy for missing hardware, adapted to this request: a running program cannot be simulated, and a timer
-/// counts nothing.
+/// The remedy for missing hardware, adapted to this request: a running program cannot be simulated, and a timer does not count events.
 pub(super) fn fitting(error: SessionError, request: &Request, sampling: bool) -> SessionError {
     let missing = match &error {
         SessionError::Open(error) => error.is_missing_hardware(),
@@ -91,12 +90,14 @@ pub(super) fn fitting(error: SessionError, request: &Request, sampling: bool) ->
     let remedy = match (simulable(request), sampling) {
         _ if !missing => return error,
         (Ok(()), true) => return error,
-        (Ok(()), false) => "use --source simulated; `hardmeter doctor` says more".to_string(),
+        (Ok(()), false) => "use --source simulated; `hardmeter doctor` shows more".to_string(),
         (Err(why), true) => format!(
             "use --source timer for where time goes; this event needs a machine with a PMU, for {why}"
         ),
         (Err(why), false) => {
-            format!("use a machine with a PMU (see `hardmeter doctor`): {why}, and a timer counts nothing")
+            format!(
+                "use a machine with a PMU (see `hardmeter doctor`): {why}, and a timer does not count events"
+            )
         }
     };
     SessionError::Contradiction { cause: error.to_string(), remedy }
@@ -188,14 +189,14 @@ fn follow(request: &Request) -> Result<Chosen, SessionError> {
     };
     if !matches!(request.source, SourceChoice::Auto | SourceChoice::Live) {
         return contradiction(
-            "--ghosts follows running processes, which other sources than live do not",
+            "--ghosts follows running processes, which needs source live",
             "leave --source out",
         );
     }
     if matches!(request.target, Target::Command | Target::System) {
         return contradiction(
             "--ghosts follows processes that run already",
-            "name them with -p, or a server with --server; a command is simulated whole by --source simulated",
+            "name them with -p, or a server with --server; for a command use --source simulated",
         );
     }
     let events: Vec<EventRequest> = match request.default_events {
@@ -470,7 +471,7 @@ mod tests {
             let sampled = remedy(events, target.clone(), true);
             assert!(sampled.contains("--source timer") && !sampled.contains("simulated;"), "{sampled}");
             let counted = remedy(events, target, false);
-            assert!(counted.contains("a timer counts nothing"), "{counted}");
+            assert!(counted.contains("a timer does not count events"), "{counted}");
         }
     }
 

@@ -210,7 +210,7 @@ pub fn record(
     let chosen = choose::choose(request)?;
     if request.heap && (chosen.source != EventSource::Simulated || request.target != Target::Command) {
         return Err(SessionError::Contradiction {
-            cause: "heap blocks are known of a command on the software PMU only".to_string(),
+            cause: "heap blocks are recorded only for a command on the software PMU".to_string(),
             remedy: "add --source simulated and give the program as the command, or leave --heap out"
                 .to_string(),
         });
@@ -268,7 +268,7 @@ pub fn record(
             }
         }
     };
-    // Before rights are given up, for they may be what a look into the server needs.
+    // Before rights are given up: reading the server's memory may need them.
     let observed = observed(&request.target, workload.as_ref());
     let attached = attach.is_some();
     let mut observation =
@@ -307,7 +307,7 @@ pub fn record(
     let (notes, remarks) = (source.notes(), observations.remarks);
     let mut limits: Vec<String> = notes.iter().chain(&remarks).cloned().collect();
     if !attached && matches!(request.target, Target::Server(_)) {
-        limits.push("the server was not looked into, as asked: its objects have no names".to_string());
+        limits.push("the server's memory was not read, as requested: its objects have no names".to_string());
     }
     let mut sidecar = sidecar(request, &chosen, &recorded, &limits);
     sidecar.simulated_cycles = source.simulated_cycles();
@@ -339,8 +339,8 @@ pub fn record(
     Ok(Report { recorded, source: chosen.source, notes, remarks })
 }
 
-/// Writes the observations of the server's objects as a side file, or removes that of an earlier recording of the
-/// same name.
+/// Writes the observations of the server's objects as a side file, or removes the side file of an earlier
+/// recording with the same name.
 fn store_objects(notes: Option<&ObjectNotes>, output: &Path) -> Result<(), SidecarError> {
     let path = ObjectNotes::path_for(output);
     match notes {

@@ -20,7 +20,7 @@ pub enum LoopError {
     /// The command.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The file, with nothing saved.
+    /// The file without any saved records.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// The source.

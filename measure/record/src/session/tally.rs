@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Looks at one record.
+    /// Examines one record.
     pub fn see(&mut self, record: &[u8]) {
         let Some(header) = record.first_chunk::<8>() else { return };
         let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);

@@ -264,7 +264,7 @@ impl SoftwarePmu {
         Ok(self.wrapper(self.tool_folder.clone())(argv.to_vec()))
     }
 
-    /// Prefixes a program's command with that of the PMU, for callers that start programs themselves; `tool_folder`
+    /// Prefixes a program's command with the PMU's, for callers that start programs themselves; `tool_folder`
     /// is [`SoftwarePmu::tool_folder`] or a copy that the program's user can read.
     pub fn wrapper(&self, tool_folder: PathBuf) -> Box<dyn Fn(Vec<OsString>) -> Command> {
         let valgrind = self.valgrind.clone();
@@ -303,7 +303,7 @@ impl SoftwarePmu {
         self.segment.descriptor()
     }
 
-    /// Removes the segment's name: who has its descriptor keeps it.
+    /// Removes the segment's name; processes with its descriptor keep the segment.
     pub(crate) fn forget_name(&self) {
         self.segment.forget_name();
     }
@@ -436,8 +436,7 @@ impl SoftwarePmu {
             "one thread of a process runs at a time, and AVX-512 code paths are not taken (Valgrind)".into(),
             match self.latency_kind() {
                 LatencyKind::Exposed => {
-                    "a latency is what the modelled core could not hide of it by prefetching and \
-                                         overlap; misses are counted as if nothing were fetched ahead"
+                    "latencies are exposed: the part that the modelled core could not hide by prefetching and overlap; misses are counted without prefetching"
                         .into()
                 }
                 LatencyKind::Whole => "latencies are whole: no prefetching, no overlap of misses".into(),
@@ -462,8 +461,7 @@ impl SoftwarePmu {
         }
         if self.config.interleave == Interleave::Coarse && self.config.machine.cores > 1 {
             notes.push(
-                "threads took turns of 100,000 blocks of code (--interleave coarse): few of the misses on lines that \
-                 they fight for were seen"
+                "threads took turns of 100,000 blocks of code (--interleave coarse): few of the misses on contended lines were recorded"
                     .into(),
             );
         }

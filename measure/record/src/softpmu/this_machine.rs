@@ -23,7 +23,9 @@ pub fn this_machine() -> Result<Machine, SoftPmuError> {
         core.reorder_window, core.fill_buffers
     ));
     let tlbs = tlbs.unwrap_or_else(|| {
-        notes.push("TLBs are assumed, for CPUID does not tell them: 64, 64 and 1536 entries".to_string());
+        notes.push(
+            "TLBs are assumed, because CPUID does not report them: 64, 64 and 1536 entries".to_string(),
+        );
         [(64, 8), (64, 4), (1536, 12)].map(|(entries, ways)| TlbGeometry { entries, ways, latency: 0 })
     });
     let [itlb, dtlb, stlb] = tlbs;

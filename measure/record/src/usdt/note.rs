@@ -32,7 +32,7 @@ pub struct Probe {
 /// The type of a probe's note.
 const NOTE_TYPE: u32 = 3;
 
-/// The probes of an executable. Empty if it has none, or is no 64-bit ELF file of this byte order.
+/// The probes of an executable. Empty if it has none, or is not a 64-bit ELF file of this byte order.
 ///
 /// # Errors
 ///

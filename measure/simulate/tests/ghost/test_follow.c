@@ -230,7 +230,7 @@ static void avx512_is_run_natively(void **state) {
 /* --- Two processes at once -------------------------------------------------------------- */
 
 /* Each stretch has one access to the word: at most one miss each, and none where the lines differ.
- * On a busy machine the two may run in turns all the time, so that there is another try. */
+ * On a busy machine the two may never run at the same time: then the test tries again. */
 static void assert_shared(const char *what) {
   uint64_t misses = 0;
   for (int tries = 0; tries < 10 && misses == 0; tries++) {

@@ -64,7 +64,7 @@ impl StallFinder {
     /// The load that a user-mode sample waited for; `Ok(None)` if there is none.
     ///
     /// # Errors
-    /// Says why it is not known.
+    /// The reason why the load is unknown.
     pub fn find(
         &mut self,
         pid: Pid,

@@ -32,13 +32,13 @@ impl Symbolizer {
                         .map_or_else(|| "it could not be opened".to_owned(), |problem| problem.to_string())
                 }
                 ImageKind::JitMap => {
-                    "compiled code is gone with its process; its map file has names only".to_owned()
+                    "compiled code was lost with its process; its map file has names only".to_owned()
                 }
                 ImageKind::Kernel | ImageKind::KernelModule => {
-                    "only names are known of the kernel; use `perf annotate` with /proc/kcore as root"
+                    "the kernel's code is not available, only names; use `perf annotate` with /proc/kcore as root"
                         .to_owned()
                 }
-                ImageKind::Anonymous => "no file lies behind this memory".to_owned(),
+                ImageKind::Anonymous => "this memory is not mapped from a file".to_owned(),
             };
             return Err(DisassemblyError::NoCode { image: name, cause });
         };

@@ -160,11 +160,6 @@ impl Symbolizer {
         &self.problems
     }
 
-    /// The same, for adding problems found outside this crate: missing source files.
-    pub fn problems_mut(&mut self) -> &mut Problems {
-        &mut self.problems
-    }
-
     /// The routine at an address of a process: [`place`](Symbolizer::place), then [`name`](Symbolizer::name).
     pub fn lookup(&mut self, pid: Pid, address: VirtualAddress, mode: CpuMode) -> Resolved {
         let place = self.place(pid, address, mode);

@@ -446,7 +446,7 @@ impl Target {
     }
 }
 
-/// The answer in words.
+/// The answer as text.
 pub(super) fn field_of(
     reader: &mut TypeReader<'_, '_>,
     owner: FieldOwner,

@@ -6,7 +6,7 @@ use hardmeter_answers::{CompareColumn, ComparedEvent, ComparedRow};
 
 impl CompareReport {
     /// The comparison as comma-separated values. `table` names the columns that its rows were aligned by; `total` is the
-    /// event itself. What is infinite or unknown is empty.
+    /// event itself. Infinite and unknown values are empty.
     ///
     /// # Errors
     ///

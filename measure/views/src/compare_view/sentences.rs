@@ -37,7 +37,7 @@ impl CompareReport {
         }
         if change.p > SIGNIFICANT {
             let mut text = format!(
-                "no difference in {noun} {per} that chance does not explain: {} % ({})",
+                "no significant difference in {noun} {per}: {} % ({})",
                 signed_percent(change.value),
                 signed_interval(change.interval)
             );
@@ -124,7 +124,10 @@ fn place(event: &ComparedEvent) -> String {
     match shares.as_slice() {
         [] => ", in no function alone".into(),
         [(row, share), ..] if *share > MORE_THAN_ALL => {
-            format!(", more than all of it in {}: others differ the other way", name(row))
+            format!(
+                ", more than the total in {}: other functions differ in the opposite direction",
+                name(row)
+            )
         }
         [(row, share), ..] if *share >= NEARLY_ALL => format!(", nearly all in {}", name(row)),
         [(row, share), ..] if *share >= MOST => {
@@ -147,7 +150,7 @@ fn place(event: &ComparedEvent) -> String {
 /// Shares have no total: name the row whose share differs most.
 fn share_sentence(event: &ComparedEvent, noun: &str) -> String {
     match event.functions.rows.iter().find(|row| row.different) {
-        None => format!("no function has another share of the {noun} that chance does not explain"),
+        None => format!("no function's share of the {noun} differs significantly"),
         Some(row) => {
             let interval =
                 row.change.map_or(String::new(), |change| format!(", {}", signed_interval(change.interval)));

@@ -29,7 +29,7 @@ pub(super) const LEVEL: i32 = 1;
 const LONGEST: usize = 64;
 /// Not in the chunk's dictionary.
 const ABSENT: u32 = u32::MAX;
-/// A run that is shorter is packed: a run of its own would take more bytes, and end the packed one before it.
+/// A shorter run is packed: as a separate run it would take more bytes, and end the packed run before it.
 const SHORTEST_RUN: usize = 16;
 
 /// Encodes columns of texts, one after the other.
@@ -56,7 +56,7 @@ impl DictionaryEncoder {
         Ok(DictionaryEncoder { compressor: Compressor::new(LEVEL)?, local: Vec::new() })
     }
 
-    /// The bytes of the column's chunk, and what the file's footer says of it.
+    /// The bytes of the column's chunk, and its entry in the file's footer.
     ///
     /// # Errors
     /// If zstd fails, or a page is larger than Parquet allows.

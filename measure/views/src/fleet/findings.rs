@@ -44,7 +44,7 @@ pub const FINDING_COLUMNS: [FleetColumn; 19] = [
 /// Routines listed for each event.
 const ROUTINES: usize = 3;
 
-/// Counts what findings are made of.
+/// Counts the samples for findings.
 pub(super) struct FindingTable {
     objects: ObjectCount,
     /// Samples and latencies by event and place.

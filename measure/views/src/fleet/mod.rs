@@ -130,7 +130,7 @@ fn write_samples(
         });
         let sent = walk.and_then(|walk| send.send(table.take(None)).map_err(|_| stopped()).map(|()| walk));
         drop(send);
-        // The writer's own error says more than that it stopped.
+        // The writer's error explains why it stopped.
         encoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         sent
     })
@@ -144,7 +144,7 @@ fn encode(
 ) -> Result<(), ParquetError> {
     let mut table = TableWriter::new(writer, "samples", &SAMPLE_COLUMNS, SCHEMA_VERSION)?;
     for batch in batches {
-        // After the last batch no one waits for it.
+        // After the last batch the reader does not wait for it.
         let _ = give_back.send(table.write(batch)?);
     }
     table.finish()

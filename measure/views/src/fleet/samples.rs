@@ -75,7 +75,7 @@ struct Code {
     instruction: Option<u32>,
 }
 
-/// A data source in words.
+/// A data source as text.
 #[derive(Clone, Copy)]
 struct Source {
     operation: Option<u32>,
@@ -240,7 +240,7 @@ impl SampleTable {
         row.end();
     }
 
-    /// Looks the names of a place up when it first comes.
+    /// Looks up the names of a place at its first sample.
     fn remember(&mut self, place: Option<Place>, pass: &mut Pass<SymbolNames>) {
         let Some(place) = place.filter(|place| !self.places.contains_key(place)) else { return };
         let map = pass.map();

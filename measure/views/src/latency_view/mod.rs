@@ -107,8 +107,7 @@ impl LatencyReport {
                     size(largest as f64)
                 )),
                 None => notes.push(format!(
-                    "{name}: sysfs reports {}, and no cliff is to be seen: a virtual machine that misreports it, or other \
-                     guests that use it",
+                    "{name}: sysfs reports {}, but latency shows no cliff: a virtual machine that misreports it, or other guests that use it",
                     size(reported as f64)
                 )),
                 Some(true) => {}

@@ -74,7 +74,7 @@ impl LatencyReport {
         let notes = self.notes();
         if !notes.is_empty() {
             let list = html! { ul { @for note in notes { li { (note) } } } };
-            sections.push(Section::new("notes", "How far to trust this", list));
+            sections.push(Section::new("notes", "Quality and limits", list));
         }
         Page::new(&title, sections).html()
     }

@@ -68,7 +68,7 @@ pub fn write_otlp<M: CodeMap>(
     writer.write_all(&data.encode_to_vec())
 }
 
-/// Who was recorded.
+/// The recorded program.
 fn resource(identity: &CaptureIdentity) -> Resource {
     let mut attributes = Vec::new();
     let mut add = |key: &str, value: Option<&str>| {

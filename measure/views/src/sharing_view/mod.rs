@@ -1,4 +1,4 @@
-//! `hardmeter sharing`: the cache lines that cores fight for, the worst ones access by access.
+//! `hardmeter sharing`: the contended cache lines, the worst ones access by access.
 
 mod json;
 mod movement;

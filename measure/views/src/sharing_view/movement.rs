@@ -1,9 +1,9 @@
-//! How lines move between cores in words, with what helps and who can do it.
+//! Sentences on how lines move between cores, with remedies for developers and administrators.
 
 use crate::number::{grouped, percent};
 use hardmeter_answers::{Movement, MovementKind, Share, SharingKind};
 
-/// A part of the writes above which all lines of a kind move in this way.
+/// Above this share of the writes, all lines of a kind count as moving in this way.
 const MOST: f64 = 0.5;
 
 /// `ping-pong: ...`, with a remedy in the code and one at the server.

@@ -45,7 +45,7 @@ impl SharingReport {
             }
             (of_text(&accesses(&line.accesses, rows), 0))
             @if !line.fights.is_empty() {
-                h3 { "Who waits for whom" }
+                h3 { "Waits between routines" }
                 p { @if line.fights_exact { "exact (simulated)" } @else { "inferred from shares of stores (sampled)" } }
                 (of_text(&fights(&line.fights, rows), 1))
             }

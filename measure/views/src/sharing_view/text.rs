@@ -344,19 +344,18 @@ pub(super) fn effect_text(effect: &Effect, all: u64) -> String {
         text = format!("predicted: no gain, {} instead of {}", missed(effect.after), grouped(effect.before));
     }
     let basis = match effect.basis {
-        Basis::AllAccesses => "exact on this trace: every load and store was played again".to_string(),
+        Basis::AllAccesses => "exact on this trace: every load and store was replayed".to_string(),
         Basis::AllMisses => {
-            "every recorded miss and invalidation was played again; accesses that hit are not in \
+            "every recorded miss and invalidation was replayed; accesses that hit are not in \
             the trace (record loads and stores with period 1 for an exact answer)"
                 .to_string()
         }
         Basis::OneMissIn(one_in) => format!(
-            "played again on a sample, one event in {}; record with period 1 for all of them",
+            "replayed on a sample, one event in {}; record with period 1 for all of them",
             grouped(one_in)
         ),
         Basis::SomeMisses => {
-            "played again on the samples of this capture, which does not say how many events each \
-            stands for; record with -e coherence-miss,invalidation --period 1 for all of them"
+            "replayed on the samples of this capture, which does not record how many events each stands for; record with -e coherence-miss,invalidation --period 1 for all of them"
                 .to_string()
         }
         Basis::Samples => {

@@ -1,4 +1,4 @@
-//! Patterns of misses in words, and what helps against each.
+//! Sentences on patterns of misses, with remedies.
 
 use super::wording::{bytes, place_text};
 use crate::number::{grouped, percent};
@@ -14,7 +14,7 @@ const LEAST_SAMPLES: u64 = 10;
 /// A distance is the pattern's if it has this share of its samples.
 const LEAST_SHARE_OF_STRIDE: f64 = 0.5;
 
-/// The pattern that most misses of a cause have, if it is worth a sentence.
+/// The pattern that most misses of a cause have, if it has enough samples.
 pub(super) fn leading(cause: &CauseAnswer) -> Option<&PatternCount> {
     let first = cause.patterns.first()?;
     let share = Share { count: first.count, total: cause.share.count };
@@ -74,8 +74,8 @@ pub(super) fn cold_start_sentence(cause: &CauseAnswer) -> Option<String> {
     ))
 }
 
-/// The remedy for first uses at a start: of the measurement first, since no change of the code is needed for a server that
-/// runs long.
+/// The remedy for first uses at a start: measure later, since a long-running server needs no change of its
+/// code.
 pub(super) const COLD_START: &str = "nothing in the code, if what runs is to run for long: these are first uses, which \
      end. Record later (--delay SECONDS) or for longer. At the server: warm it up before it serves (PostgreSQL: \
      pg_prewarm; any service: a load of requests)";
@@ -83,7 +83,7 @@ pub(super) const COLD_START: &str = "nothing in the code, if what runs is to run
 /// The remedy for misses of this pattern; `None` where the cause's own remedy fits.
 pub(super) fn remedy(cause: &CauseAnswer, place: &str, geometry: Option<LevelGeometry>) -> Option<String> {
     let pattern = leading(cause)?;
-    // The pattern's own place: the cause's may be another.
+    // The pattern's place, which can differ from the cause's.
     let own = pattern.place.as_ref().filter(|place| !place.routine.starts_with("[unknown"));
     let place = &own.map_or_else(|| place.to_string(), |own| format!(" in {}", own.routine));
     let size = geometry.map_or_else(|| "the cache".to_string(), |level| bytes(level.size()));
@@ -144,9 +144,9 @@ fn strided(cause: Cause, stride: i64, place: &str, geometry: Option<LevelGeometr
     ))
 }
 
-/// The sets that a stride reaches, and all, where an address decides the set.
+/// The number of sets that a stride reaches, and of all sets, if the address selects the set.
 fn sets_used(stride: u64, level: LevelGeometry) -> Option<(u64, u64)> {
-    // Above the first level, physical addresses decide.
+    // Beyond the first level, physical addresses select the set.
     level.address_bits().filter(|_| level.indexing == SetIndexing::Virtual)?;
     let (sets, line) = (u64::from(level.sets), u64::from(level.line_size));
     let used = if stride.is_multiple_of(line) { sets / gcd(sets, stride / line) } else { sets };
@@ -160,7 +160,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     }
 }
 
-/// `4,096`, or `-64` where the code goes backwards.
+/// `4,096`, or `-64` for descending addresses.
 fn distance(stride: i64) -> String {
     let sign = if stride < 0 { "-" } else { "" };
     format!("{sign}{}", grouped(ByteCount(stride.unsigned_abs()).0))

@@ -61,7 +61,7 @@ pub(super) fn of_tlb() -> &'static str {
 /// Colouring, with the distance that brings lines together.
 fn conflict(map: Option<&SetMap>, geometry: Option<LevelGeometry>) -> String {
     let Some(geometry) = geometry else {
-        return "colouring: move or pad one of the structures that fight, so that they begin in other sets"
+        return "colouring: move or pad one of the conflicting structures, so that they begin in other sets"
             .into();
     };
     let step = geometry.line_size;
@@ -74,7 +74,7 @@ fn conflict(map: Option<&SetMap>, geometry: Option<LevelGeometry>) -> String {
     );
     if let Some(distance) = map.and_then(distance) {
         text.push_str(&format!(
-            "; the lines that fight in the busiest set lie multiples of {} apart",
+            "; the conflicting lines of the busiest set are multiples of {} apart",
             bytes(distance)
         ));
     }

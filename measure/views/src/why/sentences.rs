@@ -11,7 +11,7 @@ use hardmeter_answers::Share;
 
 /// A cause below this share is in the table only.
 const LEAST_SHARE: f64 = 0.05;
-/// With fewer followed lines a prediction is not a sentence's worth.
+/// With fewer followed lines no prediction is printed.
 const LEAST_LINES: u64 = 100;
 /// With a smaller share of conflicts, a size has one figure.
 const LEAST_CONFLICTS: f64 = 0.01;
@@ -142,8 +142,8 @@ pub(super) fn matters(conflicts: &Share) -> bool {
     conflicts.fraction() >= LEAST_CONFLICTS
 }
 
-/// The change of all misses by a larger cache, if the curve predicts this for those that are no conflicts: from all
-/// conflicts gone to all there.
+/// The change of all misses with a larger cache, if the curve predicts this change for the misses other than
+/// conflicts: a range from no conflicts to all of them.
 pub(super) fn with_conflicts(of_curve: f64, conflicts: Option<Share>) -> String {
     let Some(share) = conflicts.filter(matters) else { return change(of_curve) };
     let rest = (1.0 - share.fraction()) * (1.0 + of_curve);

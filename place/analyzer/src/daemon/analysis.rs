@@ -180,7 +180,7 @@ impl Analysis {
         if let Some(Err(error)) = self.tracing.take().map(Tracing::finish) {
             self.journal.say(format!("the trace is not complete: {error}"));
         }
-        self.journal.say("analyzer ends: placement is off, and applications go on without it");
+        self.journal.say("analyzer ends: placement is off, and applications continue without it");
         // An old time stamp, so that readers see at once that the state is no longer updated.
         let _ = self.state(0).write(self.folder.path());
         self.state(crate::segment::monotonic_ns())
@@ -213,7 +213,7 @@ impl Analysis {
                 application.beat(now_ns);
                 let facts = application.facts();
                 let without = state::without_in_words(&facts.without);
-                self.journal.say(format!("{title} came: measures by {}{without}", facts.backend));
+                self.journal.say(format!("{title} found: measures by {}{without}", facts.backend));
             }
             Change::Died(app, title) => {
                 self.rings.forget(app);
@@ -222,7 +222,7 @@ impl Analysis {
             Change::Left(app, title) => {
                 self.rings.forget(app);
                 self.classes.retain(|kind, _| kind.app != app);
-                self.journal.say(format!("{title} is gone, and its segment"));
+                self.journal.say(format!("{title} has ended, and its segment was removed"));
             }
             Change::Refused(path, refusal) => {
                 self.journal.say(format!("{} is not used: {refusal}", path.display()));
@@ -244,7 +244,7 @@ impl Analysis {
                 Ok(reading) => {
                     let told = [
                         (reading.healed, "records repaired: their writer died"),
-                        (reading.spoilt, "records left out: they hold numbers that are none"),
+                        (reading.spoilt, "records skipped: they have invalid numbers"),
                         (reading.left_out, "records left out: there are too many"),
                     ];
                     for (count, what) in told {

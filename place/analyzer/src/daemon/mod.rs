@@ -67,7 +67,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// Another analyzer does.
-    #[error("another analyzer works on {}{}", directory.display(), pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
+    #[error("another analyzer is running on {}{}", directory.display(), pid.map(|pid| format!(": process {pid}")).unwrap_or_default())]
     Taken {
         /// The folder.
         directory: PathBuf,

@@ -55,7 +55,7 @@ enum Verdict {
     Unclear,
 }
 
-/// The latest looks.
+/// The latest checks.
 #[derive(Debug)]
 pub(super) struct Watch {
     machine: Machine,

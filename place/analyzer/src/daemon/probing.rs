@@ -212,7 +212,7 @@ fn publish(directory: &CStr, seed: u64) -> Option<Probe> {
     let mut summary = Summary::default();
     // SAFETY: as above; the structure matches probe.c.
     if unsafe { split_probe_summarize(directory.as_ptr(), &mut summary) } != 0 {
-        let reason = "what was published cannot be read".into();
+        let reason = "the published sets cannot be read".into();
         return Some(Probe { kind: "impossible".into(), reason, ..Probe::default() });
     }
     let points = summary.point.iter().take(summary.points as usize).map(|point| ProbePoint {

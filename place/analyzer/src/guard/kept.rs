@@ -117,7 +117,7 @@ impl Guard {
             self.series.keep_latest(CHECKS);
         }
         if bad || self.series.leans_worse().is_some() {
-            self.news.push("a check says that placement does not help any more: trial again".into());
+            self.news.push("a check shows that placement no longer helps: new trial".into());
             return self.begin_trial(now);
         }
         if now.saturating_sub(kept.since) >= self.brisk(FORGIVEN) {

@@ -205,7 +205,7 @@ impl Comparison {
 const DEARER: f64 = 0.10;
 const LESS_WORK: f64 = 0.15;
 
-/// True if the present work differs from that of `then`: more expensive, less, or of other kinds.
+/// True if the present work differs from the work at `then`: it costs more or less, or has other kinds.
 pub(super) fn has_changed(now: &Epoch, then: &Epoch) -> bool {
     compare(now, then).is_none_or(|comparison| {
         comparison.cost.ln > DEARER.max(3.0 * comparison.cost.error)

@@ -227,7 +227,7 @@ impl Guard {
             Phase::Idle => self.whole = plan.clone(),
             Phase::Refused { .. } => {}
             Phase::Trial(_) | Phase::Kept(_) if !effect && times >= CHANGED => {
-                self.rest("the policy wants nothing placed any more");
+                self.rest("the policy no longer places any kind");
             }
             // A trial continues with the plan that it began with: otherwise a policy that changes its plan
             // often would never complete one.
@@ -388,15 +388,15 @@ impl Guard {
             Verdict::Open => {}
         }
         if let Some(why) = self.series.leans_worse() {
-            return self.refuse(now, &format!("undecided, but it looks worse: {why}"), WAIT_WORSE);
+            return self.refuse(now, &format!("undecided, probably worse: {why}"), WAIT_WORSE);
         }
         if trial.unusable >= UNUSABLE {
-            let why = "too few requests of the same kinds, on and off, to tell whether it helps";
+            let why = "too few requests of the same kinds, on and off, to decide whether it helps";
             return self.refuse(now, why, WAIT);
         }
         if self.has_cost_enough(&trial) {
             let why = format!(
-                "undecided, but it looks worse, and to be sure would cost too much: {}",
+                "undecided, probably worse, and a longer trial would cost too much: {}",
                 self.series.loss_in_words()
             );
             return self.refuse(now, &why, WAIT_WORSE);

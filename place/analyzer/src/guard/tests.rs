@@ -187,8 +187,8 @@ fn without_a_guard_a_plan_is_in_force_at_once() {
     assert_eq!(guard.due_ns(), u64::MAX);
 }
 
-/// Other load falls on the first epoch on, from 1.35 s to 1.7 s: half the work. The plan wins nevertheless,
-/// after enough other pairs.
+/// Other load disturbs the first epoch with placement, from 1.35 s to 1.7 s: half the work. The plan wins
+/// nevertheless, after enough other pairs.
 #[test]
 fn one_bad_pair_is_no_verdict() {
     for seed in SEEDS {

@@ -47,7 +47,7 @@ impl Policy for Soft {
         // Groups in force may save a little less than new ones must.
         let worth = if placed_before { 0.5 * self.worth } else { self.worth };
         if solution.groups.len() < 2 || saved < worth * problem.busy() {
-            let remark = "no two kinds make each other so slow that it were worth queues of their own";
+            let remark = "no two kinds slow each other down enough for separate queues";
             return nowhere(self.name(), workload, Some(remark));
         }
         self.plan(workload, &problem, &solution, saved)
@@ -65,8 +65,10 @@ impl Soft {
                 Some((i, q))
             });
             let Some((i, q)) = home else {
-                plan.placements
-                    .push(anywhere(kind, "does no harm that matters and suffers none: anywhere".into()));
+                plan.placements.push(anywhere(
+                    kind,
+                    "neither slows others down nor is slowed down: runs anywhere".into(),
+                ));
                 continue;
             };
             let reason = match problem.worst_outside(&solution.groups, q, i) {
@@ -74,7 +76,7 @@ impl Soft {
                     let (from, more) = (&other.label, micros(extra));
                     format!("kept from {from} ({}): up to {more:.0} us each time they meet", other.kind)
                 }
-                None => "where it does no harm and suffers none".into(),
+                None => "where it neither slows others down nor is slowed down".into(),
             };
             plan.placements.push(Placement {
                 kind: kind.kind,

@@ -159,7 +159,7 @@ fn shares_and_rates_are_of_the_window() {
     assert_eq!(b.kind, KindRef { app: AppId(7), code: CodeId(3) });
 }
 
-/// An analyzer is often there before its servers.
+/// An analyzer often starts before its servers.
 #[test]
 fn who_comes_after_the_analyzer_has_a_rate_at_the_second_look() {
     let mut scores = Scores::new(options());

@@ -410,11 +410,11 @@ pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) ->
         return Err(Refusal::OtherBoot);
     }
     if identity.app_id != app.0 {
-        return malformed(format!("it says that it is of application {:x}", identity.app_id));
+        return malformed(format!("its header names application {:x}", identity.app_id));
     }
     let Some(layout) = Layout::of(identity.kinds, identity.cpus, identity.threads, identity.traces) else {
         return malformed(format!(
-            "sizes make no sense: {} kinds, {} CPUs, {} threads, {} traces",
+            "sizes out of range: {} kinds, {} CPUs, {} threads, {} traces",
             identity.kinds, identity.cpus, identity.threads, identity.traces
         ));
     };
@@ -438,7 +438,7 @@ pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) ->
         return malformed(format!("the file has {length} bytes, not {}", layout.size));
     }
     if !(1_000_000..1_000_000_000_000).contains(&identity.cycles_per_second) {
-        return malformed(format!("{} cycles a second make no sense", identity.cycles_per_second));
+        return malformed(format!("{} cycles a second is not a clock rate", identity.cycles_per_second));
     }
     Ok(layout)
 }

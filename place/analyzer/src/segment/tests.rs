@@ -87,7 +87,7 @@ fn wrong_headers_are_refused_with_a_reason() {
     let said = |identity: &Identity, length| check(identity, AppId(7), length, BOOT).unwrap_err().to_string();
     assert!(said(&Identity { version: 9, ..good }, layout.size).contains("version 9"));
     assert!(said(&Identity { magic: 9, ..good }, layout.size).contains("not a segment of libsplit"));
-    assert!(said(&Identity { kinds: 1 << 30, ..good }, layout.size).contains("make no sense"));
+    assert!(said(&Identity { kinds: 1 << 30, ..good }, layout.size).contains("sizes out of range"));
     assert!(said(&Identity { tables: Tables { records_at: u64::MAX, ..good.tables }, ..good }, layout.size)
         .contains("place of records"));
     assert!(said(&Identity { app_id: 8, ..good }, layout.size).contains("application 8"));

@@ -46,7 +46,7 @@ pub enum DamageError {
     #[error("the damage file cannot be read: {0}; place/analyzer/data/damage-6a.json shows the form")]
     Form(#[from] serde_json::Error),
     /// They are inconsistent.
-    #[error("the damage file makes no sense: {0}")]
+    #[error("invalid damage file: {0}")]
     Sense(&'static str),
 }
 

@@ -38,7 +38,7 @@ pub struct Header {
     pub version: u32,
     /// The rate of the time stamp counter.
     pub cycles_per_second: u64,
-    /// The source of the sections, in words.
+    /// The source of the sections, as text.
     #[serde(default)]
     pub source: String,
 }

@@ -131,13 +131,13 @@ impl<R: BufRead> Reader<R> {
     fn section(&mut self, text: &[u8]) -> Result<Entry, TraceError> {
         let fields: Fields = serde_json::from_slice(text).map_err(|error| self.damaged(error))?;
         let (ended_ns, cpu, kind, elapsed, own, previous, displaced, flags) = fields;
-        let kind = kind_text::parse(&kind).ok_or_else(|| self.damaged("the kind makes no sense"))?;
+        let kind = kind_text::parse(&kind).ok_or_else(|| self.damaged("invalid kind"))?;
         if !self.kinds.contains(&kind) {
             return Err(self.damaged(format!("kind {kind} was not introduced")));
         }
         let previous = match previous {
             Some(text) => {
-                Some(kind_text::parse(&text).ok_or_else(|| self.damaged("the kind before makes no sense"))?)
+                Some(kind_text::parse(&text).ok_or_else(|| self.damaged("invalid preceding kind"))?)
             }
             None => None,
         };
@@ -268,8 +268,8 @@ mod tests {
         for (bad, why) in [
             (r#"[1,3,"7.20",1000,null,null,null,0]"#, "not introduced"),
             (r#"[1,3,"7.1f",1000,null,null,2.5,0]"#, "more was displaced"),
-            (r#"[1,3,"7.1f",1000,null,"x",null,0]"#, "kind before"),
-            (r#"[1,3,"7.1ffffffff",1000,null,null,null,0]"#, "makes no sense"),
+            (r#"[1,3,"7.1f",1000,null,"x",null,0]"#, "preceding kind"),
+            (r#"[1,3,"7.1ffffffff",1000,null,null,null,0]"#, "invalid kind"),
             (r#"[1,5000,"7.1f",1000,null,null,null,0]"#, "out of range"),
             (r#"[1,3,"7.1f",1000,null,null,null]"#, "invalid length"),
             (r#"{"kind":"7.1f","warm_cycles":1e300}"#, "out of range"),

@@ -45,11 +45,11 @@ fn analyzer(registry: &mut Registry, state: &State, now_ns: u64) {
     one(registry, "placement_on", "Whether kinds are placed now", f64::from(state.placement_on));
     let neighbours = &state.probe.neighbours;
     if let Some(shared) = neighbours.shared() {
-        let help = "Share of looks in which processors shared an L2 that should each have one";
+        let help = "Share of checks in which processors shared an L2 that should each have one";
         one(registry, "l2_shared_ratio", help, shared);
     }
     if neighbours.looks > 0 {
-        let help = "Share of L2 that others displace in 200 us";
+        let help = "Share of L2 that other programs displace in 200 us";
         one(registry, "l2_displaced_by_others_ratio", help, neighbours.by_others);
     }
     let effects = Family::<Labels, Real>::default();
@@ -67,7 +67,7 @@ fn analyzer(registry: &mut Registry, state: &State, now_ns: u64) {
 fn applications(registry: &mut Registry, state: &State) {
     let families: Vec<(&str, &str, Family<Labels, Counter>)> = [
         ("sections", "Sections that ended"),
-        ("sections_without_room", "Sections of kinds for which there was no room"),
+        ("sections_without_room", "Sections of kinds without space in the table"),
         ("sections_contended", "Sections not counted, since two threads met in one record"),
         ("sections_dropped", "Sections that never ended, or ended on another thread"),
         ("moves", "Changes of a thread's affinity"),

@@ -32,7 +32,7 @@ pub fn page(state: &State, now_ns: u64) -> String {
 fn summary(state: &State, now_ns: u64) -> Markup {
     html! {
         @if state.is_stale(now_ns) {
-            p.short { "The analyzer (process " (state.pid) ") is gone: this is what it wrote last; nothing is placed." }
+            p.short { "The analyzer (process " (state.pid) ") has ended: this is its last state; nothing is placed." }
         }
         p {
             "Policy " b { (state.policy) } ", placement " b { (if state.placement_on { "on" } else { "off" }) } ". "
@@ -103,7 +103,7 @@ fn matrix(state: &State, rows: &[Row<'_>]) -> Markup {
     };
     let (before, after) = (most(|one| one.0), most(|one| one.1));
     if before.is_empty() {
-        return html! { p { "No request was seen often enough after another one yet." } };
+        return html! { p { "No pair of requests was observed often enough yet." } };
     }
     let cycles_per_micro = (state.workload.cycles_per_second as f64 / 1e6).max(1.0);
     let found = |first: KindRef, second: KindRef| {
@@ -214,6 +214,6 @@ mod tests {
 
     #[test]
     fn a_silent_analyzer_is_told() {
-        assert!(page(&testing::state(), 99_000_000_000).contains("is gone"));
+        assert!(page(&testing::state(), 99_000_000_000).contains("has ended"));
     }
 }

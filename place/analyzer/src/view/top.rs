@@ -173,8 +173,8 @@ mod tests {
             "+21.3 ±",
             "/ViewItem.php",
             "and 1 kinds more",
-            "neighbours: two processors share an L2 by 10 of 40 checks (4 more could not tell), though each should have one",
-            "others displace 30 % of L2 in 200 us",
+            "neighbours: two processors share an L2 by 10 of 40 checks (4 more were unclear), though each should have one",
+            "other programs displace 30 % of L2 in 200 us",
             "without hardware counters",
         ] {
             assert!(frame.contains(part), "no {part:?} in:\n{frame}");

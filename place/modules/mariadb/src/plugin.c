@@ -96,8 +96,8 @@ static MYSQL_SYSVAR_STR(
     NULL, NULL, "");
 static MYSQL_SYSVAR_UINT(
     app_id, app_id, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "Id of this server, to tell it from others on the machine; 0: made from its name", NULL, NULL,
-    0, 0, (1u << 24) - 1, 0);
+    "Id of this server, which distinguishes it from others on the machine; 0: made from its name",
+    NULL, NULL, 0, 0, (1u << 24) - 1, 0);
 static MYSQL_SYSVAR_UINT(related_app_id, related_app_id, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                          "Id of the web server whose pages send the statements; 0: none", NULL,
                          NULL, 0, 0, (1u << 24) - 1, 0);
@@ -116,7 +116,7 @@ static MYSQL_SYSVAR_ENUM(
     NULL, NULL, INTERFACE_AUTO, &interfaces_type);
 static MYSQL_SYSVAR_ENUM(
     policy, policy, PLUGIN_VAR_RQCMDARG,
-    "observe: threads are never moved. follow: they are where the analyzer says", NULL,
+    "observe: threads are never moved. follow: they are placed by the analyzer's decisions", NULL,
     update_policy, POLICY_FOLLOW, &policies_type);
 static MYSQL_SYSVAR_BOOL(
     thread_groups, thread_groups, PLUGIN_VAR_OPCMDARG,

@@ -169,7 +169,7 @@ static void a_commit_that_another_thread_finishes_is_dropped(void **state) {
   status(1, 51, "Query", "insert into l values (2)");
   assert_int_equal(count("insert into l values(?)"), 1);
   assert_int_equal(statement_abandoned(), before + 1);
-  /* Another connection on this thread, though the one before never ended. */
+  /* Another connection on this thread, although the statement of the previous one never ended. */
   log_query(1, 52, "select 1 from m");
   log_query(2, 53, "select 1 from m");
   status(2, 53, "Query", "select 1 from m");

@@ -31,7 +31,7 @@ void set_psi_server(PSI *table) { PSI_server = table; }
 static _Thread_local MYSQL_THD current;
 MYSQL_THD _current_thd(void) { return current; }
 
-/* A client's statement has the address of its connection, a nested one its own. */
+/* A client's statement has the address of its connection, a nested one a different address. */
 static PSI_statement_locker_state places[8];
 
 static PSI_statement_locker *start(unsigned who, unsigned place) {

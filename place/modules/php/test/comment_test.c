@@ -79,7 +79,8 @@ static void some_statements_go_as_they_are(void **unused) {
   free(long_one);
 }
 
-/* All of the first ones, then one in COMMENT_EVERY, at any position in a loop of the page. */
+/* Each of the first statements, then one in COMMENT_EVERY, at any position in a loop of the page.
+ * */
 static void pages_of_many_statements_say_it_now_and_then(void **unused) {
   (void)unused;
   struct comment_turns turns = {.random = 1};

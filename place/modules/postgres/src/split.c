@@ -38,15 +38,15 @@ static void define_settings(void) {
   DefineCustomBoolVariable("split.engine", "Measures statements, and lets them be placed.",
                            "Switched off, backends have their affinity back within half a second.",
                            &split_engine, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-  DefineCustomBoolVariable("split.place", "Lets backends be moved where the analyzer says.", NULL,
-                           &split_place, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+  DefineCustomBoolVariable("split.place", "Lets the analyzer move backends.", NULL, &split_place,
+                           true, PGC_SIGHUP, 0, NULL, NULL, NULL);
   DefineCustomIntVariable("split.probe_budget",
                           "What probing may cost, in millionths of the processors' time.", NULL,
                           &split_probe_budget, 5000, 0, 1000000, PGC_SIGHUP, 0, NULL, NULL, NULL);
   DefineCustomStringVariable("split.directory", "Folder of the segments, the analyzer's too.",
                              "Empty: the environment's SPLIT_DIRECTORY, else /run/hardmeter-split.",
                              &directory, "", PGC_POSTMASTER, 0, NULL, NULL, NULL);
-  DefineCustomIntVariable("split.app_id", "Id of this server, to tell it from others.",
+  DefineCustomIntVariable("split.app_id", "Id of this server, which distinguishes it from others.",
                           "0: made from its name.", &app_id, 0, 0, LARGEST_APP_ID, PGC_POSTMASTER,
                           0, NULL, NULL, NULL);
   DefineCustomIntVariable(

@@ -62,7 +62,7 @@ pub enum Property {
 pub struct Tried {
     /// The property.
     pub property: Property,
-    /// The style of the transactions, in words.
+    /// The style of the transactions, as text.
     pub transactions: String,
     /// Its tests.
     pub trials: Vec<Trial>,

@@ -177,8 +177,7 @@ impl Row {
 
     pub(super) fn number<T: std::str::FromStr>(&self, at: usize) -> Result<T, TpccError> {
         let text = self.text(at)?;
-        text.parse()
-            .map_err(|_| Row::strange(&self.what, &format!("{text} is no such number as it should be")))
+        text.parse().map_err(|_| Row::strange(&self.what, &format!("{text} is not the expected number")))
     }
 
     pub(super) fn cents(&self, at: usize) -> Result<Cents, TpccError> {

@@ -22,7 +22,7 @@ impl std::fmt::Display for LastOrder {
 /// An implementation of the transactions. The methods run in a transaction that [`Ways::begin`] has begun, and do
 /// not end it.
 pub trait Ways: Send + Sync {
-    /// Its name in words.
+    /// Its name as text.
     fn description(&self) -> String;
 
     /// Settings of a session before its first transaction.

@@ -4,7 +4,7 @@ use super::{Finding, Verdict};
 use statrs::function::gamma::checked_gamma_ur;
 use std::cmp::Ordering;
 
-/// Below this probability a deviation is no chance.
+/// Below this probability a deviation is significant.
 pub(super) const CHANCE: f64 = 0.001;
 /// The normal distribution's quantile of it, both sides.
 pub(super) const DEVIATIONS: f64 = 3.29;

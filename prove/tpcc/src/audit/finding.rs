@@ -25,7 +25,7 @@ pub struct Condition {
     pub verdict: Verdict,
     /// Rows that break it.
     pub violations: u64,
-    /// The first of them, in words.
+    /// The first of them, as text.
     pub examples: Vec<String>,
     /// Its duration. Conditions 4, 6, 7, 10 and 12 share a statement: each has a fifth of its time.
     pub seconds: f64,
@@ -44,7 +44,7 @@ pub struct Finding {
     pub unit: &'static str,
     /// Rows behind it.
     pub n: u64,
-    /// The expected value, in words.
+    /// The expected value, as text.
     pub expected: String,
     /// The result.
     pub verdict: Verdict,

@@ -18,7 +18,7 @@ impl Draws {
 }
 
 impl Second {
-    /// Adds the counts of the same second elsewhere.
+    /// Adds the counts of the same second from another source.
     pub fn add(&mut self, other: &Second) {
         add_counts(&mut self.completed, &other.completed);
         self.response_total += other.response_total;

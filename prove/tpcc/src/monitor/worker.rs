@@ -37,7 +37,7 @@ impl Moments for Clock {
     }
 }
 
-/// Which thread of which run it is.
+/// The number of the thread, and the run's name.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub order: &'a RunOrder,
@@ -237,7 +237,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         now
     }
 
-    /// The reason why it is of no use to go on, if it is of none.
+    /// The reason to end, if continuing is useless.
     fn hopeless(&self, now: Micros) -> Option<String> {
         let patience = self.state.patience.without_success;
         let seconds = patience.as_seconds();
@@ -256,7 +256,7 @@ impl<'a, M: Moments> Worker<'a, M> {
         }
     }
 
-    /// Waits, and deals with what is done.
+    /// Waits, and handles the completed work.
     fn wait(&mut self, until: Micros) -> Result<(), TpccError> {
         let mut done = std::mem::take(&mut self.state.done);
         let waited = self.backend.wait(Some(until), &mut done);

@@ -123,7 +123,7 @@ impl Pins {
         let Some(process) = process else {
             return Err(TpccError::CpuPlan {
                 cause: format!("the server's process {pid} is not on this machine"),
-                remedy: "run this on the server's machine, or leave --cpu-plan away".into(),
+                remedy: "run this on the server's machine, or leave out --cpu-plan".into(),
             });
         };
         self.bind(process, cpus)

@@ -404,7 +404,8 @@ mod tests {
         let comparison = compare(&one, &more, false).unwrap();
         let line = line(&comparison, "New-Orders");
         assert_eq!((line.verdict(), line.b), ("B is better", line.a * 2.0));
-        // The interval lies around the difference of the batch means, which is that of the runs.
+        // The interval lies around the difference of the batch means, which equals the difference of the
+        // runs.
         let Interval { low, high } = line.interval.unwrap();
         assert!(low < line.a && line.a < high && high - low < line.a, "{line:?}");
     }

@@ -47,10 +47,8 @@ pub mod types {
     pub const INT4_ARRAY: u32 = 1007;
     pub const TEXT_ARRAY: u32 = 1009;
     pub const INT8_ARRAY: u32 = 1016;
-    pub const BPCHAR: u32 = 1042;
     pub const VARCHAR: u32 = 1043;
     pub const TIMESTAMP: u32 = 1114;
-    pub const TIMESTAMPTZ: u32 = 1184;
     pub const NUMERIC_ARRAY: u32 = 1231;
     pub const NUMERIC: u32 = 1700;
 }

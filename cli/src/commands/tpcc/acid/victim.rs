@@ -68,7 +68,7 @@ impl Victim for Ours {
 }
 
 fn signal(process: Pid, signal: libc::c_int) {
-    // SAFETY: kill takes plain numbers. One that is gone already is not an error.
+    // SAFETY: kill takes plain numbers. A process that has already ended is not an error.
     unsafe { libc::kill(process.0, signal) };
 }
 

@@ -240,7 +240,7 @@ fn usual_connections(mode: Mode, warehouses: u32) -> u32 {
     }
 }
 
-/// Departures of an order from the specification, in words: reasons why a result is not comparable.
+/// Departures of an order from the specification, as text: reasons why a result is not comparable.
 pub(super) fn departures(order: &RunOrder, is_stub: bool) -> Vec<String> {
     let mut list = Vec::new();
     if is_stub {

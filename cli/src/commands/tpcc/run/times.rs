@@ -35,7 +35,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// A duration that is not nothing.
 pub(crate) fn some_duration(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|length| match length.is_zero() {
-        true => Err("it has to take some time".into()),
+        true => Err("it must be longer than 0".into()),
         false => Ok(length),
     })
 }
@@ -47,7 +47,7 @@ pub(crate) fn moment(text: &str) -> Result<u64, String> {
     if let Some(length) = text.strip_prefix('+') {
         return Ok((now + duration(length)?).as_micros() as u64);
     }
-    let wrong = || format!("'{text}' is not a moment: write 14:30, 14:30:05, +30s or @SECONDS since 1970");
+    let wrong = || format!("invalid time '{text}': write 14:30, 14:30:05, +30s or @SECONDS since 1970");
     if let Some(seconds) = text.strip_prefix('@') {
         let seconds: f64 = seconds.parse().map_err(|_| wrong())?;
         let moment = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;

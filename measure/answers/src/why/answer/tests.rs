@@ -81,7 +81,7 @@ fn causes_have_their_places_and_objects() {
     assert_eq!((&*cold.objects[0].name, cold.objects[0].count), ("index t_pkey", 4));
 }
 
-/// Four translations on three pages of 4 KiB, two of which lie in one of 2 MiB.
+/// Four translations on three pages of 4 KiB, and two of these pages are in one of 2 MiB.
 #[test]
 fn pages_of_translations_are_counted() {
     let samples = [0x1000, 0x1ff8, 0x2000, 0x20_0000].map(|address| load(0, address, 0));

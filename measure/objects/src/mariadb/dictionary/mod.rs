@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use files::readable;
 
-/// The system tablespace, and that of temporary tables.
+/// The system tablespace, and the tablespace of temporary tables.
 const SYSTEM: u32 = 0;
 const TEMPORARY: u32 = 0xffff_fffe;
 /// The page of the system tablespace with the roots, and their offsets.

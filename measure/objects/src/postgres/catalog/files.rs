@@ -109,7 +109,7 @@ impl<'a> Files<'a> {
             .take(4096)
             .read_to_end(&mut bytes)?;
         parse_map(&bytes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "pg_filenode.map is not one"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "pg_filenode.map is malformed"))
     }
 }
 

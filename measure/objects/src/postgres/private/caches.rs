@@ -227,7 +227,7 @@ impl Catalogs {
     }
 }
 
-/// The name of the relation of which the bytes are the entry.
+/// The name of the relation whose entry these bytes are.
 fn relation(memory: &dyn Readable, layout: &CacheLayout, bytes: &[u8]) -> Option<Arc<str>> {
     if bytes.len() < layout.relation_size {
         return None;

@@ -100,7 +100,7 @@ impl Counting {
             Err(reason) => {
                 counted.trouble = Some(format!(
                     "the server's counters of transactions and rows were not read: {reason}; \
-                     figures per transaction are of those only that wrote"
+                     figures per transaction count only writing transactions"
                 ));
                 return counted;
             }

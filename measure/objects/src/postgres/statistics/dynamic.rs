@@ -101,10 +101,7 @@ impl<'a> DynamicArea<'a> {
         let said = u64_at(&head, header::SIZE_AT).unwrap_or(0);
         // Statistics of extensions may follow it (PG18).
         if u32_at(&head, 0) != Some(header::MAGIC ^ handle) || said > length && said != SAID_SIZE {
-            return Err(format!(
-                "their area of {length} bytes at {} does not begin as one does",
-                first.start
-            ));
+            return Err(format!("their area of {length} bytes at {} has an unexpected header", first.start));
         }
         let first = first.start..VirtualAddress(first.start.0 + said.min(length));
         Ok(DynamicArea { server, first, handle, segments: HashMap::new() })
@@ -179,7 +176,7 @@ impl<'a> DynamicArea<'a> {
             Segment::File(file) => file.read_exact_at(&mut head, 0).map_err(|error| error.to_string())?,
         }
         if u32::from_le_bytes(head) != header::MAGIC ^ self.handle ^ number as u32 {
-            return Err(named("does not begin as one does".into()));
+            return Err(named("has an unexpected header".into()));
         }
         Ok(found)
     }
@@ -220,7 +217,7 @@ fn set_aside(server: &Server, handle: u32) -> Result<Range<VirtualAddress>, Stri
     file.read_exact_at(&mut head, 0).map_err(|error| error.to_string())?;
     let count = u32_at(&head, 4).unwrap_or(0).min(list::MOST);
     if u32_at(&head, 0) != Some(list::MAGIC) {
-        return Err("is in a list that does not begin as one does".into());
+        return Err("is in a list that has an unexpected header".into());
     }
     let mut items = vec![0; count as usize * list::ITEM];
     file.read_exact_at(&mut items, list::HEAD as u64).map_err(|error| error.to_string())?;
@@ -230,6 +227,6 @@ fn set_aside(server: &Server, handle: u32) -> Result<Range<VirtualAddress>, Stri
     let item = items.chunks_exact(list::ITEM).find(used).ok_or("is not in the list of segments")?;
     let bytes = |at| u64_at(item, at).and_then(|pages| pages.checked_mul(list::PAGE));
     let (start, length) = bytes(list::FIRST_PAGE).zip(bytes(list::PAGES)).ok_or("is too long")?;
-    let end = start.checked_add(length).filter(|end| *end <= room.size.0).ok_or("does not fit its room")?;
+    let end = start.checked_add(length).filter(|end| *end <= room.size.0).ok_or("exceeds its space")?;
     Ok(VirtualAddress(room.start.0 + start)..VirtualAddress(room.start.0 + end))
 }

@@ -154,7 +154,7 @@ impl Statistics {
         }
         let kind = u16_at(&bytes, self.lock_at).map(u32::from);
         if u32_at(&bytes, 0) != Some(BODY_MAGIC) || kind != Some(self.lock_kind) {
-            return Err("an entry does not begin as one does".into());
+            return Err("an entry has an unexpected header".into());
         }
         let stats = &bytes[self.stats_at..];
         let [commits, rollbacks, returned, fetched, inserted, updated, deleted, reset] =

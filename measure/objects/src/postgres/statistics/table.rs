@@ -53,7 +53,7 @@ fn read_control(area: &mut DynamicArea, at: Pointer, shape: Shape) -> Result<Con
     area.read(at, &mut bytes)?;
     let word = |offset| u64_at(&bytes, offset).unwrap_or(0);
     if u32_at(&bytes, MAGIC_AT) != Some(MAGIC) || word(0) != at.0 {
-        return Err("their table does not begin as one does".into());
+        return Err("their table has an unexpected header".into());
     }
     let lock = |number: usize| PARTITIONS_AT + number * partition;
     let of_kind = |number| u16_at(&bytes, lock(number)).map(u32::from) == Some(shape.kind);

@@ -152,8 +152,8 @@ fn what_does_not_look_right_is_refused_with_the_reason() {
         assert!(reason.contains(told), "{reason}");
     };
     refused(&|made| made.word(0, 0), "their area of 65536 bytes");
-    refused(&|made| made.word(TABLE, 0), "their table does not begin as one does");
-    refused(&|made| made.word(TABLE + 8, 0), "their table does not begin as one does");
+    refused(&|made| made.word(TABLE, 0), "their table has an unexpected header");
+    refused(&|made| made.word(TABLE + 8, 0), "their table has an unexpected header");
     refused(&|made| made.put(TABLE + 16 + 24, &74u16.to_le_bytes()), "not of kind 73");
     refused(&|made| made.word(TABLE + 16 + 128 * 24 + 8, 60), "2^60 buckets");
     refused(&|made| made.word(TABLE + 16 + 128 * 24 + 16, 65_000), "does not lie in its segment");
@@ -162,14 +162,14 @@ fn what_does_not_look_right_is_refused_with_the_reason() {
     refused(&|made| made.word(ITEM, ITEM), "has more than it says");
     refused(&|made| made.word(ITEM, 3 << 40), "segment 3 of their area is not there");
     refused(&|made| made.word(ITEM, u64::MAX), "there is no segment 16777215");
-    refused(&|made| made.store(FILE, &[0; 200]), "segment 1 of their area does not begin as one does");
+    refused(&|made| made.store(FILE, &[0; 200]), "segment 1 of their area has an unexpected header");
     refused(&|made| made.store(FILE, &(0x0ce2_6608u32 ^ 1).to_le_bytes()), "segment 1 cannot be read");
     let missing = "segment 1 of their area cannot be read (";
     refused(
         &|made| std::fs::remove_file(made.folder.path().join("pg_dynshmem/mmap.77660")).expect("gone"),
         missing,
     );
-    refused(&|made| made.store(LIST, &[0; 96]), "is in a list that does not begin as one does");
+    refused(&|made| made.store(LIST, &[0; 96]), "is in a list that has an unexpected header");
     let mut list = vec![0; 96];
     list[0..4].copy_from_slice(&0x9a50_3d32u32.to_le_bytes());
     refused(&|made| made.store(LIST, &list), "is not in the list of segments");

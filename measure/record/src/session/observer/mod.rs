@@ -80,7 +80,7 @@ const START: Duration = Duration::from_secs(60);
 const START_OF_RUNNING: Duration = Duration::from_secs(30);
 const START_INTERVAL: Duration = Duration::from_millis(250);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(4);
-/// Bytes of samples that are kept for an observer that is not there yet.
+/// Maximum bytes of samples that are kept until the observer starts.
 const MOST_EARLY: usize = 64 << 20;
 /// How long the recorder waits for the observer at its start and end. The end includes writing all observations.
 const PATIENCE_AT_START: Duration = Duration::from_secs(30);
@@ -163,7 +163,7 @@ impl Observation {
         observation
     }
 
-    /// From now on samples wait for the observer: they come from a program that may be held up.
+    /// From now on samples wait for the observer, because their program may be delayed.
     pub(super) fn drop_nothing(&mut self) {
         self.waits = true;
     }
@@ -188,7 +188,7 @@ impl Observation {
         self.rules.try_recv().ok()
     }
 
-    /// Looks at a record that passes by.
+    /// Examines a record on its way to the file.
     #[inline]
     pub(super) fn see(&mut self, record: &[u8]) {
         if record.first_chunk::<4>().is_some_and(|kind| u32::from_ne_bytes(*kind) == record_type::SAMPLE) {
@@ -229,7 +229,7 @@ impl Observation {
         let mut observations = self.end.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
             remark(match error {
                 RecvTimeoutError::Timeout => {
-                    "objects were not recorded: the server could not be looked into in time"
+                    "objects were not recorded: the server's memory could not be read in time"
                 }
                 RecvTimeoutError::Disconnected => {
                     "objects were not recorded: their thread could not be started"
@@ -261,7 +261,7 @@ struct Watch {
     trouble: Option<String>,
     /// Pause before the next inspection of a process that is not a server yet.
     pause: Duration,
-    /// Samples until then, which the observer sees first.
+    /// Samples before the observer's start, which it gets first.
     early: Vec<Vec<u8>>,
     early_bytes: usize,
 }

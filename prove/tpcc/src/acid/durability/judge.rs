@@ -89,10 +89,11 @@ pub(super) fn faults(kill: &Kill, found: &Comparison) -> Vec<String> {
     let mut faults = vec![];
     let examples = || found.examples.join("; ");
     if found.acknowledged == 0 {
-        faults.push("the server acknowledged nothing before it was killed: this proves nothing".into());
+        faults
+            .push("the server acknowledged nothing before it was killed: so this kill proves nothing".into());
     }
     if found.missing > 0 {
-        faults.push(format!("{} acknowledged orders are not there: {}", found.missing, examples()));
+        faults.push(format!("{} acknowledged orders are missing: {}", found.missing, examples()));
     }
     if found.incomplete > 0 {
         faults.push(format!("{} acknowledged orders lack order lines: {}", found.incomplete, examples()));
@@ -128,7 +129,7 @@ pub(super) fn sum_up(settings: &[(String, String)], kills: &[Kill]) -> Trial {
     let acknowledged = sum(|kill| kill.acknowledged);
     seen.must(lost == 0, format!("of {acknowledged} acknowledged New-Orders {lost} are lost"));
     let (paid, noted) = (sum(|kill| kill.payments.0), sum(|kill| kill.payments.1));
-    seen.must(noted >= paid, format!("of {paid} acknowledged Payments HISTORY has {noted}"));
+    seen.must(noted >= paid, format!("HISTORY has {noted} rows for {paid} acknowledged Payments"));
     let whole = kills.iter().filter(|kill| kill.broken_conditions.is_empty()).count();
     seen.must(whole == kills.len(), format!("the conditions hold after {whole} of {} kills", kills.len()));
     for kill in kills {
@@ -178,8 +179,9 @@ mod tests {
         assert!(of(&kill(100, 100, (90, 89)), &found(100)).contains("HISTORY grew by 89 rows"));
         let missing =
             Comparison { missing: 2, examples: vec!["order 1/2/3: not there".into()], ..found(100) };
-        assert!(of(&kill(100, 100, (0, 0)), &missing)
-            .contains("2 acknowledged orders are not there: order 1/2/3"));
+        assert!(
+            of(&kill(100, 100, (0, 0)), &missing).contains("2 acknowledged orders are missing: order 1/2/3")
+        );
         let incomplete = Comparison { incomplete: 1, ..found(100) };
         assert!(of(&kill(100, 100, (0, 0)), &incomplete).contains("lack order lines"));
         let twice = Comparison { twice: 1, ..found(100) };

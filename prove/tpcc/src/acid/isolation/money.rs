@@ -32,7 +32,9 @@ fn play(stage: &mut Stage, ending: Ending) -> Result<(String, Observations), Tpc
     let Some(order) = order else {
         seen.must(
             false,
-            format!("T1, a Delivery, delivers an order of district {at} that is there: it says {delivered}"),
+            format!(
+                "T1, a Delivery, delivers an order of district {at} that is there: it reports {delivered}"
+            ),
         );
         end(&deliverer, Ending::Rollback)?;
         return Ok(("T1 delivers nothing".into(), seen));

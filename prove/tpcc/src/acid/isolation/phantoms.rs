@@ -24,7 +24,7 @@ pub(super) fn delivery(stage: &mut Stage) -> Result<Trial, TpccError> {
 fn play_delivery(stage: &mut Stage, at: Place, taken: u64) -> Result<(String, Observations), TpccError> {
     let mut seen = Observations::new();
     let (deliverer, orderer) = (stage.enter("T1")?, stage.enter("T2")?);
-    seen.note(format!("the {taken} rows of NEW-ORDER of district {at} are taken away"));
+    seen.note(format!("the {taken} rows of NEW-ORDER of district {at} are deleted"));
     let delivery = Delivery { warehouse: at.warehouse, carrier: 3 };
     let delivered = stage.hold_delivery(&deliverer, &delivery).end()?[usize::from(at.district) - 1];
     seen.must(delivered == 0, "T1, a Delivery, finds none there and is held before its end");
@@ -68,7 +68,7 @@ fn must_find_none(deliverer: &Player, seen: &mut Observations, at: Place) -> Res
     })?;
     seen.must(
         again == 0,
-        format!("T1 looks again and finds {again} rows of NEW-ORDER in the district, which should be none"),
+        format!("T1 reads again and finds {again} rows of NEW-ORDER in the district, which should be none"),
     );
     Ok(())
 }
@@ -122,14 +122,14 @@ pub(super) fn order_status(stage: &mut Stage) -> Result<Trial, TpccError> {
             end(&orderer, Ending::Commit)?;
             seen.note(format!("T2, a New-Order of the customer, does not wait and commits order {number}"));
             let shown = reader.act(again)?;
-            seen.must(shown == first, format!("T1 looks again and shows {shown}, as at first"));
+            seen.must(shown == first, format!("T1 reads again and shows {shown}, as at first"));
             end(&reader, Ending::Commit)?;
             ("T2 does not wait, and T1 does not see its order", number)
         }
         Fate::Waits(lock) => {
             seen.note(format!("T2, a New-Order of the customer, waits for T1 ({lock})"));
             let shown = reader.act(again)?;
-            seen.must(shown == first, format!("T1 looks again and shows {shown}, as at first"));
+            seen.must(shown == first, format!("T1 reads again and shows {shown}, as at first"));
             end(&reader, Ending::Commit)?;
             let number = ordering.end()?;
             end(&orderer, Ending::Commit)?;

@@ -131,7 +131,7 @@ impl Stage<'_> {
     ) -> Result<(), TpccError> {
         let found = rows::order(&mut self.onlooker, at, order)?;
         match wanted {
-            None => seen.must(found.is_none(), format!("there is nothing of an order {at}/{order}")),
+            None => seen.must(found.is_none(), format!("order {at}/{order} does not exist")),
             Some(wanted) => {
                 let lines = u32::from(wanted.line_count);
                 let whole = found.is_some_and(|found| {

@@ -78,7 +78,7 @@ pub enum Layer {
         /// Begin, height and tooltip of each bar.
         bars: Vec<(f64, f64, String)>,
     },
-    /// Points by themselves.
+    /// Points without lines.
     Points {
         /// Colour class, 0 to 4.
         class: u8,

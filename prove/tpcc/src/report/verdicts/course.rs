@@ -168,10 +168,10 @@ fn steady(result: &RunResult) -> Verdict {
     let batches = Batches::of(&orders);
     let verdict = Verdict::on(Group::Interval, "5.5.1", "drift of the throughput over the interval")
         .not_verified()
-        .wanted(format!("steady: no more than {} % that chance does not explain", DRIFT * 100.0));
+        .wanted(format!("steady: no significant drift of more than {} %", DRIFT * 100.0));
     let Some(trend) = batches.trend() else {
         let least = batches::BATCH_SECONDS * batches::FEWEST;
-        return verdict.noting(format!("it takes {least} s and some New-Orders to tell"));
+        return verdict.noting(format!("it takes {least} s and some New-Orders for a verdict"));
     };
     let third = orders.len() / 3;
     let thirds = orders.chunks(third.max(1)).take(3);

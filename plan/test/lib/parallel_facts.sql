@@ -1,0 +1,28 @@
+-- Included by the tests parallel*: tables, settings under which small tables get workers, and plan_of().
+create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
+insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
+update facts set v = 'NaN' where id % 20000 = 7;
+update facts set t = null, v = null where id % 1000 = 8;
+delete from facts where id % 97 = 5;
+create table names (k int, name text, weight numeric(10,2));
+insert into names select i, 'name ' || i % 50, i / 8.0 from generate_series(0, 449) i;
+insert into names values (null, 'without key', 1), (7, 'second seven', 2);
+create table nothing (k int, v numeric(10,2));
+vacuum analyze facts, names, nothing;
+
+set parallel_setup_cost = 0;
+set parallel_tuple_cost = 0.001;
+set min_parallel_table_scan_size = 0;
+set max_parallel_workers_per_gather = 2;
+set enable_bitmapscan = off;
+set work_mem = '16MB';
+
+-- The nodes of a plan: its workers, ccopt's nodes, and core's nodes that ccopt could replace.
+create function plan_of(query text) returns setof text language plpgsql as $$
+declare
+  line text;
+begin
+  for line in execute 'explain (costs off) ' || query loop
+    if line ~ '(Gather|Custom Scan|Aggregate|Hash Join|Seq Scan|Workers Planned)' then return next line; end if;
+  end loop;
+end $$;
