@@ -17,6 +17,8 @@ pub struct Members {
     gone: HashSet<i32>,
     /// Members found by querying the system, not by a fork record, since the last [`Members::take_found`].
     found: Vec<Pid>,
+    /// Members that have ended. Their samples may still come from another CPU's ring.
+    ended: HashSet<i32>,
     roots: Vec<Pid>,
 }
 
@@ -28,6 +30,7 @@ impl Members {
             known: roots.iter().map(|pid| (pid.0, true)).collect(),
             gone: HashSet::new(),
             found: Vec::new(),
+            ended: HashSet::new(),
             roots,
         }
     }
@@ -41,13 +44,26 @@ impl Members {
         let process = match half(0).map(|kind| kind as u32) {
             // After the header come IDENTIFIER and IP, then the process: the layout of the recorder's attributes.
             Some(record_type::SAMPLE) => half(24),
-            Some(record_type::MMAP | record_type::MMAP2 | record_type::COMM | record_type::EXIT) => half(8),
+            Some(record_type::MMAP | record_type::MMAP2 | record_type::COMM) => half(8),
+            Some(record_type::EXIT) => {
+                // A process ends with its first thread; records of other threads change nothing.
+                if let Some(process) = half(8).filter(|process| half(16) == Some(*process)) {
+                    if self.is_member(process) == Some(true) {
+                        self.ended.insert(process);
+                    }
+                }
+                half(8)
+            }
             Some(record_type::FORK) => {
                 if let (Some(child), Some(parent)) = (half(8), half(12)) {
                     // A number may be reused for a process outside the target.
                     let member = self.is_member(parent).unwrap_or(false);
                     self.known.insert(child, member);
                     self.gone.remove(&child);
+                    // A thread's record has its process twice.
+                    if child != parent {
+                        self.ended.remove(&child);
+                    }
                 }
                 half(8)
             }
@@ -84,9 +100,19 @@ impl Members {
         std::mem::take(&mut self.found)
     }
 
-    /// The processes that are known to be the target's, those that have ended too.
+    /// The processes that are known to be the target's and not to have ended.
     pub fn processes(&self) -> impl Iterator<Item = Pid> + '_ {
-        self.known.iter().filter(|(_, member)| **member).map(|(pid, _)| Pid(*pid))
+        let living = |pid: &i32, member: bool| member && !self.ended.contains(pid);
+        self.known.iter().filter(move |(pid, member)| living(pid, **member)).map(|(pid, _)| Pid(*pid))
+    }
+
+    /// Forgets all that may be asked for again, and the processes that have ended: their number grows for days.
+    pub fn forget_ended(&mut self) {
+        let roots: HashSet<i32> = self.roots.iter().map(|pid| pid.0).collect();
+        let lives = |pid: &i32| roots.contains(pid) || crate::target::runs(Pid(*pid));
+        self.known.retain(|pid, member| *member && lives(pid));
+        self.ended.retain(|pid| roots.contains(pid));
+        self.gone.clear();
     }
 
     /// Whether all processes of the beginning have ended.
@@ -160,6 +186,29 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));
         assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());
+    }
+
+    #[test]
+    fn ended_processes_are_not_listed_and_then_forgotten() {
+        let (root, child) = (1 << 28, (1 << 28) + 1);
+        let mut members = Members::new([Pid(root)]);
+        let listed = |members: &Members| {
+            let mut listed: Vec<i32> = members.processes().map(|pid| pid.0).collect();
+            listed.sort_unstable();
+            listed
+        };
+        members.accept(&record(record_type::FORK, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root, child]);
+        // A thread that ends is not the process.
+        members.accept(&record(record_type::EXIT, &[child, child, child + 5, child + 5]));
+        assert_eq!(listed(&members), [root, child]);
+        members.accept(&record(record_type::EXIT, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root]);
+        assert_eq!(members.accept(&sample(child)), Some(true), "its last samples are in another ring");
+        members.forget_ended();
+        assert_eq!((members.known.len(), members.ended.len()), (1, 0));
+        members.accept(&record(record_type::FORK, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root, child], "the number is used again");
     }
 
     #[test]

@@ -302,7 +302,7 @@ impl KernelSource {
         Ok(records.len())
     }
 
-    /// The known processes of the target; empty for a whole system.
+    /// The known processes of the target that have not ended; empty for a whole system.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         self.members.iter().flat_map(Members::processes).collect()
     }
@@ -415,6 +415,15 @@ impl RecordSource for KernelSource {
             latecomers.found(crate::target::families(threads.iter().map(|(pid, _)| *pid)));
         }
         Ok(())
+    }
+
+    fn begin_capture(&mut self) {
+        if let Some(members) = &mut self.members {
+            members.forget_ended();
+        }
+        if let Some(latecomers) = &mut self.latecomers {
+            latecomers.forget_ended();
+        }
     }
 
     fn stop(&mut self) {

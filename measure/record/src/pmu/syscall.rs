@@ -124,6 +124,15 @@ impl std::ops::AddAssign for Reading {
     }
 }
 
+impl std::ops::SubAssign for Reading {
+    /// What was counted since an earlier reading.
+    fn sub_assign(&mut self, earlier: Reading) {
+        self.value = self.value.saturating_sub(earlier.value);
+        self.enabled = self.enabled.saturating_sub(earlier.enabled);
+        self.running = self.running.saturating_sub(earlier.running);
+    }
+}
+
 impl Reading {
     /// The count, scaled from the time in which the event was counted to the whole time. `None` if it never ran.
     pub fn scaled(&self) -> Option<u64> {

@@ -1,9 +1,11 @@
 //! Counts without samples: no rings, no file, one number per event.
 
 use super::choose::{self, Chosen};
+use super::opened::{attachment, machine, simulated_workload};
 use super::recorder::{Ending, LoopError};
+use super::request::{check, Request, SessionError};
+use super::server::RestartableServer;
 use super::signals::{self, Caught, Signals};
-use super::{attachment, check, machine, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::plan::{Attachment, PlannedEvent};
