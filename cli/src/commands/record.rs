@@ -3,6 +3,7 @@
 use super::throwaway::ThrowawayServer;
 use super::times::duration;
 use super::{observe, CommandError, Globals, Outcome};
+use hardmeter_record::cgroup::{find_container, Cgroup};
 use hardmeter_record::events::{parse_events, EventRequest};
 use hardmeter_record::pmu::attributes::{Modes, Rate};
 use hardmeter_record::session::{
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 /// Record memory samples of a command, a process or a server.
 #[derive(clap::Args, Debug)]
 #[command(
+    group = clap::ArgGroup::new("of_a_cgroup").args(["cgroup", "container"]).conflicts_with_all(["pid", "all", "server"]),
     after_help = "Events are written name[/period=N,freq=N,ldlat=N/][:u|:k], several with commas; `hardmeter events` \
                   lists them.\nCtrl-C ends a recording and keeps what it has.\n\n\
                   Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
@@ -57,6 +59,14 @@ pub struct Arguments {
     /// Keep the newest N finished captures of --interval, those of earlier recordings with the same -o included.
     #[arg(long, value_name = "N", requires = "interval", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
+    /// Measure all processes of a control group and of those below it, by its path below /sys/fs/cgroup; those that enter it
+    /// later, too.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+    /// Measure all processes of a running container, by its name or the beginning of its id: docker, podman, containerd,
+    /// CRI-O, systemd-nspawn, LXC. No daemon is asked; docker's and podman's names are in files that root may read.
+    #[arg(long, value_name = "NAME|ID")]
+    container: Option<String>,
     /// Record the chain of callers with each sample.
     #[arg(long, alias = "call-chains")]
     call_graph: bool,
@@ -263,6 +273,15 @@ impl Measured {
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let mut request = arguments.measured.request()?;
+    let cgroup = match (&arguments.cgroup, &arguments.container) {
+        (Some(path), _) => Some(Cgroup::find(path)),
+        (None, Some(container)) => Some(find_container(container)),
+        (None, None) => None,
+    };
+    if let Some(cgroup) = cgroup {
+        let cgroup = cgroup.map_err(|error| CommandError::new(&error, error.remedy()))?;
+        request.target = Target::Cgroup(cgroup);
+    }
     request.rate = arguments
         .period
         .map(|period| Rate::Period(Period(period)))

@@ -119,7 +119,7 @@ impl LiveError {
 /// where that is possible.
 pub fn cost_of_timer_sample() -> u64 {
     let attr = attribute(TEST_PERIOD, open::kernel_features(), false);
-    let own = Place { thread: Some(0), cpu: None };
+    let own = Place { thread: Some(0), cpu: None, cgroup: None };
     let mut of_programs = attr;
     of_programs.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
     let measured = syscall::open(&of_programs, own).ok().map(|event| cost(&event, false));
@@ -139,12 +139,12 @@ pub fn calibrate(with_readers: bool) -> Result<Calibration, LiveError> {
     let kernel = open::kernel_features();
     let attr = attribute(TEST_PERIOD, kernel, with_readers);
     let cpu = crate::pmu::sysfs::online_cpus().first().copied();
-    let everything = Place { thread: None, cpu };
+    let everything = Place { thread: None, cpu, cgroup: None };
     let explain = |place, error: std::io::Error| {
         OpenError::explain("stall", &attr, place, error.raw_os_error().unwrap_or(libc::EIO))
     };
     drop(syscall::open(&attr, everything).map_err(|error| explain(everything, error))?);
-    let own = Place { thread: Some(0), cpu: None };
+    let own = Place { thread: Some(0), cpu: None, cgroup: None };
     let mut of_programs = attr;
     of_programs.flags |= attr_flag::EXCLUDE_KERNEL | attr_flag::EXCLUDE_HV;
     let event = syscall::open(&of_programs, own).map_err(|error| explain(own, error))?;

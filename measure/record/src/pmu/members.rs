@@ -5,11 +5,13 @@
 //! (measured: pgbench -S on a virtual machine, 28 % more CPU time). An event of a CPU runs continuously. So the
 //! timer samples all CPUs where that is allowed, and this module drops the records of other processes.
 
+use crate::cgroup::Cgroup;
 use hardmeter_samples::model::Pid;
 use hardmeter_samples::perf_data::abi::record_type;
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
-/// The processes of a target: the initial ones, and their descendants.
+/// The processes of a target: the initial ones, and their descendants; or those of a cgroup.
 pub struct Members {
     known: HashMap<i32, bool>,
     /// Cache of processes that are in no fork read so far and no longer exist. Samples come in bursts, and the
@@ -20,13 +22,27 @@ pub struct Members {
     /// Members that have ended. Their samples may still come from another CPU's ring.
     ended: HashSet<i32>,
     roots: Vec<Pid>,
+    /// The cgroup whose processes are the target, with or without a common ancestor.
+    cgroup: Option<Cgroup>,
+    /// When the cgroup's processes were listed.
+    listed: Instant,
 }
+
+/// Time between two lists of a cgroup's processes: one may enter it without a fork, or leave it.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Members {
     /// A target of these processes.
     pub fn new(roots: impl IntoIterator<Item = Pid>) -> Members {
-        let roots: Vec<Pid> = roots.into_iter().collect();
+        Members::of(roots, None)
+    }
+
+    /// The processes of a cgroup, which are `present` now; `None` for the descendants of these processes.
+    pub fn of(present: impl IntoIterator<Item = Pid>, cgroup: Option<Cgroup>) -> Members {
+        let roots: Vec<Pid> = present.into_iter().collect();
         Members {
+            cgroup,
+            listed: Instant::now(),
             known: roots.iter().map(|pid| (pid.0, true)).collect(),
             gone: HashSet::new(),
             found: Vec::new(),
@@ -58,7 +74,11 @@ impl Members {
                 if let (Some(child), Some(parent)) = (half(8), half(12)) {
                     // A number may be reused for a process outside the target.
                     let member = self.is_member(parent).unwrap_or(false);
-                    self.known.insert(child, member);
+                    match member || self.cgroup.is_none() {
+                        true => drop(self.known.insert(child, member)),
+                        // It may enter the cgroup, as a service's first process does.
+                        false => drop(self.known.remove(&child)),
+                    }
                     self.gone.remove(&child);
                     // A thread's record has its process twice.
                     if child != parent {
@@ -82,6 +102,16 @@ impl Members {
         if self.gone.contains(&pid) {
             return None;
         }
+        if let Some(cgroup) = &self.cgroup {
+            let member = cgroup.holds(Pid(pid));
+            if !member && !crate::target::runs(Pid(pid)) {
+                self.gone.insert(pid);
+                return None;
+            }
+            self.known.insert(pid, member);
+            self.found.extend(member.then_some(Pid(pid)));
+            return Some(member);
+        }
         // Its fork may be in another CPU's ring: query its parent, if it still runs.
         let Some(parent) = crate::target::parent(Pid(pid)) else {
             self.gone.insert(pid);
@@ -93,6 +123,27 @@ impl Members {
             self.found.push(Pid(pid));
         }
         Some(member)
+    }
+
+    /// Lists the processes of a cgroup again, if it is time: those that entered it belong to the target, those that left
+    /// it no longer do.
+    pub fn list_again(&mut self) {
+        let Some(cgroup) = self.cgroup.as_ref().filter(|_| self.listed.elapsed() >= LIST_INTERVAL) else {
+            return;
+        };
+        self.listed = Instant::now();
+        let Ok(present) = cgroup.processes() else { return }; // it is being removed
+        for (pid, member) in &mut self.known {
+            // Samples of one that has ended may still come.
+            *member &= present.contains(&Pid(*pid)) || !crate::target::runs(Pid(*pid));
+        }
+        for pid in present {
+            if self.known.insert(pid.0, true) != Some(true) {
+                self.gone.remove(&pid.0);
+                self.ended.remove(&pid.0);
+                self.found.push(pid);
+            }
+        }
     }
 
     /// Members found by querying the system: the kernel may never report their names and mappings.
@@ -117,6 +168,9 @@ impl Members {
 
     /// Whether all processes of the beginning have ended.
     pub fn have_ended(&self) -> bool {
+        if let Some(cgroup) = &self.cgroup {
+            return !cgroup.exists(); // its processes come and go
+        }
         !self.roots.iter().any(|pid| crate::target::runs(*pid))
     }
 }

@@ -242,7 +242,7 @@ fn runs_already(request: &Request) -> bool {
     match &request.target {
         Target::Command => false,
         Target::Server(folder) => target::server_process(folder).is_ok(),
-        Target::Processes(_) | Target::System => true,
+        Target::Processes(_) | Target::Cgroup(_) | Target::System => true,
     }
 }
 
@@ -292,6 +292,7 @@ fn simulable(request: &Request) -> Result<(), String> {
             Err("only a server made by `hardmeter server` may be restarted for it".to_string())
         }
         Target::Processes(_) => Err("a process that runs already cannot be simulated".to_string()),
+        Target::Cgroup(_) => Err("processes of a cgroup run already and cannot be simulated".to_string()),
         Target::System => Err("the whole system cannot be simulated".to_string()),
     }
 }
@@ -416,7 +417,7 @@ pub(crate) fn probe_encoding(
         Some(rate) => attributes::sampling(encoding, rate, modes, &common),
         None => attributes::counting(encoding, modes, &common),
     };
-    let place = Place { thread: Some(0), cpu: None };
+    let place = Place { thread: Some(0), cpu: None, cgroup: None };
     open::negotiate(&attr, place).map_err(|errno| OpenError::explain(name, &attr, place, errno))
 }
 

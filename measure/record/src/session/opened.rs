@@ -170,6 +170,10 @@ fn by_kernel(
         callchains: request.callchains,
         delayed: request.delay.is_some(),
         kind: chosen.source,
+        cgroup: match &request.target {
+            Target::Cgroup(cgroup) => Some(cgroup.clone()),
+            _ => None,
+        },
         wake_at_each_sample: chosen.live.as_ref().is_some_and(|(found, _)| found.with_readers),
     };
     let statements = match request.statements {
@@ -215,6 +219,7 @@ fn observed(target: &Target, workload: Option<&Workload>) -> Option<Observed> {
         Target::Command => workload.map(|workload| Observed::Command(Pid(workload.pid()))),
         Target::Processes(processes) => processes.first().copied().map(Observed::Running),
         Target::Server(folder) => target::server_process(folder).ok().map(Observed::Running),
+        Target::Cgroup(cgroup) => target::server_in(cgroup).map(Observed::Running),
         Target::System => None,
     }
 }
@@ -239,6 +244,11 @@ fn named(target: &Target) -> Result<Vec<Pid>, SessionError> {
     let processes = match target {
         Target::Processes(processes) => processes.clone(),
         Target::Server(folder) => vec![target::server_process(folder)?],
+        Target::Cgroup(cgroup) => {
+            let processes = cgroup.processes().map_err(TargetError::from)?;
+            // The others are helpers of the container.
+            target::server_in(cgroup).map_or_else(|| processes.into_iter().collect(), |pid| vec![pid])
+        }
         Target::Command | Target::System => Vec::new(),
     };
     for pid in &processes {
@@ -320,6 +330,12 @@ pub(super) fn attachment(target: &Target, workload: Option<&Workload>) -> Result
         }
         Target::Processes(processes) => all_threads(processes)?,
         Target::System => Attachment::System,
+        Target::Cgroup(cgroup) => {
+            let processes = cgroup.processes().map_err(TargetError::from)?.into_iter();
+            let threads =
+                |pid| target::threads(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid));
+            Attachment::Threads(processes.flat_map(threads).collect())
+        }
         Target::Server(folder) => all_threads(&[target::server_process(folder)?])?,
     })
 }

@@ -2,6 +2,7 @@
 
 use super::choose::SourceChoice;
 use super::recorder::{LoopError, Recorded};
+use crate::cgroup::CgroupError;
 use crate::events::EventRequest;
 use crate::ghosts::GhostError;
 use crate::live::{LiveError, MakeLoadFinder};
@@ -197,6 +198,11 @@ pub(super) fn check(request: &Request) -> Result<(), SessionError> {
             if request.may_restart_server
                 && matches!(request.source, SourceChoice::Auto | SourceChoice::Simulated) => {}
         Target::Server(folder) => drop(target::server_process(folder)?),
+        Target::Cgroup(cgroup) => {
+            if cgroup.processes().map_err(TargetError::from)?.is_empty() {
+                return Err(TargetError::from(CgroupError::Empty(cgroup.folder().to_path_buf())).into());
+            }
+        }
         Target::Command | Target::System => {}
     }
     Ok(())
