@@ -174,7 +174,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     assert!(index.is_some_and(|index| index < 8), "{names:?}");
 
     let counts = Sidecar::load(&capture).unwrap().unwrap().stall.unwrap().counts;
-    assert!(counts.stalls() > 200, "{counts:?}");
+    assert!(counts.stalls() > 100, "{counts:?}"); // a quarter of what an idle machine gives
     assert!(counts.with_address * 100 >= counts.stalls() * 75, "{counts:?}");
     // Addresses lie in memory that the observer knows, unless it was freed meanwhile.
     let coverage = &objects["coverage"];

@@ -27,6 +27,7 @@ pub mod sharing;
 pub mod split;
 pub mod stat;
 mod throwaway;
+mod times;
 pub mod tpcc;
 pub mod tpch;
 pub mod tui;

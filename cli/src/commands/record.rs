@@ -1,33 +1,38 @@
 //! `hardmeter record`: record memory samples of a command, a process or a server.
 
 use super::throwaway::ThrowawayServer;
+use super::times::duration;
 use super::{observe, CommandError, Globals, Outcome};
+use hardmeter_record::cgroup::{find_container, Cgroup};
 use hardmeter_record::events::{parse_events, EventRequest};
 use hardmeter_record::pmu::attributes::{Modes, Rate};
 use hardmeter_record::session::{
-    self, Chosen, Ending, Progress, Report, Request, RestartableServer, SessionError, SourceChoice,
-    StatementChoice,
+    self, CaptureEnd, Chosen, Ending, Progress, Report, Request, RestartableServer, Series, SessionError,
+    SourceChoice, StatementChoice,
 };
 use hardmeter_record::softpmu::Interleave;
 use hardmeter_record::target::Target;
 use hardmeter_samples::model::{EventSource, Period, Pid, StatementProbe};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// Record memory samples of a command, a process or a server.
 #[derive(clap::Args, Debug)]
 #[command(
+    group = clap::ArgGroup::new("of_a_cgroup").args(["cgroup", "container"]).conflicts_with_all(["pid", "all", "server"]),
     after_help = "Events are written name[/period=N,freq=N,ldlat=N/][:u|:k], several with commas; `hardmeter events` \
                   lists them.\nCtrl-C ends a recording and keeps what it has.\n\n\
                   Example:\n  hardmeter record -e l1d-miss,l2-miss -- pgbench -c 10\n  \
                   hardmeter record -e l1d-miss:u -p 4711 -o backend.data\n  \
                   sudo hardmeter record --server DIR -- sleep 20\n  \
                   sudo hardmeter record --ghosts --server DIR -- sleep 60\n  \
+                  sudo hardmeter record --interval 10m --keep 144 --server DIR\n  \
                   hardmeter record --source timer -F 1000 -a -- sleep 10\n  \
                   sudo hardmeter record --source timer --statements --server DIR -- pgbench -c 10"
 )]
@@ -43,6 +48,25 @@ pub struct Arguments {
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = "hardmeter.data")]
     output: PathBuf,
+    /// Begin a new capture this often (10m, 1h, 90s), for days: FILE-TIME.data, with the time (UTC) at which it began.
+    ///
+    /// Each capture can be read alone. Nothing stops between two: samples wait until the next file is open. The default rate
+    /// of the sources live and timer is lower: samples cost 0.2 % of a busy processor, as measured at the start. A capture
+    /// that cannot be written is given up, and the next one is tried; after three in a row the recording ends with exit status
+    /// 1. Ends with the command, the target, or Ctrl-C.
+    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["delay", "ghosts", "heap"])]
+    interval: Option<Duration>,
+    /// Keep the newest N finished captures of --interval, those of earlier recordings with the same -o included.
+    #[arg(long, value_name = "N", requires = "interval", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Measure all processes of a control group and of those below it, by its path below /sys/fs/cgroup; those that enter it
+    /// later, too.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+    /// Measure all processes of a running container, by its name or the beginning of its id: docker, podman, containerd,
+    /// CRI-O, systemd-nspawn, LXC. No daemon is asked; docker's and podman's names are in files that root may read.
+    #[arg(long, value_name = "NAME|ID")]
+    container: Option<String>,
     /// Record the chain of callers with each sample.
     #[arg(long, alias = "call-chains")]
     call_graph: bool,
@@ -159,6 +183,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is not a time to wait"))
 }
 
+fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        length if length < Duration::from_secs(1) => Err("a capture takes a second or more".to_string()),
+        length => Ok(length),
+    }
+}
+
 impl Measured {
     /// The throwaway server that is the target, if it is one.
     pub(super) fn throwaway_server(
@@ -234,6 +265,7 @@ impl Measured {
                 && self.set_sampling == 1,
             loads: Some(observe::load_finder),
             ghosts: false,
+            interval: None,
         })
     }
 }
@@ -241,6 +273,15 @@ impl Measured {
 /// Runs the command.
 pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandError> {
     let mut request = arguments.measured.request()?;
+    let cgroup = match (&arguments.cgroup, &arguments.container) {
+        (Some(path), _) => Some(Cgroup::find(path)),
+        (None, Some(container)) => Some(find_container(container)),
+        (None, None) => None,
+    };
+    if let Some(cgroup) = cgroup {
+        let cgroup = cgroup.map_err(|error| CommandError::new(&error, error.remedy()))?;
+        request.target = Target::Cgroup(cgroup);
+    }
     request.rate = arguments
         .period
         .map(|period| Rate::Period(Period(period)))
@@ -263,6 +304,11 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     }
     let command_line: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(interval) = arguments.interval {
+        let keep = arguments.keep.map(|keep| keep as usize);
+        let series = Series { output: arguments.output.clone(), interval, keep };
+        return run_series(&request, &series, arguments, globals, &command_line);
+    }
     let mut server = arguments.measured.throwaway_server(&mut request)?;
     let mut bar = RecordingBar::new(globals);
     let report = session::record(
@@ -276,7 +322,71 @@ pub fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, CommandE
     );
     bar.clear();
     let report = report.map_err(|error| command_error(&error))?;
-    Ok(conclude(&report, arguments, globals))
+    Ok(conclude(&report, &arguments.output, arguments.ghosts, globals))
+}
+
+/// Captures that follow one another.
+fn run_series(
+    request: &Request,
+    series: &Series,
+    arguments: &Arguments,
+    globals: &Globals,
+    command_line: &[String],
+) -> Result<Outcome, CommandError> {
+    let bar = RefCell::new(RecordingBar::new(globals));
+    let finished = |output: &Path, end: &CaptureEnd| {
+        bar.borrow_mut().clear();
+        match end {
+            CaptureEnd::Written(report) if report.recorded.tally.total() > 0 => {
+                conclude(report, output, false, globals);
+            }
+            // Nights and weekends are no fault.
+            CaptureEnd::Written(_) if globals.quiet => {}
+            CaptureEnd::Written(_) => {
+                eprintln!("hardmeter: no samples in {}: the target did not run", output.display());
+            }
+            CaptureEnd::GivenUp(cause) => {
+                eprintln!("hardmeter: {} is given up, and the next one is tried: {cause}", output.display());
+            }
+        }
+    };
+    let report = session::record_series(
+        request,
+        series,
+        (!arguments.no_objects).then(observe::attach),
+        command_line,
+        &mut |chosen| announce_series(chosen, series, globals),
+        &mut |progress| bar.borrow_mut().show(progress),
+        &mut { finished },
+    );
+    bar.borrow_mut().clear();
+    let report = report.map_err(|error| command_error(&error))?;
+    if !globals.quiet {
+        eprintln!("hardmeter: {} captures complete, {} not", report.complete, report.failed);
+    }
+    let complaint = report.status.and_then(command_complaint).filter(|_| report.ending == Ending::Command);
+    let whole = report.failed == 0 && !report.target_ended_early && complaint.is_none();
+    Ok(if whole { Outcome::Complete } else { Outcome::Partial })
+}
+
+/// The source, and how often it samples.
+fn announce_series(chosen: &Chosen, series: &Series, globals: &Globals) {
+    announce(chosen, globals);
+    let rate = chosen.events.first().map(|event| event.rate);
+    let rate = match (&chosen.live, rate) {
+        (Some((found, _)), Some(Rate::Period(period))) => format!(
+            "; a sample each {:.1} ms of CPU time, which costs {:.2} % of it",
+            period.0 as f64 / 1e6,
+            100.0 * found.sample_cost_ns as f64 / period.0 as f64
+        ),
+        (None, Some(Rate::Frequency(hertz))) if chosen.source == EventSource::Timer => {
+            format!("; {hertz} samples a second and busy CPU")
+        }
+        _ => String::new(),
+    };
+    if !globals.quiet {
+        eprintln!("hardmeter: a new capture each {} s{rate}", series.interval.as_secs_f64());
+    }
 }
 
 /// Converts a session's error to one of this command.
@@ -303,7 +413,7 @@ pub(super) fn source_name(source: EventSource) -> &'static str {
 }
 
 /// Prints the result of the recording, and the next command.
-fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcome {
+fn conclude(report: &Report, output: &Path, ghosts: bool, globals: &Globals) -> Outcome {
     let recorded = &report.recorded;
     let tally = &recorded.tally;
     let say = |line: String| {
@@ -329,14 +439,14 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
             eprintln!(
                 "hardmeter: no room left for {}: it is complete up to {:.1} s, {} bytes are missing\n  \
                  remedy: free some space, give another place with -o, or take a longer period",
-                arguments.output.display(),
+                output.display(),
                 recorded.duration.as_secs_f64(),
                 recorded.discarded
             );
             outcome = Outcome::Partial;
         }
         Ending::Signal(signal) => say(format!("stopped by {}", signal_name(signal))),
-        Ending::Command | Ending::Target => {}
+        Ending::Command | Ending::Target | Ending::Interval => {}
     }
     if recorded.target_ended_early {
         eprintln!(
@@ -364,7 +474,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         say(format!("{marks} marks of statements that begin or end"));
     }
     if tally.total() == marks {
-        let (cause, remedy) = if arguments.ghosts {
+        let (cause, remedy) = if ghosts {
             (
                 "none of the events happened in the stretches that were counted",
                 "a longer run; with loads among the events, `hardmeter report --quality` says how much was followed",
@@ -375,7 +485,7 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
                 "a shorter period (-c), a longer run, or `hardmeter stat` to see how often the events happen",
             )
         };
-        eprintln!("hardmeter: no samples in {}: {cause}\n  remedy: {remedy}", arguments.output.display());
+        eprintln!("hardmeter: no samples in {}: {cause}\n  remedy: {remedy}", output.display());
         return Outcome::Partial;
     }
     let each: Vec<String> = recorded
@@ -391,12 +501,12 @@ fn conclude(report: &Report, arguments: &Arguments, globals: &Globals) -> Outcom
         tally.processes.len(),
         recorded.duration.as_secs_f64(),
         size(recorded.bytes),
-        arguments.output.display()
+        output.display()
     ));
-    if std::io::stderr().is_terminal() {
-        let input = match arguments.output.to_str() {
+    if std::io::stderr().is_terminal() && recorded.ending != Ending::Interval {
+        let input = match output.to_str() {
             Some("hardmeter.data") => String::new(),
-            _ => format!(" -i {}", arguments.output.display()),
+            _ => format!(" -i {}", output.display()),
         };
         say(format!("next: hardmeter report{input}"));
     }

@@ -138,6 +138,9 @@ pub struct Sidecar {
     /// Wall-clock duration.
     #[serde(default)]
     pub wall_duration: Option<Duration>,
+    /// The length of each capture of a series, of which this is one (`record --interval`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Duration>,
     /// Samples lost while recording.
     #[serde(default)]
     pub lost: u64,
@@ -234,6 +237,7 @@ impl Sidecar {
             hidden_latency: None,
             wall_start: None,
             wall_duration: None,
+            interval: None,
             lost: 0,
             throttled: 0,
             notes: Vec::new(),

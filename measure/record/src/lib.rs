@@ -38,6 +38,7 @@
 //! # Ok::<(), hardmeter_record::events::EventSyntaxError>(())
 //! ```
 
+pub mod cgroup;
 mod cycle;
 pub mod doctor;
 pub mod events;

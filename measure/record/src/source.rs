@@ -78,6 +78,10 @@ pub trait RecordSource {
     /// Has the state of the profiled program read at each sample from now on, where the source can.
     fn set_state_rules(&mut self, _rules: &[StateRule]) {}
 
+    /// Begins the statistics of a new capture, while measuring goes on. [`RecordSource::counts`] are of the whole
+    /// recording all the same.
+    fn begin_capture(&mut self) {}
+
     /// Stops measuring; recorded data can still be drained.
     fn stop(&mut self);
 

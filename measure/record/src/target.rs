@@ -1,5 +1,6 @@
 //! The target of a recording: processes and threads.
 
+use crate::cgroup::{Cgroup, CgroupError};
 use hardmeter_samples::model::{Pid, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,6 +15,8 @@ pub enum Target {
     Processes(Vec<Pid>),
     /// All processes on every CPU.
     System,
+    /// All processes of a cgroup.
+    Cgroup(Cgroup),
     /// A PostgreSQL cluster, by its data folder: the postmaster and all its processes.
     Server(PathBuf),
 }
@@ -48,12 +51,16 @@ pub enum TargetError {
         /// The process it had.
         pid: Pid,
     },
+    /// The cgroup.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
 }
 
 impl TargetError {
     /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
+            TargetError::Cgroup(error) => error.remedy(),
             TargetError::NoProcess(_) => "look for its number with `pgrep -a NAME`",
             TargetError::Unreadable { .. } => {
                 "run as root or as the server's account, or name its process with -p"
@@ -166,6 +173,18 @@ pub fn server_process(folder: &Path) -> Result<Pid, TargetError> {
     }
 }
 
+/// The first process of the server in a cgroup: one whose parent runs another program.
+pub fn server_in(cgroup: &Cgroup) -> Option<Pid> {
+    let program = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let is_server = |pid: &Pid| {
+        let own = program(*pid);
+        let name = own.as_ref().and_then(|path| path.file_name()?.to_str());
+        let known = name.is_some_and(|name| ["postgres", "mariadbd", "mysqld"].contains(&name));
+        known && own != parent(*pid).and_then(program)
+    };
+    cgroup.processes().ok()?.into_iter().find(is_server)
+}
+
 /// Whether a target consists of PostgreSQL processes: by the program's name, which a process cannot change.
 pub fn is_postgres(target: &Target) -> bool {
     let runs_it = |pid: Pid| {
@@ -175,6 +194,7 @@ pub fn is_postgres(target: &Target) -> bool {
     match target {
         Target::Server(folder) => server_process(folder).is_ok_and(runs_it),
         Target::Processes(processes) => processes.iter().any(|pid| runs_it(*pid)),
+        Target::Cgroup(cgroup) => cgroup.processes().is_ok_and(|pids| pids.into_iter().any(runs_it)),
         Target::Command | Target::System => false,
     }
 }

@@ -4,10 +4,10 @@ mod files;
 pub(super) mod order;
 mod prepare;
 pub(super) mod system;
-mod times;
 
 use crate::commands::output::Output;
 use crate::commands::place_engines::EnginePlace;
+use crate::commands::times;
 use crate::commands::workload::{cancelled_by_signals, remark, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use files::{may_be_written, Files};

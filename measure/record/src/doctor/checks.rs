@@ -5,7 +5,7 @@ use crate::events::catalogue::software_pmu;
 use crate::events::memory;
 use crate::events::processor::Processor;
 use crate::ghosts;
-use crate::live::calibrate;
+use crate::live::{calibrate, Budget};
 use crate::pmu::attributes::{Concession, Modes, Rate};
 use crate::pmu::encoding::{Encoding, Resolver};
 use crate::pmu::pfm::{Pfm, PfmError};
@@ -367,7 +367,7 @@ fn live() -> SourceVerdict {
                 found.share() * 100.0,
                 if found.landing == Landing::At { "at" } else { "right behind" },
                 found.sample_cost_ns as f64 / 1e3,
-                found.period_ns as f64 / 1e6
+                Budget::ONCE.period(found.sample_cost_ns) as f64 / 1e6
             ),
             remedy: String::new(),
         },

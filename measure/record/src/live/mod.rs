@@ -27,5 +27,5 @@ mod state;
 mod statements;
 mod waits;
 
-pub use calibrate::{calibrate, Calibration, LiveError};
+pub use calibrate::{calibrate, cost_of_timer_sample, Budget, Calibration, LiveError};
 pub use source::{Finding, LiveSource, LoadFinder, MakeLoadFinder};

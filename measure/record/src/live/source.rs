@@ -367,6 +367,14 @@ impl RecordSource for LiveSource {
         self.kernel.start()
     }
 
+    fn begin_capture(&mut self) {
+        self.kernel.begin_capture();
+        self.counts = StallCounts::default();
+        self.names.begin_capture();
+        self.waits = Waits::default();
+        self.waits.look(self.kernel.processes());
+    }
+
     fn stop(&mut self) {
         self.kernel.stop();
         self.waits.look(self.kernel.processes());

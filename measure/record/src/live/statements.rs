@@ -36,6 +36,13 @@ pub(super) struct StatementNames {
 }
 
 impl StatementNames {
+    /// Begins a new capture, which needs the texts of its own statements.
+    pub(super) fn begin_capture(&mut self) {
+        self.ids.clear();
+        self.texts.clear();
+        self.outcomes = Outcomes::default();
+    }
+
     /// Adds readings. Those that belong to no sample of this round or the last are dropped.
     pub(super) fn add(&mut self, readings: Vec<Reading>) {
         if let Some(newest) = readings.iter().map(|reading| reading.time).max() {
@@ -147,6 +154,12 @@ mod tests {
         assert_eq!(names.outcomes, Outcomes { known: 1, late: 1, unread: 2 });
         let statements = names.statements();
         assert_eq!((statements.len(), statements[0].text.as_str()), (1, "select ?"));
+        // The next capture has the text again once a sample names it.
+        names.begin_capture();
+        assert_eq!((names.statements(), names.outcomes), (Vec::new(), Outcomes::default()));
+        names.add(vec![reading(4_000_000, "SELECT 1", 900)]);
+        names.of_sample(0, Timestamp(4_000_000), 0).expect("known");
+        assert_eq!(names.statements(), statements);
     }
 
     #[test]

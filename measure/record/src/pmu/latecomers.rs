@@ -31,6 +31,11 @@ impl Latecomers {
         self.waiting.extend(members.into_iter().filter(|pid| known.insert(*pid)));
     }
 
+    /// Forgets processes that have ended, whose numbers may be used again.
+    pub fn forget_ended(&mut self) {
+        self.known.retain(|pid| crate::target::runs(*pid));
+    }
+
     /// The records of those found since the last call, one after the other.
     pub fn take_records(&mut self) -> Vec<u8> {
         if self.waiting.is_empty() {

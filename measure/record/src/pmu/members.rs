@@ -5,11 +5,13 @@
 //! (measured: pgbench -S on a virtual machine, 28 % more CPU time). An event of a CPU runs continuously. So the
 //! timer samples all CPUs where that is allowed, and this module drops the records of other processes.
 
+use crate::cgroup::Cgroup;
 use hardmeter_samples::model::Pid;
 use hardmeter_samples::perf_data::abi::record_type;
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
-/// The processes of a target: the initial ones, and their descendants.
+/// The processes of a target: the initial ones, and their descendants; or those of a cgroup.
 pub struct Members {
     known: HashMap<i32, bool>,
     /// Cache of processes that are in no fork read so far and no longer exist. Samples come in bursts, and the
@@ -17,17 +19,34 @@ pub struct Members {
     gone: HashSet<i32>,
     /// Members found by querying the system, not by a fork record, since the last [`Members::take_found`].
     found: Vec<Pid>,
+    /// Members that have ended. Their samples may still come from another CPU's ring.
+    ended: HashSet<i32>,
     roots: Vec<Pid>,
+    /// The cgroup whose processes are the target, with or without a common ancestor.
+    cgroup: Option<Cgroup>,
+    /// When the cgroup's processes were listed.
+    listed: Instant,
 }
+
+/// Time between two lists of a cgroup's processes: one may enter it without a fork, or leave it.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Members {
     /// A target of these processes.
     pub fn new(roots: impl IntoIterator<Item = Pid>) -> Members {
-        let roots: Vec<Pid> = roots.into_iter().collect();
+        Members::of(roots, None)
+    }
+
+    /// The processes of a cgroup, which are `present` now; `None` for the descendants of these processes.
+    pub fn of(present: impl IntoIterator<Item = Pid>, cgroup: Option<Cgroup>) -> Members {
+        let roots: Vec<Pid> = present.into_iter().collect();
         Members {
+            cgroup,
+            listed: Instant::now(),
             known: roots.iter().map(|pid| (pid.0, true)).collect(),
             gone: HashSet::new(),
             found: Vec::new(),
+            ended: HashSet::new(),
             roots,
         }
     }
@@ -41,13 +60,30 @@ impl Members {
         let process = match half(0).map(|kind| kind as u32) {
             // After the header come IDENTIFIER and IP, then the process: the layout of the recorder's attributes.
             Some(record_type::SAMPLE) => half(24),
-            Some(record_type::MMAP | record_type::MMAP2 | record_type::COMM | record_type::EXIT) => half(8),
+            Some(record_type::MMAP | record_type::MMAP2 | record_type::COMM) => half(8),
+            Some(record_type::EXIT) => {
+                // A process ends with its first thread; records of other threads change nothing.
+                if let Some(process) = half(8).filter(|process| half(16) == Some(*process)) {
+                    if self.is_member(process) == Some(true) {
+                        self.ended.insert(process);
+                    }
+                }
+                half(8)
+            }
             Some(record_type::FORK) => {
                 if let (Some(child), Some(parent)) = (half(8), half(12)) {
                     // A number may be reused for a process outside the target.
                     let member = self.is_member(parent).unwrap_or(false);
-                    self.known.insert(child, member);
+                    match member || self.cgroup.is_none() {
+                        true => drop(self.known.insert(child, member)),
+                        // It may enter the cgroup, as a service's first process does.
+                        false => drop(self.known.remove(&child)),
+                    }
                     self.gone.remove(&child);
+                    // A thread's record has its process twice.
+                    if child != parent {
+                        self.ended.remove(&child);
+                    }
                 }
                 half(8)
             }
@@ -66,6 +102,16 @@ impl Members {
         if self.gone.contains(&pid) {
             return None;
         }
+        if let Some(cgroup) = &self.cgroup {
+            let member = cgroup.holds(Pid(pid));
+            if !member && !crate::target::runs(Pid(pid)) {
+                self.gone.insert(pid);
+                return None;
+            }
+            self.known.insert(pid, member);
+            self.found.extend(member.then_some(Pid(pid)));
+            return Some(member);
+        }
         // Its fork may be in another CPU's ring: query its parent, if it still runs.
         let Some(parent) = crate::target::parent(Pid(pid)) else {
             self.gone.insert(pid);
@@ -79,18 +125,52 @@ impl Members {
         Some(member)
     }
 
+    /// Lists the processes of a cgroup again, if it is time: those that entered it belong to the target, those that left
+    /// it no longer do.
+    pub fn list_again(&mut self) {
+        let Some(cgroup) = self.cgroup.as_ref().filter(|_| self.listed.elapsed() >= LIST_INTERVAL) else {
+            return;
+        };
+        self.listed = Instant::now();
+        let Ok(present) = cgroup.processes() else { return }; // it is being removed
+        for (pid, member) in &mut self.known {
+            // Samples of one that has ended may still come.
+            *member &= present.contains(&Pid(*pid)) || !crate::target::runs(Pid(*pid));
+        }
+        for pid in present {
+            if self.known.insert(pid.0, true) != Some(true) {
+                self.gone.remove(&pid.0);
+                self.ended.remove(&pid.0);
+                self.found.push(pid);
+            }
+        }
+    }
+
     /// Members found by querying the system: the kernel may never report their names and mappings.
     pub fn take_found(&mut self) -> Vec<Pid> {
         std::mem::take(&mut self.found)
     }
 
-    /// The processes that are known to be the target's, those that have ended too.
+    /// The processes that are known to be the target's and not to have ended.
     pub fn processes(&self) -> impl Iterator<Item = Pid> + '_ {
-        self.known.iter().filter(|(_, member)| **member).map(|(pid, _)| Pid(*pid))
+        let living = |pid: &i32, member: bool| member && !self.ended.contains(pid);
+        self.known.iter().filter(move |(pid, member)| living(pid, **member)).map(|(pid, _)| Pid(*pid))
+    }
+
+    /// Forgets all that may be asked for again, and the processes that have ended: their number grows for days.
+    pub fn forget_ended(&mut self) {
+        let roots: HashSet<i32> = self.roots.iter().map(|pid| pid.0).collect();
+        let lives = |pid: &i32| roots.contains(pid) || crate::target::runs(Pid(*pid));
+        self.known.retain(|pid, member| *member && lives(pid));
+        self.ended.retain(|pid| roots.contains(pid));
+        self.gone.clear();
     }
 
     /// Whether all processes of the beginning have ended.
     pub fn have_ended(&self) -> bool {
+        if let Some(cgroup) = &self.cgroup {
+            return !cgroup.exists(); // its processes come and go
+        }
         !self.roots.iter().any(|pid| crate::target::runs(*pid))
     }
 }
@@ -160,6 +240,29 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));
         assert_eq!(members.accept(&sample(stranger)), Some(true));
         assert!(members.have_ended());
+    }
+
+    #[test]
+    fn ended_processes_are_not_listed_and_then_forgotten() {
+        let (root, child) = (1 << 28, (1 << 28) + 1);
+        let mut members = Members::new([Pid(root)]);
+        let listed = |members: &Members| {
+            let mut listed: Vec<i32> = members.processes().map(|pid| pid.0).collect();
+            listed.sort_unstable();
+            listed
+        };
+        members.accept(&record(record_type::FORK, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root, child]);
+        // A thread that ends is not the process.
+        members.accept(&record(record_type::EXIT, &[child, child, child + 5, child + 5]));
+        assert_eq!(listed(&members), [root, child]);
+        members.accept(&record(record_type::EXIT, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root]);
+        assert_eq!(members.accept(&sample(child)), Some(true), "its last samples are in another ring");
+        members.forget_ended();
+        assert_eq!((members.known.len(), members.ended.len()), (1, 0));
+        members.accept(&record(record_type::FORK, &[child, root, child, root]));
+        assert_eq!(listed(&members), [root, child], "the number is used again");
     }
 
     #[test]

@@ -43,6 +43,10 @@ impl OpenError {
             .map_or_else(|_| "unknown".to_string(), |level| level.trim().to_string());
         let hardware = !matches!(attr.event_type, 1 | 2 | 5);
         let (reason, remedy) = match errno {
+            libc::EBADF | libc::EINVAL if place.cgroup.is_some() => (
+                "its hierarchy has no controller perf_event".to_string(),
+                "mount it, or name a cgroup of version 2".to_string(),
+            ),
             libc::EACCES | libc::EPERM => {
                 let whom = if place.thread.is_none() { "the whole system" } else { "this process" };
                 (
@@ -99,7 +103,7 @@ impl OpenError {
 /// Determines which attribute bits this kernel supports, with a dummy event.
 pub fn kernel_features() -> KernelFeatures {
     use hardmeter_samples::perf_data::abi::sample_type;
-    let own = Place { thread: Some(0), cpu: None };
+    let own = Place { thread: Some(0), cpu: None, cgroup: None };
     let accepts = |change: &dyn Fn(&mut PerfEventAttr)| {
         // Any user may open PERF_COUNT_SW_DUMMY in user mode, so that a refusal concerns the bit.
         let mut attr = PerfEventAttr::new(1, 9);
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn this_kernel_takes_a_clock() {
-        match syscall::open(&PerfEventAttr::new(1, 9), Place { thread: Some(0), cpu: None }) {
+        match syscall::open(&PerfEventAttr::new(1, 9), Place { thread: Some(0), cpu: None, cgroup: None }) {
             Ok(_) => assert!(kernel_features().clockid), // every kernel since 4.1
             Err(error) => println!("skipped: {error}"),
         }

@@ -95,7 +95,7 @@ pub(super) fn open_everywhere(
         }
     }
     let Some(mut event) = event else {
-        let place = gone.unwrap_or(Place { thread: None, cpu: None });
+        let place = gone.unwrap_or(Place { thread: None, cpu: None, cgroup: None });
         return Err(OpenError::explain(name, attr, place, libc::ESRCH));
     };
     for place in places {

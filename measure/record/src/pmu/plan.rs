@@ -2,6 +2,7 @@
 
 use super::attributes::{Modes, Rate};
 use super::encoding::Encoding;
+use crate::cgroup::Cgroup;
 use crate::events::EventRequest;
 use hardmeter_samples::model::{EventSource, Pid, Tid};
 
@@ -42,6 +43,8 @@ pub struct SamplingPlan {
     pub delayed: bool,
     /// The source, as shown to the user.
     pub kind: EventSource,
+    /// The cgroup that the threads are of: processes that enter it later belong to the target, too.
+    pub cgroup: Option<Cgroup>,
     /// Wake the reader at each sample: for readers of the sampled process's memory.
     pub wake_at_each_sample: bool,
 }

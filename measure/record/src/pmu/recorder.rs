@@ -11,6 +11,7 @@ use super::plan::{Attachment, PlannedEvent, SamplingPlan};
 use super::synthesize::Synthesizer;
 use super::syscall::{self, Place, Reading};
 use super::sysfs;
+use crate::cgroup::Cgroup;
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
 use crate::rings::RingWatch;
@@ -20,6 +21,7 @@ use hardmeter_samples::model::{EventSource, Pid, StatementProbe};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type};
 use hardmeter_samples::perf_data::{EventAttributes, RecordEncoder};
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -29,6 +31,9 @@ pub struct KernelSource {
     rings: Vec<CpuRing>,
     filters: HashMap<u64, RecordFilter>,
     attachment: Attachment,
+    /// The folder of the cgroup that the events are bound to, and the cgroup.
+    cgroup: Option<OwnedFd>,
+    bound_to: Option<Cgroup>,
     kind: EventSource,
     members: Option<Members>,
     enabled_by_exec: bool,
@@ -67,11 +72,14 @@ impl KernelSource {
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
             Attachment::System => BTreeSet::new(),
         };
+        if let (EventSource::Hardware, Some(cgroup)) = (plan.kind, &plan.cgroup) {
+            return KernelSource::open_cgroup(plan, cgroup, statements);
+        }
         if matches!(plan.kind, EventSource::Timer | EventSource::Live) && !roots.is_empty() {
             let everywhere = SamplingPlan { attachment: Attachment::System, ..plan.clone() };
             match KernelSource::open_at(&everywhere, Some(&plan.attachment), statements) {
                 Ok(mut source) => {
-                    source.members = Some(Members::new(roots));
+                    source.members = Some(Members::of(roots, plan.cgroup.clone()));
                     source.attachment = plan.attachment.clone();
                     return Ok(source);
                 }
@@ -80,6 +88,32 @@ impl KernelSource {
             }
         }
         KernelSource::open_at(plan, None, statements)
+    }
+
+    /// Events of a cgroup, which the kernel switches on while one of its processes runs. Where it cannot, events of its
+    /// threads and of what they start.
+    ///
+    /// The timer is not opened so: it would be programmed at each switch between the cgroup and others (see [`Members`]).
+    fn open_cgroup(
+        plan: &SamplingPlan,
+        cgroup: &Cgroup,
+        statements: Option<&StatementProbes>,
+    ) -> Result<KernelSource, OpenError> {
+        let everywhere = SamplingPlan { attachment: Attachment::System, ..plan.clone() };
+        let refusal = match KernelSource::open_at(&everywhere, Some(&plan.attachment), statements) {
+            Ok(mut source) => {
+                source.attachment = plan.attachment.clone();
+                return Ok(source);
+            }
+            Err(error) => error,
+        };
+        let mut source = KernelSource::open_at(plan, None, statements)?;
+        source.notes.push(format!(
+            "the kernel binds no events to {} ({}): processes that enter it without being started in it are not seen",
+            cgroup.folder().display(),
+            refusal.reason
+        ));
+        Ok(source)
     }
 
     /// Opens a plan unchanged. `chosen`: the processes to keep, if not all.
@@ -98,7 +132,21 @@ impl KernelSource {
             wakeup_watermark: (!plan.wake_at_each_sample).then_some(WAKEUP_WATERMARK as u32),
             kernel,
         };
+        // Only events of all CPUs can be bound to a cgroup.
+        let bound = plan
+            .cgroup
+            .as_ref()
+            .filter(|_| plan.attachment == Attachment::System && plan.kind == EventSource::Hardware);
+        let folder =
+            bound.map(|cgroup| File::open(cgroup.folder())).transpose().map_err(|error| OpenError {
+                event: "of a cgroup".to_string(),
+                reason: format!("its folder cannot be opened: {error}"),
+                remedy: "run it as root".to_string(),
+                errno: error.raw_os_error().unwrap_or(libc::EIO),
+            })?;
         let mut source = KernelSource {
+            cgroup: folder.map(OwnedFd::from),
+            bound_to: bound.cloned(),
             events: Vec::new(),
             rings: Vec::new(),
             filters: HashMap::new(),
@@ -133,7 +181,9 @@ impl KernelSource {
         Ok(source)
     }
 
-    fn places(attachment: &Attachment, cpus: Option<&[u32]>) -> Vec<Place> {
+    fn places(&self, attachment: &Attachment, cpus: Option<&[u32]>) -> Vec<Place> {
+        let whole = *attachment == Attachment::System;
+        let cgroup = self.cgroup.as_ref().filter(|_| whole).map(AsRawFd::as_raw_fd);
         let online = sysfs::online_cpus();
         let threads: Vec<Option<i32>> = match attachment {
             Attachment::Exec(pid) => vec![Some(pid.0)],
@@ -144,7 +194,7 @@ impl KernelSource {
             online.into_iter().filter(|cpu| cpus.is_none_or(|offered| offered.contains(cpu))).collect();
         threads
             .into_iter()
-            .flat_map(|thread| cpus.iter().map(move |cpu| Place { thread, cpu: Some(*cpu) }))
+            .flat_map(|thread| cpus.iter().map(move |cpu| Place { thread, cpu: Some(*cpu), cgroup }))
             .collect()
     }
 
@@ -171,7 +221,7 @@ impl KernelSource {
             match open_everywhere(
                 planned,
                 &attr,
-                Self::places(&self.attachment, encoding.cpus.as_deref()),
+                self.places(&self.attachment, encoding.cpus.as_deref()),
                 rings,
             ) {
                 Ok(event) => {
@@ -209,7 +259,7 @@ impl KernelSource {
         };
         let mut attr = attributes::sampling(&encoding, planned.rate, planned.modes, &immediately);
         attributes::track(&mut attr, data, common.kernel);
-        let event = open_everywhere(&planned, &attr, Self::places(&self.attachment, None), rings)?;
+        let event = open_everywhere(&planned, &attr, self.places(&self.attachment, None), rings)?;
         if !immediately.enable_on_exec {
             for descriptor in &event.descriptors {
                 let _ = syscall::enable(descriptor.as_fd()); // an ended thread needs no event
@@ -240,7 +290,8 @@ impl KernelSource {
                 modes: Modes::BOTH,
             };
             let attr = probe.attribute(&common);
-            self.events.push(open_everywhere(&planned, &attr, Self::places(places, None), rings)?);
+            let event = open_everywhere(&planned, &attr, self.places(places, None), rings)?;
+            self.events.push(event);
         }
         let Attachment::Threads(threads) = attachment else { return Ok(()) };
         if everywhere {
@@ -256,7 +307,7 @@ impl KernelSource {
         let alone = Common { inherit: false, enable_on_exec: false, ..common };
         let attr = attributes::counting(&dummy, Modes::USER, &alone);
         for (_, tid) in threads {
-            let place = Place { thread: Some(tid.0), cpu: None };
+            let place = Place { thread: Some(tid.0), cpu: None, cgroup: None };
             match syscall::open(&attr, place) {
                 Ok(anchor) => self.anchors.push(anchor),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {} // has ended
@@ -302,7 +353,7 @@ impl KernelSource {
         Ok(records.len())
     }
 
-    /// The known processes of the target; empty for a whole system.
+    /// The known processes of the target that have not ended; empty for a whole system.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         self.members.iter().flat_map(Members::processes).collect()
     }
@@ -396,6 +447,7 @@ impl RecordSource for KernelSource {
             }
         }
         if let (Some(members), Some(latecomers)) = (&mut self.members, &mut self.latecomers) {
+            members.list_again();
             latecomers.found(members.take_found());
         }
         bytes += self.report_latecomers(sink)?;
@@ -417,6 +469,15 @@ impl RecordSource for KernelSource {
         Ok(())
     }
 
+    fn begin_capture(&mut self) {
+        if let Some(members) = &mut self.members {
+            members.forget_ended();
+        }
+        if let Some(latecomers) = &mut self.latecomers {
+            latecomers.forget_ended();
+        }
+    }
+
     fn stop(&mut self) {
         for descriptor in self.events.iter().flat_map(|event| &event.descriptors) {
             let _ = syscall::disable(descriptor.as_fd()); // fails only if it is stopped already
@@ -427,6 +488,9 @@ impl RecordSource for KernelSource {
         // A command that we started is waited for separately.
         if matches!(self.attachment, Attachment::Exec(_)) {
             return false;
+        }
+        if let Some(cgroup) = &self.bound_to {
+            return !cgroup.exists();
         }
         match &self.members {
             Some(members) => members.have_ended(),
@@ -506,7 +570,7 @@ mod tests {
 
     #[test]
     fn the_time_a_thread_wanted_is_counted_once_for_all_cpus() {
-        let place = |thread, cpu| Place { thread, cpu: Some(cpu) };
+        let place = |thread, cpu| Place { thread, cpu: Some(cpu), cgroup: None };
         let reading = |value, enabled, running| Reading { value, enabled, running };
         // One thread, 60 ns on CPU 0 and 40 ns on CPU 1: it always had its counter.
         let places = [place(Some(7), 0), place(Some(7), 1)];

@@ -2,10 +2,12 @@
 
 use hardmeter_samples::perf_data::abi::PerfEventAttr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// `PERF_FLAG_FD_CLOEXEC`: the profiled command must not inherit our descriptors.
 const FLAG_CLOEXEC: libc::c_ulong = 8;
+/// `PERF_FLAG_PID_CGROUP`: the process number is a descriptor of a cgroup's folder.
+const FLAG_PID_CGROUP: libc::c_ulong = 4;
 
 // ioctl numbers of include/uapi/linux/perf_event.h: _IO('$', n), _IOR('$', 7, u64), _IOW('$', 6, char *).
 const IOC_ENABLE: libc::c_ulong = 0x2400;
@@ -13,13 +15,16 @@ const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_ID: libc::c_ulong = 0x8008_2407;
 
-/// The thread and CPU that an event is attached to.
+/// The thread, or the cgroup, and the CPU that an event is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// A thread, or `None` for all that run on the CPU.
     pub thread: Option<i32>,
     /// A CPU, or `None` for any.
     pub cpu: Option<u32>,
+    /// Without a thread: the descriptor of a cgroup's folder, for its processes alone. It must be open while the event is
+    /// opened.
+    pub cgroup: Option<RawFd>,
 }
 
 /// Opens one event.
@@ -36,10 +41,10 @@ pub fn open(attr: &PerfEventAttr, place: Place) -> io::Result<OwnedFd> {
         libc::syscall(
             libc::SYS_perf_event_open,
             std::ptr::from_mut(&mut attr),
-            place.thread.unwrap_or(-1) as libc::pid_t,
+            place.cgroup.or(place.thread).unwrap_or(-1) as libc::pid_t,
             cpu,
             -1 as libc::c_int,
-            FLAG_CLOEXEC,
+            FLAG_CLOEXEC | place.cgroup.map_or(0, |_| FLAG_PID_CGROUP),
         )
     };
     if fd < 0 {
@@ -111,6 +116,15 @@ impl std::ops::AddAssign for Reading {
         self.value += other.value;
         self.enabled += other.enabled;
         self.running += other.running;
+    }
+}
+
+impl std::ops::SubAssign for Reading {
+    /// What was counted since an earlier reading.
+    fn sub_assign(&mut self, earlier: Reading) {
+        self.value = self.value.saturating_sub(earlier.value);
+        self.enabled = self.enabled.saturating_sub(earlier.enabled);
+        self.running = self.running.saturating_sub(earlier.running);
     }
 }
 

@@ -1,10 +1,10 @@
 //! Which source a recording uses, and why.
 
-use super::{Request, SessionError, StatementChoice};
+use super::request::{Request, SessionError, StatementChoice};
 use crate::events::memory::only_by_spe;
 use crate::events::EventRequest;
 use crate::ghosts;
-use crate::live::{self, Calibration, LiveError, MakeLoadFinder};
+use crate::live::{self, Budget, Calibration, LiveError, MakeLoadFinder};
 use crate::pmu::attributes::{self, Common, KernelFeatures, Modes, Rate};
 use crate::pmu::encoding::{event_type, Encoding, EncodingError, Resolver};
 use crate::pmu::open::{self, OpenError};
@@ -243,7 +243,7 @@ fn runs_already(request: &Request) -> bool {
     match &request.target {
         Target::Command => false,
         Target::Server(folder) => target::server_process(folder).is_ok(),
-        Target::Processes(_) | Target::System => true,
+        Target::Processes(_) | Target::Cgroup(_) | Target::System => true,
     }
 }
 
@@ -272,10 +272,11 @@ fn live(request: &Request, reason: &str, sampling: bool) -> Result<Chosen, Sessi
         Some(Rate::Frequency(hertz)) => Rate::Period(Period(1_000_000_000 / hertz.clamp(1, 1_000_000))),
         // A period in misses has no meaning for a clock.
         Some(period) if request.source == SourceChoice::Live || asked.is_some() => period,
-        _ => Rate::Period(Period(calibration.period_ns)),
+        _ => Rate::Period(Period(budget(request).period(calibration.sample_cost_ns))),
     };
     let modes = asked.and_then(|event| event.modes).or(request.modes).unwrap_or(Modes::BOTH);
-    let clock = PlannedEvent { request: EventRequest::named(STALL_EVENT), rate, modes, ..timer(request) };
+    let request = Request { rate: Some(rate), ..request.clone() }; // no cost needs to be measured for it
+    let clock = PlannedEvent { request: EventRequest::named(STALL_EVENT), rate, modes, ..timer(&request) };
     let chosen = chosen(EventSource::Live, reason, vec![clock]);
     Ok(Chosen { live: Some((calibration, loads)), ..chosen })
 }
@@ -292,6 +293,7 @@ fn simulable(request: &Request) -> Result<(), String> {
             Err("only a server made by `hardmeter server` may be restarted for it".to_string())
         }
         Target::Processes(_) => Err("a process that runs already cannot be simulated".to_string()),
+        Target::Cgroup(_) => Err("processes of a cgroup run already and cannot be simulated".to_string()),
         Target::System => Err("the whole system cannot be simulated".to_string()),
     }
 }
@@ -330,8 +332,22 @@ fn simulated_rate(event: MemoryEvent) -> Rate {
     }
 }
 
+/// What samples of time may cost.
+fn budget(request: &Request) -> Budget {
+    match request.interval {
+        Some(_) => Budget::ALWAYS,
+        None => Budget::ONCE,
+    }
+}
+
 fn timer(request: &Request) -> PlannedEvent {
-    let rate = request.rate.unwrap_or(Rate::Frequency(TIMER_FREQUENCY));
+    let rate = request.rate.unwrap_or_else(|| match request.interval {
+        None => Rate::Frequency(TIMER_FREQUENCY),
+        Some(_) => {
+            let period = budget(request).period(live::cost_of_timer_sample());
+            Rate::Frequency((1_000_000_000 / period).max(1))
+        }
+    });
     let rate = match rate {
         // A period in misses has no meaning for a clock that counts nanoseconds.
         Rate::Period(_) if request.source != SourceChoice::Timer => Rate::Frequency(TIMER_FREQUENCY),
@@ -402,7 +418,7 @@ pub(crate) fn probe_encoding(
         Some(rate) => attributes::sampling(encoding, rate, modes, &common),
         None => attributes::counting(encoding, modes, &common),
     };
-    let place = Place { thread: Some(0), cpu: None };
+    let place = Place { thread: Some(0), cpu: None, cgroup: None };
     open::negotiate(&attr, place).map_err(|errno| OpenError::explain(name, &attr, place, errno))
 }
 
@@ -411,27 +427,8 @@ mod tests {
     use super::*;
 
     fn request(events: &str, source: SourceChoice, target: Target) -> Request {
-        Request {
-            events: crate::events::parse_events(events).expect("events"),
-            rate: None,
-            modes: None,
-            source,
-            target,
-            command: vec!["true".into()],
-            delay: None,
-            callchains: false,
-            machine: "this".into(),
-            causes: false,
-            set_sampling: 1,
-            heap: false,
-            cores: None,
-            interleave: Default::default(),
-            may_restart_server: false,
-            statements: StatementChoice::None,
-            default_events: false,
-            loads: None,
-            ghosts: false,
-        }
+        let events = crate::events::parse_events(events).expect("events");
+        Request { events, source, target, ..Request::of_tests() }
     }
 
     #[test]

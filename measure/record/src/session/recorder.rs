@@ -2,6 +2,7 @@
 
 use super::images::Images;
 use super::observer::Observation;
+use super::population::Population;
 use super::signals::{self, Signals};
 use super::tally::Tally;
 use crate::pmu::latecomers::each_record;
@@ -38,6 +39,8 @@ pub enum Ending {
     Command,
     /// All target processes ended.
     Target,
+    /// The next capture of a series begins; the source goes on.
+    Interval,
     /// A signal, by its number.
     Signal(i32),
     /// The disk is full; the file holds the earlier records.
@@ -80,182 +83,286 @@ pub struct Progress {
     pub measuring: bool,
 }
 
-/// Records into a file until the end; the file is complete when this returns `Ok`.
-///
-/// The command, if any, must have been prepared on the same source and is released here.
-pub fn record(
-    source: &mut dyn RecordSource,
-    workload: Option<&mut Workload>,
-    output: &Path,
-    header: &CaptureHeader,
-    delay: Option<Duration>,
-    observation: Option<&mut Observation>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Recorded, LoopError> {
-    let attributes = source.attributes();
-    let mut writer = CaptureWriter::create(output, &attributes, header)?;
-    let mut onlookers = Onlookers { tally: Tally::new(&attributes), images: Images::default(), observation };
-    let preamble = source.preamble();
-    each_record(&preamble).for_each(|record| onlookers.images.see(record));
-    writer.append(&preamble)?;
-    let signals = Signals::block()?;
-    let started = SystemTime::now();
-    let clock = Instant::now();
-    let outcome = run(source, workload, &signals, &mut writer, &mut onlookers, delay, clock, progress);
+/// One capture of a recording.
+pub(super) struct Part<'a> {
+    /// The file to write.
+    pub(super) output: &'a Path,
+    /// Its header.
+    pub(super) header: &'a CaptureHeader,
+    /// The records that it begins with.
+    pub(super) preamble: Vec<u8>,
+    /// Its beginning and end.
+    pub(super) when: When,
+}
+
+/// When a capture begins and ends.
+#[derive(Clone, Copy)]
+pub(super) struct When {
+    /// Start measuring so long after the command.
+    pub(super) delay: Option<Duration>,
+    /// True if an earlier capture has started the source and released the command.
+    pub(super) goes_on: bool,
+    /// When the next capture begins, if there is one. The source then goes on, also when the disk is full.
+    pub(super) until: Option<Instant>,
+}
+
+impl When {
+    /// Whether a series ends with this capture, for which a full disk is no reason.
+    fn ends_series(&self, ending: Ending) -> bool {
+        self.until.is_some() && !matches!(ending, Ending::Interval | Ending::DiskFull)
+    }
+
+    /// Whether the source goes on after this capture.
+    fn is_followed(&self, ending: Ending) -> bool {
+        self.until.is_some() && matches!(ending, Ending::Interval | Ending::DiskFull)
+    }
+}
+
+/// What a recording has besides the file: shared by its captures.
+pub(super) struct Stage<'a> {
+    /// The source.
+    pub(super) source: &'a mut dyn RecordSource,
+    /// The command, prepared on the same source; the first capture releases it.
+    pub(super) workload: Option<&'a mut Workload>,
+    /// What ends the recording.
+    pub(super) signals: &'a Signals,
+    /// The observer of the server.
+    pub(super) observation: Option<&'a mut Observation>,
+    /// The living processes, for the next capture.
+    pub(super) population: Option<&'a mut Population>,
+    /// Receives the state of the loop.
+    pub(super) progress: &'a mut dyn FnMut(Progress),
+    /// Whether the source was started and the command released.
+    pub(super) begun: bool,
+}
+
+/// A capture whose records are complete, and whose file is not.
+pub(super) struct Unfinished {
+    pub(super) recorded: Recorded,
+    writer: CaptureWriter,
+    images: Images,
+    /// Whether the recording ends with it for another reason than a full disk.
+    ends_series: bool,
+}
+
+impl Unfinished {
+    /// Completes the file, which waits for the disk.
+    pub(super) fn finish(self) -> Result<Recorded, LoopError> {
+        let Unfinished { recorded, mut writer, images, ends_series } = self;
+        writer.header_mut().sample_time = recorded.tally.times;
+        writer.header_mut().build_ids = images.build_ids();
+        let (bytes, discarded) = (writer.length().0, writer.discarded().0);
+        let ending = match writer.finish() {
+            Ok(()) => recorded.ending,
+            // The file lacks its end, but is kept: it is more useful than none.
+            Err(WriteError::Shortened { .. }) if ends_series => recorded.ending,
+            Err(WriteError::Shortened { .. }) => Ending::DiskFull,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Recorded { bytes, discarded, ending, ..recorded })
+    }
+}
+
+/// Records into a file until the end.
+pub(super) fn record(stage: &mut Stage<'_>, part: Part<'_>) -> Result<Unfinished, LoopError> {
+    let attributes = stage.source.attributes();
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let mut writer = CaptureWriter::create(part.output, &attributes, part.header)?;
+    let mut onlookers = Onlookers { tally: Tally::new(&attributes), images: Images::default() };
+    for record in each_record(&part.preamble) {
+        onlookers.images.see(record);
+        if let (false, Some(population)) = (part.when.goes_on, &mut stage.population) {
+            population.see(record);
+        }
+    }
+    writer.append(&part.preamble)?;
+    let outcome = run(stage, part.when, Some(&mut writer), &mut onlookers, clock);
     let (ending, target_ended_early, status) = outcome?;
-    let Onlookers { tally, images, .. } = onlookers;
-    let duration = clock.elapsed();
-    let counts = source.counts();
-    writer.header_mut().sample_time = tally.times;
-    writer.header_mut().build_ids = images.build_ids();
-    let (bytes, discarded) = (writer.length().0, writer.discarded().0);
-    let ending = match writer.finish() {
-        Ok(()) => ending,
-        // The file lacks its end, but is kept: it is more useful than none.
-        Err(WriteError::Shortened { .. }) => Ending::DiskFull,
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Recorded {
-        tally,
+    let recorded = Recorded {
+        tally: onlookers.tally,
         events: attributes.into_iter().map(|event| event.name).collect(),
-        counts,
+        counts: stage.source.counts(),
         ending,
         target_ended_early,
         status,
         started,
-        duration,
-        bytes,
-        discarded,
-    })
+        duration: clock.elapsed(),
+        bytes: writer.length().0,
+        discarded: 0,
+    };
+    let ends_series = part.when.ends_series(ending);
+    Ok(Unfinished { recorded, writer, images: onlookers.images, ends_series })
 }
 
-/// The receivers of records besides the file.
-struct Onlookers<'a> {
+/// Goes on without a file, which could not be written, until the next capture begins or the recording ends.
+pub(super) fn wait_out(stage: &mut Stage<'_>, until: Instant) -> Result<Ending, LoopError> {
+    let attributes = stage.source.attributes();
+    let mut onlookers = Onlookers { tally: Tally::new(&attributes), images: Images::default() };
+    let when = When { delay: None, goes_on: true, until: Some(until) };
+    run(stage, when, None, &mut onlookers, Instant::now()).map(|(ending, ..)| ending)
+}
+
+/// The receivers of one capture's records besides the file.
+struct Onlookers {
     tally: Tally,
     images: Images,
-    observation: Option<&'a mut Observation>,
 }
 
-impl Onlookers<'_> {
+impl Stage<'_> {
     /// Passes the observer's state rules to the source.
-    fn pass_rules_on(&self, source: &mut dyn RecordSource) {
+    fn pass_rules_on(&mut self) {
         if let Some(rules) = self.observation.as_ref().and_then(|observation| observation.rules()) {
-            source.set_state_rules(&rules);
+            self.source.set_state_rules(&rules);
         }
+    }
+
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.workload.as_deref_mut().and_then(Workload::try_wait)
     }
 }
 
 /// Time limit for the command to end after a signal, or when the disk is full.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-#[allow(clippy::too_many_arguments)] // the parts of one recording, each used only here
 fn run(
-    source: &mut dyn RecordSource,
-    mut workload: Option<&mut Workload>,
-    signals: &Signals,
-    writer: &mut CaptureWriter,
-    onlookers: &mut Onlookers<'_>,
-    delay: Option<Duration>,
+    stage: &mut Stage<'_>,
+    when: When,
+    mut writer: Option<&mut CaptureWriter>,
+    onlookers: &mut Onlookers,
     clock: Instant,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<(Ending, bool, Option<ExitStatus>), LoopError> {
     let mut target_ended_early = false;
-    let mut measuring = delay.is_none();
-    onlookers.pass_rules_on(source); // they apply from the first sample
-    if measuring {
-        source.start()?;
-    }
-    if let Some(workload) = workload.as_deref_mut() {
-        workload.release()?;
-    }
-    if let Some(observation) = &onlookers.observation {
-        observation.released();
+    let mut measuring = when.delay.is_none() || when.goes_on;
+    stage.pass_rules_on(); // they apply from the first sample
+    if !when.goes_on {
+        begin(stage, measuring)?;
+        stage.begun = true;
     }
     let ending = loop {
-        let mut timeout = source.interval();
-        if let (false, Some(delay)) = (measuring, delay) {
+        let mut timeout = stage.source.interval();
+        if let (false, Some(delay)) = (measuring, when.delay) {
             timeout = timeout.min(delay.saturating_sub(clock.elapsed()));
         }
-        let pidfd = workload.as_deref().and_then(|workload| workload.pidfd().map(|fd| fd.as_raw_fd()));
-        if workload.is_some() && pidfd.is_none() {
+        if let Some(until) = when.until {
+            timeout = timeout.min(until.saturating_duration_since(Instant::now()));
+        }
+        let pidfd = stage.workload.as_deref().and_then(|workload| workload.pidfd().map(|fd| fd.as_raw_fd()));
+        if stage.workload.is_some() && pidfd.is_none() {
             timeout = timeout.min(Duration::from_millis(50)); // no descriptor signals its end: poll often
         }
-        let wakeups = source.wakeups();
-        let mut waiting: Vec<RawFd> = vec![signals.descriptor()];
+        let wakeups = stage.source.wakeups();
+        let mut waiting: Vec<RawFd> = vec![stage.signals.descriptor()];
         waiting.extend(pidfd);
         let own = waiting.len();
         waiting.extend(&wakeups);
         let events = signals::wait(&waiting, timeout)?;
 
         // Read before the drain: everything written until now will be in the file.
-        let signal = signals.take();
-        let ended = workload.as_deref_mut().is_some_and(|workload| workload.try_wait().is_some());
-        if let Some(full) = drain_round(source, writer, onlookers)? {
-            break full;
+        let signal = stage.signals.take();
+        let ended = stage.status().is_some();
+        let over = when.until.is_some_and(|until| Instant::now() >= until);
+        if let Some(full) = drain_round(stage, writer.as_deref_mut(), onlookers)? {
+            // A signal that came with it ends the recording all the same.
+            break signal.filter(|_| when.until.is_some()).map_or(full, Ending::Signal);
         }
-        onlookers.pass_rules_on(source);
+        stage.pass_rules_on();
         for (descriptor, (_, hung_up)) in wakeups.iter().zip(&events[own..]) {
             if *hung_up {
-                source.hung_up(*descriptor);
+                stage.source.hung_up(*descriptor);
             }
         }
-        progress(Progress { samples: onlookers.tally.total(), bytes: writer.length().0, measuring });
+        let bytes = writer.as_deref().map_or(0, |writer| writer.length().0);
+        (stage.progress)(Progress { samples: onlookers.tally.total(), bytes, measuring });
         if let Some(signal) = signal {
             break Ending::Signal(signal);
         }
         if ended {
             break Ending::Command;
         }
-        if source.is_finished() {
-            if workload.is_none() {
+        if stage.source.is_finished() {
+            if stage.workload.is_none() {
                 break Ending::Target;
             }
             target_ended_early = true; // no more records will come, but the command belongs to the user
         }
-        if !measuring && delay.is_some_and(|delay| clock.elapsed() >= delay) {
-            source.start()?;
+        if over {
+            break Ending::Interval;
+        }
+        if !measuring && when.delay.is_some_and(|delay| clock.elapsed() >= delay) {
+            stage.source.start()?;
             measuring = true;
         }
     };
-    source.stop();
+    if when.is_followed(ending) {
+        return Ok((ending, target_ended_early, None));
+    }
+    stage.source.stop();
     if matches!(ending, Ending::Signal(_) | Ending::DiskFull) {
-        if let Some(workload) = workload.as_deref_mut() {
+        if let Some(workload) = stage.workload.as_deref_mut() {
             end_politely(workload);
         }
     }
-    if ending != Ending::DiskFull && drain_round(source, writer, onlookers)?.is_some() {
-        return Ok((Ending::DiskFull, target_ended_early, workload.and_then(|workload| workload.try_wait())));
+    if ending != Ending::DiskFull && drain_round(stage, writer, onlookers)?.is_some() {
+        let ending = if when.ends_series(ending) { ending } else { Ending::DiskFull };
+        return Ok((ending, target_ended_early, stage.status()));
     }
-    Ok((ending, target_ended_early, workload.and_then(|workload| workload.try_wait())))
+    Ok((ending, target_ended_early, stage.status()))
 }
 
-/// One pass over all rings. `Some` if the disk is full.
+/// Starts the source and releases the command.
+fn begin(stage: &mut Stage<'_>, measuring: bool) -> Result<(), LoopError> {
+    if measuring {
+        stage.source.start()?;
+    }
+    if let Some(workload) = stage.workload.as_deref_mut() {
+        workload.release()?;
+    }
+    if let Some(observation) = &stage.observation {
+        observation.released();
+    }
+    Ok(())
+}
+
+/// One pass over all rings. `Some` if the disk is full. Without a writer, records only keep the population up to date.
 fn drain_round(
-    source: &mut dyn RecordSource,
-    writer: &mut CaptureWriter,
-    onlookers: &mut Onlookers<'_>,
+    stage: &mut Stage<'_>,
+    mut writer: Option<&mut CaptureWriter>,
+    onlookers: &mut Onlookers,
 ) -> Result<Option<Ending>, LoopError> {
-    let Onlookers { tally, images, observation } = onlookers;
+    let Onlookers { tally, images } = onlookers;
+    let Stage { source, observation, population, .. } = stage;
+    let mut failed = None;
+    let mut written = writer.as_deref_mut();
     let drained = source.drain(&mut |record| {
+        if let Some(population) = population {
+            population.see(record);
+        }
+        let Some(writer) = &mut written else { return Ok(()) };
         tally.see(record);
         images.see(record);
         if let Some(observation) = observation {
             observation.see(record);
         }
-        writer.append(record).map_err(DrainError::from)
+        // The rest of this round still changes the population.
+        if let Err(error) = writer.append(record) {
+            failed = Some(error);
+            written = None;
+        }
+        Ok(())
     });
     if let Some(observation) = observation {
         observation.flush();
     }
-    match drained {
-        Ok(0) => Ok(None),
-        Ok(_) if !source.comes_in_rounds() => Ok(None),
-        Ok(_) => match writer.append_finished_round() {
-            Err(WriteError::DiskFull { .. }) => Ok(Some(Ending::DiskFull)),
-            other => Ok(other.map(|()| None)?),
-        },
-        Err(DrainError::Write(WriteError::DiskFull { .. })) => Ok(Some(Ending::DiskFull)),
-        Err(error) => Err(error.into()),
+    let drained = drained?;
+    if let (None, Some(writer)) = (&failed, writer) {
+        if drained > 0 && source.comes_in_rounds() {
+            failed = writer.append_finished_round().err();
+        }
+    }
+    match failed {
+        Some(WriteError::DiskFull { .. }) => Ok(Some(Ending::DiskFull)),
+        Some(error) => Err(DrainError::from(error).into()),
+        None => Ok(None),
     }
 }
 

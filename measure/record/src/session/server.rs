@@ -6,8 +6,8 @@
 //! This module does not decide which servers may be stopped: the caller passes a
 //! [`RestartableServer`], and without one a server on the software PMU is refused.
 
+use super::request::SessionError;
 use super::signals::Caught;
-use super::SessionError;
 use crate::softpmu::SoftwarePmu;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

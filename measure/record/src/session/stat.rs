@@ -1,9 +1,11 @@
 //! Counts without samples: no rings, no file, one number per event.
 
 use super::choose::{self, Chosen};
+use super::opened::{attachment, machine, simulated_workload};
 use super::recorder::{Ending, LoopError};
+use super::request::{check, Request, SessionError};
+use super::server::RestartableServer;
 use super::signals::{self, Caught, Signals};
-use super::{attachment, check, machine, simulated_workload, Request, RestartableServer, SessionError};
 use crate::pmu::attributes::{self, Common, Concession, KernelFeatures, Modes};
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::plan::{Attachment, PlannedEvent};
@@ -147,14 +149,15 @@ fn open_counter(event: &PlannedEvent, attachment: &Attachment, by_exec: bool) ->
         let attr = attributes::counting(encoding, event.modes, &common);
         // Without a ring one descriptor may follow a thread over all CPUs.
         let places: Vec<Place> = match attachment {
-            Attachment::Exec(pid) => vec![Place { thread: Some(pid.0), cpu: None }],
-            Attachment::Threads(threads) => {
-                threads.iter().map(|(_, tid)| Place { thread: Some(tid.0), cpu: None }).collect()
-            }
+            Attachment::Exec(pid) => vec![Place { thread: Some(pid.0), cpu: None, cgroup: None }],
+            Attachment::Threads(threads) => threads
+                .iter()
+                .map(|(_, tid)| Place { thread: Some(tid.0), cpu: None, cgroup: None })
+                .collect(),
             Attachment::System => sysfs::online_cpus()
                 .into_iter()
                 .filter(|cpu| encoding.cpus.as_ref().is_none_or(|offered| offered.contains(cpu)))
-                .map(|cpu| Place { thread: None, cpu: Some(cpu) })
+                .map(|cpu| Place { thread: None, cpu: Some(cpu), cgroup: None })
                 .collect(),
         };
         match open_all(event, &attr, &places) {
@@ -173,7 +176,7 @@ fn open_all(
     let mut descriptors = Vec::new();
     let mut concessions = Vec::new();
     let mut attr = *attr;
-    let mut refused = (libc::ESRCH, Place { thread: None, cpu: None });
+    let mut refused = (libc::ESRCH, Place { thread: None, cpu: None, cgroup: None });
     for place in places {
         match open::negotiate(&attr, *place) {
             Ok(opened) => {

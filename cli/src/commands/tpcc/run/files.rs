@@ -1,6 +1,6 @@
 //! The files of a run: errors in writing them are reported before the run.
 
-use super::times::stamp;
+use crate::commands::times::stamp;
 use crate::commands::workload::writable;
 use crate::commands::CommandError;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Converts options to the order of a run, and lists its departures from the specification.
 
-use super::times::{moment, some_duration};
+use crate::commands::times::{moment, some_duration};
 use hardmeter_tpcc::backend::Style;
 use hardmeter_tpcc::order::{Mix, Mode, Queueing, RunOrder};
 use hardmeter_tpcc::origin::Origin;
@@ -26,7 +26,7 @@ pub(in crate::commands::tpcc) struct What {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = rate, help_heading = "Load")]
     time_factor: f64,
     /// Duration of the run before the measurement.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::times::duration, help_heading = "Load")]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::commands::times::duration, help_heading = "Load")]
     ramp: Duration,
     /// Duration of the measurement; the specification requires 2h.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = some_duration, help_heading = "Load")]

@@ -93,6 +93,8 @@ enum Message {
     RightsDropped,
     /// Whole sample records.
     Samples(Vec<u8>),
+    /// A capture ends here, and its observations are wanted; the next one begins.
+    NextCapture(mpsc::Sender<Observations>),
 }
 
 /// The process to observe.
@@ -226,14 +228,37 @@ impl Observation {
     pub(super) fn finish(mut self) -> Observations {
         self.flush();
         self.to_thread = None; // the thread processes its queue, and then ends
-        let mut observations = self.end.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
+        let (passed, dropped) = (self.passed, self.dropped);
+        Awaited { from: self.end, passed, dropped }.wait()
+    }
+
+    /// Ends the observation for one capture and begins that for the next, whose samples wait until the server has been
+    /// examined again.
+    pub(super) fn next_capture(&mut self) -> Awaited {
+        self.flush();
+        let (to, from) = mpsc::channel();
+        self.send(Message::NextCapture(to));
+        let (passed, dropped) = (std::mem::take(&mut self.passed), std::mem::take(&mut self.dropped));
+        Awaited { from, passed, dropped }
+    }
+}
+
+/// Observations that the observer's thread has yet to hand over.
+pub(super) struct Awaited {
+    from: Receiver<Observations>,
+    passed: u64,
+    dropped: u64,
+}
+
+impl Awaited {
+    /// Waits for them, for a limited time.
+    pub(super) fn wait(self) -> Observations {
+        let mut observations = self.from.recv_timeout(PATIENCE_AT_END).unwrap_or_else(|error| {
             remark(match error {
                 RecvTimeoutError::Timeout => {
                     "objects were not recorded: the server's memory could not be read in time"
                 }
-                RecvTimeoutError::Disconnected => {
-                    "objects were not recorded: their thread could not be started"
-                }
+                RecvTimeoutError::Disconnected => "objects were not recorded: their thread does not run",
             })
         });
         if self.dropped > 0 && observations.notes.is_some() {
@@ -288,6 +313,11 @@ impl Watch {
                     deadline = Some(Instant::now() + START);
                 }
                 Ok(Message::Released) => {}
+                Ok(Message::NextCapture(to)) => {
+                    if self.next_capture(&to) {
+                        (deadline, looked) = (Some(Instant::now() + START_OF_RUNNING), Instant::now());
+                    }
+                }
                 Ok(Message::Samples(records)) if self.observer.is_some() => self.see(&records),
                 Ok(Message::Samples(records)) => {
                     if deadline.is_some() && self.early_bytes < MOST_EARLY {
@@ -355,9 +385,21 @@ impl Watch {
         }
     }
 
-    fn end(self) -> Observations {
-        let mut observations = self.observer.map(|observer| observer.finish(now())).unwrap_or_default();
-        observations.remarks.extend(self.trouble);
+    /// Hands over what was observed for a capture, and examines the process again; returns whether it has to be
+    /// examined once more.
+    fn next_capture(&mut self, to: &mpsc::Sender<Observations>) -> bool {
+        let watched = self.observer.is_some();
+        let _ = to.send(self.end()); // not awaited any longer: nothing to do
+        (self.early, self.early_bytes) = (Vec::new(), 0);
+        let (Observed::Running(pid) | Observed::Command(pid)) = self.observed;
+        // A command that was no server until now was inspected long enough.
+        (watched || matches!(self.observed, Observed::Running(_))) && !self.look_at(pid)
+    }
+
+    fn end(&mut self) -> Observations {
+        let mut observations =
+            self.observer.take().map(|observer| observer.finish(now())).unwrap_or_default();
+        observations.remarks.extend(self.trouble.take());
         observations
     }
 }

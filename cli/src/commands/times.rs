@@ -22,6 +22,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
                 "s" => 1.0,
                 "m" | "min" => 60.0,
                 "h" => 3600.0,
+                "d" => 86_400.0,
                 _ => return Err(wrong()),
             };
         rest = &rest[unit..];
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(seconds("1h30m"), 5400.0);
         assert_eq!(seconds("500ms"), 0.5);
         assert_eq!(seconds("2.5"), 2.5);
+        assert_eq!(seconds("1d"), 86_400.0);
         for wrong in ["", "s", "10x", "-3s", "5 m", "1e99h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
