@@ -61,11 +61,11 @@ typedef struct p3l_field {
 
 /*
  * The arm of a union that is live: the index into p3l_union.arms. `element` is the number of the
- * element of the array that begins at `object`; 0: a single object. It may read nothing but the
- * object's bytes that are not pointers, and only bytes that were reported when they changed: of
- * this element, and of others what stays as it was made (all of it, in objects of at most 4,000
- * bytes). It must not use the store, nor leave by longjmp or throw. Commits call it, and upgrades;
- * also for elements behind the last, whose bytes are 0.
+ * element of the array that begins at `object`; 0: a single object. It reads the object's bytes, in
+ * arrays of more than 4,000 bytes those of this element and the ones beside it, and what stays as it was
+ * made; it follows no pointer, since slots may hold surrogates. It must not use the store (but for
+ * p3l_surrogate()), nor leave by longjmp or throw. Commits call it, and upgrades; also for elements
+ * behind the last, whose bytes are 0.
  */
 typedef uint32_t (*p3l_arm)(const void *object, size_t element);
 

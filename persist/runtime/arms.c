@@ -8,7 +8,7 @@
  *  1. Bits are written like the program's own changes: their card is kept before, so that an abort
  *     restores them.
  *  2. Of an object of at most P3L_SMALL_BYTES all elements are asked if a byte of it may have
- *     changed, of a larger one those in the cards written to.
+ *     changed, of a larger one those in the cards written to and their neighbours.
  */
 #include "arms.h"
 
@@ -148,7 +148,9 @@ static p3l_code set_in_card(void *state, const p3l_place *place, p3l_error *erro
     return P3L_OK;
   if (place->bytes <= P3L_SMALL_BYTES) return set_elements(of, 0, place->bytes, error);
   uint64_t from = card->from > place->memory ? (uint64_t)(card->from - place->memory) : 0;
-  return set_elements(of, from, (uint64_t)(card->to - place->memory), error);
+  uint64_t beside = of->type->bytes;
+  return set_elements(of, from < beside ? 0 : from - beside,
+                      (uint64_t)(card->to - place->memory) + beside, error);
 }
 
 p3l_code p3l_arms_set(p3l_store *store, p3l_arm_changed changed, p3l_error *error) {
