@@ -12,7 +12,7 @@ import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
 from figure import Bar, Figure, interleaved
 from orthogonal import HERE, OPTIMISED, Workshop
@@ -25,8 +25,8 @@ LIBRARIES = ["runtime/libp3l.a", "objects/libp3l_objects.a", "store/libp3l_store
 # What is of Lua's core: it allocates by its macros, which lua_store.h gives types.
 CORE = "lapi lcode lctype ldebug ldo ldump lfunc lgc llex lmem lobject lopcodes lparser lstate lstring ltable ltm lundump"
 CORE_FILES = {*CORE.split(), "lvm", "lzio"}
-OPTIONS = ["-DLUA_USE_POSIX", "-DLUA_COMPAT_5_3", "-Dluai_makeseed(L)=42", "-fno-pie"]
-ROUNDS = 400
+OPTIONS = ["-DLUA_USE_POSIX", "-DLUA_COMPAT_5_3", "-Dluai_makeseed(L)=42"]
+ROUNDS = "400"
 SUITE = '_U = true; dofile("all.lua")'
 
 
@@ -44,7 +44,7 @@ def build(workshop: Workshop, tree: Path) -> Path:
         words: List[object] = ["--p3l=off" if source == HOST / "heap.c" else "--p3l=orthogonal"]
         if source.stem in CORE_FILES:
             words += ["-include", HOST / "lua_store.h"]
-        commands.append([workshop.clang, *words, *OPTIMISED, *OPTIONS, *include, "-c", source, "-o", made])
+        commands.append([workshop.clang, *words, *OPTIMISED, *OPTIONS, "-fno-pie", *include, "-c", source, "-o", made])
         objects.append(made)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as compilers:
         list(compilers.map(run, commands))
@@ -67,7 +67,7 @@ def costs(workshop: Workshop, plain: Path, program: Path, blocks: int) -> Figure
         workshop.say(f"Lua in a store: block {block + 1} of {blocks}")
         used = {"plain": 0.0, "store": 0.0}
         for script in sorted((HERE / "orthogonal_lua").glob("*.lua")):
-            commands = {"plain": [plain, script], "store": [program, "--main", store, script]}
+            commands: Dict[str, list] = {"plain": [plain, script], "store": [program, "--main", store, script]}
             for build_name in interleaved(list(used), chance):
                 remove(store)
                 used[build_name] += run_measured(commands[build_name]).cpu_seconds
@@ -78,15 +78,14 @@ def costs(workshop: Workshop, plain: Path, program: Path, blocks: int) -> Figure
 
 def is_killed(command: Sequence[object], seconds: float) -> "subprocess.CompletedProcess[str]":
     """Runs a command and kills it after a while, unless it has ended."""
-    with subprocess.Popen(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    words = [str(word) for word in command]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
 def killed(workshop: Workshop, plain: Path, program: Path, kills: int) -> Figure:

@@ -75,15 +75,19 @@ static void add_unions(maker *m, uint64_t node) {
   must(m, p3l_type_table_read(m->pager, &table, &m->error));
   must(m, p3l_type_add(m->transaction, &table, &value, &id, &m->error));
   uint64_t small = take(m, id, 80), large = take(m, id, LARGE_BYTES);
+  uint8_t of_small = p3l_room_generation(m->transaction, (p3l_address){small});
+  uint8_t of_large = p3l_room_generation(m->transaction, (p3l_address){large});
+  p3l_address roots[] = {{(uint64_t)of_small << P3L_ADDRESS_BITS | small},
+                         {(uint64_t)of_large << P3L_ADDRESS_BITS | large}};
   point(m, small + 8, node);
   point(m, small + 24 + 8, node);
-  point(m, small + 48 + 16, small);
+  point_as(m, small + 48 + 16, small, of_small);
   put_byte(m, small + 79, 1u << 1);
   uint64_t last = (LARGE - 1) * 24 + 8, bits = LARGE_BYTES - 1 - 299 / 8;
-  point(m, large + P3L_PAGE_SIZE + 64 + last - P3L_LARGE_PART, small);
+  point_as(m, large + P3L_PAGE_SIZE + 64 + last - P3L_LARGE_PART, small, of_small);
   put_byte(m, large + P3L_PAGE_SIZE + 64 + bits - P3L_LARGE_PART, 1u << 299 % 8);
-  must(m, p3l_root_set(m->transaction, "small", (p3l_address){small}, &m->error));
-  must(m, p3l_root_set(m->transaction, "large", (p3l_address){large}, &m->error));
+  must(m, p3l_root_set(m->transaction, "small", roots[0], &m->error));
+  must(m, p3l_root_set(m->transaction, "large", roots[1], &m->error));
   commit(m);
   p3l_type_table_free(&table);
 }

@@ -16,6 +16,10 @@ namespace p3l {
 template <class T>
 struct class_of;
 
+/* True for classes of P3L_CLASS_UNIONS. */
+template <class T>
+struct has_unions : std::false_type {};
+
 namespace detail {
 
 /* A p3l_type with all parts that it points to. It is never destroyed, since the library keeps
@@ -122,6 +126,8 @@ bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_ve
  */
 #define P3L_CLASS_UNIONS(identifier, T, version, upgrade, ...)                           \
   static const p3l_union p3l_unions_of_##identifier[] = {__VA_ARGS__, {0, 0, 0, 0, {}}}; \
+  template <>                                                                            \
+  struct p3l::has_unions<T> : std::true_type {};                                         \
   P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, p3l_unions_of_##identifier)
 #define P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, unions)              \
   template <>                                                                     \

@@ -359,7 +359,7 @@ unsigned lua_store_number(const void *object) {
 
 /* ---- threads, for the host ---- */
 
-void *lua_store_object_of(lua_State *main) {
-  return (uint8_t *)main - offsetof(struct thread, state);
+void *lua_store_object_of(lua_State *first) {
+  return (uint8_t *)first - offsetof(struct thread, state);
 }
 lua_State *lua_store_state_of(void *object) { return &((struct thread *)object)->state; }

@@ -13,7 +13,7 @@ void lua_store_heap(p3l_store *store);
 /* Before a commit: what was freed and not used again leaves the store. */
 void lua_store_give_back(void);
 /* Of a main thread: its object in the store begins before it. */
-void *lua_store_object_of(lua_State *main);
+void *lua_store_object_of(lua_State *first);
 lua_State *lua_store_state_of(void *object);
 /* The first thread but the main one, or the next of another; NULL: none. */
 lua_State *lua_store_next_thread(lua_State *thread);

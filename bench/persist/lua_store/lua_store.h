@@ -58,7 +58,7 @@ unsigned lua_store_number(const void *object);
 #define point2uint(p) lua_store_number(p)
 
 /* All threads of a state, for the host: linked by their extra space. */
-void lua_store_thread_made(lua_State *main, lua_State *made);
-void lua_store_thread_freed(lua_State *main, lua_State *freed);
+void lua_store_thread_made(lua_State *first, lua_State *made);
+void lua_store_thread_freed(lua_State *first, lua_State *freed);
 
 #endif

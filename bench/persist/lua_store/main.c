@@ -10,6 +10,11 @@
  * store. commit() called where a coroutine cannot yield (in another coroutine, in a function that
  * table.sort calls) takes effect at the next instruction where the script can.
  *
+ * What a run has that the next one does not: open files (closed there, the standard ones renewed), the
+ * addresses that tostring() prints. What was printed after the last commit is printed once more. A
+ * traversal by next() cannot go on from a key that was removed, whose object is gone, before a commit
+ * and a kill. C libraries cannot be loaded.
+ *
  * --main runs it in the main thread, for programs that ask for that (Lua's own tests): the store
  * then changes when the script ends.
  */
@@ -87,12 +92,12 @@ static void forget_what_ended(lua_State *thread) {
 }
 
 /* Between two collections no object is in a list of the collector. */
-static void commit_heap(lua_State *main) {
+static void commit_heap(lua_State *first) {
   p3l_error error;
   fflush(stdout);
-  if (G(main)->gckind == KGC_INC && G(main)->gcstate != GCSpause)
-    luaC_runtilstate(main, bitmask(GCSpause));
-  for (lua_State *at = main; at != NULL; at = lua_store_next_thread(at)) forget_what_ended(at);
+  if (G(first)->gckind == KGC_INC && G(first)->gcstate != GCSpause)
+    luaC_runtilstate(first, bitmask(GCSpause));
+  for (lua_State *at = first; at != NULL; at = lua_store_next_thread(at)) forget_what_ended(at);
   lua_store_give_back();
   must(p3l_commit(store, &error), &error);
   must(p3l_begin(store, &error), &error);
@@ -166,25 +171,25 @@ static lua_State *open_state(void) {
   must(p3l_begin(store, &error), &error);
   struct program *program = p3l_root(store, "program");
   void *object = p3l_root(store, "lua");
-  lua_State *main;
+  lua_State *first;
   if (object != NULL) {
     if (program == NULL || program->number != program_number())
       die("the store is of another build of this program; functions are elsewhere now");
-    main = lua_store_state_of(object);
-    renew_files(main);
+    first = lua_store_state_of(object);
+    renew_files(first);
   } else {
-    main = lua_newstate(lua_store_allocate, NULL);
-    if (main == NULL) die(p3l_failure(store)->message);
-    luaL_openlibs(main);
-    lua_register(main, "commit", commit);
+    first = lua_newstate(lua_store_allocate, NULL);
+    if (first == NULL) die(p3l_failure(store)->message);
+    luaL_openlibs(first);
+    lua_register(first, "commit", commit);
     program = p3l_new(store, lua_program);
     program->number = program_number();
     p3l_set_root(store, "program", program);
-    p3l_set_root(store, "lua", lua_store_object_of(main));
+    p3l_set_root(store, "lua", lua_store_object_of(first));
   }
-  lua_atpanic(main, panic);
-  lua_setwarnf(main, warn, NULL);
-  return main;
+  lua_atpanic(first, panic);
+  lua_setwarnf(first, warn, NULL);
+  return first;
 }
 
 /* ---- the script ---- */
@@ -209,36 +214,36 @@ static int fail(lua_State *L, lua_State *thread) {
   return 1;
 }
 
-static int run_in_main(lua_State *main) {
-  load(main);
-  int status = lua_pcall(main, 0, 0, 0);
-  if (status != LUA_OK) return fail(main, main);
-  commit_heap(main);
+static int run_in_main(lua_State *first) {
+  load(first);
+  int status = lua_pcall(first, 0, 0, 0);
+  if (status != LUA_OK) return fail(first, first);
+  commit_heap(first);
   return 0;
 }
 
-static int run_as_coroutine(lua_State *main) {
-  if (lua_getfield(main, LUA_REGISTRYINDEX, SCRIPT) == LUA_TTHREAD) {
-    script = lua_tothread(main, -1);
+static int run_as_coroutine(lua_State *first) {
+  if (lua_getfield(first, LUA_REGISTRYINDEX, SCRIPT) == LUA_TTHREAD) {
+    script = lua_tothread(first, -1);
   } else {
-    script = lua_newthread(main);
-    lua_setfield(main, LUA_REGISTRYINDEX, SCRIPT);
-    load(main);
-    lua_xmove(main, script, 1);
+    script = lua_newthread(first);
+    lua_setfield(first, LUA_REGISTRYINDEX, SCRIPT);
+    load(first);
+    lua_xmove(first, script, 1);
   }
-  lua_settop(main, 0);
+  lua_settop(first, 0);
   int status, results;
   for (;;) {
     plan_next();
-    status = lua_resume(script, main, 0, &results);
+    status = lua_resume(script, first, 0, &results);
     if (status != LUA_YIELD) break;
     lua_pop(script, results);
-    commit_heap(main);
+    commit_heap(first);
   }
-  if (status != LUA_OK) return fail(main, script);
-  lua_pushnil(main);
-  lua_setfield(main, LUA_REGISTRYINDEX, SCRIPT);
-  commit_heap(main);
+  if (status != LUA_OK) return fail(first, script);
+  lua_pushnil(first);
+  lua_setfield(first, LUA_REGISTRYINDEX, SCRIPT);
+  commit_heap(first);
   return 0;
 }
 
@@ -279,8 +284,8 @@ int main(int argc, char **argv) {
       NULL,
       NULL};
   argp_parse(&arguments, argc, argv, ARGP_IN_ORDER, NULL, NULL);
-  lua_State *main = open_state();
-  int status = wanted.in_main ? run_in_main(main) : run_as_coroutine(main);
+  lua_State *first = open_state();
+  int status = wanted.in_main ? run_in_main(first) : run_as_coroutine(first);
   if (status != 0) p3l_abort(store);
   p3l_error error;
   p3l_abort(store); /* the transaction behind the last commit, which has nothing */

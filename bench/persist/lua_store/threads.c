@@ -6,10 +6,10 @@
 static lua_State **link_of(lua_State *thread) { return lua_getextraspace(thread); }
 
 /* lua_newthread() has copied the main thread's link. */
-void lua_store_thread_made(lua_State *main, lua_State *made) { *link_of(main) = made; }
+void lua_store_thread_made(lua_State *first, lua_State *made) { *link_of(first) = made; }
 
-void lua_store_thread_freed(lua_State *main, lua_State *freed) {
-  lua_State *at = main;
+void lua_store_thread_freed(lua_State *first, lua_State *freed) {
+  lua_State *at = first;
   while (*link_of(at) != freed) at = *link_of(at);
   *link_of(at) = *link_of(freed);
 }
