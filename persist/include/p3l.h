@@ -61,11 +61,11 @@ typedef struct p3l_field {
 
 /*
  * The arm of a union that is live: the index into p3l_union.arms. `element` is the number of the
- * element of the array that begins at `object`; 0: a single object. It reads the object's bytes, in
- * arrays of more than 4,000 bytes those of this element and the ones beside it, and what stays as it was
- * made; it follows no pointer, since slots may hold surrogates. It must not use the store (but for
- * p3l_surrogate()), nor leave by longjmp or throw. Commits call it, and upgrades; also for elements
- * behind the last, whose bytes are 0.
+ * element of the array that begins at `object`; 0: a single object. It reads the object's bytes,
+ * in arrays of more than 4,000 bytes those of this element and the ones beside it, and what never
+ * changes; it follows no pointer, since slots may hold surrogates. It must not use the store, nor
+ * leave by longjmp or throw (p3l_surrogate() is possible if the type is never upgraded to). Commits
+ * call it, and upgrades; also for elements behind the last, whose bytes are 0.
  */
 typedef uint32_t (*p3l_arm)(const void *object, size_t element);
 
@@ -112,8 +112,9 @@ typedef struct p3l_type {
 /** Registers a type in this process; the descriptor must stay valid. P3L_TYPE calls it. A second
  * type of the same name must be equal to the first. */
 void p3l_register_type(const p3l_type *type);
-/** The same for a type with unions, in ascending order, terminated by a NULL name; NULL: none. Their words are
- * not among its pointers. P3L_TYPE_UNIONS calls it. */
+/** The same for a type with unions, in ascending order, terminated by a NULL name; NULL: none.
+ * Pointers within them count only as the live arm says. P3L_TYPE_UNIONS calls it. A union that
+ * cannot be so described goes to the fault handler (P3L_MISUSE). */
 void p3l_register_unions(const p3l_type *type, const p3l_union *unions);
 
 #define P3L_POINTERS(T, field) \
@@ -291,7 +292,8 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth);
  * longjmp or throw. */
 typedef bool (*p3l_follow)(void *state, const p3l_type *type, const p3l_field *field);
 /** Like p3l_prefetch, but follows only selected pointers: `follow`, if not NULL, is called once
- * for each slot of each type, not of each object; of a union, for each word that is a pointer. All pointers of an unknown type are followed. */
+ * for each slot of each type, not of each object; of a union, for each word that is a pointer. All
+ * pointers of an unknown type are followed. */
 size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l_follow follow,
                        void *state);
 

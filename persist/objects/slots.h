@@ -4,9 +4,9 @@
  *
  * Unions. A word of a union is a pointer in some objects and not in others, and its value does not
  * say which: integers from -2^63 to -7e18, tiny negative numbers and UTF-8 may look like
- * surrogates. A function of the program knows (p3l.h). The tools do not have it, and what only reads
- * should not have to call it; so what it returned is in the object, behind the elements: one bit
- * for each word of a union, 1: it is a pointer.
+ * surrogates. A function of the program knows (p3l.h). The tools do not have it, and what only
+ * reads should not have to call it; so what it returned is in the object, behind the elements: one
+ * bit for each word of a union, 1: it is a pointer.
  *
  *   | element 0 | element 1 | ... | element n-1 | zeros |    ... bits 15..8 | bits 7..0 |
  *   ^ memory                                            ^                               ^ extent
@@ -17,8 +17,8 @@
  * Counted from the end, since the extent is known wherever an object is met, and not how many
  * elements the program asked for. These bytes belong to the object like any others: they are
  * logged, undone, refreshed, backed up with it, by code that does not know them. Tags in the words
- * would have no room, since an arm may need all 64 bits; a table for each page would change its size
- * where nothing is allocated.
+ * would have no room, since an arm may need all 64 bits; a table for each page would change its
+ * size where nothing is allocated.
  *
  * Invariants:
  *  1. In the store, and in memory outside of transactions, the bits are right: a word whose bit is

@@ -7,7 +7,8 @@
 
 #include "segment.h"
 
-/* A word became a pointer, or is no longer one: its stored form differs even if its bytes do not. */
+/* A word became a pointer, or is none any more: its stored form differs even if its bytes do
+ * not. */
 typedef p3l_code (*p3l_arm_changed)(p3l_store *store, const p3l_place *place, uint64_t offset,
                                     p3l_error *error);
 

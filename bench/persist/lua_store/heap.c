@@ -4,17 +4,17 @@
  *
  * Which words are pointers, by what Lua's headers say of each kind of object:
  *
- *   lua.object   what has a GC header (type at byte 8): words, each a union; the function below
+ *   lua_object   what has a GC header (type at byte 8): words, each a union; the function below
  *                knows each kind's pointers
- *   lua.thread   a thread, lua.main: the main thread and the global state: the same, without looking
- *   lua.values   TValue[], stacks    a pointer if the type has the bit "collectable"
- *   lua.node     entries of tables   the same of value and key
- *   lua.call     a CallInfo          of a Lua function: where it goes on; of a C function: its continuation,
- *                                    whose address is the program's, the same in each run (-no-pie)
- *   lua.pointer, lua.named, lua.byte pointers, names in debug information, no pointers
+ *   lua_thread   a thread; lua_main: the main thread and the global state: words, too
+ *   lua_value    TValue[], stacks    a pointer if the type has the bit "collectable"
+ *   lua_node     entries of tables   the same of value and key
+ *   lua_call     a CallInfo          of a Lua function: where it goes on; of a C function: its
+ *                                    continuation, whose address is a number here
+ *   lua_pointer, lua_named, lua_byte pointers, names in debug information, no pointers
  *
- * Addresses of functions and of static variables (dummynode, an empty table's nodes) are numbers here:
- * the program is linked at a fixed address, and main.c refuses another build's store.
+ * Addresses of functions and of static variables (dummynode, an empty table's nodes) are numbers:
+ * the program is linked at a fixed address (-no-pie), and main.c refuses another build's store.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +293,8 @@ static freed *list_of(const p3l_type *type, size_t units) {
 
 static void *allocate(const p3l_type *type, size_t bytes) {
   size_t units = units_of(type, bytes);
+  /* What the store would refuse, Lua is to report: a failure ends the transaction. */
+  if (bytes > p3l_persistent_memory.bytes / 4) return NULL;
   freed *list = list_of(type, units);
   if (list == NULL || list->count == 0) return p3l_allocate_array(heap, type, units, NULL);
   void *block = list->blocks[--list->count];

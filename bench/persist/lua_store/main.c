@@ -6,14 +6,14 @@
  *                                     └──────── killed, started again ──────────────┘
  *
  * A script runs as a coroutine of the main thread, and a commit is a yield of it to main(): then
- * nothing of Lua is on the C stack, and all that the script is, its call stack included, lies in the
- * store. commit() called where a coroutine cannot yield (in another coroutine, in a function that
- * table.sort calls) takes effect at the next instruction where the script can.
+ * nothing of Lua is on the C stack, and all that the script is, its call stack included, lies in
+ * the store. commit() called where a coroutine cannot yield (in another coroutine, in a function
+ * that table.sort calls) takes effect at the next instruction where the script can.
  *
- * What a run has that the next one does not: open files (closed there, the standard ones renewed), the
- * addresses that tostring() prints. What was printed after the last commit is printed once more. A
- * traversal by next() cannot go on from a key that was removed, whose object is gone, before a commit
- * and a kill. C libraries cannot be loaded.
+ * What a run has that the next one does not: open files (closed there, the standard ones renewed),
+ * the addresses that tostring() prints. What was printed after the last commit is printed once
+ * more. A traversal by next() cannot go on, after a commit and a kill, from a key that was removed.
+ * C libraries cannot be loaded.
  *
  * --main runs it in the main thread, for programs that ask for that (Lua's own tests): the store
  * then changes when the script ends.
