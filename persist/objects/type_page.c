@@ -43,7 +43,7 @@ static const char *list_fault(const struct p3l_stored_field *fields, uint32_t co
 
 const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_t count,
                                   uint32_t union_count, uint32_t bytes) {
-  const struct p3l_stored_field *unions = fields + count;
+  const struct p3l_stored_field *unions = union_count == 0 ? NULL : fields + count;
   if (bytes == 0) return "has no size";
   if (count + union_count > 0 && bytes % SLOT != 0)
     return "has pointers, and a size that is not a multiple of 8";
