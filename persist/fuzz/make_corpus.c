@@ -3,7 +3,7 @@
  * verify_fuzz.c.
  *
  *   make_corpus FOLDER           the fuzzer's
- *   make_corpus FOLDER golden    two of the stores, each as store and log, for test/golden
+ *   make_corpus FOLDER golden    some of the stores, each as store and log, for test/golden
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +47,51 @@ static void point_as(maker *m, uint64_t from, uint64_t to, uint8_t generation) {
 
 static void point(maker *m, uint64_t from, uint64_t to) { point_as(m, from, to, 0); }
 
+static void put_byte(maker *m, uint64_t at, uint8_t byte) {
+  p3l_page *page;
+  must(m, p3l_page_for_writing(m->transaction, (p3l_page_number){at / P3L_PAGE_SIZE}, &page,
+                               &m->error));
+  ((uint8_t *)page)[at % P3L_PAGE_SIZE] = byte;
+  p3l_page_changed(m->transaction, page, (uint32_t)(at % P3L_PAGE_SIZE), 1);
+}
+
+/*
+ * Values {kind, a union of pointer and number, ordinary pointer}: an array of three in 80 bytes,
+ * whose second union is a pointer, and whose first looks like one. A large one of 300 whose last
+ * union is a pointer: bit 299, in the byte of bits 296 to 303.
+ */
+static void add_unions(maker *m, uint64_t node) {
+  static const struct p3l_stored_field fields[] = {{16, 1}, {8, 1}};
+  const p3l_stored_type value = {.name = "value",
+                                 .version = 1,
+                                 .bytes = 24,
+                                 .fields = fields,
+                                 .field_count = 1,
+                                 .union_count = 1};
+  enum { LARGE = 300, LARGE_BYTES = (LARGE * 24 + (LARGE + 7) / 8 + 1 + 15) / 16 * 16 };
+  p3l_type_table table = {0};
+  p3l_type_id id;
+  begin(m);
+  must(m, p3l_type_table_read(m->pager, &table, &m->error));
+  must(m, p3l_type_add(m->transaction, &table, &value, &id, &m->error));
+  uint64_t small = take(m, id, 80), large = take(m, id, LARGE_BYTES);
+  uint8_t of_small = p3l_room_generation(m->transaction, (p3l_address){small});
+  uint8_t of_large = p3l_room_generation(m->transaction, (p3l_address){large});
+  p3l_address roots[] = {{(uint64_t)of_small << P3L_ADDRESS_BITS | small},
+                         {(uint64_t)of_large << P3L_ADDRESS_BITS | large}};
+  point(m, small + 8, node);
+  point(m, small + 24 + 8, node);
+  point_as(m, small + 48 + 16, small, of_small);
+  put_byte(m, small + 79, 1u << 1);
+  uint64_t last = (LARGE - 1) * 24 + 8, bits = LARGE_BYTES - 1 - 299 / 8;
+  point_as(m, large + P3L_PAGE_SIZE + 64 + last - P3L_LARGE_PART, small, of_small);
+  put_byte(m, large + P3L_PAGE_SIZE + 64 + bits - P3L_LARGE_PART, 1u << 299 % 8);
+  must(m, p3l_root_set(m->transaction, "small", roots[0], &m->error));
+  must(m, p3l_root_set(m->transaction, "large", roots[1], &m->error));
+  commit(m);
+  p3l_type_table_free(&table);
+}
+
 static void write_file(const maker *m, const char *name, const uint8_t *bytes, size_t length) {
   char path[4096];
   snprintf(path, sizeof(path), "%s/%s", m->folder, name);
@@ -60,8 +105,8 @@ static void write_file(const maker *m, const char *name, const uint8_t *bytes, s
 static void save(const maker *m, const char *name, uint8_t flags) {
   char path[4096];
   if (m->golden && strcmp(name, "log") == 0) name = "ring";
-  if (m->golden &&
-      (strcmp(name, "holes") == 0 || strcmp(name, "ring") == 0 || strcmp(name, "reused") == 0)) {
+  if (m->golden && (strcmp(name, "holes") == 0 || strcmp(name, "ring") == 0 ||
+                    strcmp(name, "reused") == 0 || strcmp(name, "unions") == 0)) {
     snprintf(path, sizeof(path), "%s-log", name);
     write_file(m, name, m->file->bytes, m->file->size);
     write_file(m, path, m->log->bytes, m->log->size);
@@ -166,6 +211,9 @@ int main(int argc, char **argv) {
     commit(&m);
     save(&m, "reused", 3);
   }
+  add_unions(&m, nodes[1]);
+  save(&m, "unions", 3);
+  save(&m, "unions-write", 3 + 8);
   p3l_pager_close(m.pager, NULL);
   memory_device_free(m.file);
   memory_device_free(m.log);

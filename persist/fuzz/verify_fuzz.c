@@ -35,12 +35,14 @@ static void seal_types(p3l_page *page) {
   for (size_t at = offsetof(p3l_type_page, records);;) {
     p3l_type_record *record = (void *)(bytes + at);
     if (at + sizeof(*record) > P3L_PAGE_SIZE) return;
-    size_t fields = record->field_count * sizeof(struct p3l_stored_field);
+    size_t fields =
+        ((size_t)record->field_count + record->union_count) * sizeof(struct p3l_stored_field);
     size_t name = at + sizeof(*record) + fields, end = name + record->name_bytes;
     if (record->name_bytes == 0 || end % 8 != 0 || end > P3L_PAGE_SIZE || bytes[end - 1] != 0)
       return;
-    record->hash = p3l_type_hash((const char *)bytes + name, record->version, record->bytes,
-                                 (const void *)(record + 1), record->field_count);
+    record->hash =
+        p3l_type_hash((const char *)bytes + name, record->version, record->bytes,
+                      (const void *)(record + 1), record->field_count, record->union_count);
     at = end;
   }
 }

@@ -57,6 +57,42 @@ typedef struct p3l_field {
   uint32_t count;   /* slots */
 } p3l_field;
 
+/* ---- unions ---- */
+
+/*
+ * The arm of a union that is live: the index into p3l_union.arms. `element` is the number of the
+ * element of the array that begins at `object`; 0: a single object. It reads the object's bytes,
+ * in arrays of more than 4,000 bytes those of this element and the ones beside it, and what never
+ * changes; it follows no pointer, since slots may hold surrogates. It must not use the store, nor
+ * leave by longjmp or throw (p3l_surrogate() is possible if the type is never upgraded to). Commits
+ * call it, and upgrades; also for elements behind the last, whose bytes are 0.
+ */
+typedef uint32_t (*p3l_arm)(const void *object, size_t element);
+
+#define P3L_MOST_ARMS 16
+#define P3L_ARMS_END UINT64_MAX
+
+/* A union whose arms are pointers or not. Bit n of an arm: the n-th word of it is a pointer. */
+typedef struct p3l_union {
+  const char *name; /* NULL ends a list of unions */
+  uint32_t offset;  /* bytes; a multiple of 8 */
+  uint32_t bytes;   /* at most 504 */
+  p3l_arm live;
+  uint64_t arms[P3L_MOST_ARMS + 1]; /* terminated by P3L_ARMS_END */
+} p3l_union;
+
+/* The arm that has no pointer, and one that has: P3L_ARM(struct value, u, u.text). Of several
+ * pointers: P3L_ARM(T, u, u.open.next) | P3L_ARM(T, u, u.open.previous). */
+#define P3L_PLAIN_ARM UINT64_C(0)
+#define P3L_ARM(T, field, pointer)                                   \
+  (((UINT64_C(1) << sizeof(((T *)0)->pointer) / sizeof(void *)) - 1) \
+   << (offsetof(T, pointer) - offsetof(T, field)) / sizeof(void *))
+/* The union `field` of T: P3L_UNION(struct value, u, live_arm, arm 0, arm 1 ...). */
+#define P3L_UNION(T, field, live, ...)                                                       \
+  {                                                                                          \
+#field, offsetof(T, field), sizeof(((T *)0)->field), live, { __VA_ARGS__, P3L_ARMS_END } \
+  }
+
 /*
  * Converts an object that an earlier version of the program stored: `new_object` is zeroed and
  * has the present size of the type. Surrogates may be copied unchanged; do not load through
@@ -76,6 +112,10 @@ typedef struct p3l_type {
 /** Registers a type in this process; the descriptor must stay valid. P3L_TYPE calls it. A second
  * type of the same name must be equal to the first. */
 void p3l_register_type(const p3l_type *type);
+/** The same for a type with unions, in ascending order, terminated by a NULL name; NULL: none.
+ * Pointers within them count only as the live arm says. P3L_TYPE_UNIONS calls it. A union that
+ * cannot be so described goes to the fault handler (P3L_MISUSE). */
+void p3l_register_unions(const p3l_type *type, const p3l_union *unions);
 
 #define P3L_POINTERS(T, field) \
   { #field, offsetof(T, field), sizeof(((T *)0)->field) / sizeof(void *) }
@@ -84,15 +124,26 @@ void p3l_register_type(const p3l_type *type);
 #define P3L_TYPE_UPGRADED(identifier, T, version, upgrade, ...)                                 \
   typedef T p3l_instance_of_##identifier;                                                       \
   static const p3l_field p3l_fields_of_##identifier[] = {__VA_ARGS__, {NULL, 0, 0}};            \
+  P3L_REGISTER(identifier, T, version, upgrade, NULL)
+#define P3L_REGISTER(identifier, T, version, upgrade, unions)                                   \
   static const p3l_type p3l_type_of_##identifier = {#identifier, version, sizeof(T),            \
                                                     p3l_fields_of_##identifier, upgrade};       \
   __attribute__((constructor)) static void p3l_register_##identifier(void) {                    \
-    p3l_register_type(&p3l_type_of_##identifier);                                               \
+    p3l_register_unions(&p3l_type_of_##identifier, unions);                                     \
   }                                                                                             \
   struct p3l_described_##identifier /* consumes the semicolon */
 /* Describes T to the library under the name `identifier`. The fields are P3L_POINTERS(T, field). */
 #define P3L_TYPE(identifier, T, version, ...) \
   P3L_TYPE_UPGRADED(identifier, T, version, NULL, __VA_ARGS__)
+/* The same for a type with unions, P3L_UNIONS(P3L_UNION(T, u, ...), ...), and with fields or
+ * P3L_NO_POINTERS behind them. `upgrade` may be NULL. */
+#define P3L_UNIONS(...) {__VA_ARGS__, {NULL, 0, 0, NULL, {0}}}
+#define P3L_NO_POINTERS {NULL, 0, 0}
+#define P3L_TYPE_UNIONS(identifier, T, version, upgrade, unions, ...)                           \
+  typedef T p3l_instance_of_##identifier;                                                       \
+  static const p3l_field p3l_fields_of_##identifier[] = {__VA_ARGS__, {NULL, 0, 0}};            \
+  static const p3l_union p3l_unions_of_##identifier[] = unions;                                 \
+  P3L_REGISTER(identifier, T, version, upgrade, p3l_unions_of_##identifier)
 /* The same for a type without pointers. */
 #define P3L_PLAIN_TYPE(identifier, T, version) \
   P3L_TYPE_UPGRADED(identifier, T, version, NULL, {NULL, 0, 0})
@@ -241,7 +292,8 @@ size_t p3l_prefetch(p3l_store *store, const void *object, unsigned depth);
  * longjmp or throw. */
 typedef bool (*p3l_follow)(void *state, const p3l_type *type, const p3l_field *field);
 /** Like p3l_prefetch, but follows only selected pointers: `follow`, if not NULL, is called once
- * for each slot of each type, not of each object. All pointers of an unknown type are followed. */
+ * for each slot of each type, not of each object; of a union, for each word that is a pointer. All
+ * pointers of an unknown type are followed. */
 size_t p3l_prefetch_by(p3l_store *store, const void *object, unsigned depth, p3l_follow follow,
                        void *state);
 

@@ -16,6 +16,10 @@ namespace p3l {
 template <class T>
 struct class_of;
 
+/* True for classes of P3L_CLASS_UNIONS. */
+template <class T>
+struct has_unions : std::false_type {};
+
 namespace detail {
 
 /* A p3l_type with all parts that it points to. It is never destroyed, since the library keeps
@@ -37,8 +41,15 @@ class description {
  public:
   p3l_type type;
 
-  description(const char *name, std::uint32_t version, p3l_upgrade upgrade) {
+  description(const char *name, std::uint32_t version, p3l_upgrade upgrade,
+              const p3l_union *unions = nullptr) {
     std::vector<std::uint32_t> slots = slots_of_one();
+    for (const p3l_union *at = unions; at != nullptr && at->name != nullptr; at++)
+      slots.erase(std::remove_if(slots.begin(), slots.end(),
+                                 [at](std::uint32_t slot) {
+                                   return slot >= at->offset && slot - at->offset < at->bytes;
+                                 }),
+                  slots.end());
     for (std::size_t i = 0, n; i < slots.size(); i += n) {
       for (n = 1; i + n < slots.size() && slots[i + n] == slots[i] + 8 * n;) n++;
       names_.push_back("pptr at byte " + std::to_string(slots[i]));
@@ -47,7 +58,7 @@ class description {
     for (std::size_t i = 0; i < fields_.size(); i++) fields_[i].name = names_[i].c_str();
     fields_.push_back({nullptr, 0, 0});
     type = {name, version, sizeof(T), fields_.data(), upgrade};
-    p3l_register_type(&type);
+    p3l_register_unions(&type, unions);
   }
 
  private:
@@ -103,14 +114,30 @@ bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_ve
  * upgraded: see p3l_upgrade.
  */
 #define P3L_CLASS(identifier, T, version) P3L_CLASS_UPGRADED(identifier, T, version, nullptr)
-#define P3L_CLASS_UPGRADED(identifier, T, version, upgrade)                                     \
-  template <>                                                                                   \
-  struct p3l::class_of<T> {                                                                     \
-    static const p3l_type *type() {                                                             \
-      static const auto *made = new p3l::detail::description<T>(#identifier, version, upgrade); \
-      return &made->type;                                                                       \
-    }                                                                                           \
-    static inline const p3l_type *const registered = type();                                    \
+#define P3L_CLASS_UPGRADED(identifier, T, version, upgrade) \
+  P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, nullptr)
+/*
+ * The same for a class with unions that have a pptr as an arm: P3L_UNION (p3l.h) says where, and
+ * which function says what is live. The union needs a constructor, which makes an arm live. A class
+ * that has such a class as a member describes its unions, too: P3L_UNION(box, content.is, ...).
+ *
+ *   P3L_CLASS_UNIONS(value, value, 1, nullptr,
+ *                    P3L_UNION(value, is, live, P3L_PLAIN_ARM, P3L_ARM(value, is, is.list)));
+ */
+#define P3L_CLASS_UNIONS(identifier, T, version, upgrade, ...)                           \
+  static const p3l_union p3l_unions_of_##identifier[] = {__VA_ARGS__, {0, 0, 0, 0, {}}}; \
+  template <>                                                                            \
+  struct p3l::has_unions<T> : std::true_type {};                                         \
+  P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, p3l_unions_of_##identifier)
+#define P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, unions)              \
+  template <>                                                                     \
+  struct p3l::class_of<T> {                                                       \
+    static const p3l_type *type() {                                               \
+      static const auto *made =                                                   \
+          new p3l::detail::description<T>(#identifier, version, upgrade, unions); \
+      return &made->type;                                                         \
+    }                                                                             \
+    static inline const p3l_type *const registered = type();                      \
   }
 
 }  // namespace p3l

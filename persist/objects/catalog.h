@@ -9,6 +9,8 @@
 #include "pager.h"
 
 #define P3L_CATALOG_MAGIC "P3L objects 1\0\0" /* 16 bytes, including the terminator */
+/* Of a store that has a type with unions: libraries that do not know unions refuse it. */
+#define P3L_CATALOG_MAGIC_UNIONS "P3L objects 2\0\0"
 
 typedef struct p3l_catalog {
   char magic[16];  /* all zero: a store without objects, as created by `p3l create` */
@@ -52,12 +54,13 @@ typedef struct p3l_type_page {
 } p3l_type_page;
 _Static_assert(sizeof(p3l_type_page) == P3L_PAGE_SIZE, "a view of a whole page");
 
-/* Followed by the fields and the name, which zeros extend to a multiple of eight. */
+/* Followed by the fields, those of unions last, and the name, which zeros extend to a multiple of
+ * eight. */
 typedef struct p3l_type_record {
   uint16_t id;
   uint16_t field_count;
   uint16_t name_bytes; /* including the zeros, of which there is at least one */
-  uint16_t zero;
+  uint16_t union_count;
   uint32_t version;
   uint32_t bytes;
   uint64_t hash;
@@ -73,6 +76,10 @@ typedef struct p3l_stored_type {
   const char *name;
   uint32_t field_count;
   const struct p3l_stored_field { uint32_t offset, count; /* as p3l_field */ } * fields;
+  /* Behind `fields`: words that are pointers in some arms of unions. slots.h says in which
+   * objects. */
+  uint32_t union_count;
+  uint32_t union_words; /* of all these fields; in memory only */
 } p3l_stored_type;
 _Static_assert(sizeof(struct p3l_stored_field) == 8, "no padding in the file");
 
@@ -87,8 +94,10 @@ p3l_code p3l_type_table_read(p3l_pager *pager, p3l_type_table *table, p3l_error 
 void p3l_type_table_free(p3l_type_table *table);
 /* The newest type with that name and hash, or NULL. */
 const p3l_stored_type *p3l_type_find(const p3l_type_table *table, const char *name, uint64_t hash);
+/* `fields` has the fields and then those of unions. */
 uint64_t p3l_type_hash(const char *name, uint32_t version, uint32_t bytes,
-                       const struct p3l_stored_field *fields, uint32_t field_count);
+                       const struct p3l_stored_field *fields, uint32_t field_count,
+                       uint32_t union_count);
 /* Adds a type to the store and to the table. After an abort, remove it by
  * p3l_type_table_forget() with the earlier limit. The record must fit into a page (about 500
  * fields) and slots must be aligned (P3L_MISUSE). type->id and type->hash are ignored. */

@@ -67,7 +67,8 @@ static p3l_code take(const p3l_page *zero, p3l_catalog *catalog, const char *pat
   static const p3l_catalog none;
   memcpy(catalog, header->owner, sizeof(*catalog));
   if (memcmp(catalog, &none, sizeof(none)) == 0 ||
-      memcmp(catalog->magic, P3L_CATALOG_MAGIC, sizeof(catalog->magic)) == 0)
+      memcmp(catalog->magic, P3L_CATALOG_MAGIC, sizeof(catalog->magic)) == 0 ||
+      memcmp(catalog->magic, P3L_CATALOG_MAGIC_UNIONS, sizeof(catalog->magic)) == 0)
     return P3L_OK;
   if (memcmp(catalog->magic, P3L_CATALOG_MAGIC, 12) == 0)
     return p3l_fail(error, P3L_WRONG_VERSION,
@@ -99,7 +100,8 @@ p3l_code p3l_catalog_write(p3l_pager_transaction *transaction, const p3l_catalog
   p3l_code code = p3l_page_for_writing(transaction, (p3l_page_number){0}, &zero, error);
   if (code != P3L_OK) return code;
   p3l_catalog written = *catalog;
-  memcpy(written.magic, P3L_CATALOG_MAGIC, sizeof(written.magic));
+  if (memcmp(written.magic, P3L_CATALOG_MAGIC_UNIONS, sizeof(written.magic)) != 0)
+    memcpy(written.magic, P3L_CATALOG_MAGIC, sizeof(written.magic));
   memcpy(p3l_header_of(zero)->owner, &written, sizeof(written));
   p3l_page_changed(transaction, zero, offsetof(p3l_page, payload) + offsetof(p3l_header, owner),
                    sizeof(written));

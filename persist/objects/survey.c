@@ -287,6 +287,7 @@ p3l_code p3l_survey_find(p3l_survey *survey, p3l_address address, p3l_page *page
 typedef struct slots {
   const p3l_found *found;
   const uint8_t *bytes; /* of the object from byte `from` on */
+  const uint8_t *end;   /* of the object; of a large one, of a copy of its bits (slots.h) */
   uint64_t from, to;
   p3l_value_visitor visit;
   void *state;
@@ -310,32 +311,68 @@ static void visit_range(slots *slots, const uint8_t *bytes, uint64_t from, uint6
   if (slots->found->type == P3L_FORWARD) {
     if (from == 0) visit_slot(slots, 0);
   } else if (slots->found->layout != NULL) {
-    p3l_type_slots(slots->found->layout, from, to, visit_slot, slots);
+    p3l_object_slots(slots->found->layout, slots->end, slots->found->bytes, from, to, visit_slot,
+                     slots);
   }
+}
+
+/* The part of a large object that the page has, from byte `from` of the object on. */
+static p3l_code read_part(p3l_survey *survey, const p3l_found *found, uint64_t from, p3l_page *page,
+                          p3l_error *error) {
+  uint64_t number = found->address.byte / P3L_PAGE_SIZE + from / P3L_LARGE_PART;
+  return p3l_data_page_read(survey->pager, number, P3L_USE_LARGE, page, error);
+}
+
+/* The last bytes of a large object: the bits of its unions; NULL: it has none. */
+static p3l_code read_arms(p3l_survey *survey, const p3l_found *found, p3l_page *page,
+                          uint8_t **arms, uint64_t *bytes, p3l_error *error) {
+  *arms = NULL;
+  if (found->layout == NULL || found->layout->union_count == 0) return P3L_OK;
+  *bytes = p3l_arm_bytes(found->layout, p3l_type_elements(found->layout, found->bytes));
+  *arms = malloc(*bytes + 1);
+  if (*arms == NULL)
+    return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read it",
+                    p3l_pager_path(survey->pager));
+  uint64_t begin = found->bytes - *bytes;
+  for (uint64_t at = begin; at < found->bytes;) {
+    uint64_t inside = at % P3L_LARGE_PART, count = P3L_LARGE_PART - inside;
+    if (count > found->bytes - at) count = found->bytes - at;
+    p3l_code code = read_part(survey, found, at, page, error);
+    if (code != P3L_OK) return code;
+    const p3l_large_page *large = (const void *)page;
+    memcpy(*arms + (at - begin), large->part + inside, count);
+    at += count;
+  }
+  return P3L_OK;
 }
 
 p3l_code p3l_survey_slots(p3l_survey *survey, const p3l_found *found, p3l_value_visitor visit,
                           void *state, p3l_error *error) {
   slots slots = {.found = found, .visit = visit, .state = state, .error = error};
   if (found->content != NULL) {
+    slots.end = found->content + found->bytes;
     visit_range(&slots, found->content, 0, found->bytes);
     return slots.code;
   }
-  if (found->type != P3L_FORWARD && (found->layout == NULL || found->layout->field_count == 0))
+  if (found->type != P3L_FORWARD &&
+      (found->layout == NULL || found->layout->field_count + found->layout->union_count == 0))
     return P3L_OK;
   p3l_page *page = malloc(sizeof(*page)); /* visitors may recurse, so it is not on the stack */
   if (page == NULL)
     return p3l_fail(error, P3L_NO_MEMORY, "%s: no memory to read it",
                     p3l_pager_path(survey->pager));
-  uint64_t number = found->address.byte / P3L_PAGE_SIZE;
-  uint64_t end = found->type == P3L_FORWARD ? 8 : found->bytes;
-  for (uint64_t from = 0; from < end && slots.code == P3L_OK; number++) {
+  uint8_t *arms;
+  uint64_t arm_bytes = 0, end = found->type == P3L_FORWARD ? 8 : found->bytes;
+  slots.code = read_arms(survey, found, page, &arms, &arm_bytes, error);
+  slots.end = arms == NULL ? NULL : arms + arm_bytes;
+  for (uint64_t from = 0; from < end && slots.code == P3L_OK;) {
     uint64_t to = found->bytes - from < P3L_LARGE_PART ? found->bytes : from + P3L_LARGE_PART;
-    slots.code = p3l_data_page_read(survey->pager, number, P3L_USE_LARGE, page, error);
+    slots.code = read_part(survey, found, from, page, error);
     if (slots.code == P3L_OK)
       visit_range(&slots, ((const p3l_large_page *)(const void *)page)->part, from, to);
     from = to;
   }
+  free(arms);
   free(page);
   return slots.code;
 }

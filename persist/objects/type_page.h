@@ -14,8 +14,8 @@ static inline size_t p3l_type_name_bytes(const char *name) {
 }
 
 static inline size_t p3l_type_record_bytes(const p3l_type_record *record) {
-  return sizeof(*record) + record->field_count * sizeof(struct p3l_stored_field) +
-         record->name_bytes;
+  size_t fields = (size_t)record->field_count + record->union_count;
+  return sizeof(*record) + fields * sizeof(struct p3l_stored_field) + record->name_bytes;
 }
 
 static inline const struct p3l_stored_field *p3l_type_fields_of(const p3l_type_record *record) {
@@ -23,11 +23,11 @@ static inline const struct p3l_stored_field *p3l_type_fields_of(const p3l_type_r
 }
 
 static inline const char *p3l_type_name_of(const p3l_type_record *record) {
-  return (const char *)(p3l_type_fields_of(record) + record->field_count);
+  return (const char *)(p3l_type_fields_of(record) + record->field_count + record->union_count);
 }
 
-/* NULL, or the reason why fields cannot belong to a type. */
+/* NULL, or the reason why fields, and those of unions behind them, cannot belong to a type. */
 const char *p3l_type_fields_fault(const struct p3l_stored_field *fields, uint32_t count,
-                                  uint32_t bytes);
+                                  uint32_t union_count, uint32_t bytes);
 
 #endif

@@ -7,9 +7,14 @@
 
 /* ---- in memory ---- */
 
+/* Those of unions included. */
+static size_t fields_bytes(const p3l_stored_type *type) {
+  return ((size_t)type->field_count + type->union_count) * sizeof(*type->fields);
+}
+
 /* One block of memory with the type, its fields and its name. */
 static p3l_stored_type *copy_of(const p3l_stored_type *type) {
-  size_t fields = type->field_count * sizeof(*type->fields), name = strlen(type->name) + 1;
+  size_t fields = fields_bytes(type), name = strlen(type->name) + 1;
   p3l_stored_type *copy = malloc(sizeof(*copy) + fields + name);
   if (copy == NULL) return NULL;
   *copy = *type;
@@ -18,6 +23,9 @@ static p3l_stored_type *copy_of(const p3l_stored_type *type) {
   memcpy((uint8_t *)behind + fields, type->name, name);
   copy->fields = behind;
   copy->name = (const char *)behind + fields;
+  copy->union_words = 0;
+  for (uint32_t i = 0; i < copy->union_count; i++)
+    copy->union_words += copy->fields[copy->field_count + i].count;
   return copy;
 }
 
@@ -68,13 +76,14 @@ static p3l_code take_page(const p3l_page *page, p3l_type_table *table, const cha
       return p3l_fail(error, P3L_CORRUPT,
                       "%s: page %llu has types out of order; restore the store from a copy", path,
                       (unsigned long long)page->number);
-    p3l_stored_type type = {record->id,
-                            record->version,
-                            record->bytes,
-                            record->hash,
-                            p3l_type_name_of(record),
-                            record->field_count,
-                            p3l_type_fields_of(record)};
+    p3l_stored_type type = {.id = record->id,
+                            .version = record->version,
+                            .bytes = record->bytes,
+                            .hash = record->hash,
+                            .name = p3l_type_name_of(record),
+                            .field_count = record->field_count,
+                            .fields = p3l_type_fields_of(record),
+                            .union_count = record->union_count};
     if (!table_add(table, &type)) return no_memory(path, error);
     at += p3l_type_record_bytes(record);
   }
@@ -103,10 +112,11 @@ static void put_record(p3l_page *page, const p3l_stored_type *type, size_t lengt
   p3l_type_record record = {.id = type->id,
                             .field_count = (uint16_t)type->field_count,
                             .name_bytes = (uint16_t)p3l_type_name_bytes(type->name),
+                            .union_count = (uint16_t)type->union_count,
                             .version = type->version,
                             .bytes = type->bytes,
                             .hash = type->hash};
-  size_t fields = type->field_count * sizeof(*type->fields);
+  size_t fields = fields_bytes(type);
   memcpy(at, &record, sizeof(record));
   if (fields > 0) memcpy(at + sizeof(record), type->fields, fields);
   memcpy(at + sizeof(record) + fields, type->name, strlen(type->name)); /* zeros follow */
@@ -159,9 +169,9 @@ static p3l_code new_page(p3l_pager_transaction *transaction, p3l_catalog *catalo
 p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
                       const p3l_stored_type *type, p3l_type_id *id, p3l_error *error) {
   const char *path = p3l_pager_path(p3l_pager_of(transaction));
-  size_t length = sizeof(p3l_type_record) + p3l_type_name_bytes(type->name) +
-                  type->field_count * sizeof(*type->fields);
-  const char *fault = p3l_type_fields_fault(type->fields, type->field_count, type->bytes);
+  size_t length = sizeof(p3l_type_record) + p3l_type_name_bytes(type->name) + fields_bytes(type);
+  const char *fault =
+      p3l_type_fields_fault(type->fields, type->field_count, type->union_count, type->bytes);
   if (type->name[0] == 0) fault = "has no name";
   if (length > P3L_PAGE_SIZE - P3L_TYPE_RECORDS)
     fault = "has too many pointer fields, or too long a name; make an array of the fields";
@@ -174,6 +184,11 @@ p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
   size_t room = 0;
   p3l_page *page;
   p3l_code code = p3l_catalog_seen(transaction, &catalog, error);
+  if (code == P3L_OK && type->union_count > 0 &&
+      memcmp(catalog.magic, P3L_CATALOG_MAGIC_UNIONS, sizeof(catalog.magic)) != 0) {
+    memcpy(catalog.magic, P3L_CATALOG_MAGIC_UNIONS, sizeof(catalog.magic));
+    code = p3l_catalog_write(transaction, &catalog, error);
+  }
   if (code == P3L_OK) code = last_page(transaction, catalog.types, &last, &room, error);
   if (code != P3L_OK) return code;
   code = room >= length ? p3l_data_page_for_writing(transaction, last, P3L_USE_TYPES, &page, error)
@@ -182,8 +197,8 @@ p3l_code p3l_type_add(p3l_pager_transaction *transaction, p3l_type_table *table,
 
   p3l_stored_type added = *type;
   added.id = (p3l_type_id)(table->limit == 0 ? 1 : table->limit);
-  added.hash =
-      p3l_type_hash(type->name, type->version, type->bytes, type->fields, type->field_count);
+  added.hash = p3l_type_hash(type->name, type->version, type->bytes, type->fields,
+                             type->field_count, type->union_count);
   if (!table_add(table, &added)) return no_memory(path, error);
   put_record(page, &added, length);
   p3l_page_changed(transaction, page, 0, P3L_PAGE_SIZE);

@@ -21,17 +21,20 @@ namespace {
 constexpr char kCallback[] = "p3l_describe_member";
 constexpr char kProbe[] = "p3l_probe_of_";
 constexpr char kFields[] = "p3l.fields.";
+constexpr char kUnions[] = "p3l_unions_of_";  // P3L_PERSISTENT_UNIONS
 
 struct Member {
   std::string name;
   uint64_t offset, bytes;
-  uint64_t slots;  // pointers it consists of; 0: none
+  uint64_t slots;       // pointers it consists of; 0: none
+  bool shared = false;  // a pointer in a union with others, which P3L_PERSISTENT_UNIONS describes
 };
 
 class Description {
  public:
-  explicit Description(Function &probe)
-      : probe_(probe), layout_(probe.getParent()->getDataLayout()) {}
+  // `unions`: the program describes its unions, and the library checks that none is missing.
+  Description(Function &probe, bool unions)
+      : probe_(probe), layout_(probe.getParent()->getDataLayout()), unions_(unions) {}
   bool read();
   Constant *fields() const;
 
@@ -39,7 +42,7 @@ class Description {
   bool add(CallInst &call);
   bool addRecord(Type *type, uint64_t offset, StringRef name);
   bool addMember(Type *type, StringRef spelling, StringRef name, uint64_t offset);
-  bool overlaps() const;
+  bool overlaps();
   bool fail(const Twine &what) const {
     complain(probe_, what);
     return false;
@@ -47,6 +50,7 @@ class Description {
 
   Function &probe_;
   const DataLayout &layout_;
+  const bool unions_;
   std::string type_;                       // as the program calls it
   SmallVector<std::string, 4> enclosing_;  // members whose own members are being described
   SmallVector<Member, 16> members_;
@@ -140,18 +144,21 @@ bool Description::addRecord(Type *type, uint64_t offset, StringRef name) {
   return true;
 }
 
-// Whether members share bytes, as in a union: then either all or none must be pointers.
-bool Description::overlaps() const {
-  for (const Member &slot : members_) {
+// Whether members share bytes, as in a union: then either all or none must be pointers, or the
+// program has to say which are.
+bool Description::overlaps() {
+  for (Member &slot : members_) {
     if (slot.slots == 0) continue;
     for (const Member &other : members_) {
       bool apart =
           other.offset >= slot.offset + slot.bytes || slot.offset >= other.offset + other.bytes;
+      if (!apart && unions_ && (other.slots == 0 || slot.bytes > 8)) slot.shared = true;
+      if (unions_) continue;
       if (apart || (other.slots != 0 && (other.offset - slot.offset) % 8 == 0)) continue;
       fail(type_ + ": the pointer " + slot.name + " shares its place with " + other.name +
            ", which is none, so it is unknown which of them is there; remedy: make it a struct "
            "of " +
-           "both, or keep pointers only in the union");
+           "both, keep pointers only in the union, or describe it (P3L_PERSISTENT_UNIONS)");
       return true;
     }
   }
@@ -181,12 +188,13 @@ Constant *Description::fields() const {
   for (const Member &member : members_) {
     // Of a union's pointers only the first is listed.
     if (member.slots == 0 || member.offset < described) continue;
-    described = member.offset + member.bytes;
+    if (!member.shared) described = member.offset + member.bytes;
+    uint64_t slots = member.shared ? 0 : member.slots;
     Constant *string = ConstantDataArray::getString(context, member.name);
     auto *name = new GlobalVariable(module, string->getType(), true, GlobalValue::PrivateLinkage,
                                     string, "p3l.member");
-    entries.push_back(ConstantStruct::get(type, {name, ConstantInt::get(number, member.offset),
-                                                 ConstantInt::get(number, member.slots)}));
+    entries.push_back(ConstantStruct::get(
+        type, {name, ConstantInt::get(number, member.offset), ConstantInt::get(number, slots)}));
   }
   entries.push_back(Constant::getNullValue(type));
   return ConstantArray::get(ArrayType::get(type, entries.size()), entries);
@@ -200,8 +208,10 @@ PreservedAnalyses DescribeTypes::run(Module &module, ModuleAnalysisManager &) {
     if (!function.isDeclaration() && function.getName().starts_with(kProbe))
       probes.push_back(&function);
   for (Function *probe : probes) {
-    std::string name = (kFields + probe->getName().drop_front(strlen(kProbe))).str();
-    Description description(*probe);
+    StringRef identifier = probe->getName().drop_front(strlen(kProbe));
+    std::string name = (kFields + identifier).str();
+    bool unions = module.getNamedGlobal((kUnions + identifier).str());
+    Description description(*probe, unions);
     if (description.read()) {
       Constant *fields = description.fields();
       auto *made = new GlobalVariable(module, fields->getType(), true, GlobalValue::InternalLinkage,

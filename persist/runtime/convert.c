@@ -89,6 +89,12 @@ static void name_slot(const p3l_store *store, p3l_type_id id, uint64_t offset, c
              field->name, (unsigned long long)index);
     return;
   }
+  for (const p3l_union *at = p3l_types_unions(type); at != NULL && at->name != NULL; at++)
+    if (inside >= at->offset && inside - at->offset < at->bytes) {
+      snprintf(name + length, bytes - (size_t)length, "%s, by the arm that is live, byte %llu",
+               at->name, (unsigned long long)(inside - at->offset));
+      return;
+    }
   snprintf(name + length, bytes - (size_t)length, "the slot at byte %llu",
            (unsigned long long)inside);
 }
@@ -166,7 +172,8 @@ p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8
                     (unsigned long long)(place->address.byte % P3L_PAGE_SIZE));
   memcpy(bytes, place->memory + from, to - from);
   conversion conversion = {store, place->memory, bytes, from, NO_SLOT};
-  p3l_type_slots(type, from, to, convert_slot, &conversion);
+  p3l_object_slots(type, place->memory + place->bytes, place->bytes, from, to, convert_slot,
+                   &conversion);
   return conversion.wrong == NO_SLOT ? P3L_OK : explain(place, conversion.wrong, error);
 }
 

@@ -86,9 +86,10 @@ static p3l_code sweep_object(void *state, const p3l_place *place, p3l_error *err
   (void)error;
   sweep *sweep = state;
   const p3l_stored_type *type = p3l_types_of(sweep->store, place->type);
-  if (type == NULL || type->field_count == 0) return P3L_OK;
+  if (type == NULL || type->field_count + type->union_count == 0) return P3L_OK;
   sweep->memory = place->memory;
-  p3l_type_slots(type, 0, place->bytes, sweep_slot, sweep);
+  p3l_object_slots(type, place->memory + place->bytes, place->bytes, 0, place->bytes, sweep_slot,
+                   sweep);
   return P3L_OK;
 }
 

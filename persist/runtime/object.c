@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "object.h"
 #include "residency_change.h"
+#include "slots.h"
 #include "store.h"
 #include "transaction_cards.h"
 #include "types.h"
@@ -48,8 +49,9 @@ const p3l_error *p3l_failure(p3l_store *store) {
 
 /* ---- creating ---- */
 
-static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t count, bool array,
-                         uint64_t *bytes, p3l_error *error) {
+static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, p3l_type_id id, size_t count,
+                         bool array, uint64_t *bytes, p3l_error *error) {
+  uint64_t arm_bytes = p3l_arm_bytes(p3l_types_of(store, id), count);
   if (count == 0)
     return p3l_fail(error, P3L_MISUSE, "%s: an array of no %s", store->path, type->name);
   /* An object that cannot be resident as a whole cannot be created. */
@@ -61,6 +63,7 @@ static p3l_code bytes_of(const p3l_store *store, const p3l_type *type, size_t co
   /* Programs keep the address of an array's end, even of an array of one element: the next
    * object must not begin there. */
   if (array) ++*bytes;
+  *bytes += arm_bytes;
   *bytes = (*bytes + P3L_GRANULE - 1) / P3L_GRANULE * P3L_GRANULE;
   return P3L_OK;
 }
@@ -96,9 +99,9 @@ static p3l_code make(p3l_store *store, const p3l_type *type, size_t count, bool 
   p3l_type_id id = 0;
   p3l_place place;
   p3l_changes *changes = store->changes;
-  p3l_code code = bytes_of(store, type, count, array, &bytes, error);
+  p3l_code code = p3l_types_id(store, type, &id, error);
+  if (code == P3L_OK) code = bytes_of(store, type, id, count, array, &bytes, error);
   if (code == P3L_OK) code = address_of_neighbour(store, near, &neighbour, error);
-  if (code == P3L_OK) code = p3l_types_id(store, type, &id, error);
   if (code == P3L_OK) code = p3l_room_take(changes->pager, id, bytes, neighbour, &address, error);
   if (code != P3L_OK) return code;
   uint8_t generation = p3l_room_generation(changes->pager, address);

@@ -79,9 +79,11 @@ typedef struct prefetch {
   object_list level, next;
   wish *wishes;
   size_t wish_count, wish_capacity;
-  p3l_page_list pages; /* pages of a batch */
-  uint8_t *memory;     /* memory of the object whose slots are visited */
-  bool over;           /* no memory, or the store's limit is reached */
+  p3l_page_list pages;           /* pages of a batch */
+  uint8_t *memory;               /* memory of the object whose slots are visited */
+  const p3l_stored_type *layout; /* and its types, where its unions are visited */
+  const p3l_type *type;
+  bool over; /* no memory, or the store's limit is reached */
 } prefetch;
 
 /* ---- records ---- */
@@ -176,7 +178,7 @@ static const p3l_stored_type *ask(prefetch *p, const p3l_stored_type *stored,
   made->type.fields = made->fields;
   made->type.field_count = 0;
   for (const p3l_field *field = type->pointers; field->name != NULL; field++)
-    for (uint32_t at = 0; at < field->count; at++) {
+    for (uint32_t at = 0; at < field->count && !p3l_types_in_union(type, field); at++) {
       p3l_field slot = {field->name, field->offset + at * (uint32_t)sizeof(uint64_t), 1};
       if (p->follow(p->follow_state, type, &slot)) choose(made, slot.offset);
     }
@@ -244,14 +246,49 @@ static void look_at_slot(void *state, uint64_t offset) {
   }
 }
 
+static void look_at_fields(prefetch *p, const object *object, const p3l_stored_type *type) {
+  const p3l_stored_type *whole = p3l_types_of(p->store, object->type);
+  /* Behind the elements of a type with unions there are no slots. */
+  uint64_t end = whole->union_count == 0 ? object->bytes
+                                         : p3l_type_elements(whole, object->bytes) * whole->bytes;
+  p3l_type_slots(type, 0, end, look_at_slot, p);
+}
+
+/* What follow() says of a word of a union, by the name of the union. */
+static bool follows(prefetch *p, const p3l_type *type, uint64_t inside) {
+  if (p->follow == NULL || type == NULL) return true;
+  for (const p3l_union *at = p3l_types_unions(type); at != NULL && at->name != NULL; at++) {
+    if (inside < at->offset || inside - at->offset >= at->bytes) continue;
+    p3l_field slot = {at->name, (uint32_t)inside, 1};
+    return p->follow(p->follow_state, type, &slot);
+  }
+  return true;
+}
+
+static void look_at_arm(void *state, uint64_t offset) {
+  prefetch *p = state;
+  if (follows(p, p->type, offset % p->layout->bytes)) look_at_slot(p, offset);
+}
+
+/* Not within a transaction: it may have changed arms that their bits do not say yet. */
+static void look_at_unions(prefetch *p, const object *object) {
+  p->layout = p3l_types_of(p->store, object->type);
+  if (p->layout == NULL || p->layout->union_count == 0 || p->store->changes != NULL) return;
+  p->type = p3l_types_program(p->store, object->type);
+  uint64_t elements = p3l_type_elements(p->layout, object->bytes);
+  for (uint64_t element = 0; element < elements; element++)
+    p3l_union_slots_of(p->layout, element, object->memory + object->bytes, 0, object->bytes,
+                       look_at_arm, p);
+}
+
 static void look_at_level(prefetch *p) {
   p->wish_count = 0;
   for (size_t i = 0; i < p->level.count && !p->over; i++) {
     const object *object = &p->level.objects[i];
     const p3l_stored_type *type = slots_of(p, object->type);
     p->memory = object->memory;
-    if (type != NULL && type->field_count > 0)
-      p3l_type_slots(type, 0, object->bytes, look_at_slot, p);
+    if (type != NULL && type->field_count > 0) look_at_fields(p, object, type);
+    look_at_unions(p, object);
   }
 }
 

@@ -321,9 +321,10 @@ static p3l_code mend_object(void *context, const p3l_place *place, p3l_error *er
   (void)error;
   refreshing *refreshing = context;
   const p3l_stored_type *type = p3l_types_of(refreshing->store, place->type);
-  if (type == NULL || type->field_count == 0) return P3L_OK;
+  if (type == NULL || type->field_count + type->union_count == 0) return P3L_OK;
   refreshing->object = place->memory;
-  p3l_type_slots(type, 0, place->bytes, mend_slot, refreshing);
+  p3l_object_slots(type, place->memory + place->bytes, place->bytes, 0, place->bytes, mend_slot,
+                   refreshing);
   return P3L_OK;
 }
 

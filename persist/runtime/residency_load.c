@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "arena.h"
+#include "arms.h"
 #include "guard.h"
 #include "page_copies.h"
 #include "pool_frames.h"
 #include "residency_load.h"
+#include "slots.h"
 #include "store.h"
 #include "transaction_cards.h"
 #include "types.h"
@@ -47,7 +49,9 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
   upgrade->to_type = p3l_types_of(store, upgrade->to);
   /* An object has no count: the remainder from rounding is less than an instance, or zeros that
    * are upgraded like instances. An array has a byte after its end, and keeps one. */
-  upgrade->count = (bytes - 1) / upgrade->from_type->bytes;
+  upgrade->count = upgrade->from_type->union_count > 0
+                       ? p3l_type_elements(upgrade->from_type, bytes)
+                       : (bytes - 1) / upgrade->from_type->bytes;
   if (upgrade->count == 0 && bytes == upgrade->from_type->bytes) upgrade->count = 1;
   if (upgrade->count == 0)
     return p3l_fail(error, P3L_CORRUPT,
@@ -58,8 +62,10 @@ static p3l_code find_upgrade(const p3l_store *store, p3l_type_id type, uint64_t 
   if (__builtin_mul_overflow(upgrade->count, (uint64_t)upgrade->to_type->bytes, &upgrade->bytes) ||
       upgrade->bytes > p3l_persistent_memory.bytes)
     return no_memory(store, error);
-  bool array = upgrade->count > 1 || bytes > rounded(upgrade->from_type->bytes);
-  upgrade->bytes = rounded(upgrade->bytes + array);
+  uint64_t one = upgrade->from_type->bytes + p3l_arm_bytes(upgrade->from_type, 1);
+  bool array = upgrade->count > 1 || bytes > rounded(one);
+  uint64_t arms = p3l_arm_bytes(upgrade->to_type, upgrade->count);
+  upgrade->bytes = rounded(upgrade->bytes + array + arms);
   return P3L_OK;
 }
 
@@ -79,7 +85,7 @@ static p3l_code run_upgrade(p3l_store *store, const upgrade *upgrade, const uint
                     store->path, upgrade->to_type->name, upgrade->from_type->version,
                     upgrade->to_type->version);
   store->statistics.objects_upgraded++;
-  return P3L_OK;
+  return p3l_arms_upgraded(store, upgrade->to, new_bytes, upgrade->bytes, error);
 }
 
 /* ---- objects of pages ---- */

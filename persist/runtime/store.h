@@ -37,6 +37,7 @@ struct p3l_store {
   p3l_type_id *current;   /* [store's id]: id of the program's layout of that name; 0: as stored */
   uint32_t type_capacity; /* capacity of both arrays */
   bool upgrades;          /* some id has an entry in `current` */
+  bool unions;            /* some type has unions */
   p3l_stored_type **provisional;          /* layouts missing in a store open for reading */
   uint32_t provisional_count;             /* their ids count down from P3L_FORWARD - 1 */
   p3l_type_id type_cache[P3L_TYPE_CACHE]; /* recently used ids, by descriptor */

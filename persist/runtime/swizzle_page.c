@@ -73,7 +73,9 @@ static void learn(p3l_store *store, const p3l_page_state *state) {
   const p3l_object_page *page = state->frame;
   for (p3l_piece piece = {0}; p3l_piece_next(page, &piece);) {
     const p3l_stored_type *type = p3l_types_of(store, piece.type);
-    if (type == NULL || !p3l_is_in_place(state, piece.offset / P3L_GRANULE)) continue;
+    if (type == NULL || type->union_count > 0 ||
+        !p3l_is_in_place(state, piece.offset / P3L_GRANULE))
+      continue;
     lesson lesson = {(const uint8_t *)page + piece.offset, type, 0};
     p3l_type_slots(type, 0, piece.bytes, learn_slot, &lesson);
     uint64_t *kinds = followed(store, piece.type);
@@ -86,7 +88,8 @@ static void make_plan(p3l_store *store, p3l_type_id id, plan *plan) {
   const p3l_stored_type *type = p3l_types_of(store, id);
   plan->type = id;
   plan->count = 0;
-  if (type == NULL) return;
+  /* What lies behind elements with unions (slots.h) is not an element. */
+  if (type == NULL || type->union_count > 0) return;
   uint64_t kinds = __atomic_load_n(followed(store, id), __ATOMIC_RELAXED);
   plan->bytes = type->bytes;
   plan->two = (2 * type->bytes + P3L_GRANULE - 1) / P3L_GRANULE;

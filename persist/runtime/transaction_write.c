@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arms.h"
 #include "changes.h"
 #include "convert.h"
 #include "segment_places.h"
@@ -135,16 +136,23 @@ static bool slot_differs(const p3l_store *store, uint64_t before, uint64_t now) 
          p3l_surrogate_of(store, (void *)(uintptr_t)now, &right, NULL) != P3L_OK || left != right;
 }
 
+/* A word of a union that is a pointer now; of what it was before, only its value counts. */
+static bool is_live(const p3l_stored_type *type, const p3l_place *place, uint64_t offset) {
+  uint64_t bit;
+  return p3l_type_arm_at(type, place->bytes, offset, &bit) &&
+         p3l_arm_bit(place->memory + place->bytes, bit);
+}
+
 /* Those of `words` that also differ in the store's form. All of them differ in memory and lie in
  * the object. */
 static uint64_t stored_differences(const p3l_store *store, const p3l_place *place, const span *span,
                                    uint64_t words) {
   const p3l_stored_type *type = p3l_types_of(store, place->type);
-  if (type == NULL || type->field_count == 0) return words;
+  if (type == NULL || type->field_count + type->union_count == 0) return words;
   for (uint64_t left = words; left != 0; left &= left - 1) {
     unsigned word = (unsigned)__builtin_ctzll(left);
     uint64_t offset = (uint64_t)(span->now + word * 8 - place->memory);
-    if (p3l_type_is_slot(type, offset) &&
+    if ((p3l_type_is_slot(type, offset) || is_live(type, place, offset)) &&
         !slot_differs(store, word_at(span->before + word * 8), word_at(span->now + word * 8)))
       words &= ~(UINT64_C(1) << word);
   }
@@ -314,6 +322,14 @@ static p3l_code give_back_room(p3l_store *store, p3l_error *error) {
   return code;
 }
 
+/* p3l_arm_changed: the difference is not to be seen in memory. */
+static p3l_code write_word(p3l_store *store, const p3l_place *place, uint64_t offset,
+                           p3l_error *error) {
+  uint32_t flags = place->resident == NULL ? 0 : place->resident->flags;
+  if ((flags & P3L_RESIDENT_UPGRADED) != 0) return note_upgraded(store, place, error);
+  return write_range(store, place, place->address, offset, offset + sizeof(uint64_t), error);
+}
+
 /* Fewer pages are not worth a separate call. */
 enum { EARLY_PAGES = 8 };
 
@@ -321,7 +337,8 @@ p3l_code p3l_changes_write(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
   /* Most old pages get their copies here, and need no further work. */
   p3l_pager_mark(changes->pager);
-  p3l_code code = write_differences(store, error);
+  p3l_code code = p3l_arms_set(store, write_word, error);
+  if (code == P3L_OK) code = write_differences(store, error);
   if (code == P3L_OK && changes->made.count > 0)
     code = p3l_pager_append_early(changes->pager, EARLY_PAGES, error);
   if (code == P3L_OK) code = write_made(store, error);

@@ -23,6 +23,10 @@ const p3l_type *p3l_types_program(const p3l_store *store, p3l_type_id id);
 /* The upgrade to the program's layout, if objects of this id need one. */
 bool p3l_types_upgrade(const p3l_store *store, p3l_type_id id, p3l_type_id *to,
                        p3l_upgrade *upgrade);
+/* The unions of a type of the program, or NULL. */
+const p3l_union *p3l_types_unions(const p3l_type *type);
+/* True if the field lies in a union, whose arms say whether it is there. */
+bool p3l_types_in_union(const p3l_type *type, const p3l_field *field);
 void p3l_types_close(p3l_store *store);
 
 #endif

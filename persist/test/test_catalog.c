@@ -49,7 +49,7 @@ static void types_outlive_the_process(void **state) {
   assert_int_equal(table.types[2]->bytes, 3);
   assert_int_equal(table.types[3]->field_count, 2);
   assert_memory_equal(table.types[3]->fields, links, sizeof(links));
-  assert_ptr_equal(p3l_type_find(&table, "part", p3l_type_hash("part", 2, 56, links, 2)),
+  assert_ptr_equal(p3l_type_find(&table, "part", p3l_type_hash("part", 2, 56, links, 2, 0)),
                    table.types[3]);
   assert_null(p3l_type_find(&table, "part", 12345));
   assert_null(p3l_type_find(&table, "pary", table.types[3]->hash));
@@ -64,9 +64,9 @@ static void the_hash_is_fnv(void **state) {
   const uint8_t bytes[] = {'a', 0, 1, 0, 0, 0, 8, 0, 0, 0};
   uint64_t hash = UINT64_C(14695981039346656037);
   for (size_t i = 0; i < sizeof(bytes); i++) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-  assert_true(p3l_type_hash("a", 1, 8, NULL, 0) == hash);
-  assert_true(p3l_type_hash("a", 2, 8, NULL, 0) != hash);
-  assert_true(p3l_type_hash("a", 1, 8, links, 1) != hash);
+  assert_true(p3l_type_hash("a", 1, 8, NULL, 0, 0) == hash);
+  assert_true(p3l_type_hash("a", 2, 8, NULL, 0, 0) != hash);
+  assert_true(p3l_type_hash("a", 1, 8, links, 1, 0) != hash);
 }
 
 static void an_aborted_type_is_forgotten(void **state) {
@@ -84,7 +84,7 @@ static void an_aborted_type_is_forgotten(void **state) {
   assert_int_equal(id, 2);
   p3l_pager_abort(transaction);
   p3l_type_table_forget(&table, limit);
-  assert_null(p3l_type_find(&table, "b", p3l_type_hash("b", 1, 56, links, 2)));
+  assert_null(p3l_type_find(&table, "b", p3l_type_hash("b", 1, 56, links, 2, 0)));
   p3l_type_table_free(&table);
   must(&f, p3l_type_table_read(f.pager, &table, &f.error));
   assert_int_equal(table.limit, 2);

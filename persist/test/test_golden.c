@@ -121,6 +121,11 @@ static void places_used_again(void **state) {
   golden("reused");
 }
 
+static void unions(void **state) {
+  (void)state;
+  golden("unions");
+}
+
 static void log_of_version_2(void **state) {
   (void)state;
   golden("changes");
@@ -167,9 +172,11 @@ static void version_1_becomes_version_2(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_in_the_log), cmocka_unit_test(deleted_and_moved),
-      cmocka_unit_test(places_used_again), cmocka_unit_test(log_of_version_2),
-      cmocka_unit_test(version_1_becomes_version_2)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_in_the_log),
+                                     cmocka_unit_test(deleted_and_moved),
+                                     cmocka_unit_test(places_used_again),
+                                     cmocka_unit_test(log_of_version_2),
+                                     cmocka_unit_test(unions),
+                                     cmocka_unit_test(version_1_becomes_version_2)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,19 +37,22 @@
  */
 #define P3L_PERSISTENT(identifier, T, version) P3L_PERSISTENT_UPGRADED(identifier, T, version, NULL)
 
+#define P3L_PERSISTENT_UPGRADED(identifier, T, version, upgrade) \
+  P3L_PERSISTENT_DESCRIBED(identifier, T, version, upgrade, NULL)
+/* With unions of pointers and others: P3L_UNIONS(P3L_UNION(T, u, ...), ...) as in p3l.h. The plugin
+ * finds the other pointers. */
+#define P3L_PERSISTENT_UNIONS(identifier, T, version, upgrade, unions) \
+  static const p3l_union p3l_unions_of_##identifier[] = unions;        \
+  P3L_PERSISTENT_DESCRIBED(identifier, T, version, upgrade, p3l_unions_of_##identifier)
+
 /* clang-format off */
-#define P3L_PERSISTENT_UPGRADED(identifier, T, version, upgrade)                                \
+#define P3L_PERSISTENT_DESCRIBED(identifier, T, version, upgrade, unions)                       \
   typedef T persistent p3l_instance_of_##identifier;                                            \
   __attribute__((used, noinline)) static void p3l_probe_of_##identifier(T *p3l_described) {     \
     __builtin_dump_struct(p3l_described, p3l_describe_member);                                  \
   }                                                                                             \
   extern const p3l_field p3l_fields_of_##identifier[] __asm__("p3l.fields." #identifier);       \
-  static const p3l_type p3l_type_of_##identifier = {#identifier, version, sizeof(T),            \
-                                                    p3l_fields_of_##identifier, upgrade};       \
-  __attribute__((constructor)) static void p3l_register_##identifier(void) {                    \
-    p3l_register_type(&p3l_type_of_##identifier);                                               \
-  }                                                                                             \
-  _Static_assert(sizeof(T) > 0, "a type has a size") /* consumes the semicolon */
+  P3L_REGISTER(identifier, T, version, upgrade, unions)
 /* clang-format on */
 
 /* Read by the plugin, never called. */

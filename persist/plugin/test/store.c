@@ -19,6 +19,22 @@ struct part {
 };
 P3L_PERSISTENT(part, struct part, 1);
 
+/* A number, or a pointer to one of them; the numbers look like pointers. */
+struct mark {
+  int64_t is_pointer;
+  union {
+    int64_t number;
+    struct mark persistent *to;
+  } is;
+};
+static uint32_t live(const void *object, size_t element) {
+  return (uint32_t)((const struct mark *)object)[element].is_pointer;
+}
+P3L_PERSISTENT_UNIONS(mark, struct mark, 1, NULL,
+                      P3L_UNIONS(P3L_UNION(struct mark, is, live, P3L_PLAIN_ARM,
+                                           P3L_ARM(struct mark, is, is.to))));
+#define MARKS 1000
+
 static p3l_error error;
 
 static void must(p3l_code code) {
@@ -102,6 +118,33 @@ static int64_t crossed(p3l_store *store) {
   return count;
 }
 
+static int64_t number_of(int i) { return INT64_MIN + 4096 + 64 * (int64_t)i; }
+
+static void make_marks(p3l_store *store) {
+  struct mark persistent *marks = p3l_new_array(store, mark, MARKS);
+  for (int i = 0; i < MARKS; i++) marks[i].is.number = number_of(i);
+  for (int i = 0; i < MARKS; i += 3) {
+    marks[i].is_pointer = 1;
+    marks[i].is.to = &marks[MARKS - 1 - i]; /* 999 - i: a pointer, too, since 3 divides it */
+  }
+  p3l_set_root(store, "marks", marks);
+}
+
+/* All that are not pointers now are what they were, and pointers lead where they led. */
+static void check_marks(p3l_store *store, int numbers) {
+  struct mark persistent *marks = p3l_root(store, "marks");
+  int seen = 0;
+  for (int i = 0; i < MARKS; i++) {
+    if (marks[i].is_pointer) {
+      expect("mark that it leads to", marks[i].is.to - marks, MARKS - 1 - i);
+    } else {
+      expect("number of a mark", marks[i].is.number, number_of(i));
+      seen++;
+    }
+  }
+  expect("numbers", seen, numbers);
+}
+
 int main(int count, char **arguments) {
   if (count != 2) return 2;
   const char *path = arguments[1];
@@ -120,12 +163,22 @@ int main(int count, char **arguments) {
   p3l_get_statistics(store, &statistics);
   if (statistics.swizzled == 0) expect("swizzled", 0, 1);
   must(p3l_begin(store, &error));
+  make_marks(store);
+  must(p3l_commit(store, &error));
+  must(p3l_close(store, &error));
+
+  store = open_store(path);
+  check_marks(store, 666);
+  must(p3l_begin(store, &error));
   change(store, 10);
   p3l_abort(store);
   expect("aborted", sum(store), 3 * numbers + even);
   expect("aborted, names", crossed(store), 0);
 
   must(p3l_begin(store, &error));
+  struct mark persistent *marks = p3l_root(store, "marks");
+  marks[3].is_pointer = 0;
+  marks[3].is.number = number_of(3);
   change(store, 1);
   must(p3l_commit(store, &error));
   int64_t changed = sum(store);
@@ -134,6 +187,7 @@ int main(int count, char **arguments) {
   must(p3l_close(store, &error));
 
   store = open_store(path);
+  check_marks(store, 667);
   expect("committed, opened again", sum(store), changed);
   expect("committed, opened again, names", crossed(store), 111);
   link first = p3l_root(store, "first");

@@ -43,10 +43,29 @@ struct leaf {
 };
 P3L_PERSISTENT(leaf, struct leaf, 1);
 
-P3L_UNCHECKED void p3l_register_type(const p3l_type *type) {
+/* A pointer of a described union is a field of no slots; one that all arms have is as ever. */
+struct mixed {
+  long kind;
+  union {
+    link pointer;
+    long number;
+  } is;
+  link next;
+};
+static uint32_t live(const void *object, size_t element) {
+  return ((const struct mixed *)object)[element].kind == 1;
+}
+P3L_PERSISTENT_UNIONS(mixed, struct mixed, 1, NULL,
+                      P3L_UNIONS(P3L_UNION(struct mixed, is, live, P3L_PLAIN_ARM,
+                                           P3L_ARM(struct mixed, is, is.pointer))));
+
+P3L_UNCHECKED void p3l_register_unions(const p3l_type *type, const p3l_union *unions) {
   printf("%s: version %u, %u bytes\n", type->name, type->version, type->bytes);
   for (const p3l_field *field = type->pointers; field->name != NULL; field++)
     printf("  %s: %u slots at %u\n", field->name, field->count, field->offset);
+  for (; unions != NULL && unions->name != NULL; unions++)
+    printf("  union %s: %u bytes at %u, arms %d and %d\n", unions->name, unions->bytes,
+           unions->offset, (int)unions->arms[0], (int)unions->arms[1]);
 }
 
 int main(void) { return 0; }

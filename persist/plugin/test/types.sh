@@ -15,6 +15,10 @@ part: version 2, 160 bytes
   first: 1 slots at 88
   grid: 4 slots at 128
 leaf: version 1, 4 bytes
+mixed: version 1, 24 bytes
+  is.pointer: 0 slots at 8
+  next: 1 slots at 16
+  union is: 8 bytes at 8, arms 0 and 1
 END
 words="-I$here/../include -I$here/../../include $here/types.c"
 # shellcheck disable=SC2086 # words
