@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// True if a kind is placed at all.
 fn is_placed(placement: &Placement) -> bool {
-    placement.actuation != Actuation::None && (!placement.cpus.0.is_empty() || placement.slice_us != 0)
+    placement.actuation != Actuation::None
+        && (!placement.cpus.0.is_empty() || placement.slice_us != 0 || placement.admit)
 }
 
-/// True if the plan changes time slices.
-pub(super) fn has_slices(plan: &Plan) -> bool {
-    plan.placements.iter().any(|placement| is_placed(placement) && placement.slice_us != 0)
+/// True if the plan decides when requests run: it changes time slices, or limits how many run at once.
+pub(super) fn orders_time(plan: &Plan) -> bool {
+    let orders = |placement: &Placement| placement.slice_us != 0 || placement.admit;
+    plan.placements.iter().any(|placement| is_placed(placement) && orders(placement))
 }
 
 /// True if the plan places anything.
@@ -24,11 +26,12 @@ pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
 }
 
 /// True if the plan keeps any kinds apart: class queues of which one has lost all its kinds separate nothing.
+/// A kind of which a limited number runs at once is apart from itself.
 fn separates(plan: &Plan) -> bool {
-    let placed = plan.placements.iter().filter(|placement| is_placed(placement));
-    let mut sets = placed.map(|one| (&one.cpus, one.slice_us, one.background));
+    let placed = || plan.placements.iter().filter(|placement| is_placed(placement));
+    let mut sets = placed().map(|one| (&one.cpus, one.slice_us, one.background));
     let first = sets.next();
-    sets.any(|set| Some(set) != first)
+    placed().any(|one| one.admit) || sets.any(|set| Some(set) != first)
 }
 
 /// The plan without these kinds, which then run anywhere, with the reason. If nothing would be kept apart
@@ -45,6 +48,7 @@ pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
             placement.queue = 0;
             placement.slice_us = 0;
             placement.background = false;
+            placement.admit = false;
             placement.reason = format!("anywhere, by the guard: {why}");
         }
     }
@@ -74,13 +78,13 @@ pub(super) fn same(a: &Plan, b: &Plan) -> bool {
                     sets.push(placement.cpus.clone());
                     sets.len() - 1
                 });
-                let way =
-                    (placement.actuation as u8, placement.queue, placement.slice_us, placement.background);
+                let time = (placement.slice_us, placement.background, placement.admit);
+                let way = (placement.actuation as u8, placement.queue, time);
                 (placement.kind, set, placement.cpus.0.len(), way)
             })
             .collect()
     };
-    shape(a) == shape(b)
+    shape(a) == shape(b) && a.places == b.places
 }
 
 #[cfg(test)]

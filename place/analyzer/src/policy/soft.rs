@@ -84,6 +84,7 @@ impl Soft {
                 queue: q as u32,
                 slice_us: 0,
                 background: false,
+                admit: false,
                 reason,
             });
         }
