@@ -90,7 +90,7 @@ static void a_place_goes_to_the_earliest_deadline(void **state) {
 }
 
 /* "slower" is overtaken only by those that ask within half a second: its deadline does not move. */
-static void who_waits_long_is_not_overtaken(void **state) {
+static void an_old_request_is_not_overtaken(void **state) {
   (void)state;
   split_admission first = {0}, old = {0}, fresh = {0};
   expect_of(slower, SECOND / 20);
@@ -131,7 +131,7 @@ static void after_its_limit_a_request_runs(void **state) {
   split_admission_leave(&second, NULL, 0);
 }
 
-static void who_may_not_wait_runs_and_counts(void **state) {
+static void a_request_with_locks_runs_and_counts(void **state) {
   (void)state;
   split_admission first = {0}, exempt = {0}, insisting = {0}, last = {0};
   assert_int_equal(ask(&first, slow), SPLIT_ADMISSION_ADMITTED);
@@ -172,7 +172,7 @@ static void without_placement_all_run(void **state) {
 }
 
 /* With a place, or waiting before others. */
-static void who_dies_holds_up_nobody(void **state) {
+static void a_dead_thread_holds_up_no_other(void **state) {
   (void)state;
   for (int round = 0; round < 2; round++) {
     split_admission own = {0}, next = {0};
@@ -295,12 +295,12 @@ static void never_more_than_places(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_place_goes_to_the_earliest_deadline),
-      TEST(who_waits_long_is_not_overtaken),
+      TEST(an_old_request_is_not_overtaken),
       TEST(a_kind_without_a_limit_needs_no_place),
       TEST(after_its_limit_a_request_runs),
-      TEST(who_may_not_wait_runs_and_counts),
+      TEST(a_request_with_locks_runs_and_counts),
       TEST(without_placement_all_run),
-      TEST(who_dies_holds_up_nobody),
+      TEST(a_dead_thread_holds_up_no_other),
       TEST(a_lock_that_was_left_is_taken_over),
       TEST(a_full_table_limits_no_more),
       TEST(a_damaged_table_harms_nothing),

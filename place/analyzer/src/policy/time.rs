@@ -9,7 +9,7 @@
 //! percentile of short kinds. Threads in the background (SCHED_IDLE) give way at once. They would starve if
 //! the others used all processors, so no kind runs there unless the others leave half of the machine.
 //!
-//! Admission has a place for each processor, if nobody names another number: a request beyond that could only
+//! Admission has a place for each processor, unless another number is named: a request beyond that could only
 //! share a processor with one that runs already, so waiting costs the long kinds no throughput. With fewer
 //! places processors would idle wherever long requests are most of the load.
 

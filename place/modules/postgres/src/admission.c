@@ -9,13 +9,13 @@
  *                   │    └────┘
  *                   └ cancel, statement_timeout, termination, postmaster's death: ERROR, FATAL
  *
- * Nobody may wait for a statement that is held back:
+ * No process may wait for a statement that is held back:
  *   1. Only the first statement of a transaction without an xid is held back, and only if its
  *      process has no other locks than the weak ones of relations that its own parser and planner
  *      took. A session that has advisory locks is never held back.
- *   2. It may hold up who needs a strong lock (DDL, LOCK TABLE) or waits for its virtual
+ *   2. It may hold up a process that needs a strong lock (DDL, LOCK TABLE) or waits for its virtual
  *      transaction (CREATE INDEX CONCURRENTLY). Such a waiter puts the lock into the shared table;
- *      it is found there at the next look, 20 ms later at most, and the statement runs at once.
+ *      it is found there at the next look, 20 ms later, and the statement runs at once.
  *   3. A place whose statement waits for a lock or for its client does not count meanwhile.
  *   4. What is not visible here (an application that waits with another connection, dblink) is
  *      bounded by split.admission_timeout.
