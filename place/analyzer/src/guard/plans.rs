@@ -112,6 +112,23 @@ mod tests {
         assert!(has_effect(&off) && off.placements[1].actuation == Actuation::None);
     }
 
+    /// Requests of kinds 1 and 2 wait for places: each kind is a rule, but not the last one.
+    #[test]
+    fn a_kind_that_waits_for_places_is_a_rule_of_its_own() {
+        let mut two = plan(&[0, 0]);
+        for placement in &mut two.placements {
+            placement.cpus = CpuSet::default();
+            placement.actuation = Actuation::Time;
+            placement.admit = true;
+        }
+        two.places = 1;
+        assert!(has_effect(&two) && orders_time(&two));
+        assert_eq!((left(&two, &[1]), left(&two, &[1, 2])), (vec![2], vec![1, 2]));
+        assert!(stands_without(&two, &[kind(1)].into()));
+        let more = Plan { places: 2, ..two.clone() };
+        assert!(same(&two, &two) && !same(&two, &more));
+    }
+
     #[test]
     fn two_queues_of_a_kind_each_are_one_rule() {
         let two = plan(&[0, 1]);
