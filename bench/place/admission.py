@@ -27,7 +27,7 @@ LEARNING = 4.0
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
     """Each arm relative to stock, by metric, and the values of stock."""
-    rounds, seconds = (1, 1.0) if quick else (6, 3.0)
+    rounds, seconds = (1, 1.0) if quick else (5, 3.0)
     blocks: Dict[str, List[Block]] = {arm: [] for arm in ARMS}
     with serving(SERIAL, playground) as (server, segments):
         with Load(server, playground.folder, SERIAL.rate, SERIAL.parallel, SERIAL.elsewhere).running() as load:

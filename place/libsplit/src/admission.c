@@ -16,7 +16,9 @@
  *   4. An entry is freed by its owner, or once /proc shows that the owner is dead (its thread
  *      number and start time), by an exchange of `owner`. Its other fields are set after it is
  *      claimed, and ignored while it is free.
- *   5. Waiting ends when placement ends: split_fresh_for_slices, the same limit as for time slices.
+ *   5. A thread that waits is not in the background: it must look for those that wait for it, also
+ *      while others use all processors. Its section's slice and class apply once it runs.
+ *   6. Waiting ends when placement ends: split_fresh_for_slices, the same limit as for time slices.
  */
 #include "split_admission.h"
 
@@ -24,6 +26,7 @@
 #include "fresh.h"
 #include "process.h"
 #include "release.h"
+#include "slice.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -155,11 +158,27 @@ static void wait_ended(struct split_mapping *mapping, split_admission *admission
   }
 }
 
+/* The outermost section of this thread, which decides its slice; NULL: none is open. */
+static struct split_open *own_section(const struct split_mapping *mapping) {
+  const struct split_self *self = split_self_here;
+  struct split_open *open = self && self->mapping == mapping ? self->innermost : NULL;
+  return open && !open->outer ? open : NULL;
+}
+
 static enum split_admission_answer admit(struct split_mapping *mapping, split_admission *admission,
                                          struct split_request *entry) {
+  struct split_open *open = admission->held ? own_section(mapping) : NULL;
   atomic_store(&entry->state, SPLIT_REQUEST_RUNS);
   wait_ended(mapping, admission, entry);
+  if (open) split_slice_section(split_self_here, open);
   return SPLIT_ADMISSION_ADMITTED;
+}
+
+static enum split_admission_answer hold(struct split_mapping *mapping, split_admission *admission) {
+  struct split_open *open = admission->held ? NULL : own_section(mapping);
+  admission->held = true;
+  if (open && open->flags & SPLIT_OPEN_YIELDS) split_slice_section_ends(split_self_here, open);
+  return SPLIT_ADMISSION_HELD;
 }
 
 /* Asking ------------------------------------------------------------------------------------ */
@@ -194,8 +213,7 @@ static enum split_admission_answer look(struct split_mapping *mapping, split_adm
     reclaim(mapping, admission->owner);
     if (takes_a_place(mapping, entry, idle)) return admit(mapping, admission, entry);
   }
-  admission->held = true;
-  return SPLIT_ADMISSION_HELD;
+  return hold(mapping, admission);
 }
 
 static enum split_admission_answer ask(struct split_mapping *mapping, split_admission *admission,
@@ -254,8 +272,10 @@ void split_admission_insist(split_admission *admission) {
   struct split_request *entry = entry_of(admission);
   if (!entry || atomic_load_explicit(&entry->state, relaxed) != SPLIT_REQUEST_WAITS) return;
   struct split_mapping *mapping = admission->private_;
+  const int before = errno;
   add(&mapping->header->for_others, 1);
   admit(mapping, admission, entry);
+  errno = before;
 }
 
 static uint64_t counted(const _Atomic uint64_t *counter) {
