@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-#define SPLIT_ADMISSION_ASK_AGAIN_MS 20
+#define SPLIT_ADMISSION_ASK_AGAIN_MS 10
 
 enum split_admission_answer {
   SPLIT_ADMISSION_NOT_NEEDED, /* the kind is not limited, or nothing is placed now */

@@ -4,7 +4,7 @@
  *
  *   run ── admission_ask ── free place, or may not be held back ──────────> executes ── admission_leave
  *             │ held                                                          ^            │ SetLatch
- *             └─> WaitLatch (20 ms) ── a place, its limit, placement off ─────┤            v
+ *             └─> WaitLatch (10 ms) ── a place, its limit, placement off ─────┤            v
  *                   │    ^    │ another process waits for its locks ──────────┘        the next one
  *                   │    └────┘
  *                   └ cancel, statement_timeout, termination, postmaster's death: ERROR, FATAL
@@ -15,7 +15,7 @@
  *      took. A session that has advisory locks is never held back.
  *   2. It may hold up a process that needs a strong lock (DDL, LOCK TABLE) or waits for its virtual
  *      transaction (CREATE INDEX CONCURRENTLY). Such a waiter puts the lock into the shared table;
- *      it is found there at the next look, 20 ms later, and the statement runs at once.
+ *      it is found there at the next look, 10 ms later, and the statement runs at once.
  *   3. A place whose statement waits for a lock or for its client does not count meanwhile.
  *   4. What is not visible here (an application that waits with another connection, dblink) is
  *      bounded by split.admission_timeout.
