@@ -14,12 +14,13 @@ calm if little went before, between, and after them; their own times have no par
 import contextlib
 import json
 import random
+import signal
 import statistics
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 from figure import Bar, Figure, interleaved
 from processes import Trouble, run
@@ -238,9 +239,9 @@ def _ratio(block: Dict[bool, list], value: Callable[[dict], float]) -> float:
 
 
 @contextlib.contextmanager
-def analyzer(folder: Path, policy: str, guard: bool) -> Iterator[None]:
-    """The analyzer with its own folder, for the duration of the block."""
-    words = [HARDMETER, "--quiet", "split", "analyze", "--directory", folder, "--policy", policy]
+def analyzer(folder: Path, policy: str, guard: bool, more: Sequence[str] = ()) -> Iterator["subprocess.Popen[bytes]"]:
+    """The analyzer with its own folder, for the duration of the block, with more options."""
+    words = [HARDMETER, "--quiet", "split", "analyze", "--directory", folder, "--policy", policy, *more]
     log = folder / "analyzer.log"
     with open(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(
@@ -248,8 +249,8 @@ def analyzer(folder: Path, policy: str, guard: bool) -> Iterator[None]:
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )
         try:
-            yield
-            if process.poll() is not None:
+            yield process
+            if process.poll() not in (None, -signal.SIGKILL):
                 raise Trouble(f"the analyzer ended by itself:\n{log.read_text().strip()[-2000:]}")
         finally:
             process.terminate()

@@ -64,14 +64,14 @@ def measure(case: Case, playground: Playground, quick: bool, say: Say) -> Iterat
         raise Trouble("this kernel makes no group of a session\n  remedy: sysctl kernel.sched_autogroup_enabled=1")
     rounds, seconds = (1, 1.0) if quick else (9, 4.0)
     blocks: Dict[str, List[Block]] = {arm: [] for arm in ARMS}
-    with _serving(case, playground) as (server, segments):
+    with serving(case, playground) as (server, segments):
         with analyzer(segments, "time", guard=False):
             with Load(server, playground.folder, case.rate, case.parallel, case.elsewhere).running() as load:
                 with Arms(server, load).watching(case.parallel) as arms:
                     arms.switch("time")
                     time.sleep(3 if quick else 8)  # the analyzer learns the kinds of statements
                     _trial(case, arms, load, rounds, seconds, blocks, say)
-    yield from _figures(case, blocks, 0.0 if quick else CALM)
+    yield from figures(case, blocks, 0.0 if quick else CALM)
 
 
 def _trial(case: Case, arms: Arms, load: Load, rounds: int, seconds: float, blocks: Dict[str, List[Block]], say: Say) -> None:
@@ -92,7 +92,8 @@ def _trial(case: Case, arms: Arms, load: Load, rounds: int, seconds: float, bloc
             say(f"{case.name}: round {len(blocks[arm])} of {rounds}, {arm}: {shown}; had {100 * block.had:.0f} %")
 
 
-def _figures(case: Case, blocks: Dict[str, List[Block]], calm: float) -> Iterator[Figure]:
+def figures(case: Case, blocks: Dict[str, List[Block]], calm: float) -> Iterator[Figure]:
+    """The figures of all arms, over all blocks and over calm ones."""
     everything = [block for of_arm in blocks.values() for block in of_arm]
     disturbed = sum(block.had < calm for block in everything)
     what = f"blocks in which the server had less than {100 * calm:.0f} % of all processors' time"
@@ -111,7 +112,7 @@ def _compared(name: str, blocks: Dict[str, List[Block]], calm: float, suffix: st
         value = statistics.median(block.values()[index] for block in stock)
         what = f"stock; {count} look-ups, from the intended start" if unit == "us" else "stock"
         yield Figure(f"{name}: {metric}, stock{suffix}", value, unit, len(stock), what)
-    for arm in ARMS[1:]:
+    for arm in [arm for arm in blocks if arm != "stock"]:
         pairs = [(one, by) for one, by in zip(blocks[arm], blocks["stock"]) if min(one.had, by.had) >= calm]
         if not pairs:
             raise Trouble(f"{name}: no round of {arm} was calm\n  remedy: a calmer machine, or a calmer hour")
@@ -122,7 +123,7 @@ def _compared(name: str, blocks: Dict[str, List[Block]], calm: float, suffix: st
 
 
 @contextlib.contextmanager
-def _serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]]:
+def serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]]:
     """The server with the module, and the folder of its segments; all cases share it."""
     segments = playground.folder / "split"
     segments.mkdir(exist_ok=True)
@@ -141,11 +142,16 @@ def _serving(case: Case, playground: Playground) -> Iterator[Tuple[Server, Path]
         yield server, segments
 
 
-def _settings(segments: Path) -> Dict[str, str]:
+def module() -> Path:
+    """The module for the newest PostgreSQL for which it was built."""
     modules = sorted((REPOSITORY / "build/place/postgres").glob("*/split.so"), key=lambda one: int(one.parent.name))
     if not modules:
         raise Trouble("there is no module for PostgreSQL in build/place\n  remedy: make build-place")
-    return {"shared_preload_libraries": str(modules[-1]), "split.directory": str(segments), "shared_buffers": "512MB"}
+    return modules[-1]
+
+
+def _settings(segments: Path) -> Dict[str, str]:
+    return {"shared_preload_libraries": str(module()), "split.directory": str(segments), "shared_buffers": "512MB"}
 
 
 def _autogroups() -> bool:

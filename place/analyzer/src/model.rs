@@ -122,7 +122,7 @@ pub enum Actuation {
     Lazy = 2,
     /// Used by servers that route requests; threads are not moved.
     Soft = 3,
-    /// Threads are not moved; time slice and background apply.
+    /// Threads are not moved; time slice, background and admission apply.
     Time = 4,
 }
 
@@ -342,6 +342,9 @@ pub struct Placement {
     /// True if they give way to all other threads, if their rights allow it.
     #[serde(default)]
     pub background: bool,
+    /// True if its requests wait for one of [`Plan::places`] before they run.
+    #[serde(default)]
+    pub admit: bool,
     /// The reason, as text.
     pub reason: String,
 }
@@ -353,6 +356,9 @@ pub struct Plan {
     pub policy: String,
     /// Kinds that are not listed run anywhere.
     pub placements: Vec<Placement>,
+    /// How many requests of the kinds with [`Placement::admit`] run at once, in each application; 0: any number.
+    #[serde(default)]
+    pub places: u32,
     /// Warnings for an operator: "one core: nothing to place".
     pub remarks: Vec<String>,
 }

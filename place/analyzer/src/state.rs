@@ -80,9 +80,54 @@ pub struct Application {
     /// The number of threads whose time slice is changed now.
     #[serde(default)]
     pub sliced: u32,
+    /// The queue of its long requests.
+    #[serde(default)]
+    pub admission: Admission,
     pub probes: u64,
     pub probe_cycles: u64,
     pub cycles_per_second: u64,
+}
+
+/// The long requests of an application that run or wait for a place, and counters since its segment was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Admission {
+    /// How many run at once; 0: any number.
+    pub places: u32,
+    /// Those that run now.
+    pub running: u32,
+    /// Those that wait now.
+    pub waiting: u32,
+    /// Requests that waited so far.
+    pub waits: u64,
+    /// The sum of these waits.
+    pub waited_seconds: f64,
+    /// The longest of them.
+    pub longest_wait_seconds: f64,
+    /// Admitted without a place, because they had waited for as long as their server lets them.
+    pub late: u64,
+    /// Admitted without a place, because others waited for their locks.
+    pub for_others: u64,
+    /// Not held back, because of their locks or transactions.
+    pub exempt: u64,
+}
+
+impl Admission {
+    /// As text for users; `None` if nothing was ever limited.
+    pub fn in_words(&self) -> Option<String> {
+        let Admission { places, running, waiting, waits, late, for_others, exempt, .. } = self;
+        if (*places, *waits, *running, *exempt) == (0, 0, 0, 0) {
+            return None;
+        }
+        let places = match places {
+            0 => "no limit now".to_string(),
+            places => format!("{places} places"),
+        };
+        let mean = if *waits == 0 { 0.0 } else { self.waited_seconds / *waits as f64 };
+        Some(format!(
+            "{places}, {running} long requests run, {waiting} wait; {waits} waited so far, {:.3} s on average, {:.3} s at most; without a place: {exempt} with locks or in transactions, {for_others} since others waited for them, {late} after their limit",
+            mean, self.longest_wait_seconds
+        ))
+    }
 }
 
 /// The guard's state and results.

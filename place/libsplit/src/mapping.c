@@ -20,7 +20,8 @@ struct split_layout split_layout_of(uint64_t kinds, uint64_t cpus, uint64_t thre
   at.kinds_at = SPLIT_HEADER_SIZE;
   at.decisions_at = rounded(at.kinds_at + kinds * sizeof(struct split_kind), SPLIT_LINE);
   at.threads_at = rounded(at.decisions_at + kinds * sizeof(struct split_decision), SPLIT_LINE);
-  at.cpus_at = rounded(at.threads_at + threads * sizeof(struct split_thread), SPLIT_LINE);
+  at.requests_at = rounded(at.threads_at + threads * sizeof(struct split_thread), SPLIT_LINE);
+  at.cpus_at = rounded(at.requests_at + SPLIT_REQUESTS * sizeof(struct split_request), SPLIT_LINE);
   at.records_at = rounded(at.cpus_at + cpus * sizeof(struct split_cpu), SPLIT_LINE);
   at.traces_at = rounded(at.records_at + cpus * kinds * sizeof(struct split_record), SPLIT_LINE);
   at.size = rounded(at.traces_at + cpus * traces * sizeof(struct split_trace), 4096);
@@ -77,9 +78,11 @@ static bool fill(int descriptor, void *context) {
   header->threads = SPLIT_THREADS;
   header->traces = SPLIT_TRACES;
   header->record_size = sizeof(struct split_record);
+  header->requests = SPLIT_REQUESTS;
   header->kinds_at = at.kinds_at;
   header->decisions_at = at.decisions_at;
   header->threads_at = at.threads_at;
+  header->requests_at = at.requests_at;
   header->cpus_at = at.cpus_at;
   header->records_at = at.records_at;
   header->traces_at = at.traces_at;
@@ -117,16 +120,17 @@ static const char *trouble_with(const struct split_header *header, uint64_t size
   if (memcmp(header->boot_id, boot, sizeof boot) != 0) return "is of another boot";
   if (header->kinds < 16 || header->kinds > SPLIT_KINDS_MAX || header->cpus < 1 ||
       header->cpus > SPLIT_CPUS_MAX || header->threads != SPLIT_THREADS ||
-      header->traces != SPLIT_TRACES || header->record_size != sizeof(struct split_record) ||
+      header->traces != SPLIT_TRACES || header->requests != SPLIT_REQUESTS ||
+      header->record_size != sizeof(struct split_record) ||
       header->header_size != SPLIT_HEADER_SIZE || header->app_id != app) {
     return "is damaged";
   }
   struct split_layout at =
       split_layout_of(header->kinds, header->cpus, header->threads, header->traces);
   if (at.kinds_at != header->kinds_at || at.decisions_at != header->decisions_at ||
-      at.threads_at != header->threads_at || at.cpus_at != header->cpus_at ||
-      at.records_at != header->records_at || at.traces_at != header->traces_at ||
-      at.size != header->size || at.size != size) {
+      at.threads_at != header->threads_at || at.requests_at != header->requests_at ||
+      at.cpus_at != header->cpus_at || at.records_at != header->records_at ||
+      at.traces_at != header->traces_at || at.size != header->size || at.size != size) {
     return "is damaged";
   }
   if (header->cycles_per_second < 1000000 || header->cycles_per_second > UINT64_C(100000000000)) {
@@ -186,6 +190,7 @@ static struct split_mapping *map(int descriptor, const struct split_wish *wish,
   mapping->kinds = within(shared, header.kinds_at);
   mapping->decisions = within(shared, header.decisions_at);
   mapping->threads = within(shared, header.threads_at);
+  mapping->requests = within(shared, header.requests_at);
   mapping->cpus = within(shared, header.cpus_at);
   mapping->records = within(shared, header.records_at);
   mapping->traces = within(shared, header.traces_at);

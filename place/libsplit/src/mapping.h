@@ -14,6 +14,7 @@ struct split_mapping {
   struct split_kind *kinds;
   struct split_decision *decisions;
   struct split_thread *threads;
+  struct split_request *requests; /* SPLIT_REQUESTS of them */
   struct split_cpu *cpus;
   struct split_record *records;
   struct split_trace *traces;
@@ -41,7 +42,7 @@ struct split_wish {
 
 /* Offsets in a segment. */
 struct split_layout {
-  uint64_t kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at, size;
+  uint64_t kinds_at, decisions_at, threads_at, requests_at, cpus_at, records_at, traces_at, size;
 };
 struct split_layout split_layout_of(uint64_t kinds, uint64_t cpus, uint64_t threads,
                                     uint64_t traces);

@@ -36,7 +36,7 @@
 /* Start time of a thread in clock ticks since boot: distinguishes it from a later one with the
  * same number. 0: there is no such thread. No stdio, no allocation: this runs in signal
  * handlers, too. */
-static uint64_t started_ticks(uint32_t tid) {
+uint64_t split_started_ticks(uint32_t tid) {
   char path[32] = "/proc/", text[512];
   char digits[12];
   int n = 0, at = 6;
@@ -62,7 +62,7 @@ static uint64_t started_ticks(uint32_t tid) {
 }
 
 bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
-  uint64_t started = started_ticks(tid);
+  uint64_t started = split_started_ticks(tid);
   return started != 0 &&
          started == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
 }
@@ -71,7 +71,7 @@ bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
  * its thread exists, and it is not narrowed. */
 static void reclaim(struct split_thread *entry, uint32_t tid) {
   const bool changed = atomic_load(&entry->narrowed) || atomic_load(&entry->sliced);
-  if (changed ? split_entry_lives(entry, tid) : started_ticks(tid) != 0) return;
+  if (changed ? split_entry_lives(entry, tid) : split_started_ticks(tid) != 0) return;
   atomic_store(&entry->narrowed, 0);
   atomic_store(&entry->sliced, 0);
   atomic_compare_exchange_strong(&entry->tid, &tid, 0);
@@ -88,7 +88,7 @@ struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t t
         atomic_store(&entry->narrowed, 0);
         atomic_store(&entry->sliced, 0);
         atomic_store(&entry->code, 0);
-        atomic_store(&entry->started_ticks, started_ticks(tid));
+        atomic_store(&entry->started_ticks, split_started_ticks(tid));
         return entry;
       }
     }

@@ -11,6 +11,8 @@ struct split_thread *split_entry_claim(struct split_mapping *mapping, uint32_t t
 bool split_entry_release(struct split_thread *entry);
 /* The same for its time slice. */
 bool split_entry_release_slice(struct split_thread *entry);
+/* Start time of a thread in clock ticks since boot; 0: there is no such thread. */
+uint64_t split_started_ticks(uint32_t tid);
 /* True if the thread of this entry is still the one that took it. */
 bool split_entry_lives(const struct split_thread *entry, uint32_t tid);
 void split_release_all(struct split_mapping *mapping);

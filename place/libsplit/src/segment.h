@@ -17,6 +17,8 @@
  *   | split_decision [kinds]         |   class, cores; written by the analyzer only
  *   +--------------------------------+ threads_at
  *   | split_thread   [threads]       |   threads whose affinity or slice is changed now, and the original
+ *   +--------------------------------+ requests_at
+ *   | split_request  [requests]      |   long requests that run or wait for their turn (admission.c)
  *   +--------------------------------+ cpus_at
  *   | split_cpu      [cpus]          |   budget of probes, place in the ring
  *   +--------------------------------+ records_at
@@ -50,12 +52,13 @@
 
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
-#define SPLIT_SEGMENT_VERSION 5 /* 4: time slices; 5: kinds in the background */
+#define SPLIT_SEGMENT_VERSION 6 /* 4: time slices; 5: kinds in the background; 6: admission */
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
 #define SPLIT_THREADS 1024
 #define SPLIT_TRACES 1024
+#define SPLIT_REQUESTS 256
 #define SPLIT_LABEL_LENGTH 128
 #define SPLIT_NOTE_LENGTH 64
 
@@ -105,7 +108,9 @@ struct split_header {
   uint32_t threads;
   uint32_t traces;
   uint32_t record_size;
-  uint64_t kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at;
+  uint32_t requests;
+  uint32_t reserved;
+  uint64_t kinds_at, decisions_at, threads_at, requests_at, cpus_at, records_at, traces_at;
   uint64_t made_ns;
   uint64_t cycles_per_second; /* of the time stamp counter, measured when the file was made */
   char name[32];
@@ -132,6 +137,15 @@ struct split_header {
   _Atomic uint64_t refused;     /* placements without an allowed CPU, or refused by the kernel */
   _Atomic uint64_t slices;      /* number of changes of a thread's time slice */
 
+  /* Admission (admission.c); written by the application, except for its places. */
+  alignas(SPLIT_LINE) _Atomic uint64_t admission_lock; /* 0: free; otherwise since when, in ns */
+  _Atomic uint64_t waits;                              /* requests that waited for a place */
+  _Atomic uint64_t waited_ns;                          /* sum of these waits */
+  _Atomic uint64_t longest_wait_ns;                    /* the longest of them */
+  _Atomic uint64_t late;       /* admitted beyond the limit because they had waited too long, */
+  _Atomic uint64_t for_others; /* because others waited for their locks, */
+  _Atomic uint64_t exempt;     /* or because they may not be held back (locks, transactions) */
+
   /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): no thread is placed. */
   alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
   _Atomic uint32_t analyzer_pid;
@@ -141,6 +155,7 @@ struct split_header {
   _Atomic uint64_t epoch;
   _Atomic uint64_t probe_generation; /* of probe.segment; 0: there is none */
   _Atomic uint32_t trace_every;      /* one in this many sections gets a trace entry; 0: none */
+  _Atomic uint32_t places; /* requests of kinds with `admit` that may run at once; 0: any number */
 };
 #define SPLIT_HEADER_SIZE 4096
 
@@ -201,7 +216,7 @@ struct split_decision {
   _Atomic uint32_t queue;      /* index of a queue of split_queue.h */
   _Atomic uint32_t slice_us;   /* time slice of threads that work on it; 0: their own */
   _Atomic uint32_t background; /* nonzero: threads that work on it give way to all others */
-  uint32_t reserved;
+  _Atomic uint32_t admit;      /* nonzero: its requests ask for one of split_header.places */
   _Atomic uint64_t cpu_mask[SPLIT_CPUS_MAX / 64];
 };
 
@@ -220,6 +235,21 @@ struct split_thread {
   _Atomic uint32_t code;              /* the latest kind with a slice that it worked on */
   _Atomic uint64_t original_slice_ns; /* 0: the kernel's default */
   _Atomic uint32_t original_policy;   /* the original scheduling class (SCHED_OTHER, ...) */
+};
+
+enum split_request_state { SPLIT_REQUEST_WAITS = 1, SPLIT_REQUEST_RUNS = 2 };
+
+/* A request of a kind with `admit`. Taken by compare and swap of `owner` from 0, and freed by its
+ * owner, or, once the owner is dead, by any other thread (compare and swap to 0). The other fields
+ * are the owner's. */
+struct split_request {
+  alignas(SPLIT_LINE) _Atomic uint64_t owner; /* tid, and from bit 32 on its start time in ticks */
+  _Atomic uint32_t state;                     /* enum split_request_state */
+  _Atomic uint32_t code;
+  _Atomic uint64_t asked_ns;
+  _Atomic uint64_t deadline_ns; /* the earliest goes first */
+  _Atomic uint64_t until_ns;    /* then it runs, whether there is a place or not */
+  _Atomic uint32_t waker;       /* by which the host finds its thread */
 };
 
 struct split_cpu {
@@ -300,6 +330,7 @@ struct split_last {
 
 _Static_assert(sizeof(struct split_header) <= SPLIT_HEADER_SIZE, "the header has a page");
 _Static_assert(sizeof(struct split_trace) == 32, "two trace entries share a line");
+_Static_assert(sizeof(struct split_request) == SPLIT_LINE, "each request has a line of its own");
 _Static_assert(sizeof(struct split_last) == SPLIT_LINE, "each CPU has a line of its own");
 
 #endif

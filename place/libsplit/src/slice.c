@@ -242,6 +242,12 @@ static bool yields(const struct split_mapping *mapping, uint32_t code) {
   return atomic_load_explicit(&mapping->decisions[code].background, memory_order_relaxed) != 0;
 }
 
+/* True if the kind belongs to a plan that orders requests, with a slice or without. */
+static bool is_timed(const struct split_mapping *mapping, uint32_t code) {
+  return atomic_load_explicit(&mapping->decisions[code].actuation, memory_order_relaxed) ==
+         SPLIT_ACT_TIME;
+}
+
 /* The analyzer reads in the table how long threads of each kind waited for a processor, with and
  * without slices. */
 static void note_code(struct split_self *self, uint32_t code) {
@@ -255,6 +261,7 @@ bool split_slice_for(struct split_self *self, uint32_t code) {
   const uint32_t wanted = slice_of(self->mapping, code);
   if (wanted == 0) {
     if (slice->serial) give_back(self);
+    if (is_timed(self->mapping, code) && code != slice->code) note_code(self, code);
     return false;
   }
   if (code != slice->code) note_code(self, code);

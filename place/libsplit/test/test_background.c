@@ -6,6 +6,7 @@
 #include "background.h"
 #include "release.h"
 #include "slice_fixture.h"
+#include "split_admission.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -57,6 +58,31 @@ static void a_long_section_is_in_the_background(void **state) {
   split_start(0, "any");
   is_as_it_was();
   split_end();
+}
+
+/* Until it is its turn it must notice those that wait for it. */
+static void a_request_that_is_held_back_waits_in_front(void **state) {
+  (void)state;
+  NEEDS_BACKGROUND();
+  const uint32_t code = kind_of("long");
+  const struct split_admission_request request = {.code = code, .limit_ns = UINT64_C(1) << 40};
+  split_admission other = {0}, own = {0};
+  atomic_store(&split_mapping_in_use()->decisions[code].admit, 1);
+  atomic_store(&header()->places, 1);
+  heartbeat();
+  split_admission_ask(&other, &request);
+  for (int round = 0; round < 2; round++) {
+    split_start(0, "long");
+    is_in_the_background();
+    assert_int_equal(split_admission_ask(&own, &request), SPLIT_ADMISSION_HELD);
+    is_as_short();
+    if (round == 0) split_admission_insist(&own);
+    if (round == 0) is_in_the_background();
+    split_admission_leave(&own, NULL, 0);
+    split_end();
+    is_as_short();
+  }
+  split_admission_leave(&other, NULL, 0);
 }
 
 static void only_the_outermost_section_decides(void **state) {
@@ -237,6 +263,7 @@ static void who_could_not_return_stays_in_front(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN(a_long_section_is_in_the_background),
+      IN(a_request_that_is_held_back_waits_in_front),
       IN(only_the_outermost_section_decides),
       IN(a_cancelled_section_and_a_late_key_return_too),
       IN(a_section_that_another_thread_ends_returns),

@@ -6,7 +6,7 @@ use crate::commands::{CommandError, Outcome};
 use crate::terminal::print;
 use hardmeter_evidence::envelope::envelope;
 use hardmeter_split::daemon::{self, DaemonError, Options, Stop};
-use hardmeter_split::policy;
+use hardmeter_split::policy::{self, Admission};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,9 @@ use std::time::Duration;
 #[command(
     after_help = "Policies: observe (report only, the default), soft (servers with class queues route requests), lazy (threads move \
                         when the class changes), paper (affinity at each start, restored at each end), time (time slices as \
-                        long as requests take, long kinds in the background; Linux 6.12 and newer).\n\n\
-                        Example:\n  hardmeter split analyze --policy soft\n  hardmeter split analyze --once > state.json"
+                        long as requests take, long kinds in the background; Linux 6.12 and newer), admit (a limited number of long \
+                        requests at once, the others wait for their turn; PostgreSQL).\n\n\
+                        Examples:\n  hardmeter split analyze --policy soft\n  hardmeter split analyze --policy time --admit 2\n  hardmeter split analyze --once > state.json"
 )]
 pub(super) struct Analyze {
     #[command(flatten)]
@@ -25,6 +26,10 @@ pub(super) struct Analyze {
     /// The policy of decisions.
     #[arg(long, value_name = "POLICY", default_value = "observe", value_parser = clap::builder::PossibleValuesParser::new(policy::NAMES))]
     policy: String,
+    /// How many long requests run at once in each PostgreSQL, with policy time or admit: a number, or `auto`, one for
+    /// each processor, which is the default of admit. They wait at most as long as `split.admission_timeout` says.
+    #[arg(long, value_name = "N", value_parser = places)]
+    admit: Option<Admission>,
     /// Polling interval: 1s, 500ms [default: as the servers request, else 1s].
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
@@ -64,6 +69,7 @@ impl Analyze {
         let options = Options {
             directory: self.folder.path(),
             policy: self.policy.clone(),
+            admission: self.admit,
             interval: self.interval,
             limit: if self.once { Some(once) } else { self.seconds.map(Duration::from_secs) },
             guard: !self.no_guard,
@@ -87,6 +93,14 @@ impl From<DaemonError> for CommandError {
     }
 }
 
+/// "2", "auto".
+fn places(text: &str) -> Result<Admission, String> {
+    if text == "auto" {
+        return Ok(Admission::Processors);
+    }
+    text.parse().map(Admission::Places).map_err(|_| "a number from 1 on, or auto".into())
+}
+
 /// "1s", "250ms", "1.5s".
 fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
@@ -101,6 +115,15 @@ fn time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn admission_has_a_number_or_is_automatic() {
+        assert_eq!(places("auto"), Ok(Admission::Processors));
+        assert_eq!(places("3"), Ok(Admission::Places(3.try_into().unwrap())));
+        for wrong in ["0", "-1", "many", ""] {
+            assert!(places(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

@@ -108,6 +108,9 @@ fn in_words(state: &State, alive: bool) -> String {
             app.backend,
             slices_of(app)
         );
+        if let Some(admission) = app.admission.in_words() {
+            let _ = writeln!(text, "  admission: {admission}");
+        }
     }
     let slices = view::slices(state);
     for line in slices.iter().take(SLICES) {

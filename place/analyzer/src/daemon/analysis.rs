@@ -314,6 +314,7 @@ impl Analysis {
             plan.placements.iter().enumerate().map(|(index, placement)| (placement.kind, index)).collect();
         for snapshot in snapshots {
             let Some(application) = self.folder.application(snapshot.app) else { continue };
+            application.admit(plan.places);
             application.decide(CodeId(0), &unnamed());
             for seen in &snapshot.kinds {
                 let kind = KindRef { app: snapshot.app, code: seen.code };
@@ -341,6 +342,8 @@ impl Analysis {
             application.threads().iter().filter(|thread| thread.sliced).count() as u32
         });
         let slices = application.as_ref().map_or(0, |application| application.slices());
+        let admission =
+            application.as_ref().map_or_else(Default::default, |application| application.admission());
         let facts = application.as_ref().map(|application| application.facts());
         let sections = application.map_or(0, |application| application.sections());
         state::Application {
@@ -361,6 +364,7 @@ impl Analysis {
             narrowed,
             slices,
             sliced,
+            admission,
             probes: snapshot.probes,
             probe_cycles: snapshot.probe_cycles.0,
             cycles_per_second: snapshot.cycles_per_second,

@@ -71,6 +71,7 @@ impl Deciding {
             queue: placement.map_or(0, |placement| placement.queue),
             slice_us: placement.map_or(0, |placement| placement.slice_us),
             background: placement.is_some_and(|placement| placement.background),
+            admit: placement.is_some_and(|placement| placement.admit),
             cpus: placement.map(|placement| placement.cpus.clone()).unwrap_or_default(),
             ..Decision::default()
         };

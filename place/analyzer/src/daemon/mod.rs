@@ -47,6 +47,8 @@ pub struct Options {
     pub directory: PathBuf,
     /// A name of [`policy::NAMES`].
     pub policy: String,
+    /// How many long requests run at once, for policies `time` and `admit`; `None`: as the policy decides.
+    pub admission: Option<policy::Admission>,
     /// The interval between rounds; `None`: as requested by the applications, one second without a request.
     pub interval: Option<Duration>,
     /// Ends after this time.
@@ -96,6 +98,9 @@ pub enum DaemonError {
     /// There is no policy with this name.
     #[error("there is no policy {0}")]
     Policy(String),
+    /// The policy cannot limit how many requests run at once.
+    #[error("policy {0} has no admission")]
+    NoAdmission(String),
     /// The trace file cannot be written.
     #[error("the trace {}: {error}", path.display())]
     Trace {
@@ -119,6 +124,7 @@ impl DaemonError {
             }
             DaemonError::Machine(_) => String::new(),
             DaemonError::Policy(_) => format!("one of {}", policy::NAMES.join(", ")),
+            DaemonError::NoAdmission(_) => "leave --admit out, or use --policy time or admit".into(),
             DaemonError::Trace { .. } => "name another file (--trace)".into(),
         }
     }
@@ -157,8 +163,13 @@ impl Stop {
 ///
 /// [`DaemonError`] if the policy is unknown, the folder cannot be used, or another analyzer works in it.
 pub fn run(options: &Options, stop: &Arc<Stop>) -> Result<State, DaemonError> {
-    let policy =
-        policy::by_name(&options.policy).ok_or_else(|| DaemonError::Policy(options.policy.clone()))?;
+    let policy = match options.admission {
+        None => {
+            policy::by_name(&options.policy).ok_or_else(|| DaemonError::Policy(options.policy.clone()))?
+        }
+        Some(admission) => policy::with_admission(&options.policy, admission)
+            .ok_or_else(|| DaemonError::NoAdmission(options.policy.clone()))?,
+    };
     let directory = &options.directory;
     let folder_error = |error| DaemonError::Folder { directory: directory.clone(), error };
     let folder = Folder::open(directory, options.grace).map_err(folder_error)?;

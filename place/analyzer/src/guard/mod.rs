@@ -40,7 +40,7 @@ use crate::state;
 use hardmeter_evidence::Coin;
 use kept::Kept;
 use measure::{compare, Epoch};
-use plans::{has_effect, has_slices, placed, same, stands_without, without};
+use plans::{has_effect, orders_time, placed, same, stands_without, without};
 use rules::Rules;
 use running::Running;
 use series::{Series, Verdict};
@@ -298,24 +298,24 @@ impl Guard {
     }
 
     fn new_series(&mut self) -> Series {
-        Series::new(self.coin.bits(), has_slices(&self.whole))
+        Series::new(self.coin.bits(), orders_time(&self.whole))
     }
 
     /// The time after a switch that is not counted.
     fn settle(&self) -> u64 {
-        self.brisk(if has_slices(&self.whole) { SETTLE_OF_SLICES } else { SETTLE })
+        self.brisk(if orders_time(&self.whole) { SETTLE_OF_SLICES } else { SETTLE })
     }
 
     /// Length of an epoch of this pair of a trial, whose epochs were doubled this many times.
     fn length(&self, pair: usize, doubled: u32) -> u64 {
-        let lengths = if has_slices(&self.whole) { LENGTHS_OF_SLICES } else { LENGTHS };
+        let lengths = if orders_time(&self.whole) { LENGTHS_OF_SLICES } else { LENGTHS };
         let length = lengths[pair.min(lengths.len() - 1)];
         self.brisk((length << doubled).min(LONGEST_OF_SLICES))
     }
 
     /// True if longer epochs are possible: in a trial with time slices, until they have the maximum length.
     fn can_double(&self, trial: &Trial) -> bool {
-        has_slices(&self.whole) && trial.length < self.brisk(LONGEST_OF_SLICES)
+        orders_time(&self.whole) && trial.length < self.brisk(LONGEST_OF_SLICES)
     }
 
     fn brisk(&self, time: u64) -> u64 {
@@ -414,7 +414,7 @@ impl Guard {
     /// The loss that ends a trial that looks bad: the full limit in the first trial, half of it in the
     /// second, and so on.
     fn has_cost_enough(&self, trial: &Trial) -> bool {
-        let loss = if has_slices(&self.whole) { LOSS_SECONDS_OF_SLICES } else { LOSS_SECONDS };
+        let loss = if orders_time(&self.whole) { LOSS_SECONDS_OF_SLICES } else { LOSS_SECONDS };
         let may = loss * self.brisk(SECOND) as f64 / f64::from(1 + self.refusals.min(3));
         self.series.loss() * trial.on_ns as f64 > may && self.series.looks_bad()
     }
@@ -448,7 +448,7 @@ impl Guard {
     }
 
     fn keep(&mut self, now: u64, why: &str, reference: Epoch, length: u64) {
-        let length = if has_slices(&self.whole) { length } else { 0 };
+        let length = if orders_time(&self.whole) { length } else { 0 };
         self.reason = why.into();
         self.news.push(format!("placement kept: {why}"));
         self.phase = Phase::Kept(Box::new(Kept::new(now, reference, self.settle(), length, self.hurry)));

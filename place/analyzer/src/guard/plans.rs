@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// True if a kind is placed at all.
 fn is_placed(placement: &Placement) -> bool {
-    placement.actuation != Actuation::None && (!placement.cpus.0.is_empty() || placement.slice_us != 0)
+    placement.actuation != Actuation::None
+        && (!placement.cpus.0.is_empty() || placement.slice_us != 0 || placement.admit)
 }
 
-/// True if the plan changes time slices.
-pub(super) fn has_slices(plan: &Plan) -> bool {
-    plan.placements.iter().any(|placement| is_placed(placement) && placement.slice_us != 0)
+/// True if the plan decides when requests run: it changes time slices, or limits how many run at once.
+pub(super) fn orders_time(plan: &Plan) -> bool {
+    let orders = |placement: &Placement| placement.slice_us != 0 || placement.admit;
+    plan.placements.iter().any(|placement| is_placed(placement) && orders(placement))
 }
 
 /// True if the plan places anything.
@@ -24,11 +26,12 @@ pub(super) fn placed(plan: &Plan) -> impl Iterator<Item = KindRef> + '_ {
 }
 
 /// True if the plan keeps any kinds apart: class queues of which one has lost all its kinds separate nothing.
+/// A kind of which a limited number runs at once is apart from itself.
 fn separates(plan: &Plan) -> bool {
-    let placed = plan.placements.iter().filter(|placement| is_placed(placement));
-    let mut sets = placed.map(|one| (&one.cpus, one.slice_us, one.background));
+    let placed = || plan.placements.iter().filter(|placement| is_placed(placement));
+    let mut sets = placed().map(|one| (&one.cpus, one.slice_us, one.background));
     let first = sets.next();
-    sets.any(|set| Some(set) != first)
+    placed().any(|one| one.admit) || sets.any(|set| Some(set) != first)
 }
 
 /// The plan without these kinds, which then run anywhere, with the reason. If nothing would be kept apart
@@ -45,6 +48,7 @@ pub(super) fn without(plan: &Plan, off: &BTreeMap<KindRef, String>) -> Plan {
             placement.queue = 0;
             placement.slice_us = 0;
             placement.background = false;
+            placement.admit = false;
             placement.reason = format!("anywhere, by the guard: {why}");
         }
     }
@@ -74,13 +78,13 @@ pub(super) fn same(a: &Plan, b: &Plan) -> bool {
                     sets.push(placement.cpus.clone());
                     sets.len() - 1
                 });
-                let way =
-                    (placement.actuation as u8, placement.queue, placement.slice_us, placement.background);
+                let time = (placement.slice_us, placement.background, placement.admit);
+                let way = (placement.actuation as u8, placement.queue, time);
                 (placement.kind, set, placement.cpus.0.len(), way)
             })
             .collect()
     };
-    shape(a) == shape(b)
+    shape(a) == shape(b) && a.places == b.places
 }
 
 #[cfg(test)]
@@ -106,6 +110,23 @@ mod tests {
         let off = without(&three, &[(kind(2), "worse".to_string())].into());
         assert_eq!(off.placements[1].reason, "anywhere, by the guard: worse");
         assert!(has_effect(&off) && off.placements[1].actuation == Actuation::None);
+    }
+
+    /// Requests of kinds 1 and 2 wait for places: each kind is a rule, but not the last one.
+    #[test]
+    fn a_kind_that_waits_for_places_is_a_rule_of_its_own() {
+        let mut two = plan(&[0, 0]);
+        for placement in &mut two.placements {
+            placement.cpus = CpuSet::default();
+            placement.actuation = Actuation::Time;
+            placement.admit = true;
+        }
+        two.places = 1;
+        assert!(has_effect(&two) && orders_time(&two));
+        assert_eq!((left(&two, &[1]), left(&two, &[1, 2])), (vec![2], vec![1, 2]));
+        assert!(stands_without(&two, &[kind(1)].into()));
+        let more = Plan { places: 2, ..two.clone() };
+        assert!(same(&two, &two) && !same(&two, &more));
     }
 
     #[test]

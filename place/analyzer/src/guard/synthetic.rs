@@ -54,10 +54,11 @@ pub(super) fn placed(cpus: &[u32]) -> Plan {
         queue: 0,
         slice_us: 0,
         background: false,
+        admit: false,
         reason: String::new(),
     };
     let placements = (1..).zip(cpus).map(|(code, &cpu)| placement(code, cpu)).collect();
-    Plan { policy: "lazy".into(), placements, remarks: Vec::new() }
+    Plan { policy: "lazy".into(), placements, places: 0, remarks: Vec::new() }
 }
 
 /// The effect of placement at a time: work done per second and CPU time per request, as factors.

@@ -99,6 +99,7 @@ impl Policy for Lazy {
                 queue: q as u32,
                 slice_us: 0,
                 background: false,
+                admit: false,
                 reason: kind.reason.clone(),
             });
         }

@@ -8,6 +8,7 @@
 //! | lazy | kinds that slow each other down on different cores, if that outweighs moves and imbalance | affinity when the thread is elsewhere |
 //! | soft | kinds that slow each other down in different queues | servers that route requests; no thread moves, no core idles |
 //! | time | short kinds before long ones on each core | time slices by predicted processor time; no thread moves |
+//! | admit | a limited number of long requests at once | requests of long kinds wait for a place; time can do both |
 
 mod cores;
 mod grouping;
@@ -25,11 +26,11 @@ pub use lazy::Lazy;
 pub use observe::Observe;
 pub use paper::Paper;
 pub use soft::Soft;
-pub use time::{Time, SLICE_MAX_US, SLICE_MIN_US};
+pub use time::{Admission, Time, SLICE_MAX_US, SLICE_MIN_US};
 pub use way::Policy;
 
 /// All policies, in the order of the numbers in the segments' headers: new ones are appended.
-pub const NAMES: [&str; 5] = ["observe", "paper", "lazy", "soft", "time"];
+pub const NAMES: [&str; 6] = ["observe", "paper", "lazy", "soft", "time", "admit"];
 /// The policies that the simulator supports: it has processors and queues, but no time slices.
 pub const SIMULATED: [&str; 4] = ["observe", "paper", "lazy", "soft"];
 
@@ -41,6 +42,16 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "lazy" => Some(Box::new(Lazy::default())),
         "soft" => Some(Box::new(Soft::default())),
         "time" => Some(Box::new(Time::default())),
+        "admit" => Some(Box::new(Time::admit())),
+        _ => None,
+    }
+}
+
+/// A policy that limits how many long requests run at once; `None`: the policy of this name cannot.
+pub fn with_admission(name: &str, admission: Admission) -> Option<Box<dyn Policy>> {
+    match name {
+        "time" => Some(Box::new(Time { admission, ..Time::default() })),
+        "admit" => Some(Box::new(Time { admission, ..Time::admit() })),
         _ => None,
     }
 }
@@ -57,6 +68,8 @@ mod tests {
             assert_eq!(by_name(name).unwrap().name(), name);
         }
         assert!(by_name("fair").is_none());
+        let with = |name| with_admission(name, Admission::Processors).map(|policy| policy.name());
+        assert_eq!([with("time"), with("admit"), with("soft")], [Some("time"), Some("admit"), None]);
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl Policy for Paper {
                 queue: 1,
                 slice_us: 0,
                 background: false,
+                admit: false,
                 reason: format!("dirty: any of the {} dirty cores", dirty_cpus.0.len()),
             });
         }
@@ -217,6 +218,7 @@ fn assign(
             queue: 0,
             slice_us: 0,
             background: false,
+            admit: false,
             reason: reason.into(),
         });
     }

@@ -86,6 +86,7 @@ impl Soft {
                 queue: q as u32,
                 slice_us: 0,
                 background: false,
+                admit: false,
                 reason,
             });
         }

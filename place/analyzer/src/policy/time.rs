@@ -1,5 +1,6 @@
 //! Short kinds before long ones: each kind gets a time slice as long as the processor time that a request of
-//! it is expected to take, and kinds that take much longer than others run in the background.
+//! it is expected to take, and kinds that take much longer than others run in the background. With admission,
+//! a limited number of requests of these long kinds runs at once; policy `admit` is that alone.
 //!
 //! The kernel (EEVDF, Linux 6.12 on) runs, of the threads that have not had more than their share, the one
 //! whose deadline is first, and a deadline is one slice away. With slices as long as requests, this runs the
@@ -7,10 +8,15 @@
 //! thread that wakes up beyond its share waits for the next tick, up to 4 ms: these waits make up the 99th
 //! percentile of short kinds. Threads in the background (SCHED_IDLE) give way at once. They would starve if
 //! the others used all processors, so no kind runs there unless the others leave half of the machine.
+//!
+//! Admission has a place for each processor, unless another number is named: a request beyond that could only
+//! share a processor with one that runs already, so waiting costs the long kinds no throughput. With fewer
+//! places processors would idle wherever long requests are most of the load.
 
 use super::way::{anywhere, nowhere, Policy};
 use crate::model::{Actuation, KindProfile, KindRef, Machine, Placement, Plan, Workload};
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 /// The shortest time slice that the kernel allows.
 pub const SLICE_MIN_US: u32 = 100;
@@ -33,15 +39,55 @@ pub struct Time {
     pub far_apart: f64,
     /// The other kinds may use this share of all processors.
     pub foreground: f64,
+    /// Kinds get slices, and run in the background.
+    pub slices: bool,
+    /// How many requests of long kinds run at once.
+    pub admission: Admission,
+}
+
+/// How many requests of long kinds run at once, in each application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Any number.
+    Unlimited,
+    /// One for each processor.
+    Processors,
+    /// This number.
+    Places(NonZeroU32),
+}
+
+impl Admission {
+    /// The number of places; 0: any number of requests runs.
+    fn places(self, machine: &Machine) -> u32 {
+        match self {
+            Admission::Unlimited => 0,
+            Admission::Processors => u32::try_from(machine.cpus.len()).unwrap_or(u32::MAX).max(1),
+            Admission::Places(places) => places.get(),
+        }
+    }
 }
 
 impl Default for Time {
     fn default() -> Time {
-        Time { fewest: 5, apart: 4.0, share: 0.05, long_us: 10_000.0, far_apart: 20.0, foreground: 0.5 }
+        Time {
+            fewest: 5,
+            apart: 4.0,
+            share: 0.05,
+            long_us: 10_000.0,
+            far_apart: 20.0,
+            foreground: 0.5,
+            slices: true,
+            admission: Admission::Unlimited,
+        }
     }
 }
 
 impl Time {
+    /// Policy `admit`: no slices, and a place for each processor.
+    pub fn admit() -> Time {
+        Time { slices: false, admission: Admission::Processors, ..Time::default() }
+    }
+
     /// The slice of a kind, if enough is known of it. A slice in force stays until the kind takes twice or
     /// half as long.
     fn slice(&self, kind: &KindProfile, before: &Plan, hertz: f64) -> Option<u32> {
@@ -62,27 +108,21 @@ impl Time {
         (micros.is_finite() && micros > 0.0).then_some(micros)
     }
 
-    /// The kinds that run in the background; a kind stays there until its requests take half of the limit.
-    fn background(
-        &self,
-        machine: &Machine,
-        workload: &Workload,
-        before: &Plan,
-        hertz: f64,
-    ) -> BTreeSet<KindRef> {
+    /// The long kinds, and the processors that the others use; a kind stays long until its requests take half of
+    /// the limit.
+    fn long(&self, workload: &Workload, before: &Plan, hertz: f64) -> (BTreeSet<KindRef>, f64) {
         let known: Vec<(&KindProfile, f64)> =
             workload.kinds.iter().filter_map(|kind| Some((kind, self.micros(kind, hertz)?))).collect();
         let shortest = known.iter().map(|(_, micros)| *micros).fold(f64::INFINITY, f64::min);
         let limit = self.long_us.max(self.far_apart * shortest.max(f64::from(SLICE_MIN_US)));
-        let was = |kind: KindRef| before.placements.iter().any(|one| one.kind == kind && one.background);
+        let was = |kind: KindRef| {
+            before.placements.iter().any(|one| one.kind == kind && (one.background || one.admit))
+        };
         let is_long = |kind: KindRef, micros: f64| micros >= if was(kind) { limit / 2.0 } else { limit };
         let (long, others): (Vec<_>, Vec<_>) =
             known.into_iter().partition(|(kind, micros)| is_long(kind.kind, *micros));
         let processors = others.iter().map(|(kind, micros)| kind.rate * micros / 1e6).sum::<f64>();
-        if processors > self.foreground * machine.cpus.len() as f64 {
-            return BTreeSet::new();
-        }
-        long.into_iter().map(|(kind, _)| kind.kind).collect()
+        (long.into_iter().map(|(kind, _)| kind.kind).collect(), processors)
     }
 
     /// True if kinds that take much longer than the shortest one use enough time.
@@ -107,32 +147,40 @@ fn quantised(micros: f64) -> u32 {
 
 impl Policy for Time {
     fn name(&self) -> &'static str {
-        "time"
+        if self.slices {
+            "time"
+        } else {
+            "admit"
+        }
     }
 
     fn decide(&self, machine: &Machine, workload: &Workload, before: &Plan) -> Plan {
         let hertz = workload.cycles_per_second.max(1) as f64;
         if !self.is_worth_it(workload, hertz) {
-            let remark = "no kinds that take four times as long as others, and much time: no slices";
-            return nowhere(self.name(), workload, Some(remark));
+            let what = if self.slices { "no slices" } else { "no admission" };
+            let remark = format!("no kinds that take four times as long as others, and much time: {what}");
+            return nowhere(self.name(), workload, Some(&remark));
         }
-        let background = self.background(machine, workload, before, hertz);
+        let (long, others) = self.long(workload, before, hertz);
+        let leaves_room = others <= self.foreground * machine.cpus.len() as f64;
+        let places = if long.is_empty() { 0 } else { self.admission.places(machine) };
         let placements = workload.kinds.iter().map(|kind| match self.slice(kind, before, hertz) {
             Some(slice_us) => Placement {
                 actuation: Actuation::Time,
-                slice_us,
-                background: background.contains(&kind.kind),
+                slice_us: if self.slices { slice_us } else { 0 },
+                background: self.slices && leaves_room && long.contains(&kind.kind),
+                admit: places != 0 && long.contains(&kind.kind),
                 ..anywhere(kind, format!("takes {:.0} us", self.micros(kind, hertz).unwrap_or_default()))
             },
             None => anywhere(kind, kind.reason.clone()),
         });
-        Plan { policy: self.name().into(), placements: placements.collect(), remarks: Vec::new() }
+        Plan { policy: self.name().into(), placements: placements.collect(), places, remarks: Vec::new() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{kind, one_core, workload};
+    use super::super::testing::{kind, machine, one_core, workload};
     use super::*;
     use crate::model::Class;
 
@@ -162,6 +210,32 @@ mod tests {
         assert_eq!(slices(&plan), [100, 100_000]);
         assert_eq!(plan.placements[0].actuation, Actuation::Time);
         assert!(plan.placements.iter().all(|one| one.cpus.0.is_empty()), "no thread moves");
+    }
+
+    fn limited(policy: Time, rate: f64, before: &Plan) -> (u32, Vec<bool>, Vec<u32>, Vec<bool>) {
+        let kinds = [(1, 2, Class::Short, 60.0, rate), (1, 3, Class::Neutral, 80_000.0, 6.0)];
+        let plan = policy.decide(&machine(4, 1), &workload(&kinds), before);
+        let admit = plan.placements.iter().map(|one| one.admit).collect();
+        (plan.places, admit, slices(&plan), in_background(&plan))
+    }
+
+    /// Four processors. 40,000 look-ups of 60 us a second take 2.4 of them: more than half, so that nothing runs in
+    /// the background; admission does not mind.
+    #[test]
+    fn long_kinds_have_a_place_for_each_processor() {
+        let (before, no) = (Plan::default(), vec![false, false]);
+        assert_eq!(
+            limited(Time::default(), 300.0, &before),
+            (0, no.clone(), vec![100, 100_000], vec![false, true])
+        );
+        let admitted = vec![false, true];
+        assert_eq!(limited(Time::admit(), 300.0, &before), (4, admitted.clone(), vec![0, 0], no.clone()));
+        assert_eq!(limited(Time::admit(), 40_000.0, &before), (4, admitted.clone(), vec![0, 0], no.clone()));
+        let both = Time { admission: Admission::Places(NonZeroU32::new(1).unwrap()), ..Time::default() };
+        assert_eq!(limited(both, 40_000.0, &before), (1, admitted, vec![100, 100_000], no));
+        let alike = workload(&[(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Short, 900.0, 300.0)]);
+        let plan = Time::admit().decide(&machine(4, 1), &alike, &before);
+        assert_eq!((plan.places, plan.placements.iter().any(|one| one.admit)), (0, false), "none is long");
     }
 
     fn in_background(plan: &Plan) -> Vec<bool> {

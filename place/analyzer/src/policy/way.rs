@@ -22,6 +22,7 @@ pub(super) fn anywhere(kind: &KindProfile, reason: String) -> Placement {
         queue: 0,
         slice_us: 0,
         background: false,
+        admit: false,
         reason,
     }
 }
@@ -31,6 +32,7 @@ pub(super) fn nowhere(policy: &str, workload: &Workload, remark: Option<&str>) -
     Plan {
         policy: policy.into(),
         placements: workload.kinds.iter().map(|kind| anywhere(kind, kind.reason.clone())).collect(),
+        places: 0,
         remarks: remark.iter().map(|remark| (*remark).to_string()).collect(),
     }
 }

@@ -6,6 +6,7 @@ use super::layout::{
 };
 use super::mapping::{Mapping, Plain, Shared};
 use crate::model::{Actuation, AppId, Class, CodeId, CpuSet, Record};
+use crate::state;
 use hardmeter_samples::model::Cycles;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,8 @@ use std::sync::atomic::{fence, Ordering};
 // SAFETY: atomics only.
 unsafe impl Shared for Settings {}
 unsafe impl Shared for Counters {}
+unsafe impl Shared for layout::Admission {}
+unsafe impl Shared for layout::Request {}
 unsafe impl Shared for Commands {}
 unsafe impl Shared for layout::Decision {}
 unsafe impl Shared for Thread {}
@@ -66,6 +69,8 @@ pub struct Decision {
     pub slice_us: u32,
     /// True if they give way to all others, if their rights allow it.
     pub background: bool,
+    /// True if its requests ask for one of the application's places before they run.
+    pub admit: bool,
 }
 
 /// A thread in a segment's table, unchecked.
@@ -335,6 +340,7 @@ impl Application {
         place.queue.store(decision.queue, Ordering::Relaxed);
         place.slice_us.store(decision.slice_us, Ordering::Relaxed);
         place.background.store(decision.background.into(), Ordering::Relaxed);
+        place.admit.store(decision.admit.into(), Ordering::Relaxed);
         let mut mask = [0_u64; layout::MASK_WORDS];
         for cpu in decision.cpus.0.iter().filter(|cpu| cpu.0 < layout::CPUS_MAX) {
             mask[cpu.0 as usize / 64] |= 1 << (cpu.0 % 64);
@@ -347,6 +353,38 @@ impl Application {
         true
     }
 
+    /// Sets how many requests of kinds with [`Decision::admit`] may run at once; 0: any number.
+    pub fn admit(&self, places: u32) {
+        self.commands().places.store(places, Ordering::Release);
+    }
+
+    /// The queue of long requests now, and its counters.
+    pub fn admission(&self) -> state::Admission {
+        let relaxed = Ordering::Relaxed;
+        let counters: &layout::Admission = self.mapping.at(offset_of!(Header, admission) as u64);
+        let mut admission = state::Admission {
+            places: self.commands().places.load(relaxed),
+            waits: counters.waits.load(relaxed),
+            waited_seconds: counters.waited_ns.load(relaxed) as f64 / 1e9,
+            longest_wait_seconds: counters.longest_wait_ns.load(relaxed) as f64 / 1e9,
+            late: counters.late.load(relaxed),
+            for_others: counters.for_others.load(relaxed),
+            exempt: counters.exempt.load(relaxed),
+            ..state::Admission::default()
+        };
+        let request = size_of::<layout::Request>() as u64;
+        for index in 0..u64::from(layout::REQUESTS) {
+            let request: &layout::Request = self.mapping.at(self.layout.tables.requests_at + index * request);
+            match (request.owner.load(relaxed), request.state.load(relaxed)) {
+                (0, _) => {}
+                (_, layout::REQUEST_WAITS) => admission.waiting += 1,
+                (_, layout::REQUEST_RUNS) => admission.running += 1,
+                _ => {}
+            }
+        }
+        admission
+    }
+
     /// Writes a heartbeat.
     pub fn beat(&self, now_ns: u64) {
         self.commands().heartbeat_ns.store(now_ns, Ordering::Release);
@@ -356,6 +394,7 @@ impl Application {
     pub fn take_over(&mut self, policy: u32, trace_every: u32) {
         let commands = self.commands();
         commands.placement_on.store(0, Ordering::Release);
+        commands.places.store(0, Ordering::Relaxed);
         commands.analyzer_pid.store(std::process::id(), Ordering::Relaxed);
         commands.analyzer_version.store(layout::SEGMENT_VERSION, Ordering::Relaxed);
         commands.policy.store(policy, Ordering::Relaxed);
@@ -424,6 +463,8 @@ pub(super) fn check(identity: &Identity, app: AppId, length: u64, boot: &str) ->
         ("the place of kinds", identity.tables.kinds_at, layout.tables.kinds_at),
         ("the place of decisions", identity.tables.decisions_at, layout.tables.decisions_at),
         ("the place of threads", identity.tables.threads_at, layout.tables.threads_at),
+        ("the place of requests", identity.tables.requests_at, layout.tables.requests_at),
+        ("the number of requests", identity.requests.into(), layout::REQUESTS.into()),
         ("the place of CPUs", identity.tables.cpus_at, layout.tables.cpus_at),
         ("the place of records", identity.tables.records_at, layout.tables.records_at),
         ("the place of traces", identity.tables.traces_at, layout.tables.traces_at),

@@ -7,11 +7,15 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicU8};
 
 pub(crate) const SEGMENT_MAGIC: u64 = 0x3174_696c_7073_6d68;
-pub(crate) const SEGMENT_VERSION: u32 = 5;
+pub(crate) const SEGMENT_VERSION: u32 = 6;
 pub(crate) const HEADER_SIZE: u64 = 4096;
 pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
 pub(crate) const THREADS_MAX: u32 = 65536;
+/// The size of the table of long requests.
+pub(crate) const REQUESTS: u32 = 256;
+pub(crate) const REQUEST_WAITS: u32 = 1;
+pub(crate) const REQUEST_RUNS: u32 = 2;
 pub(crate) const TRACES_MAX: u32 = 1 << 20;
 pub(crate) const LABEL_LENGTH: usize = 128;
 pub(crate) const NOTE_LENGTH: usize = 64;
@@ -31,6 +35,7 @@ pub(crate) struct Tables {
     pub kinds_at: u64,
     pub decisions_at: u64,
     pub threads_at: u64,
+    pub requests_at: u64,
     pub cpus_at: u64,
     pub records_at: u64,
     pub traces_at: u64,
@@ -52,6 +57,8 @@ pub(crate) struct Identity {
     pub threads: u32,
     pub traces: u32,
     pub record_size: u32,
+    pub requests: u32,
+    pub reserved: u32,
     pub tables: Tables,
     pub made_ns: u64,
     pub cycles_per_second: u64,
@@ -85,6 +92,18 @@ pub(crate) struct Counters {
     pub slices: AtomicU64,
 }
 
+/// The application's counters of admission.
+#[repr(C, align(64))]
+pub(crate) struct Admission {
+    pub lock: AtomicU64,
+    pub waits: AtomicU64,
+    pub waited_ns: AtomicU64,
+    pub longest_wait_ns: AtomicU64,
+    pub late: AtomicU64,
+    pub for_others: AtomicU64,
+    pub exempt: AtomicU64,
+}
+
 /// Written by the analyzer.
 #[repr(C, align(64))]
 pub(crate) struct Commands {
@@ -96,6 +115,7 @@ pub(crate) struct Commands {
     pub epoch: AtomicU64,
     pub probe_generation: AtomicU64,
     pub trace_every: AtomicU32,
+    pub places: AtomicU32,
 }
 
 /// The first page of an application's segment.
@@ -104,6 +124,7 @@ pub(crate) struct Header {
     pub identity: Identity,
     pub settings: Settings,
     pub counters: Counters,
+    pub admission: Admission,
     pub commands: Commands,
 }
 
@@ -136,7 +157,7 @@ pub(crate) struct Decision {
     pub queue: AtomicU32,
     pub slice_us: AtomicU32,
     pub background: AtomicU32,
-    pub reserved: u32,
+    pub admit: AtomicU32,
     pub cpu_mask: [AtomicU64; MASK_WORDS],
 }
 
@@ -151,6 +172,18 @@ pub(crate) struct Thread {
     pub code: AtomicU32,
     pub original_slice_ns: AtomicU64,
     pub original_policy: AtomicU32,
+}
+
+/// A long request that runs or waits.
+#[repr(C, align(64))]
+pub(crate) struct Request {
+    pub owner: AtomicU64,
+    pub state: AtomicU32,
+    pub code: AtomicU32,
+    pub asked_ns: AtomicU64,
+    pub deadline_ns: AtomicU64,
+    pub until_ns: AtomicU64,
+    pub waker: AtomicU32,
 }
 
 /// A processor's line.
@@ -243,7 +276,8 @@ impl Layout {
         let kinds_at = HEADER_SIZE;
         let decisions_at = table(kinds_at, kinds.into(), size_of::<Kind>());
         let threads_at = table(decisions_at, kinds.into(), size_of::<Decision>());
-        let cpus_at = table(threads_at, threads.into(), size_of::<Thread>());
+        let requests_at = table(threads_at, threads.into(), size_of::<Thread>());
+        let cpus_at = table(requests_at, REQUESTS.into(), size_of::<Request>());
         let records_at = table(cpus_at, cpus.into(), size_of::<CpuLine>());
         let traces_at = table(records_at, u64::from(cpus) * u64::from(kinds), size_of::<RawRecord>());
         let size = table(traces_at, u64::from(cpus) * u64::from(traces), size_of::<RawTrace>())
@@ -253,7 +287,15 @@ impl Layout {
             cpus,
             threads,
             traces,
-            tables: Tables { kinds_at, decisions_at, threads_at, cpus_at, records_at, traces_at },
+            tables: Tables {
+                kinds_at,
+                decisions_at,
+                threads_at,
+                requests_at,
+                cpus_at,
+                records_at,
+                traces_at,
+            },
             size,
         })
     }
@@ -332,9 +374,10 @@ mod tests {
             "magic" = identity.magic, "version" = identity.version, "header_size" = identity.header_size,
             "size" = identity.size, "app_id" = identity.app_id, "related_app_id" = identity.related_app_id,
             "key_type" = identity.key_type, "kinds" = identity.kinds, "cpus" = identity.cpus,
-            "threads" = identity.threads, "traces" = identity.traces, "record_size" = identity.record_size,
+            "threads" = identity.threads, "traces" = identity.traces, "record_size" = identity.record_size, "requests" = identity.requests,
             "kinds_at" = identity.tables.kinds_at, "decisions_at" = identity.tables.decisions_at,
-            "threads_at" = identity.tables.threads_at, "cpus_at" = identity.tables.cpus_at,
+            "threads_at" = identity.tables.threads_at, "requests_at" = identity.tables.requests_at,
+            "cpus_at" = identity.tables.cpus_at,
             "records_at" = identity.tables.records_at, "traces_at" = identity.tables.traces_at,
             "made_ns" = identity.made_ns, "cycles_per_second" = identity.cycles_per_second,
             "name" = identity.name, "boot_id" = identity.boot_id,
@@ -345,10 +388,14 @@ mod tests {
             "without_room" = counters.without_room, "contended" = counters.contended,
             "dropped" = counters.dropped, "moves" = counters.moves, "bad_origins" = counters.bad_origins,
             "refused" = counters.refused, "slices" = counters.slices,
+            "admission_lock" = admission.lock, "waits" = admission.waits, "waited_ns" = admission.waited_ns,
+            "longest_wait_ns" = admission.longest_wait_ns, "late" = admission.late,
+            "for_others" = admission.for_others, "exempt" = admission.exempt,
             "heartbeat_ns" = commands.heartbeat_ns, "analyzer_pid" = commands.analyzer_pid,
             "analyzer_version" = commands.analyzer_version, "placement_on" = commands.placement_on,
             "policy" = commands.policy, "epoch" = commands.epoch,
             "probe_generation" = commands.probe_generation, "trace_every" = commands.trace_every,
+            "places" = commands.places,
         });
         compare!(asked, "split_kind", Kind, {
             "state" = state, "note_state" = note_state, "key_hash" = key_hash, "key_number" = key_number,
@@ -358,12 +405,16 @@ mod tests {
         compare!(asked, "split_decision", Decision, {
             "sequence" = sequence, "class_" = class, "actuation" = actuation, "wants_probes" = wants_probes,
             "uses_cpu_clock" = uses_cpu_clock, "expected_cycles" = expected_cycles, "queue" = queue,
-            "slice_us" = slice_us, "background" = background, "cpu_mask" = cpu_mask,
+            "slice_us" = slice_us, "background" = background, "admit" = admit, "cpu_mask" = cpu_mask,
         });
         compare!(asked, "split_thread", Thread, {
             "tid" = tid, "narrowed" = narrowed, "started_ticks" = started_ticks, "original_mask" = original_mask,
             "sliced" = sliced, "code" = code, "original_slice_ns" = original_slice_ns,
             "original_policy" = original_policy,
+        });
+        compare!(asked, "split_request", Request, {
+            "owner" = owner, "state" = state, "code" = code, "asked_ns" = asked_ns,
+            "deadline_ns" = deadline_ns, "until_ns" = until_ns, "waker" = waker,
         });
         compare!(asked, "split_cpu", CpuLine, {
             "traced" = traced, "probe_tokens" = probe_tokens, "probe_refilled" = probe_refilled,
@@ -387,11 +438,14 @@ mod tests {
             ("SPLIT_SEGMENT_VERSION", SEGMENT_VERSION as usize),
             ("SPLIT_HEADER_SIZE", HEADER_SIZE as usize),
             ("SPLIT_CPUS_MAX", CPUS_MAX as usize),
+            ("SPLIT_REQUESTS", REQUESTS as usize),
             ("SPLIT_KINDS_MAX", KINDS_MAX as usize),
             ("SPLIT_LABEL_LENGTH", LABEL_LENGTH),
             ("SPLIT_NOTE_LENGTH", NOTE_LENGTH),
             ("SPLIT_AFTERS", AFTERS),
             ("SPLIT_BUCKETS", BUCKETS),
+            ("SPLIT_REQUEST_WAITS", REQUEST_WAITS as usize),
+            ("SPLIT_REQUEST_RUNS", REQUEST_RUNS as usize),
             ("SPLIT_KIND_READY", KIND_READY as usize),
             ("SPLIT_SLICE_MIN_US", crate::policy::SLICE_MIN_US as usize),
             ("SPLIT_SLICE_MAX_US", crate::policy::SLICE_MAX_US as usize),

@@ -1,7 +1,8 @@
 //! Segments for tests, with libsplit's layout.
 
 use super::layout::{
-    Identity, Layout, RawRecord, HEADER_SIZE, KIND_READY, LABEL_LENGTH, SEGMENT_MAGIC, SEGMENT_VERSION,
+    Identity, Layout, RawRecord, HEADER_SIZE, KIND_READY, LABEL_LENGTH, REQUESTS, SEGMENT_MAGIC,
+    SEGMENT_VERSION,
 };
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -34,6 +35,8 @@ pub(crate) fn identity(layout: &Layout, app: u32) -> Identity {
         threads: layout.threads,
         traces: layout.traces,
         record_size: size_of::<RawRecord>() as u32,
+        requests: REQUESTS,
+        reserved: 0,
         tables: layout.tables,
         made_ns: 1,
         cycles_per_second: 2_700_000_000,

@@ -38,6 +38,7 @@ fn a_decision_lies_where_libsplit_looks() {
         actuation: Actuation::Lazy,
         slice_us: 1600,
         background: true,
+        admit: true,
         wants_probes: 8,
         uses_cpu_clock: true,
         expected: Cycles(12345),

@@ -145,9 +145,15 @@ fn siblings_of_one_tier_are_better_than_of_two() {
             queue: kind.app as u32,
             slice_us: 0,
             background: false,
+            admit: false,
             reason: String::new(),
         });
-        let plan = Plan { policy: "pinned".into(), placements: placements.collect(), remarks: Vec::new() };
+        let plan = Plan {
+            policy: "pinned".into(),
+            placements: placements.collect(),
+            places: 0,
+            remarks: Vec::new(),
+        };
         simulate_plan(&scenario, &machine, &damage, &plan, &short()).throughput
     };
     // Processors 0 and 4 are one core.

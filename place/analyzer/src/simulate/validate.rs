@@ -95,12 +95,13 @@ pub fn outcomes(mix: &str, machine: &Machine, damage: &Damage, length: &Length) 
             queue: i as u32,
             slice_us: 0,
             background: false,
+            admit: false,
             reason: String::new(),
         };
         // The second kind streams, unless both are clean.
         let class = if scenario.kinds[1].stream_kb > 0.0 { Class::Polluter } else { Class::Sensitive };
         let placements = vec![place(0, Class::Sensitive), place(1, class)];
-        let plan = Plan { policy: name.into(), placements, remarks: Vec::new() };
+        let plan = Plan { policy: name.into(), placements, places: 0, remarks: Vec::new() };
         outcomes.push(simulate_plan(&scenario, machine, damage, &plan, length));
     }
     outcomes

@@ -72,13 +72,16 @@ fn applications(registry: &mut Registry, state: &State) {
         ("sections_dropped", "Sections that never ended, or ended on another thread"),
         ("moves", "Changes of a thread's affinity"),
         ("probes", "Occupancy probes"),
+        ("admission_waits", "Long requests that waited for a place"),
     ]
     .into_iter()
     .map(|(name, help)| (name, help, Family::default()))
     .collect();
     for app in &state.applications {
         let labels = vec![label("app", &app.name)];
-        let values = [app.sections, app.without_room, app.contended, app.dropped, app.moves, app.probes];
+        let waits = app.admission.waits;
+        let values =
+            [app.sections, app.without_room, app.contended, app.dropped, app.moves, app.probes, waits];
         for ((_, _, family), value) in families.iter().zip(values) {
             family.get_or_create(&labels).inc_by(value);
         }

@@ -85,10 +85,10 @@ pub fn rows(state: &State, order: Order) -> Vec<Row<'_>> {
     rows
 }
 
-/// The time slice of each kind that has one, the shortest first: "slice 0.1 ms: postgres select ... (takes 60 us)".
+/// The time slice of each kind that has one or whose requests wait for places, the shortest first: "slice 0.1 ms: postgres select ... (takes 60 us)".
 pub fn slices(state: &State) -> Vec<String> {
     let mut placements: Vec<&Placement> =
-        state.plan.placements.iter().filter(|placement| placement.slice_us != 0).collect();
+        state.plan.placements.iter().filter(|placement| placement.slice_us != 0 || placement.admit).collect();
     placements.sort_by_key(|placement| (placement.slice_us, placement.kind));
     let line = |placement: &&Placement| {
         let label = state.workload.kinds.iter().find(|profile| profile.kind == placement.kind);

@@ -1,7 +1,9 @@
 //! A state with two applications and three kinds, one of which has a hostile label.
 
 use crate::model::*;
-use crate::state::{Application, Effect, Event, Guard, Neighbours, Probe, ProbePoint, Rule, State, VERSION};
+use crate::state::{
+    Admission, Application, Effect, Event, Guard, Neighbours, Probe, ProbePoint, Rule, State, VERSION,
+};
 
 fn application(app: u32, name: &str) -> Application {
     Application {
@@ -22,6 +24,7 @@ fn application(app: u32, name: &str) -> Application {
         narrowed: 0,
         slices: 3,
         sliced: 2,
+        admission: Admission::default(),
         probes: 100,
         probe_cycles: 2_000_000,
         cycles_per_second: 2_000_000_000,
@@ -63,6 +66,7 @@ pub(super) fn state() -> State {
         queue: 1,
         slice_us: 0,
         background: false,
+        admit: false,
         reason: "away from sensitive kinds".into(),
     };
     let rule = Rule {
@@ -96,7 +100,12 @@ pub(super) fn state() -> State {
             ],
             kinds: vec![search, view, select],
         },
-        plan: Plan { policy: "soft".into(), placements: vec![placement], remarks: vec!["two cores".into()] },
+        plan: Plan {
+            policy: "soft".into(),
+            placements: vec![placement],
+            places: 0,
+            remarks: vec!["two cores".into()],
+        },
         guard: Guard {
             active: true,
             phase: "kept".into(),

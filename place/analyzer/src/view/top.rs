@@ -2,6 +2,7 @@
 
 use super::words::{guard, number, one_line, rules, share, slice, time, time_estimate};
 use super::{cores, rows, Order, Row};
+use crate::model::Placement;
 use crate::state::{without_in_words, State};
 use hardmeter_evidence::table::{Column, Cut, Style, TextTable};
 use std::fmt::Write;
@@ -91,6 +92,9 @@ fn heading(state: &State, now_ns: u64) -> String {
             number(app.moves as f64),
             app.backend
         );
+        if let Some(admission) = app.admission.in_words() {
+            let _ = writeln!(text, "  admission: {admission}");
+        }
     }
     if state.is_stale(now_ns) {
         let age = now_ns.saturating_sub(state.written_ns) as f64 / 1e9;
@@ -117,8 +121,9 @@ fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
         Column::left("cores").spare(3),
         Column::left("kind").cut(Cut::KeepHead).at_least(24),
     ];
-    // Most policies do not change time slices.
-    let has_slices = rows.iter().any(|row| row.placement.is_some_and(|placement| placement.slice_us != 0));
+    // Most policies do not order requests.
+    let ordered = |placement: &Placement| placement.slice_us != 0 || placement.admit;
+    let has_slices = rows.iter().any(|row| row.placement.is_some_and(ordered));
     if has_slices {
         columns.insert(columns.len() - 1, Column::right("slice").spare(3));
     }
@@ -141,8 +146,7 @@ fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
             one_line(&profile.label, LABEL),
         ];
         if has_slices {
-            let of = row.placement.filter(|placement| placement.slice_us != 0);
-            let words = of.map_or_else(|| "own".into(), slice);
+            let words = row.placement.map_or_else(|| "own".into(), slice);
             cells.insert(cells.len() - 1, words);
         }
         let statement = || profile.statement.map_or(String::new(), |statement| statement.to_string());
@@ -155,6 +159,7 @@ fn table(rows: &[Row<'_>], kinds: usize) -> TextTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Admission;
     use crate::view::testing;
     use hardmeter_statement::StatementId;
 
@@ -202,6 +207,25 @@ mod tests {
         let lines = crate::view::slices(&state);
         assert_eq!(lines.len(), 1);
         assert!(lines[0].starts_with("slice 12.8 ms: web ") && lines[0].contains("away from"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_queue_is_shown_where_requests_are_limited() {
+        let mut state = testing::state();
+        assert!(!frame(&state, 5_500_000_000, LAYOUT).contains("admission"));
+        state.plan.placements[0].admit = true;
+        state.applications[0].admission = Admission {
+            places: 2,
+            running: 2,
+            waiting: 3,
+            waits: 4,
+            waited_seconds: 1.0,
+            longest_wait_seconds: 0.7,
+            ..Admission::default()
+        };
+        let frame = frame(&state, 5_500_000_000, LAYOUT);
+        let line = "admission: 2 places, 2 long requests run, 3 wait; 4 waited so far, 0.250 s on average, 0.700 s at most";
+        assert!(frame.contains(line) && frame.contains("own, queued"), "{frame}");
     }
 
     #[test]

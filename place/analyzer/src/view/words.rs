@@ -104,10 +104,15 @@ pub(super) fn rules(state: &State) -> Vec<String> {
     state.guard.rules.iter().filter(|rule| !rule.on).map(said).collect()
 }
 
-/// A kind's time slice, and whether it gives way to all others: "100 ms, background".
+/// A kind's time slice, whether it gives way to all others, and whether its requests wait for places: "100 ms,
+/// background, queued"; without a slice of its own "own, queued".
 pub(super) fn slice(placement: &Placement) -> String {
     let background = if placement.background { ", background" } else { "" };
-    format!("{} ms{background}", f64::from(placement.slice_us) / 1000.0)
+    let queued = if placement.admit { ", queued" } else { "" };
+    match placement.slice_us {
+        0 => format!("own{queued}"),
+        us => format!("{} ms{background}{queued}", f64::from(us) / 1000.0),
+    }
 }
 
 #[cfg(test)]

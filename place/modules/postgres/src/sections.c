@@ -14,10 +14,13 @@
  *     of the same kind.
  *   - An error ends the section, and it counts, if execution had begun; else it is dropped. Errors
  *     longjmp past the hooks: transaction callbacks report them.
+ *   - A statement of a long kind may wait for its turn within its section, just before it is
+ *     executed (admission.c).
  *   - Parallel workers are separate processes and do not measure: their work is not in the leader's
  *     section. They get the time slice of the leader's kind, whose query id the server passes to
  *     them.
  */
+#include "admission.h"
 #include "extension.h"
 
 #include "access/parallel.h"
@@ -49,8 +52,8 @@ static ExecutorFinish_hook_type previous_finish = NULL;
 static ExecutorEnd_hook_type previous_end = NULL;
 static ProcessUtility_hook_type previous_utility = NULL;
 
-/* Nesting depth of planners and executors. */
-static int depth = 0;
+/* Nesting depth of planners and executors, and of utility statements. */
+static int depth = 0, utilities = 0;
 
 static struct {
   bool open;
@@ -71,6 +74,7 @@ static bool is_outermost(void) {
 /* Beginning and ending ---------------------------------------------------------------------- */
 
 static void forget(void) {
+  admission_leave();
   if (own.open) split_cancel(&own.section);
   own.open = false;
 }
@@ -78,6 +82,7 @@ static void forget(void) {
 static void end(void) {
   split_finish(&own.section);
   own.open = false;
+  admission_leave();
 }
 
 /* For a statement without a query_id (compute_query_id is off): its StatementId. */
@@ -253,6 +258,10 @@ static void run(RUN_PARAMETERS) {
     begin_query(query);
     own.query = query;
   }
+  if (outermost) {
+    admission_ask(own.code, utilities == 0 && count == 0 && !query->already_executed);
+    admission_transaction_began();
+  }
   depth++;
   PG_TRY();
   {
@@ -305,12 +314,20 @@ static void utility(PlannedStmt *statement, const char *text, bool read_only_tre
                     ProcessUtilityContext context, ParamListInfo parameters,
                     QueryEnvironment *environment, DestReceiver *receiver,
                     QueryCompletion *completion) {
-  if (previous_utility)
-    previous_utility(statement, text, read_only_tree, context, parameters, environment, receiver,
-                     completion);
-  else
-    standard_ProcessUtility(statement, text, read_only_tree, context, parameters, environment,
-                            receiver, completion);
+  if (!IsA(statement->utilityStmt, TransactionStmt)) admission_transaction_began();
+  utilities++;
+  PG_TRY();
+  {
+    if (previous_utility)
+      previous_utility(statement, text, read_only_tree, context, parameters, environment, receiver,
+                       completion);
+    else
+      standard_ProcessUtility(statement, text, read_only_tree, context, parameters, environment,
+                              receiver, completion);
+  }
+  PG_FINALLY();
+  { utilities--; }
+  PG_END_TRY();
   if (depth == 0) forget();
 }
 
@@ -323,7 +340,9 @@ static void after_error(void) {
 }
 
 static void transaction_ended(XactEvent event, void *argument) {
-  if (event == XACT_EVENT_ABORT) after_error();
+  if (event != XACT_EVENT_ABORT) return;
+  after_error();
+  admission_leave();
 }
 
 /* With savepoints an error ends only a subtransaction. An error in a function was caught there,

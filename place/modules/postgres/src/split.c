@@ -5,6 +5,7 @@
  * nothing. No backend has the library's thread (PostgreSQL's processes are single-threaded); a
  * background worker does its work for all.
  */
+#include "admission.h"
 #include "extension.h"
 
 #include "fmgr.h"
@@ -58,6 +59,10 @@ static void define_settings(void) {
   DefineCustomEnumVariable("split.backend", "What measures beside cycles.",
                            "The processor's counters, the occupancy probe, nothing.", &backend,
                            SPLIT_BACKEND_AUTO, backends, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+  DefineCustomIntVariable(
+      "split.admission_timeout", "The longest time that a long statement waits for its turn.",
+      "0: statements of this session are never held back.", &split_admission_timeout, 1000, 0,
+      3600000, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
   MarkGUCPrefixReserved("split");
 }
 

@@ -12,6 +12,7 @@
 #include "utils/tuplestore.h"
 
 #include "split.h"
+#include "split_admission.h"
 
 #define CODES 65536 /* maximum number of kinds (SPLIT_HASH_SIZE) */
 
@@ -81,11 +82,20 @@ static void put_text(ReturnSetInfo *result, const char *name, const char *text) 
 Datum split_status(PG_FUNCTION_ARGS) {
   ReturnSetInfo *result = (ReturnSetInfo *)fcinfo->resultinfo;
   struct split_counts counts = {0};
+  struct split_admission_counts admission;
   int64_t app = 0;
 
   InitMaterializedSRF(fcinfo, 0);
   split_counts(&counts);
+  split_admission_count(&admission);
   split_get(SPLIT_APP_ID, &app);
+  put_number(result, "admission_exempt", admission.exempt);
+  put_number(result, "admission_for_others", admission.for_others);
+  put_number(result, "admission_late", admission.late);
+  put_number(result, "admission_longest_ms", admission.longest_wait_ns / 1000000);
+  put_number(result, "admission_running", admission.running);
+  put_number(result, "admission_waiting", admission.waiting);
+  put_number(result, "admission_waits", admission.waits);
   put_text(result, "analyzer", counts.analyzer ? "running" : "absent");
   put_text(result, "app_id", psprintf("%x", (unsigned)app));
   put_number(result, "bad_origins", counts.bad_origins);
