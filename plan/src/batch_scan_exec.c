@@ -7,67 +7,14 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "batch_scan_rows.h"
-#include "cached_scan.h"
-#include "column_cache.h"
+#include "batch_scan_state.h"
 #include "miscadmin.h"
 #include "node_names.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "page_reader.h"
-#include "qual.h"
 #include "stats.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/ruleutils.h"
-#include "walk.h"
-
-typedef struct Visitor {
-  BatchVisitor visit;
-  BatchVisitorExplain explain;
-  BatchVisitorRestart restart; /* may be NULL */
-  void *state;
-  struct Visitor *next;
-} Visitor;
-
-typedef struct BatchScanState {
-  CustomScanState css;
-  BatchSource source;
-  Batch batch;
-  Walk *walk;
-  PageReader reader;
-  CachedScan *cached;         /* NULL: the column cache is not used */
-  Bitmapset *numbers_suffice; /* columns of which the parent needs numbers only */
-  bool opened; /* the relation's scan has begun, which happens when the first row is asked for */
-  bool begun;  /* the constants of predicates are evaluated */
-  bool done;
-  bool from_cache; /* the rows of the batch */
-
-  VectorQual *qual; /* NULL: none */
-  int qual_attno;   /* the last attribute that predicates use */
-  int last_attno;
-  Visitor *visitors, **last_visitor, *newest_visitor;
-  int visited_attno; /* the last attribute that visitors asked for */
-
-  /* returning rows */
-  Batch *current;
-  int next; /* index in current->selected */
-  /* the target list is plain columns and there are no row quals: rows go straight to the result
-   * slot */
-  bool plain;
-  int nresult;
-  int *result_columns; /* the batch's column of each target entry */
-  RowWriter writer;    /* writes to the result slot if `plain`, else to the scan slot */
-
-  /*
-   * Counts of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows for all processes is in
-   * the node's Instrumentation, which core sums over workers: nfiltered2 has the rows that
-   * predicates removed, ntuples2 the batches.
-   */
-  NodeCounts counts;
-  uint64 visitor_filtered; /* rows that visitors removed */
-} BatchScanState;
 
 Node *batch_scan_create_state(CustomScan *plan) {
   BatchScanState *state = (BatchScanState *)newNode(sizeof(*state), T_CustomScanState);
@@ -475,49 +422,6 @@ int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {
   return column;
 }
 
-/* ---- EXPLAIN ---- */
-
-/* Columns of pages; nothing is printed of a table that is scanned for the first time. */
-static void explain_cache(const BatchScanState *state, ExplainState *es) {
-  uint64 hits, fills;
-
-  if (state->cached == NULL) return;
-  hits = cached_scan_hits(state->cached);
-  fills = cached_scan_fills(state->cached);
-  if (hits > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-    ExplainPropertyUInteger("Column Cache Hits", NULL, hits, es);
-  if (fills > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-    ExplainPropertyUInteger("Column Cache Fills", NULL, fills, es);
-}
-
-static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainState *es) {
-  BatchScanState *state = (BatchScanState *)node;
-  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
-
-  if (plan->custom_exprs != NIL) {
-    List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
-    bool qualify = EXPLAIN_TABLES(es) > 1 || es->verbose;
-    ExplainPropertyText(
-        "Vector Filter",
-        deparse_expression((Node *)make_ands_explicit(plan->custom_exprs), context, qualify, false),
-        es);
-  }
-  if (!es->analyze || node->ss.ps.instrument == NULL) return;
-  /* For each loop, like core's filters. */
-  if (plan->custom_exprs != NIL)
-    ExplainPropertyFloat(
-        "Rows Removed by Vector Filter", NULL,
-        node->ss.ps.instrument->nfiltered2 / Max(node->ss.ps.instrument->nloops, 1), 0, es);
-  if (state->visitors)
-    ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
-  ExplainPropertyFloat("Batches", NULL, node->ss.ps.instrument->ntuples2, 0, es);
-  if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-    ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
-  explain_cache(state, es);
-  for (const Visitor *visitor = state->visitors; visitor; visitor = visitor->next)
-    if (visitor->explain) visitor->explain(visitor->state, es);
-}
-
 const BatchExecMethods batch_scan_exec_methods = {
     .base = {.CustomName = BATCH_SCAN_NAME,
              .BeginCustomScan = begin_batch_scan,
@@ -528,5 +432,5 @@ const BatchExecMethods batch_scan_exec_methods = {
              .InitializeDSMCustomScan = initialize_dsm,
              .ReInitializeDSMCustomScan = reinitialize_dsm,
              .InitializeWorkerCustomScan = initialize_worker,
-             .ExplainCustomScan = explain_batch_scan},
+             .ExplainCustomScan = batch_scan_explain},
     .source = batch_scan_source};
