@@ -53,10 +53,12 @@
 #include "cached_scan.h"
 
 #include "access/syncscan.h"
+#include "access/sysattr.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
+#include "catalog/pg_type.h"
 #include "column_cache.h"
 #include "column_chunk.h"
 #include "common/hashfn.h"
@@ -66,6 +68,8 @@
 
 /* A scan stops gathering after this number of runs with a value that cannot be cached. */
 #define MOST_UNFIT_RUNS 8
+/* Runs that the planner asks about. */
+#define SAMPLED_RUNS 8
 
 /* The bits of a run in the map; a run does not cross a byte, nor a page of the map. */
 #define MAP_BYTES (BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
@@ -122,11 +126,15 @@ static bool is_of_this_transaction(Relation relation) {
   return relation->rd_createSubid != InvalidSubTransactionId || HAS_NEW_FILE(relation);
 }
 
+static bool may_be_cached(Relation relation) {
+  return column_cache_off_reason() == NULL &&
+         relation->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT &&
+         RelationNeedsWAL(relation) && !IsCatalogRelation(relation) &&
+         !is_of_this_transaction(relation);
+}
+
 bool cached_scan_is_wanted(Relation relation, Snapshot snapshot, uint32 *scan) {
-  if (column_cache_off_reason() != NULL) return false;
-  if (relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || !RelationNeedsWAL(relation) ||
-      IsCatalogRelation(relation) || is_of_this_transaction(relation))
-    return false;
+  if (!may_be_cached(relation)) return false;
   if (!IsMVCCSnapshot(snapshot) || snapshot->takenDuringRecovery || IsolationIsSerializable() ||
       SNAPSHOTS_MAY_AGE || RecoveryInProgress())
     return false;
@@ -134,6 +142,42 @@ bool cached_scan_is_wanted(Relation relation, Snapshot snapshot, uint32 *scan) {
   *scan = column_cache_count_scan();
   return column_cache_admits(FILE_TABLESPACE(relation), FILE_DATABASE(relation),
                              FILE_NUMBER(relation), *scan);
+}
+
+/* True if the cache has an attribute of a run, in some form. */
+static bool has_attribute(Relation relation, AttrNumber attno, uint32 run) {
+  Form_pg_attribute attribute =
+      attno > 0 ? TupleDescAttr(RelationGetDescr(relation), attno - 1) : NULL;
+  ColumnKey key = {.tablespace = FILE_TABLESPACE(relation),
+                   .database = FILE_DATABASE(relation),
+                   .file = FILE_NUMBER(relation),
+                   .run = run,
+                   .type = attribute ? attribute->atttypid : InvalidOid,
+                   .typmod = attribute ? attribute->atttypmod : -1,
+                   .attno = attno,
+                   .form = attribute ? CACHE_BYTES : CACHE_ROWS};
+
+  if (column_cache_has(&key, column_cache_hash(&key))) return true;
+  key.form = CACHE_NUMBERS;
+  return attribute != NULL && attribute->atttypid == NUMERICOID &&
+         column_cache_has(&key, column_cache_hash(&key));
+}
+
+double cached_scan_share(Relation relation, BlockNumber pages, const Bitmapset *attributes) {
+  uint32 runs = pages / CACHE_RUN_PAGES;
+  int found = 0;
+
+  if (runs == 0 || !may_be_cached(relation) || IsolationIsSerializable() || SNAPSHOTS_MAY_AGE ||
+      RecoveryInProgress())
+    return 0;
+  for (uint32 i = 0; i < SAMPLED_RUNS; i++) {
+    uint32 run = (uint32)(((uint64)i * 2 + 1) * runs / (2 * SAMPLED_RUNS));
+    bool all = !bms_is_empty(attributes) || has_attribute(relation, 0, run);
+    for (int member = -1; all && (member = bms_next_member(attributes, member)) >= 0;)
+      all = has_attribute(relation, member + FirstLowInvalidHeapAttributeNumber, run);
+    found += all;
+  }
+  return (double)found / SAMPLED_RUNS;
 }
 
 static ColumnKey key_of(const CachedScan *scan, const CachedColumn *column) {

@@ -31,6 +31,13 @@ typedef struct CachedScanShared {
 extern bool cached_scan_is_wanted(Relation relation, Snapshot snapshot, uint32 *scan);
 
 /*
+ * For the planner: the share of the table's runs of which all these attributes (with the offset of
+ * pull_varattnos()) are in the cache, by a sample; 0 without a cache. Whether they are still true is
+ * not examined.
+ */
+extern double cached_scan_share(Relation relation, BlockNumber pages, const Bitmapset *attributes);
+
+/*
  * `numbers`: decimal columns for which numbers suffice. `shared`: NULL for a scan of one process.
  * Lives in the current memory context.
  */

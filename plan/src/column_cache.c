@@ -261,6 +261,16 @@ ColumnChunk *column_cache_find(CachePins *pins, const ColumnKey *key, uint64 has
   return chunk;
 }
 
+bool column_cache_has(const ColumnKey *key, uint64 hash) {
+  uint32 bucket = bucket_of(hash_with_run(hash, key->run));
+  bool found;
+
+  LWLockAcquire(lock_of(bucket), LW_SHARED);
+  found = lookup(bucket, key) >= 0;
+  LWLockRelease(lock_of(bucket));
+  return found;
+}
+
 /* Under the bucket's lock, exclusive. */
 static bool unlink_from(uint32 bucket, uint32 number) {
   CacheEntry *entries = column_cache->entries;

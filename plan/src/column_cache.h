@@ -88,6 +88,8 @@ extern void column_cache_init_pins(CachePins *pins, uint32 scan, int ncolumns);
 extern uint64 column_cache_hash(const ColumnKey *key);
 /* The chunk of a key, pinned; NULL if there is none. `hash`: column_cache_hash(). */
 extern ColumnChunk *column_cache_find(CachePins *pins, const ColumnKey *key, uint64 hash);
+/* True if there is a chunk of the key. */
+extern bool column_cache_has(const ColumnKey *key, uint64 hash);
 /* Removes a chunk that is no longer true. */
 extern void column_cache_forget(const ColumnKey *key, uint64 hash, const ColumnChunk *chunk);
 extern void column_cache_drop_old_pins(CachePins *pins);
