@@ -8,6 +8,9 @@ pairs, and roll some of it back; one vacuums. Three readers sum all rows, by who
 steps, and in transactions that keep their snapshot. Each sum must be the one that was there in the beginning, and a
 snapshot must see the same rows each time. A fourth reader is killed while it reads and fills; then the server restarts,
 and the cache is empty and works.
+
+Before that, four readers ask for six tables that do not fit the cache together, which two of them being the favourites for
+a while: chunks are evicted while others are read, and each answer must be stock's.
 """
 
 import argparse
@@ -39,7 +42,7 @@ class Stage:
     """What the threads share."""
 
     def __init__(self, conninfo: str, seconds: float):
-        self.conninfo, self.end = conninfo, time.monotonic() + seconds
+        self.conninfo, self.seconds, self.end = conninfo, seconds, time.monotonic() + seconds
         self.wrong, self.counts, self.lock = [], {}, threading.Lock()
 
     def goes_on(self) -> bool:
@@ -128,20 +131,66 @@ def read_snapshots(stage: Stage):
     connection.close()
 
 
-def run_threads(stage: Stage):
+def run_all(stage: Stage, calls: list):
+    """Each in a thread of its own."""
     def guarded(function, *arguments):
         try:
             function(*arguments)
         except (SqlError, ConnectionLost) as error:
             stage.wrong.append(f"{function.__name__}: {error}")
 
-    threads = [threading.Thread(target=guarded, args=arguments) for arguments in (
-        (write, stage, 1), (write, stage, 2), (vacuum, stage), (read_sums, stage), (read_cursors, stage),
-        (read_snapshots, stage))]
+    threads = [threading.Thread(target=guarded, args=call) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+TABLES = 6
+
+
+def query_of(table: int) -> str:
+    return (f"SELECT sum(a), sum(b), sum(n), md5(string_agg(t, ',' ORDER BY a)) FROM churned_{table} "
+            f"WHERE a % {table + 1} = 0")
+
+
+def make_churned(connection: Connection) -> list:
+    """Makes the tables; stock's answers."""
+    for table in range(TABLES):
+        connection.run(f"DROP TABLE IF EXISTS churned_{table}")
+        connection.run(f"CREATE TABLE churned_{table} (a int, b int8, n numeric(12,2), t text)")
+        connection.run(f"INSERT INTO churned_{table} SELECT g, g * {table + 1}, g / 4.0, 'row ' || g "
+                       "FROM generate_series(1, 20000) g")
+        connection.run(f"VACUUM churned_{table}")
+    connection.run("SET ccopt.enabled = off")
+    answers = [connection.run(query_of(table)) for table in range(TABLES)]
+    connection.run("SET ccopt.enabled = on")
+    return answers
+
+
+def read_churned(stage: Stage, number: int, answers: list):
+    rng, connection = random.Random(number), Connection(stage.conninfo)
+    connection.run(READER)
+    favourites, asked = list(range(TABLES)), 0
+    while stage.goes_on():
+        table = rng.choice(favourites)
+        stage.check(connection.run(query_of(table)), answers[table], "answers while evicting")
+        for _ in range(20):  # time goes by in scans
+            connection.run(f"SELECT count(a) FROM churned_{table} WHERE a < 0")
+        asked += 1
+        if asked % 30 == 0:
+            favourites = rng.sample(range(TABLES), 2)
+    connection.close()
+
+
+def churn(stage: Stage, connection: Connection):
+    answers = make_churned(connection)
+    stage.end = time.monotonic() + stage.seconds
+    run_all(stage, [(read_churned, stage, number, answers) for number in range(4)])
+    if connection.run("SELECT evicted_chunks > 0 FROM ccopt.ccopt_cache") != [(b"t",)]:
+        stage.wrong.append("nothing was evicted")
+    for table in range(TABLES):
+        connection.run(f"DROP TABLE churned_{table}")
 
 
 def reconnect(conninfo: str) -> Connection:
@@ -155,9 +204,19 @@ def reconnect(conninfo: str) -> Connection:
     raise ConnectionLost("the server does not come back")
 
 
+def wait_for_others(connection: Connection):
+    """Until no snapshot of an earlier session keeps VACUUM from marking pages as all-visible."""
+    for _ in range(200):
+        if connection.run("SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL "
+                          "AND pid <> pg_backend_pid()") == [(b"0",)]:
+            return
+        time.sleep(0.05)
+
+
 def kill_a_reader(conninfo: str) -> list:
     """Kills a session in the middle of a scan that takes and fills; what is wrong after that."""
     victim = Connection(conninfo)
+    wait_for_others(victim)
     victim.run("VACUUM accounts")
     victim.run(READER)
     for _ in range(3):
@@ -175,6 +234,7 @@ def kill_a_reader(conninfo: str) -> list:
     empty = connection.run("SELECT chunks, pinned_segments FROM ccopt.ccopt_cache")[0]
     if empty != (b"0", b"0"):
         wrong.append(f"after the kill the cache has {empty}")
+    connection.run("VACUUM accounts")
     connection.run(READER)
     for _ in range(3):
         if connection.run(SUM) != EXPECTED:
@@ -196,7 +256,10 @@ def main() -> int:
     connection.run(f"INSERT INTO accounts SELECT g, {AMOUNT}, {AMOUNT} FROM generate_series(0, {ROWS - 1}) g")
     connection.run("VACUUM ANALYZE accounts")
     stage = Stage(arguments.conninfo, arguments.seconds)
-    run_threads(stage)
+    churn(stage, connection)
+    stage.end = time.monotonic() + arguments.seconds
+    run_all(stage, [(write, stage, 1), (write, stage, 2), (vacuum, stage), (read_sums, stage), (read_cursors, stage),
+                    (read_snapshots, stage)])
     names = ("hits", "fills", "stale_chunks", "evicted_chunks", "pinned_segments", "limit_bytes", "used_bytes")
     cache = dict(zip(names, map(int, connection.run(f"SELECT {', '.join(names)} FROM ccopt.ccopt_cache")[0])))
     connection.close()
