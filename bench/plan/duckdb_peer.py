@@ -42,10 +42,10 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
             connection.query(statement)
         rows = playground.folder / "lineitem.csv"
         say(f"copying lineitem, scale {scale}, to DuckDB {VERSION}")
-        _export(server, rows)
+        export(server, rows)
         with Duck(python, rows, query) as duck:
             rows.unlink()
-            _same_answer(connection.query(query), duck.answer)
+            same_answer(connection.query(query), duck.answer)
             ratios = []
             for block in range(blocks):
                 say(f"Q1 beside DuckDB: block {block + 1} of {blocks}")
@@ -79,13 +79,14 @@ def _preset(server) -> List[str]:
     return [f"SET {name} = '{value}'" for name, value in report["settings"].items()]
 
 
-def _export(server, path: Path) -> None:
+def export(server, path: Path) -> None:
+    """Writes lineitem for DuckDB."""
     environment = dict(server.environment(), PGDATABASE=tpch.DATABASE)
     command = [server.program("psql"), "-X", "-q", "-c", f"\\copy lineitem TO '{path}' (FORMAT csv, DELIMITER '|')"]
     run(command, env=environment)
 
 
-def _same_answer(ours: list, theirs: list) -> None:
+def same_answer(ours: list, theirs: list) -> None:
     """Checks that both give the same answer. DuckDB's averages are binary fractions, so sums and counts are compared.
     """
     exact = [0, 1, 2, 3, 4, 5, 9]

@@ -127,9 +127,11 @@ class Extension:
 class TpchServer(Server):
     """A server with the data of one scale."""
 
-    def __init__(self, playground: Playground, scale: str, extension: Extension):
-        settings = {**SETTINGS, **TPCH_SETTINGS, **extension.server_settings()}
-        super().__init__("tpch", playground.folder, scale, settings)
+    def __init__(
+        self, playground: Playground, scale: str, extension: Extension, further: Optional[Dict[str, str]] = None, kind: str = "tpch"
+    ):
+        settings = {**SETTINGS, **TPCH_SETTINGS, **extension.server_settings(), **(further or {})}
+        super().__init__(kind, playground.folder, scale, settings)
         self._extension = extension
 
     def load(self, say: Callable[[str], None]) -> None:

@@ -3,7 +3,8 @@
 -- Counts of each node; docs/plan.md explains the columns.
 CREATE FUNCTION ccopt_stats(
     OUT node text, OUT uses bigint, OUT batches bigint, OUT rows_in bigint, OUT rows_out bigint,
-    OUT odd_rows bigint, OUT fallbacks bigint, OUT spills bigint, OUT scope text)
+    OUT odd_rows bigint, OUT fallbacks bigint, OUT spills bigint,
+    OUT cache_hits bigint, OUT cache_fills bigint, OUT scope text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 
@@ -14,6 +15,17 @@ GRANT SELECT ON ccopt_stats TO PUBLIC;
 CREATE FUNCTION ccopt_stats_reset() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 REVOKE ALL ON FUNCTION ccopt_stats_reset() FROM PUBLIC;
+
+-- Limit, contents and counts of the column cache; docs/plan.md explains the columns.
+CREATE FUNCTION ccopt_cache(
+    OUT state text, OUT limit_bytes bigint, OUT used_bytes bigint, OUT chunks bigint, OUT hits bigint, OUT misses bigint,
+    OUT fills bigint, OUT stale_chunks bigint, OUT evicted_chunks bigint, OUT refused_fills bigint,
+    OUT pinned_segments bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+CREATE VIEW ccopt_cache AS SELECT * FROM ccopt_cache();
+GRANT SELECT ON ccopt_cache TO PUBLIC;
 
 -- Times of plans with ccopt's nodes beside those of PostgreSQL's own plans: docs/plan.md.
 -- statement_id: as `hardmeter queries` and `hardmeter split` print it; query_id: pg_stat_statements'.
@@ -94,8 +106,38 @@ COMMENT ON COLUMN ccopt_stats.fallbacks IS
     'times a node gave up batches at run time';
 COMMENT ON COLUMN ccopt_stats.spills IS
     'times a node wrote temporary files';
+COMMENT ON COLUMN ccopt_stats.cache_hits IS
+    'pages times columns that came from the column cache';
+COMMENT ON COLUMN ccopt_stats.cache_fills IS
+    'pages times columns that were put into the column cache';
 COMMENT ON COLUMN ccopt_stats.scope IS
     'server: counts of all sessions; session: counts of this session';
+COMMENT ON FUNCTION ccopt_cache() IS
+    'limit, contents and counts of the column cache of the server';
+COMMENT ON VIEW ccopt_cache IS
+    'limit, contents and counts of the column cache of the server';
+COMMENT ON COLUMN ccopt_cache.state IS
+    'on, or why the cache is not used in this session';
+COMMENT ON COLUMN ccopt_cache.limit_bytes IS
+    'shared memory of the cache, bytes: all that it can use';
+COMMENT ON COLUMN ccopt_cache.used_bytes IS
+    'bytes of that with contents';
+COMMENT ON COLUMN ccopt_cache.chunks IS
+    'chunks in the cache: a column of 16 pages each';
+COMMENT ON COLUMN ccopt_cache.hits IS
+    'pages times columns that came from the cache';
+COMMENT ON COLUMN ccopt_cache.misses IS
+    'pages times columns that were looked for and had to be read from the table';
+COMMENT ON COLUMN ccopt_cache.fills IS
+    'pages times columns that were put into the cache';
+COMMENT ON COLUMN ccopt_cache.stale_chunks IS
+    'chunks removed since their pages had changed';
+COMMENT ON COLUMN ccopt_cache.evicted_chunks IS
+    'chunks removed to make room for others';
+COMMENT ON COLUMN ccopt_cache.refused_fills IS
+    'times a scan stopped filling since all that the cache has is in use';
+COMMENT ON COLUMN ccopt_cache.pinned_segments IS
+    'segments (256 kB) that running scans read or fill';
 COMMENT ON VIEW ccopt_shapes IS
     'plan shapes of this database with the times of both plans';
 COMMENT ON COLUMN ccopt_shapes.shape IS

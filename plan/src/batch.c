@@ -4,6 +4,7 @@
 #include "batch.h"
 
 #include "catalog/pg_type.h"
+#include "decimal.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
 
@@ -81,6 +82,8 @@ void batch_reset(Batch *batch) {
     batch->columns[i].has_nulls = false;
     batch->columns[i].decoded = false;
     batch->columns[i].magnitude = 0;
+    batch->columns[i].lane = NULL;
+    batch->columns[i].numbers_only = false;
   }
 }
 
@@ -89,6 +92,12 @@ void batch_select_all(Batch *batch, int nrows) {
   batch->nrows = nrows;
   batch->nselected = nrows;
   for (int row = 0; row < nrows; row++) batch->selected[row] = (uint16)row;
+}
+
+Datum batch_datum_of_lane(const BatchColumn *column, int row) {
+  int64 number = column->lane_kind == LANE_INT32 ? ((const int32 *)column->lane)[row]
+                                                 : ((const int64 *)column->lane)[row];
+  return datum_of_number(column->type, column->scale, number);
 }
 
 void batch_store_slot(const Batch *batch, int row, TupleTableSlot *slot) {

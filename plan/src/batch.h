@@ -41,6 +41,13 @@ typedef enum ColumnKind {
   COLUMN_BPCHAR   /* the same without trailing blanks */
 } ColumnKind;
 
+/* How a column's values lie side by side. */
+typedef enum LaneKind {
+  LANE_VALUES, /* as the type's values: COLUMN_INTEGER */
+  LANE_INT32,  /* numbers */
+  LANE_INT64
+} LaneKind;
+
 typedef struct BatchColumn {
   /* type; constant */
   ColumnKind kind;
@@ -59,6 +66,16 @@ typedef struct BatchColumn {
   bool decoded;       /* number[] is valid for selected rows without NULL that fit */
   int64 *number;      /* [BATCH_ROWS]; NULL until decoded */
   uint64 magnitude;   /* if decoded: the absolute values, or-ed: a bound of their bits */
+
+  /*
+   * From the column cache: the values of rows 0 .. nrows-1, in order, those of NULL undefined; NULL
+   * if they do not lie like that. With numbers_only, where[] says what is NULL and nothing else: only
+   * those get such columns that said that numbers suffice (batch_source_numbers_suffice()).
+   */
+  const void *lane;
+  LaneKind lane_kind;
+  bool numbers_only;
+  uint64 lane_magnitude; /* LANE_INT32, LANE_INT64: of all its numbers */
 } BatchColumn;
 
 typedef struct Batch {
@@ -99,8 +116,15 @@ extern void batch_select_all(Batch *batch, int nrows);
  */
 extern void batch_decode(Batch *batch, int column);
 
-/* The Datum of a value that is not NULL. */
+/* The Datum of a value of which there is a number only, in the current memory context. */
+extern Datum batch_datum_of_lane(const BatchColumn *column, int row);
+
+/*
+ * The Datum of a value that is not NULL. It is in its place, or, if numbers suffice for the column,
+ * in the current memory context.
+ */
 static inline Datum batch_datum(const BatchColumn *column, int row) {
+  if (unlikely(column->numbers_only)) return batch_datum_of_lane(column, row);
   return fetch_att(column->where[row], column->by_value, column->length);
 }
 
@@ -124,7 +148,17 @@ struct BatchSource {
   Batch *batch;    /* filled repeatedly; its columns' types are known from the start */
   int nresnos;     /* length of the node's target list */
   int *column_of;  /* [nresnos]: the batch's column with entry i+1 of the target list, or -1 */
+  /* NULL, or takes note that numbers suffice for a column. */
+  void (*numbers_suffice)(BatchSource *source, int column);
 };
+
+/*
+ * The consumer uses a column by batch_decode(), batch_datum(), batch_store_slot() and where[] ==
+ * NULL only. To be called before the first batch.
+ */
+static inline void batch_source_numbers_suffice(BatchSource *source, int column) {
+  if (source->numbers_suffice) source->numbers_suffice(source, column);
+}
 
 /*
  * The child of a batch operator as a source: its own source if it is one of ccopt's nodes and its

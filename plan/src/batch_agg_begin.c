@@ -122,6 +122,19 @@ static void make_sets(BatchAggState *state, List *private) {
   }
 }
 
+/* Arguments of aggregates are used as numbers; keys and what is carried are copied as they are. */
+static void ask_for_numbers(BatchAggState *state, List *keys, List *carried) {
+  Bitmapset *resnos = NULL, *copied = NULL;
+  int member = -1;
+
+  collect_resnos((Node *)keys, &resnos);
+  collect_resnos((Node *)carried, &resnos);
+  while ((member = bms_next_member(resnos, member)) >= 0)
+    copied = bms_add_member(copied, state->source->column_of[member - 1]);
+  for (member = -1; (member = bms_next_member(state->columns, member)) >= 0;)
+    if (!bms_is_member(member, copied)) batch_source_numbers_suffice(state->source, member);
+}
+
 void batch_agg_begin(CustomScanState *css, EState *estate, int eflags) {
   BatchAggState *state = (BatchAggState *)css;
   CustomScan *plan = (CustomScan *)css->ss.ps.plan;
@@ -155,6 +168,7 @@ void batch_agg_begin(CustomScanState *css, EState *estate, int eflags) {
   state->row_context->ecxt_scantuple = state->row;
   state->aggregates = (List *)place_vars((Node *)aggregates, state->source);
   state->groups = palloc(sizeof(*state->groups) * BATCH_ROWS);
+  ask_for_numbers(state, keys, carried);
   make_sets(state, plan->custom_private);
   state->having =
       having_filter_create(plan->scan.plan.qual, state->ncells, state->naggregates, &css->ss.ps);

@@ -31,8 +31,11 @@ static const CustomExecMethods batch_agg_exec_methods;
 
 static void store_used(const BatchAggState *state, const Batch *batch, int row) {
   TupleTableSlot *slot = state->row;
+  MemoryContext before;
   int column = -1;
 
+  ResetExprContext(state->row_context);
+  before = MemoryContextSwitchTo(state->row_context->ecxt_per_tuple_memory);
   ExecClearTuple(slot);
   memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(*slot->tts_isnull));
   while ((column = bms_next_member(state->columns, column)) >= 0) {
@@ -42,6 +45,7 @@ static void store_used(const BatchAggState *state, const Batch *batch, int row) 
     slot->tts_isnull[values->slot_attno - 1] = false;
   }
   ExecStoreVirtualTuple(slot);
+  MemoryContextSwitchTo(before);
 }
 
 /* Rows without a group leave the selection, for a later pass. */

@@ -7,62 +7,14 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "batch_scan_rows.h"
+#include "batch_scan_state.h"
 #include "miscadmin.h"
 #include "node_names.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "page_reader.h"
-#include "qual.h"
 #include "stats.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/ruleutils.h"
-#include "walk.h"
-
-typedef struct Visitor {
-  BatchVisitor visit;
-  BatchVisitorExplain explain;
-  BatchVisitorRestart restart; /* may be NULL */
-  void *state;
-  struct Visitor *next;
-} Visitor;
-
-typedef struct BatchScanState {
-  CustomScanState css;
-  BatchSource source;
-  Batch batch;
-  Walk *walk;
-  PageReader reader;
-  bool opened; /* the relation's scan has begun, which happens when the first row is asked for */
-  bool begun;  /* the constants of predicates are evaluated */
-  bool done;
-
-  VectorQual *qual; /* NULL: none */
-  int qual_attno;   /* the last attribute that predicates use */
-  int last_attno;
-  Visitor *visitors, **last_visitor, *newest_visitor;
-  int visited_attno; /* the last attribute that visitors asked for */
-
-  /* returning rows */
-  Batch *current;
-  int next; /* index in current->selected */
-  /* the target list is plain columns and there are no row quals: rows go straight to the result
-   * slot */
-  bool plain;
-  int nresult;
-  int *result_columns; /* the batch's column of each target entry */
-  RowWriter writer;    /* writes to the result slot if `plain`, else to the scan slot */
-
-  /*
-   * Counts of this process, for ccopt_stats and EXPLAIN. What EXPLAIN shows for all processes is in
-   * the node's Instrumentation, which core sums over workers: nfiltered2 has the rows that
-   * predicates removed, ntuples2 the batches.
-   */
-  NodeCounts counts;
-  uint64 visitor_filtered; /* rows that visitors removed */
-} BatchScanState;
 
 Node *batch_scan_create_state(CustomScan *plan) {
   BatchScanState *state = (BatchScanState *)newNode(sizeof(*state), T_CustomScanState);
@@ -137,6 +89,26 @@ static Batch *source_next(BatchSource *source) {
   return next_batch((BatchScanState *)source->node);
 }
 
+static void numbers_suffice(BatchSource *source, int column) {
+  BatchScanState *state = (BatchScanState *)source->node;
+  MemoryContext before = MemoryContextSwitchTo(source->node->state->es_query_cxt);
+  state->numbers_suffice = bms_add_member(state->numbers_suffice, column);
+  MemoryContextSwitchTo(before);
+}
+
+/* Columns that only predicates use. */
+static Bitmapset *columns_of_predicates(const BatchScanState *state, const CustomScan *plan) {
+  Bitmapset *attributes = NULL, *columns = NULL;
+
+  pull_varattnos((Node *)plan->scan.plan.targetlist, plan->scan.scanrelid, &attributes);
+  pull_varattnos((Node *)plan->scan.plan.qual, plan->scan.scanrelid, &attributes);
+  for (int i = 0; i < state->batch.ncolumns; i++)
+    if (!bms_is_member(state->batch.columns[i].slot_attno - FirstLowInvalidHeapAttributeNumber,
+                       attributes))
+      columns = bms_add_member(columns, i);
+  return columns;
+}
+
 static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) {
   BatchScanState *state = (BatchScanState *)node;
   CustomScan *plan = (CustomScan *)node->ss.ps.plan;
@@ -163,7 +135,9 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
                                 .node = &node->ss.ps,
                                 .batch = &state->batch,
                                 .nresnos = state->nresult,
-                                .column_of = state->result_columns};
+                                .column_of = state->result_columns,
+                                .numbers_suffice = numbers_suffice};
+  state->numbers_suffice = columns_of_predicates(state, plan);
 
   /* Unneeded columns stay NULL in the slot. */
   memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
@@ -175,24 +149,57 @@ static void begin_batch_scan(CustomScanState *node, EState *estate, int eflags) 
 /* ---- batches ---- */
 
 /* Deferred until a row is requested: only then does core count a scan. */
-static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel) {
+static void open_scan(BatchScanState *state, ParallelTableScanDesc parallel,
+                      CachedScanShared *shared) {
   EState *estate = state->css.ss.ps.state;
+  Relation relation = state->css.ss.ss_currentRelation;
   MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);
+  uint32 scan = 0;
+  bool wanted;
+
   Assert(!state->opened);
-  page_reader_open(&state->reader, state->css.ss.ss_currentRelation, estate->es_snapshot, parallel);
+  page_reader_open(&state->reader, relation, estate->es_snapshot, parallel);
+  if (shared) {
+    wanted = shared->in_use;
+    scan = shared->scan;
+  } else
+    wanted = parallel == NULL && cached_scan_is_wanted(relation, estate->es_snapshot, &scan);
+  if (wanted)
+    state->cached = cached_scan_open(&state->reader, &state->batch, state->walk,
+                                     state->numbers_suffice, scan, shared);
   MemoryContextSwitchTo(before);
   state->opened = true;
+}
+
+/* Finds the columns of attributes up to `attno` for the selected rows. */
+static inline void find_columns(BatchScanState *state, int attno) {
+  if (unlikely(state->from_cache))
+    cached_scan_load(state->cached, attno);
+  else
+    walk_to(state->walk, &state->batch, attno);
 }
 
 /* Calls the visitors for the batch until no row is left; false if none is. */
 static bool visit(BatchScanState *state, Batch *batch) {
   int before = batch->nselected;
 
-  walk_to(state->walk, batch, state->visited_attno);
+  find_columns(state, state->visited_attno);
   for (Visitor *visitor = state->visitors; visitor && batch->nselected > 0; visitor = visitor->next)
     visitor->visit(visitor->state, batch);
   state->visitor_filtered += before - batch->nselected;
   return batch->nselected > 0;
+}
+
+/* Reads rows of the heap into the batch; 0 at the end, or before a run that is cached. */
+static int read_rows(BatchScanState *state) {
+  int nrows = page_reader_fill(&state->reader, state->walk->headers, BATCH_ROWS);
+
+  if (nrows > 0) walk_begin(state->walk, &state->batch, nrows);
+  if (state->cached) {
+    if (nrows > 0) cached_scan_gather(state->cached, nrows);
+    cached_scan_end_batch(state->cached);
+  }
+  return nrows;
 }
 
 static Batch *next_batch(BatchScanState *state) {
@@ -204,31 +211,32 @@ static Batch *next_batch(BatchScanState *state) {
   context->ecxt_scantuple = slot;
   if (unlikely(!state->begun)) {
     state->begun = true;
-    if (!state->opened) open_scan(state, NULL);
+    if (!state->opened) open_scan(state, NULL, NULL);
     state->done = state->qual && !vector_qual_begin(state->qual, context);
   }
   while (!state->done) {
     int nrows;
 
     batch_reset(batch);
-    nrows = page_reader_fill(&state->reader, state->walk->headers, BATCH_ROWS);
+    nrows = state->cached ? cached_scan_take(state->cached) : 0;
+    state->from_cache = nrows > 0;
+    if (nrows == 0) nrows = read_rows(state);
     if (nrows == 0) {
-      state->done = true;
-      break;
+      state->done = state->cached == NULL || state->reader.finished;
+      continue;
     }
-    walk_begin(state->walk, batch, nrows);
     state->counts.batches++;
     state->counts.rows_in += nrows;
     if (instrument) instrument->ntuples2++;
     if (state->qual) {
-      walk_to(state->walk, batch, state->qual_attno);
+      find_columns(state, state->qual_attno);
       vector_qual_run(state->qual, batch, slot, context);
       if (instrument) instrument->nfiltered2 += nrows - batch->nselected;
       state->counts.odd_rows += batch->nodd;
       if (batch->nselected == 0) continue;
     }
     if (state->visitors && !visit(state, batch)) continue;
-    walk_to(state->walk, batch, state->last_attno);
+    find_columns(state, state->last_attno);
     state->counts.rows_out += batch->nselected;
     return batch;
   }
@@ -310,6 +318,7 @@ static TupleTableSlot *exec_batch_scan(CustomScanState *node) {
 static void rescan_batch_scan(CustomScanState *node) {
   BatchScanState *state = (BatchScanState *)node;
   if (state->opened) page_reader_rescan(&state->reader);
+  if (state->cached) cached_scan_rescan(state->cached);
   state->current = NULL;
   state->next = 0;
   state->begun = false;
@@ -320,6 +329,12 @@ static void rescan_batch_scan(CustomScanState *node) {
 
 static void end_batch_scan(CustomScanState *node) {
   BatchScanState *state = (BatchScanState *)node;
+  if (state->cached) {
+    state->counts.cache_hits = cached_scan_hits(state->cached);
+    state->counts.cache_fills = cached_scan_fills(state->cached);
+    cached_scan_close(state->cached);
+    state->cached = NULL;
+  }
   if (state->opened) page_reader_close(&state->reader);
   state->opened = false;
   stats_add(STATS_BATCH_SCAN, &state->counts);
@@ -336,22 +351,36 @@ static void end_batch_scan(CustomScanState *node) {
  * Without shared memory (the statement runs in one process after all) neither is called, and
  * next_batch() opens an ordinary scan.
  */
+/* The table's scan comes after what the scans of the column cache share. */
+#define SHARED_SCAN_OFFSET MAXALIGN(sizeof(CachedScanShared))
+
+static ParallelTableScanDesc shared_scan(void *shared) {
+  return (ParallelTableScanDesc)((char *)shared + SHARED_SCAN_OFFSET);
+}
+
 static Size estimate_dsm(CustomScanState *node, ParallelContext *context) {
-  return table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot);
+  return SHARED_SCAN_OFFSET +
+         table_parallelscan_estimate(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot);
 }
 
 static void initialize_dsm(CustomScanState *node, ParallelContext *context, void *shared) {
-  table_parallelscan_initialize(node->ss.ss_currentRelation, shared,
-                                node->ss.ps.state->es_snapshot);
-  open_scan((BatchScanState *)node, shared);
+  EState *estate = node->ss.ps.state;
+  Relation relation = node->ss.ss_currentRelation;
+  CachedScanShared *runs = shared;
+
+  pg_atomic_init_u32(&runs->next_run, 0);
+  runs->in_use = cached_scan_is_wanted(relation, estate->es_snapshot, &runs->scan);
+  table_parallelscan_initialize(relation, shared_scan(shared), estate->es_snapshot);
+  open_scan((BatchScanState *)node, shared_scan(shared), runs);
 }
 
 static void reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *shared) {
-  table_parallelscan_reinitialize(node->ss.ss_currentRelation, shared);
+  pg_atomic_write_u32(&((CachedScanShared *)shared)->next_run, 0);
+  table_parallelscan_reinitialize(node->ss.ss_currentRelation, shared_scan(shared));
 }
 
 static void initialize_worker(CustomScanState *node, shm_toc *toc, void *shared) {
-  open_scan((BatchScanState *)node, shared);
+  open_scan((BatchScanState *)node, shared_scan(shared), shared);
 }
 
 /* ---- interface for other operators ---- */
@@ -393,35 +422,6 @@ int batch_scan_column_of_resno(PlanState *node, AttrNumber resno) {
   return column;
 }
 
-/* ---- EXPLAIN ---- */
-
-static void explain_batch_scan(CustomScanState *node, List *ancestors, ExplainState *es) {
-  BatchScanState *state = (BatchScanState *)node;
-  CustomScan *plan = (CustomScan *)node->ss.ps.plan;
-
-  if (plan->custom_exprs != NIL) {
-    List *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
-    bool qualify = EXPLAIN_TABLES(es) > 1 || es->verbose;
-    ExplainPropertyText(
-        "Vector Filter",
-        deparse_expression((Node *)make_ands_explicit(plan->custom_exprs), context, qualify, false),
-        es);
-  }
-  if (!es->analyze || node->ss.ps.instrument == NULL) return;
-  /* For each loop, like core's filters. */
-  if (plan->custom_exprs != NIL)
-    ExplainPropertyFloat(
-        "Rows Removed by Vector Filter", NULL,
-        node->ss.ps.instrument->nfiltered2 / Max(node->ss.ps.instrument->nloops, 1), 0, es);
-  if (state->visitors)
-    ExplainPropertyUInteger("Rows Removed by Visitors", NULL, state->visitor_filtered, es);
-  ExplainPropertyFloat("Batches", NULL, node->ss.ps.instrument->ntuples2, 0, es);
-  if (state->counts.odd_rows > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-    ExplainPropertyUInteger("Odd Rows", NULL, state->counts.odd_rows, es);
-  for (const Visitor *visitor = state->visitors; visitor; visitor = visitor->next)
-    if (visitor->explain) visitor->explain(visitor->state, es);
-}
-
 const BatchExecMethods batch_scan_exec_methods = {
     .base = {.CustomName = BATCH_SCAN_NAME,
              .BeginCustomScan = begin_batch_scan,
@@ -432,5 +432,5 @@ const BatchExecMethods batch_scan_exec_methods = {
              .InitializeDSMCustomScan = initialize_dsm,
              .ReInitializeDSMCustomScan = reinitialize_dsm,
              .InitializeWorkerCustomScan = initialize_worker,
-             .ExplainCustomScan = explain_batch_scan},
+             .ExplainCustomScan = batch_scan_explain},
     .source = batch_scan_source};

@@ -26,6 +26,8 @@
 #include "utils/rel.h"
 
 #include "batch_scan_exec.h"
+#include "cached_scan.h"
+#include "column_cache.h"
 #include "doors.h"
 #include "node_names.h"
 #include "reasons.h"
@@ -143,6 +145,18 @@ static ScanWork work_of(const Bitmapset *attributes, List *vector_quals) {
 
 /* ---- paths ---- */
 
+static double cached_share(const RelOptInfo *rel, const RangeTblEntry *rte,
+                           const Bitmapset *attributes) {
+  Relation relation;
+  double share;
+
+  if (column_cache_off_reason() != NULL) return 0;
+  relation = table_open(rte->relid, NoLock);
+  share = cached_scan_share(relation, rel->pages, attributes);
+  table_close(relation, NoLock);
+  return share;
+}
+
 static Path *scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows, int workers) {
   RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
   const char *reason = table_refusal(root, rel, rte);
@@ -172,6 +186,7 @@ static Path *scan_path(PlannerInfo *root, RelOptInfo *rel, bool emits_rows, int 
       row_quals = lappend(row_quals, restriction);
   }
   work = work_of(attributes, vector_quals);
+  work.cached = cached_share(rel, rte, attributes);
 
   path = makeNode(CustomPath);
   path->path.pathtype = T_CustomScan;
@@ -209,7 +224,8 @@ Path *batch_scan_partial_path(PlannerInfo *root, RelOptInfo *rel, bool emits_row
  * short.
  */
 static bool is_beaten(const RelOptInfo *rel) {
-  Cost pages = rel->pages * seq_page_cost;
+  /* Pages in the column cache cost next to nothing; but a look-up of a few rows is cheaper still. */
+  Cost pages = rel->pages * seq_page_cost * (column_cache_off_reason() == NULL ? 0.05 : 1);
   ListCell *cell;
   foreach (cell, rel->pathlist) {
     const Path *path = lfirst(cell);

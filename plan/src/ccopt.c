@@ -125,6 +125,7 @@ void _PG_init(void) {
   costs_register();
   costs_second_opinion_register();
   stats_register();
+  column_cache_register();
   shape_memory_register();
   explain_register();
   /*

@@ -26,6 +26,30 @@
 #define check_snapshot_age(snapshot, rel, page) TestForOldSnapshot(snapshot, rel, page)
 #endif
 
+/* Up to 16 with that setting: a scan must read the LSN of each page that it uses. */
+#if PG_VERSION_NUM >= 170000
+#define SNAPSHOTS_MAY_AGE false
+#else
+#define SNAPSHOTS_MAY_AGE (old_snapshot_threshold >= 0)
+#endif
+
+/* The file of a table, and whether this transaction gave it a new one. */
+#if PG_VERSION_NUM >= 160000
+#define FILE_TABLESPACE(relation) ((relation)->rd_locator.spcOid)
+#define FILE_DATABASE(relation) ((relation)->rd_locator.dbOid)
+#define FILE_NUMBER(relation) ((relation)->rd_locator.relNumber)
+#define HAS_NEW_FILE(relation)                                         \
+  ((relation)->rd_newRelfilelocatorSubid != InvalidSubTransactionId || \
+   (relation)->rd_firstRelfilelocatorSubid != InvalidSubTransactionId)
+#else
+#define FILE_TABLESPACE(relation) ((relation)->rd_node.spcNode)
+#define FILE_DATABASE(relation) ((relation)->rd_node.dbNode)
+#define FILE_NUMBER(relation) ((relation)->rd_node.relNode)
+#define HAS_NEW_FILE(relation)                                      \
+  ((relation)->rd_newRelfilenodeSubid != InvalidSubTransactionId || \
+   (relation)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+#endif
+
 /* Since 17 a heap scan gets its pages from a read stream, and heapgetpage() is gone. */
 #if PG_VERSION_NUM >= 170000
 #define HEAP_SCAN_HAS_STREAM

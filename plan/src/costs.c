@@ -25,6 +25,11 @@
  */
 #define FORCED_ROW 1e-6
 
+/* What is left of the cost of pages and rows that come from the column cache. */
+#define CACHED_PAGE 0.05
+#define CACHED_ROW 0.15
+static double cached_part(double part, double cached) { return 1 - cached + cached * part; }
+
 #define LOG2_FIRST_PROBE_KB 7
 #define PROBES 12
 
@@ -97,8 +102,8 @@ static ScanPrice batch_price(const CostConstants *c, const ScanWork *work, ScanP
   ScanPrice price;
 
   /* Core's cost has no part for walking over columns: the ratio is that of the whole row. */
-  price.rows =
-      core.rows * (c->batch_row + work->walked * c->batch_attribute) / stock_row_ns(c, work);
+  price.rows = core.rows * (c->batch_row + work->walked * c->batch_attribute) /
+               stock_row_ns(c, work) * cached_part(CACHED_ROW, work->cached);
   /* Core does not consider either that later predicates are evaluated for fewer rows. */
   price.quals = core.quals;
   if (stock_qual_ns > 0)
@@ -150,7 +155,7 @@ void cost_batch_scan(PlannerInfo *root, RelOptInfo *rel, const ScanWork *work, L
   *startup = stock.startup_cost + setup_cost(c);
   /* As in core: the disk is not faster for several processes. */
   pages = Min(page_cost * rel->pages, unchanged);
-  *total = setup_cost(c) + pages +
+  *total = setup_cost(c) + pages * cached_part(CACHED_PAGE, work->cached) +
            (unchanged - pages +
             with_margin(c, core.rows + core.quals, ours.rows + ours.quals + emitted)) /
                divisor;

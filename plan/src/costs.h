@@ -25,13 +25,14 @@
 /*
  * Cost of a BatchScan over `rel` in the planner's units: `walked` attributes (up to the last one
  * needed), quals run on batches (and those of text among them), decimals decoded per row, quals
- * left to rows.
+ * left to rows. What comes from the column cache is neither a page nor a row to walk.
  */
 typedef struct ScanWork {
   int walked;
   int number_quals;
   int text_quals;
   int decimals;
+  double cached; /* share of the table that the column cache has */
 } ScanWork;
 /*
  * The divisor of rows and their work among this many processes, as core computes it: 1 without

@@ -58,6 +58,50 @@ static pg_attribute_always_inline uint64 decode_integers(const BatchColumn *colu
   return magnitude;
 }
 
+/* ---- lanes of the column cache ---- */
+
+#define COPY_LANE(ctype)                                           \
+  do {                                                             \
+    const ctype *lane = column->lane;                              \
+    if (list == NULL)                                              \
+      for (int row = 0; row < n; row++) number[row] = lane[row];   \
+    else                                                           \
+      for (int i = 0; i < n; i++) number[list[i]] = lane[list[i]]; \
+  } while (0)
+
+/* The numbers of an integer column are its values; `magnitude` as by decode_integers(). */
+static void decode_lane(BatchColumn *column, const uint16 *list, int n) {
+  int64 *number = column->number;
+  uint64 magnitude = 0;
+
+  column->magnitude = column->lane_magnitude;
+  if (column->lane_kind == LANE_INT32) {
+    COPY_LANE(int32);
+    return;
+  }
+  if (column->lane_kind == LANE_INT64) {
+    COPY_LANE(int64);
+    return;
+  }
+  switch (column->type) {
+    case INT2OID: COPY_LANE(int16); break;
+    case INT4OID:
+    case DATEOID: COPY_LANE(int32); break;
+    case INT8OID:
+    case TIMESTAMPOID:
+    case TIMESTAMPTZOID: COPY_LANE(int64); break;
+    case OIDOID: COPY_LANE(uint32); break;
+    case CHAROID: COPY_LANE(uint8); break;
+    case BOOLOID: COPY_LANE(bool); break;
+    default: elog(ERROR, "type %u has no integers", column->type);
+  }
+  if (list == NULL)
+    for (int row = 0; row < n; row++) magnitude |= bits_of(number[row]);
+  else
+    for (int i = 0; i < n; i++) magnitude |= bits_of(number[list[i]]);
+  column->magnitude = magnitude;
+}
+
 /* ---- decimals ---- */
 
 #define DIGIT_BASE 10000
@@ -354,6 +398,11 @@ void batch_decode(Batch *batch, int index) {
   if (column->number == NULL)
     column->number = MemoryContextAlloc(GetMemoryChunkContext(column->where),
                                         sizeof(*column->number) * BATCH_ROWS);
+  if (column->lane) {
+    decode_lane(column, list, n);
+    column->decoded = true;
+    return;
+  }
   switch (column->kind) {
     case COLUMN_INTEGER:
       if (column->has_nulls)

@@ -37,8 +37,9 @@ extern void batch_agg_register(void);
 extern void batch_window_register(void);
 extern void buffer_register(void);
 extern void adaptive_join_register(void);
-extern void explain_register(void); /* EXPLAIN's lines on operators that were not used */
-extern void stats_register(void);   /* ccopt_stats, shared memory when preloaded */
-extern void costs_register(void);   /* ccopt.cost_* settings, and the calibration in force */
+extern void explain_register(void);      /* EXPLAIN's lines on operators that were not used */
+extern void stats_register(void);        /* ccopt_stats, shared memory when preloaded */
+extern void column_cache_register(void); /* the column cache, when preloaded */
+extern void costs_register(void);        /* ccopt.cost_* settings, and the calibration in force */
 
 #endif

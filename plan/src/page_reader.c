@@ -72,24 +72,28 @@ static int gather_all_visible(PageReader *reader, Buffer buffer, HeapTupleHeader
       ItemId item = PageGetItemId(page, offset);
       if (ItemIdIsNormal(item)) add_row(headers, &nrows, page, item);
     }
+    if (reader->next_run)
+      reader->lsns = page_reader_mix_lsn(reader->lsns, BufferGetLSNAtomic(buffer));
   } else
     nrows = -1;
   LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
   return nrows;
 }
 
+static Buffer read_buffer(const PageReader *reader, BlockNumber block) {
+  return ReadBufferExtended(reader->scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL,
+                            reader->scan->rs_strategy);
+}
+
 #ifdef HEAP_SCAN_HAS_STREAM
 
-/* Reads the next page and gathers its rows; *buffer has a pin. -1 at the end. */
-static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
+/* Gathers the rows of the page in *buffer, which has a pin. */
+static int read_buffered(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
   HeapScanDesc scan = reader->scan;
-  int nrows;
+  int nrows = gather_all_visible(reader, *buffer, headers);
 
-  scan->rs_dir = ForwardScanDirection;
-  *buffer = read_stream_next_buffer(scan->rs_read_stream, NULL);
-  if (!BufferIsValid(*buffer)) return -1;
-  nrows = gather_all_visible(reader, *buffer, headers);
   if (nrows >= 0) return nrows;
+  reader->all_visible = false;
   scan->rs_cbuf = *buffer;
   scan->rs_cblock = BufferGetBlockNumber(*buffer);
   heap_prepare_pagescan((TableScanDesc)scan);
@@ -97,6 +101,21 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
   /* Takes over the scan's own pin: the scan has none to drop. */
   scan->rs_cbuf = InvalidBuffer;
   return nrows;
+}
+
+/* Reads the next page and gathers its rows; *buffer has a pin. -1 at the end. */
+static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
+  HeapScanDesc scan = reader->scan;
+
+  scan->rs_dir = ForwardScanDirection;
+  *buffer = read_stream_next_buffer(scan->rs_read_stream, NULL);
+  return BufferIsValid(*buffer) ? read_buffered(reader, headers, buffer) : -1;
+}
+
+static int read_block(PageReader *reader, BlockNumber block, HeapTupleHeader *headers,
+                      Buffer *buffer) {
+  *buffer = read_buffer(reader, block);
+  return read_buffered(reader, headers, buffer);
 }
 
 #else
@@ -130,19 +149,16 @@ static BlockNumber advance(PageReader *reader) {
   return block;
 }
 
-static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
+/* Reads a page and gathers its rows; *buffer has a pin. */
+static int read_block(PageReader *reader, BlockNumber block, HeapTupleHeader *headers,
+                      Buffer *buffer) {
   HeapScanDesc scan = reader->scan;
-  BlockNumber block;
   int nrows;
 
-  if (scan->rs_nblocks == 0) return -1;
-  block = advance(reader);
-  if (block == InvalidBlockNumber) return -1;
   /* heapgetpage() looks up the buffer itself: a second look-up is worthwhile only where pages
    * tend to be all-visible. */
   if (reader->expect_all_visible || block % 16 == 0) {
-    *buffer =
-        ReadBufferExtended(scan->rs_base.rs_rd, MAIN_FORKNUM, block, RBM_NORMAL, scan->rs_strategy);
+    *buffer = read_buffer(reader, block);
     nrows = gather_all_visible(reader, *buffer, headers);
     reader->expect_all_visible = nrows >= 0;
     if (nrows >= 0) return nrows;
@@ -150,11 +166,21 @@ static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffe
     ReleaseBuffer(*buffer);
   } else
     heapgetpage((TableScanDesc)scan, block);
+  reader->all_visible = false;
   nrows = gather_prepared(scan, headers);
   /* Takes over the scan's own pin, so that the scan does not drop it when it reads the next page. */
   *buffer = scan->rs_cbuf;
   scan->rs_cbuf = InvalidBuffer;
   return nrows;
+}
+
+/* Reads the next page; -1 at the end. */
+static int read_page(PageReader *reader, HeapTupleHeader *headers, Buffer *buffer) {
+  BlockNumber block;
+
+  if (reader->scan->rs_nblocks == 0) return -1;
+  block = advance(reader);
+  return block == InvalidBlockNumber ? -1 : read_block(reader, block, headers, buffer);
 }
 
 #endif
@@ -170,7 +196,13 @@ int page_reader_fill(PageReader *reader, HeapTupleHeader *headers, int capacity)
     int visible;
 
     CHECK_FOR_INTERRUPTS();
-    visible = read_page(reader, headers + nrows, &buffer);
+    if (reader->next_run) {
+      if (reader->run_block >= reader->run_end &&
+          !reader->next_run(reader->next_run_state, reader, nrows > 0))
+        break;
+      visible = read_block(reader, reader->run_block++, headers + nrows, &buffer);
+    } else
+      visible = read_page(reader, headers + nrows, &buffer);
     if (visible < 0) {
       reader->finished = true;
       break;

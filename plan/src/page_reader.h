@@ -18,7 +18,14 @@
 
 #define PAGE_READER_MAX_PINS 64
 
-typedef struct PageReader {
+typedef struct PageReader PageReader;
+/*
+ * Sets run_block and run_end to the pages to read next, or `finished`; false if the batch has to end
+ * here. `has_rows`: it has some already.
+ */
+typedef bool (*NextRun)(void *state, PageReader *reader, bool has_rows);
+
+struct PageReader {
   HeapScanDesc scan;
   bool started;
   bool finished;
@@ -30,7 +37,21 @@ typedef struct PageReader {
   bool serializable; /* core checks each row for conflicts */
   bool expect_all_visible;
   uint64 pages; /* pages read since it was opened */
-} PageReader;
+
+  /* With next_run, which pages are read in which order is for its owner to say (cached_scan.c). */
+  NextRun next_run;
+  void *next_run_state;
+  BlockNumber run_block, run_end; /* the pages from run_block on are read next */
+  /* Of the pages since the owner set them: all were all-visible; their LSNs as a hash. */
+  bool all_visible;
+  uint64 lsns;
+};
+
+/* The hash of no LSNs, and with a further one; it is never 0. */
+#define PAGE_READER_NO_LSNS 1
+static inline uint64 page_reader_mix_lsn(uint64 lsns, XLogRecPtr lsn) {
+  return (lsns ^ (uint64)lsn ^ lsns >> 29) * UINT64CONST(0xBF58476D1CE4E5B9) | 1;
+}
 
 /*
  * `parallel`: the scan whose pages are divided among processes; NULL: this reader reads all pages.

@@ -5,6 +5,8 @@
 
 #include <limits.h>
 
+#include "access/parallel.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 bool ccopt_enabled = true;
@@ -21,6 +23,8 @@ int ccopt_buffer_rows = 0;
 bool ccopt_force = false;
 char *ccopt_require = NULL;
 int ccopt_shapes = SHAPES_SUSPECTS;
+int ccopt_cache_mb = 0;
+bool ccopt_enable_cache = true;
 
 static const struct config_enum_entry buffer_settings[] = {{"off", BUFFER_OFF, false},
                                                            {"auto", BUFFER_AUTO, false},
@@ -34,7 +38,29 @@ static const struct config_enum_entry shapes_settings[] = {{"off", SHAPES_OFF, f
                                                            {"every", SHAPES_EVERY, false},
                                                            {NULL, 0, false}};
 
+/*
+ * The limit is fixed when the server starts. A library that is loaded later finds the value that the
+ * server's configuration has, and cannot follow it.
+ */
+#define CACHE_MAX_MB (1024 * 1024)
+static void define_cache(void) {
+  bool preloading = process_shared_preload_libraries_in_progress;
+
+  DefineCustomIntVariable(
+      "ccopt.cache_mb", "Shared memory for the column cache; 0 is off.",
+      "Decoded columns of pages that did not change are kept, within this limit. It needs "
+      "shared_preload_libraries, and a restart.",
+      &ccopt_cache_mb, 0, 0, CACHE_MAX_MB, preloading ? PGC_POSTMASTER : PGC_SIGHUP, GUC_UNIT_MB,
+      NULL, NULL, NULL);
+  DefineCustomBoolVariable("ccopt.enable_cache", "Lets BatchScan use the column cache.", NULL,
+                           &ccopt_enable_cache, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+  if (ccopt_cache_mb > 0 && !preloading && !IsParallelWorker())
+    ereport(NOTICE, (errmsg("the column cache is off: ccopt is not in shared_preload_libraries"),
+                     errhint("Add it there and restart the server, or set ccopt.cache_mb to 0.")));
+}
+
 void settings_define(void) {
+  define_cache();
   DefineCustomBoolVariable("ccopt.enabled", "Lets ccopt take part in planning.", NULL,
                            &ccopt_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
   DefineCustomBoolVariable("ccopt.enable_batch_scan", "Lets the planner use BatchScan.", NULL,

@@ -40,6 +40,9 @@ extern char *ccopt_require; /* ccopt.require: names of nodes that a plan must ha
 
 extern int ccopt_shapes; /* ccopt.shapes, a ShapesSetting */
 
+extern int ccopt_cache_mb;      /* ccopt.cache_mb: limit of the column cache; 0: off */
+extern bool ccopt_enable_cache; /* ccopt.enable_cache */
+
 /* Registers the settings with the server, at loading. */
 extern void settings_define(void);
 

@@ -28,7 +28,18 @@ static const char *const node_names[STATS_NODES] = {
 };
 
 /* Counters of a node, in the order of the view's columns. */
-enum { USES, BATCHES, ROWS_IN, ROWS_OUT, ODD_ROWS, FALLBACKS, SPILLS, COUNTERS };
+enum {
+  USES,
+  BATCHES,
+  ROWS_IN,
+  ROWS_OUT,
+  ODD_ROWS,
+  FALLBACKS,
+  SPILLS,
+  CACHE_HITS,
+  CACHE_FILLS,
+  COUNTERS
+};
 
 typedef struct StatsTable {
   pg_atomic_uint64 counter[STATS_NODES][COUNTERS];
@@ -68,7 +79,8 @@ void stats_add(StatsNode node, const NodeCounts *counts) {
       [USES] = IsParallelWorker() ? 0 : 1, [BATCHES] = counts->batches,
       [ROWS_IN] = counts->rows_in,         [ROWS_OUT] = counts->rows_out,
       [ODD_ROWS] = counts->odd_rows,       [FALLBACKS] = counts->fallbacks,
-      [SPILLS] = counts->spills,
+      [SPILLS] = counts->spills,           [CACHE_HITS] = counts->cache_hits,
+      [CACHE_FILLS] = counts->cache_fills,
   };
   bool ran = false;
 

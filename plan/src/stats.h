@@ -27,13 +27,15 @@ typedef enum StatsNode {
 } StatsNode;
 
 typedef struct NodeCounts {
-  uint64 batches;   /* batches, refills of a buffer, hash tables of an adaptive join */
-  uint64 rows_in;   /* rows read: a scan's visible ones, both sides of a join, an adaptive join's
+  uint64 batches;     /* batches, refills of a buffer, hash tables of an adaptive join */
+  uint64 rows_in;     /* rows read: a scan's visible ones, both sides of a join, an adaptive join's
                        outer side */
-  uint64 rows_out;  /* rows returned */
-  uint64 odd_rows;  /* rows evaluated by core's functions alone, because a value did not fit */
-  uint64 fallbacks; /* times the node stopped its method and passed rows through until its end */
-  uint64 spills;    /* times it wrote to temporary files */
+  uint64 rows_out;    /* rows returned */
+  uint64 odd_rows;    /* rows evaluated by core's functions alone, because a value did not fit */
+  uint64 fallbacks;   /* times the node stopped its method and passed rows through until its end */
+  uint64 spills;      /* times it wrote to temporary files */
+  uint64 cache_hits;  /* columns of pages that came from the column cache */
+  uint64 cache_fills; /* columns of pages that were put into it */
 } NodeCounts;
 
 extern void stats_add(StatsNode node, const NodeCounts *counts);

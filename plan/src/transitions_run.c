@@ -194,7 +194,9 @@ static void advance_by_rows(const Advance *advance, int index, const uint16 *row
     bool is_null;
 
     ResetExprContext(advance->context);
+    before = MemoryContextSwitchTo(advance->context->ecxt_per_tuple_memory);
     batch_store_slot(advance->batch, rows[i], advance->slot);
+    MemoryContextSwitchTo(before);
     value = ExecEvalExprSwitchContext(transition->evaluate, advance->context, &is_null);
     /* Not among the rows of the numbers, unless it is added to them. */
     if (counts && !transition->filter) state->missing++;

@@ -172,7 +172,7 @@ void walk_begin(Walk *walk, Batch *batch, int nrows) {
   batch->nrows = batch->nselected = nrows;
   walk->next_step = 0;
   walk->next_attribute = -1;
-  walk->irregular_from = walk->nattributes;
+  walk->irregular_from = walk->fewest_attributes = walk->nattributes;
   if (walk->nattributes == 0) return;
   for (int row = 0; row < nrows; row++) {
     HeapTupleHeader header = walk->headers[row];
@@ -181,7 +181,7 @@ void walk_begin(Walk *walk, Batch *batch, int nrows) {
     fewest = Min(fewest, natts);
     walk->cursors[row] = (const char *)header + header->t_hoff;
   }
-  walk->irregular_from = fewest;
+  walk->irregular_from = walk->fewest_attributes = fewest;
   if (infomask & HEAP_HASNULL) walk->irregular_from = Min(fewest, first_null(walk, nrows));
 }
 

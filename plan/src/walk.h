@@ -49,7 +49,8 @@ typedef struct Walk {
    * No row of the batch has a NULL or ends before this attribute; from it on each row is checked.
    */
   int irregular_from;
-  int next_attribute; /* next of these; -1 while steps are used */
+  int fewest_attributes; /* of a row of the batch, at most nattributes */
+  int next_attribute;    /* next of these; -1 while steps are used */
   uint16 all_rows[BATCH_ROWS];
   HeapTupleHeader headers[BATCH_ROWS];
   const char *cursors[BATCH_ROWS];  /* end of the walked attributes; at first, the row's data */

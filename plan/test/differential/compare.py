@@ -4,7 +4,8 @@
     plan/test/differential/run [--seed N] [--seconds N | --rounds N] [--round N] [...]
 
 A round makes tables with a history and asks queries of three sessions: `stock`, where the library is not loaded; `costs`,
-where ccopt plans as its costs say; `force`, with ccopt.force and random settings. In half of the rounds the three hold one
+where ccopt plans as its costs say; `force`, with ccopt.force and random settings. With --cache (a preloaded library, and a
+column cache), `stock` is a session with ccopt.enabled = off. In half of the rounds the three hold one
 snapshot, while another session updates, deletes and vacuums. Answers are compared as multisets of what is printed, as
 lists where the query has an order. `--seed N --round R` repeats one round exactly.
 
@@ -56,7 +57,9 @@ class Sessions:
         self.close()
         for name in ("stock", "costs", "force"):
             options = f"-c search_path={self.schema} -c client_min_messages=warning"
-            if name != "stock":
+            if with_cache:
+                options += " -c ccopt.enabled=off" if name == "stock" else ""
+            elif name != "stock":
                 options += " -c session_preload_libraries=ccopt"
             self.by_name[name] = Connection(f"{self.conninfo} options='{options}'")
         if self.snapshot:
@@ -236,6 +239,9 @@ class Round:
                 result = connection.try_run(statement)
                 if result.sqlstate and result.sqlstate not in ("22003", "22P02"):
                     raise SqlError(f"{result.message}\n{statement[:300]}")
+            if with_cache:
+                for statement in tables.enlarge(self.rng, table):
+                    connection.try_run(statement)
             made.append(table)
             if self.look_ups:
                 connection.try_run(tables.index(self.rng, table))
@@ -310,7 +316,7 @@ class Round:
                         f"SAVEPOINT s; {statement}")
         generator = queries.Generator(rng, made)
         for number in range(query_count):
-            if held and rng.random() < 0.1:
+            if (held and rng.random() < 0.1) or (with_cache and rng.random() < 0.2):
                 for statement in tables.disturb(rng, rng.choice(made)):
                     try:
                         writer.try_run(statement)
@@ -378,6 +384,7 @@ class Round:
 
 
 show_wrong = False
+with_cache = False
 
 
 def print_finding(round_, sessions, name: str, number: int, query, finding: Finding):
@@ -395,8 +402,21 @@ def print_finding(round_, sessions, name: str, number: int, query, finding: Find
         sessions.open_after_crash()
 
 
+def check_cache(conninfo: str) -> list:
+    """Prints what the cache did; it must have been hit, found pages that had changed, and evicted."""
+    connection = Connection(conninfo)
+    connection.run("CREATE EXTENSION IF NOT EXISTS ccopt")
+    names = ("hits", "misses", "fills", "stale_chunks", "evicted_chunks", "limit_bytes", "used_bytes")
+    values = [int(cell) for cell in connection.run(f"SELECT {', '.join(names)} FROM ccopt.ccopt_cache")[0]]
+    connection.close()
+    print("  column cache: " + ", ".join(f"{name} {value}" for name, value in zip(names, values)))
+    found = dict(zip(names, values))
+    missing = [f"the column cache has no {name}" for name in ("hits", "fills", "stale_chunks") if found[name] == 0]
+    return missing + (["the column cache is above its limit"] if found["used_bytes"] > found["limit_bytes"] else [])
+
+
 def main() -> int:
-    global show_wrong
+    global show_wrong, with_cache
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--conninfo", required=True)
     parser.add_argument("--seed", type=int, default=1)
@@ -406,9 +426,10 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=QUERIES_PER_ROUND, help="of a round")
     parser.add_argument("--timeout", type=int, default=300, help="ms after which stock is asked another query")
     parser.add_argument("--no-floor", action="store_true", help="do not fail if our nodes are rare")
+    parser.add_argument("--cache", action="store_true", help="the server has a column cache")
     parser.add_argument("--show-wrong", action="store_true", help="print generated SQL that the parser refuses")
     arguments = parser.parse_args()
-    show_wrong = arguments.show_wrong
+    show_wrong, with_cache = arguments.show_wrong, arguments.cache
 
     counts, findings, failed = Counter(), 0, []
     end = time.monotonic() + arguments.seconds if arguments.seconds else None
@@ -429,6 +450,8 @@ def main() -> int:
     for name in ("costs", "force"):
         print(f"  nodes, {name}: " + (", ".join(f"{key.split(' ', 1)[1]} {count / max(counts[name], 1):.0%}" for key, count
               in sorted(counts.items()) if key.startswith(name + " ") and not key.endswith("rows")) or "none"))
+    if with_cache:
+        failed += check_cache(arguments.conninfo)
     for node, floor in FLOORS.items():
         share = counts[f"force {node}"] / total
         if share < floor:

@@ -244,6 +244,13 @@ def _history(rng: Random, table: Table) -> list:
     return []
 
 
+def enlarge(rng: Random, table: Table) -> list:
+    """Runs of pages for the column cache: more rows, all-visible."""
+    copies = {0: 0, 1: 0, 40: 5, 1100: 2, 2500: 1, 5000: 0}[table.rows]
+    statements = [f"INSERT INTO {table.name} SELECT * FROM {table.name}"] * copies
+    return statements + ([f"VACUUM {table.name}"] if rng.random() < 0.8 else [])
+
+
 def disturb(rng: Random, table: Table) -> list:
     """Applies another session's change to a table while snapshots are held; its columns stay."""
     column = rng.choice(table.columns)
