@@ -15,6 +15,7 @@
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/tlist.h"
 
 #include "settings.h"
@@ -59,13 +60,31 @@ static List *keys_at(const List *keys, const List *positions) {
   return chosen;
 }
 
-static const char *sets_refusal(const PlannerInfo *root, const Grouping *grouping) {
+/*
+ * Up to 17 core takes a column that a condition makes constant for constant above grouping sets, too,
+ * and drops it from ORDER BY, where the sets without it have NULL. Its answer is then in the order in
+ * which core's node happens to make it.
+ */
+static bool has_constant_key(PlannerInfo *root) {
+  ListCell *cell;
+
+  foreach (cell, root->parse->groupClause) {
+    SortGroupClause *clause = lfirst_node(SortGroupClause, cell);
+    if (OidIsValid(clause->sortop) &&
+        make_pathkeys_for_sortclauses(root, list_make1(clause), root->processed_tlist) == NIL)
+      return true;
+  }
+  return false;
+}
+
+static const char *sets_refusal(PlannerInfo *root, const Grouping *grouping) {
   if (list_length(root->parse->groupingSets) > MOST_SETS) return "many grouping sets";
   if (grouping_has_distinct(grouping)) return "grouping sets with DISTINCT in an aggregate";
   /* Columns of a subquery that are the same column below: their expressions do not distinguish them. */
   if (list_length(grouping->keys) < list_length(root->parse->groupClause))
     return "grouping sets of equal columns";
   if (grouping->carried != NIL) return "grouping sets with columns that follow from a key";
+  if (has_constant_key(root)) return "grouping sets of a column that a condition makes constant";
   return NULL;
 }
 

@@ -18,9 +18,9 @@
 
 #include "split.h"
 
-/* A slice is restored within 0.9 s of the analyzer's death (stale after 0.7 s), an affinity
- * within 1.7 s (1.5 s). */
-#define ROUND_MS 200
+/* A slice is restored within 0.8 s of the analyzer's death (stale after 0.7 s), an affinity
+ * within 1.6 s (1.5 s). */
+#define ROUND_MS 100
 #define RESTART_S 5
 
 PGDLLEXPORT void split_worker_main(Datum argument);
