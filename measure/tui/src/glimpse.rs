@@ -4,7 +4,7 @@
 //! causes are known, while objects and the texts of statements come with the finished capture.
 
 use hardmeter_answers::{Answer, Answers, AnswersError, Dimension, Question, Table, TopQuestion, Value};
-use hardmeter_views::{grouped, percent, printable};
+use hardmeter_views::{grouped, percent, printable, stall_share};
 use std::path::Path;
 
 /// Rows of an event.
@@ -86,9 +86,8 @@ fn shares(table: &Table) -> Vec<String> {
 }
 
 fn routine(table: &Table, row: &hardmeter_answers::Row) -> GlimpseRow {
-    let stall = row.latency.percent_of(table.latency.sum);
-    let cost = match stall {
-        Some(stall) => format!("{stall:.2} % of the stall"),
+    let cost = match row.latency.stall_of(&table.latency) {
+        Some(stall) => stall_share(stall),
         None => format!("{} of {}", percent(row.share), grouped(row.share.total)),
     };
     let at = table.columns.iter().position(|column| *column == Dimension::Routine);

@@ -120,9 +120,10 @@ impl Watch {
             };
             let title = format!("{} (n = {}){causes}", event.name, grouped(event.samples));
             lines.push(Line::styled(title, Modifier::BOLD));
+            let width = event.routines.iter().map(|row| row.cost.len()).max().unwrap_or_default();
             for row in &event.routines {
                 lines.push(Line::raw(format!(
-                    "  {:>20}  n = {:<9} {}",
+                    "  {:>width$}  n = {:<9} {}",
                     row.cost,
                     grouped(row.samples),
                     row.routine

@@ -79,7 +79,7 @@ pub use identity::CaptureIdentity;
 pub use labelled::LabelledStacks;
 pub use latency_view::LatencyReport;
 pub use listing::Listing;
-pub use number::{counted, duration, grouped, percent, percent_interval, rounded};
+pub use number::{counted, duration, grouped, percent, percent_interval, rounded, stall_share};
 pub use objects_view::ObjectsReport;
 pub use otlp::write_otlp;
 pub use output::write_file;

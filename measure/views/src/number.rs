@@ -17,7 +17,7 @@ pub fn percent_interval(share: Share) -> String {
 }
 
 /// A share of the stall time with its 95 % interval: `24.94 % (14.10..40.02) of the stall time`.
-pub(crate) fn stall_share(stall: StallShare) -> String {
+pub fn stall_share(stall: StallShare) -> String {
     let StallShare { percent, interval } = stall;
     format!("{percent:.2} % ({:.2}..{:.2}) of the stall time", interval.low, interval.high)
 }

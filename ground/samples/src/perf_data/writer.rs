@@ -20,9 +20,13 @@ use crate::model::{ByteCount, Comm, Exit, Fork, LostRecords, Mmap};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Bytes collected before a write.
 const BUFFER_SIZE: usize = 256 << 10;
+
+/// Records wait for a write no longer than this, for those who read the file while it grows.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Bytes of the file's header.
 const HEADER_SIZE: u64 = 104;
@@ -44,10 +48,12 @@ pub struct CaptureWriter {
     data_at: u64,
     /// Complete records that are not written yet.
     buffer: Vec<u8>,
+    /// When they were last written.
+    flushed: Instant,
     /// End of what is in the file.
     written: u64,
-    /// End of the file before the last write: it is truncated to this if the disk is full, so that the features
-    /// fit.
+    /// End of the file some [`BUFFER_SIZE`] before: it is truncated to this if the disk is full, so that the
+    /// features fit.
     retreat: u64,
     discarded: u64,
     /// Positions and sizes of `AUXTRACE` records: perf decodes no trace without this list.
@@ -91,6 +97,7 @@ impl CaptureWriter {
             attrs_at,
             data_at,
             buffer: Vec::with_capacity(BUFFER_SIZE),
+            flushed: Instant::now(),
             written: data_at,
             retreat: data_at,
             discarded: 0,
@@ -126,7 +133,7 @@ impl CaptureWriter {
     /// [`CaptureWriter::flush`].
     pub fn append(&mut self, records: &[u8]) -> Result<(), WriteError> {
         let traces = check_records(records)?;
-        if self.buffer.len() + records.len() > BUFFER_SIZE {
+        if self.buffer.len() + records.len() > BUFFER_SIZE || self.flushed.elapsed() >= LONGEST_WAIT {
             self.flush()?;
         }
         let start = self.written + self.buffer.len() as u64;
@@ -198,13 +205,17 @@ impl CaptureWriter {
     ///
     /// [`WriteError::DiskFull`] if there is no space left; other variants if the file cannot be written.
     pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.flushed = Instant::now();
         if self.buffer.is_empty() {
             return Ok(());
         }
         let buffer = std::mem::take(&mut self.buffer);
         match self.put(&buffer, self.written) {
             Ok(()) => {
-                self.retreat = self.written;
+                // After small writes too the features need space that the file gives back.
+                if self.written - self.retreat >= BUFFER_SIZE as u64 / 2 {
+                    self.retreat = self.written;
+                }
                 self.written += buffer.len() as u64;
                 self.buffer = buffer;
                 self.buffer.clear();

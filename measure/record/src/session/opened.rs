@@ -139,7 +139,9 @@ impl Description {
         let remarks = observations.remarks;
         let mut limits: Vec<String> = notes.iter().chain(&remarks).cloned().collect();
         if unnamed {
-            limits.push("the server's memory was not read, as requested: its objects have no names".to_string());
+            limits.push(
+                "the server's memory was not read, as requested: its objects have no names".to_string(),
+            );
         }
         sidecar.notes.splice(0..0, limits);
         // With a delay they would include the time before the events were started.
