@@ -52,6 +52,7 @@
  */
 #include "cached_scan.h"
 
+#include "access/parallel.h"
 #include "access/syncscan.h"
 #include "access/sysattr.h"
 #include "access/visibilitymap.h"
@@ -68,6 +69,8 @@
 
 /* A scan stops gathering after this number of runs with a value that cannot be cached. */
 #define MOST_UNFIT_RUNS 8
+/* See cache_is_large_enough(). */
+#define MOST_TIMES_THE_CACHE 4
 /* Runs that the planner asks about. */
 #define SAMPLED_RUNS 8
 
@@ -133,8 +136,24 @@ static bool may_be_cached(Relation relation) {
          !is_of_this_transaction(relation);
 }
 
+/*
+ * Where core reads ahead by a stream (17 on), a scan that uses the cache does without: not worth it
+ * for a table of which the cache can hold little.
+ */
+static bool cache_is_large_enough(Relation relation) {
+#ifdef HEAP_SCAN_HAS_STREAM
+  return RelationGetNumberOfBlocks(relation) / MOST_TIMES_THE_CACHE <=
+         (BlockNumber)((uint64)ccopt_cache_mb * 1024 * 1024 / BLCKSZ);
+#else
+  return true;
+#endif
+}
+
 bool cached_scan_is_wanted(Relation relation, Snapshot snapshot, uint32 *scan) {
   if (!may_be_cached(relation)) return false;
+  /* A worker does not know what its leader's transaction created or truncated. */
+  if (IsParallelWorker() && TransactionIdIsValid(GetTopTransactionIdIfAny())) return false;
+  if (!cache_is_large_enough(relation)) return false;
   if (!IsMVCCSnapshot(snapshot) || snapshot->takenDuringRecovery || IsolationIsSerializable() ||
       SNAPSHOTS_MAY_AGE || RecoveryInProgress())
     return false;
@@ -165,6 +184,7 @@ static bool has_attribute(Relation relation, AttrNumber attno, uint32 run) {
 
 double cached_scan_share(Relation relation, BlockNumber pages, const Bitmapset *attributes) {
   uint32 runs = pages / CACHE_RUN_PAGES;
+  Buffer map = InvalidBuffer;
   int found = 0;
 
   if (runs == 0 || !may_be_cached(relation) || IsolationIsSerializable() || SNAPSHOTS_MAY_AGE ||
@@ -175,8 +195,12 @@ double cached_scan_share(Relation relation, BlockNumber pages, const Bitmapset *
     bool all = !bms_is_empty(attributes) || has_attribute(relation, 0, run);
     for (int member = -1; all && (member = bms_next_member(attributes, member)) >= 0;)
       all = has_attribute(relation, member + FirstLowInvalidHeapAttributeNumber, run);
+    /* A chunk whose pages were changed stays until it is evicted. */
+    for (uint32 page = 0; all && page < CACHE_RUN_PAGES; page++)
+      all = VM_ALL_VISIBLE(relation, run * CACHE_RUN_PAGES + page, &map);
     found += all;
   }
+  if (BufferIsValid(map)) ReleaseBuffer(map);
   return (double)found / SAMPLED_RUNS;
 }
 
@@ -221,12 +245,15 @@ static uint64 look_at_pages(CachedScan *scan, BlockNumber first) {
   uint64 lsns = PAGE_READER_NO_LSNS;
   bool all = true;
 
-  for (BlockNumber block = first; all && block < first + CACHE_RUN_PAGES; block++) {
-    Buffer buffer = ReadBufferExtended(scan->relation, MAIN_FORKNUM, block, RBM_NORMAL,
+  for (BlockNumber i = 0; all && i < CACHE_RUN_PAGES; i++) {
+    Buffer buffer = ReadBufferExtended(scan->relation, MAIN_FORKNUM, first + i, RBM_NORMAL,
                                        scan->reader->scan->rs_strategy);
+    XLogRecPtr lsn;
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
-    all = PageIsAllVisible(BufferGetPage(buffer));
-    lsns = page_reader_mix_lsn(lsns, BufferGetLSNAtomic(buffer));
+    lsn = BufferGetLSNAtomic(buffer);
+    /* Without LSN (written with wal_level = minimal) nothing says whether it is the same page. */
+    all = PageIsAllVisible(BufferGetPage(buffer)) && !XLogRecPtrIsInvalid(lsn);
+    lsns = page_reader_mix_lsn(lsns, lsn);
     UnlockReleaseBuffer(buffer);
   }
   return all ? lsns : 0;
@@ -312,7 +339,7 @@ static bool next_run(void *state, PageReader *reader, bool has_rows) {
   }
   first = run * CACHE_RUN_PAGES;
   reader->run_block = first;
-  reader->run_end = Min(first + CACHE_RUN_PAGES, reader->scan->rs_nblocks);
+  reader->run_end = first + Min(CACHE_RUN_PAGES, reader->scan->rs_nblocks - first);
   if (reader->run_end - first < CACHE_RUN_PAGES || !is_all_visible(scan, first, &map_lsn))
     return true;
   if (find_chunks(scan, run, map_lsn)) {
@@ -395,7 +422,21 @@ void cached_scan_gather(CachedScan *scan, int nrows) {
   MemoryContextSwitchTo(before);
 }
 
+/* A run with a column that has no chunk could never be taken. */
+static bool all_fit(CachedScan *scan) {
+  for (int i = 0; i < scan->ncolumns; i++) {
+    CachedColumn *column = &scan->columns[i];
+    if (!column->chunk && chunk_builder_size(&column->builder) > column_cache_largest_chunk())
+      return false;
+  }
+  return true;
+}
+
 static void publish(CachedScan *scan) {
+  if (!all_fit(scan)) {
+    if (++scan->unfit_runs >= MOST_UNFIT_RUNS) scan->may_fill = false;
+    return;
+  }
   for (int i = 0; i < scan->ncolumns; i++) {
     CachedColumn *column = &scan->columns[i];
     const ColumnKey key = key_of(scan, column);
@@ -404,7 +445,6 @@ static void publish(CachedScan *scan) {
 
     if (column->chunk) continue;
     size = chunk_builder_size(&column->builder);
-    if (size > column_cache_largest_chunk()) continue;
     chunk = column_cache_reserve(&scan->filler, size);
     if (chunk == NULL) {
       scan->may_fill = false;

@@ -53,6 +53,7 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   Planning planning;
   ShapePlanning shape;
   const char *outer_refusal = planning_refusal;
+  const bool outer_functions = explain_begin_window_functions();
 
   planning_refusal = cursor_refusal(parse, cursor_options);
   Query *const copy = copy_for_cursor(parse, cursor_options);
@@ -76,11 +77,13 @@ static PlannedStmt *plan_statement(Query *parse, const char *query_string, int c
   }
   PG_CATCH();
   {
+    explain_end_window_functions(outer_functions);
     reasons_abandon();
     planning_refusal = outer_refusal;
     PG_RE_THROW();
   }
   PG_END_TRY();
+  explain_end_window_functions(outer_functions);
   planning_refusal = outer_refusal;
   return plan;
 }

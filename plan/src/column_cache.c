@@ -346,5 +346,5 @@ void column_cache_register(void) {
   shmem_request_hook = shmem_request;
   previous_shmem_startup = shmem_startup_hook;
   shmem_startup_hook = shmem_startup;
-  RegisterResourceReleaseCallback(release_with_owner, NULL);
+  if (ccopt_cache_mb > 0) RegisterResourceReleaseCallback(release_with_owner, NULL);
 }

@@ -35,9 +35,10 @@
 /* ---- heat ---- */
 
 static uint32 heat_now(const CacheSegment *segment, uint32 epoch) {
-  uint32 since = epoch - pg_atomic_read_u32((pg_atomic_uint32 *)&segment->epoch);
+  /* Negative for a scan that began before the last one that used the segment. */
+  int32 since = (int32)(epoch - pg_atomic_read_u32((pg_atomic_uint32 *)&segment->epoch));
   if (since >= 32) return 0;
-  return pg_atomic_read_u32((pg_atomic_uint32 *)&segment->heat) >> since;
+  return pg_atomic_read_u32((pg_atomic_uint32 *)&segment->heat) >> Max(since, 0);
 }
 
 /* Two scans at a time may lose one of both: it is heat, not truth. */
@@ -46,6 +47,9 @@ void cache_note_use(uint32 number, uint32 scan) {
   uint32 epoch = epoch_of(scan), heat;
 
   if (pg_atomic_read_u32(&segment->last_scan) == scan) return;
+  /* The segment may have been used by a later scan than this one. */
+  if ((int32)(pg_atomic_read_u32(&segment->epoch) - epoch) > 0)
+    epoch = pg_atomic_read_u32(&segment->epoch);
   heat = heat_now(segment, epoch);
   pg_atomic_write_u32(&segment->last_scan, scan);
   pg_atomic_write_u32(&segment->heat, Min(heat + 1, MOST_HEAT));
@@ -108,8 +112,8 @@ bool cache_evict(uint32 number) {
   return true;
 }
 
-static CachePin *take_cold(uint32 scan) {
-  uint32 epoch = epoch_of(scan);
+static CachePin *take_cold(void) {
+  uint32 epoch = epoch_of(pg_atomic_read_u32(&column_cache->scans));
   uint32 steps = Min(column_cache->nsegments, MOST_STEPS);
 
   for (uint32 step = 0; step < steps; step++) {
@@ -149,7 +153,7 @@ ColumnChunk *column_cache_reserve(CacheFiller *filler, Size size) {
       filler->pin = NULL;
     }
     if (filler->pin == NULL) filler->pin = take_unused();
-    if (filler->pin == NULL) filler->pin = take_cold(filler->scan);
+    if (filler->pin == NULL) filler->pin = take_cold();
     if (filler->pin == NULL) return NULL;
     cache_note_use(filler->pin->segment, filler->scan);
   }

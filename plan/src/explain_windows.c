@@ -9,8 +9,16 @@
 #include "node_names.h"
 #include "plan_tree.h"
 
-/* Whether a list with such a function was made since the last statement. */
+/* Whether a list with such a function was made for the statement that is being planned. */
 static bool have_functions;
+
+bool explain_begin_window_functions(void) {
+  bool outer = have_functions;
+  have_functions = false;
+  return outer;
+}
+
+void explain_end_window_functions(bool outer) { have_functions = outer; }
 
 void explain_note_window_functions(const List *tlist) {
   ListCell *cell;
@@ -40,6 +48,5 @@ static bool write_functions(Plan *plan, void *argument) {
 
 void explain_write_window_functions(PlannedStmt *statement) {
   if (!have_functions) return;
-  have_functions = false;
   statement_any(statement, write_functions, NULL);
 }

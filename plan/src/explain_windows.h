@@ -16,7 +16,11 @@
 /* A plan node with this custom_scan_tlist is made. */
 extern void explain_note_window_functions(const List *tlist);
 
+/* Begins a statement; returns what explain_end_window_functions() needs: planning may plan others within it. */
+extern bool explain_begin_window_functions(void);
 /* The statement is planned. Does nothing if none of its nodes has such a function. */
 extern void explain_write_window_functions(PlannedStmt *statement);
+/* Ends a statement, planned or failed. */
+extern void explain_end_window_functions(bool outer);
 
 #endif

@@ -72,8 +72,12 @@ static int gather_all_visible(PageReader *reader, Buffer buffer, HeapTupleHeader
       ItemId item = PageGetItemId(page, offset);
       if (ItemIdIsNormal(item)) add_row(headers, &nrows, page, item);
     }
-    if (reader->next_run)
-      reader->lsns = page_reader_mix_lsn(reader->lsns, BufferGetLSNAtomic(buffer));
+    if (reader->next_run) {
+      const XLogRecPtr lsn = BufferGetLSNAtomic(buffer);
+      reader->lsns = page_reader_mix_lsn(reader->lsns, lsn);
+      /* Nothing would say later whether it is the same page. */
+      if (XLogRecPtrIsInvalid(lsn)) reader->all_visible = false;
+    }
   } else
     nrows = -1;
   LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
