@@ -208,7 +208,7 @@ fn a_site_that_stays_is_visited_and_its_end_is_told() {
     let mut complaint = String::new();
     running.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
     assert_eq!(status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("the site's Apache is gone") && complaint.contains("remedy:"), "{complaint}");
+    assert!(complaint.contains("the site's Apache ended") && complaint.contains("remedy:"), "{complaint}");
     succeeded(run(&mut auction(&["stop", "--dir", dir_text])));
     assert!(!dir.exists());
 }

@@ -63,7 +63,7 @@ fn counts_and_findings_are_shown_until_it_stops() {
     assert_eq!(shown[0], "$ hardmeter record -a -- sleep 60");
     assert_eq!(shown[1], "recording 12 of 60 s   100 samples   34 kB");
     assert_eq!(shown[3], "l1d-miss (n = 100): conflict 90.00 %, cold 10.00 %");
-    assert!(shown[4].starts_with("       100.00 % of 100  n = 100"), "{shown:#?}");
+    assert!(shown[4].starts_with("  100.00 % of 100  n = 100"), "{shown:#?}");
     assert!(shown[6].contains("reading took 7 ms, at most 5 % of a CPU"), "{shown:#?}");
     assert_eq!(shown[10], "hardmeter: source live (no hardware)");
     assert_eq!(shown[11], "s stops now and opens the result");
