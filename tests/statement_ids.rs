@@ -67,7 +67,8 @@ struct Ccopt {
 impl Ccopt {
     /// `None`, with a message, if it was not built for this server.
     fn lend(server: &Server) -> Option<Ccopt> {
-        let built = tests_folder().join("../build/plan/15/ccopt.so");
+        let major = server.cluster().programs().data_version();
+        let built = tests_folder().join("../build/plan").join(major).join("ccopt.so");
         let built = std::env::var_os("HARDMETER_TEST_CCOPT").map_or(built, PathBuf::from);
         if !built.exists() {
             eprintln!("skipped: {} is not there; make build-plan builds it", built.display());

@@ -62,6 +62,7 @@
 #include "catalog/pg_type.h"
 #include "column_cache.h"
 #include "column_chunk.h"
+#include "settings.h"
 #include "common/hashfn.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"

@@ -38,7 +38,7 @@ select look('select count(*) from kept');  -- rows are counted: as one column
 select look('select count(*) from kept');
 select look('select * from kept where k % 7 = 1');
 select look('select * from kept where k % 7 = 1');
-explain (analyze, costs off, timing off, summary off) select k from kept where k < 10;
+select public.plan_lines('select k from kept where k < 10', 'analyze, costs off, timing off, summary off');
 select state, limit_bytes, used_bytes between 1 and limit_bytes as within, pinned_segments from ccopt.ccopt_cache;
 
 -- A page that changed: its run is read from the heap, the other one is not. Its new row is behind both.
