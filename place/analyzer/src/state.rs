@@ -109,6 +109,9 @@ pub struct Admission {
     pub for_others: u64,
     /// Not held back, because of their locks or transactions.
     pub exempt: u64,
+    /// Not limited, because the table of requests was full.
+    #[serde(default)]
+    pub unlimited: u64,
 }
 
 impl Admission {
@@ -123,8 +126,12 @@ impl Admission {
             places => format!("{places} places"),
         };
         let mean = if *waits == 0 { 0.0 } else { self.waited_seconds / *waits as f64 };
+        let unlimited = match self.unlimited {
+            0 => String::new(),
+            more => format!(", {more} since the table of long requests was full"),
+        };
         Some(format!(
-            "{places}, {running} long requests run, {waiting} wait; {waits} waited so far, {:.3} s on average, {:.3} s at most; without a place: {exempt} with locks or in transactions, {for_others} since others waited for them, {late} after their limit",
+            "{places}, {running} long requests run, {waiting} wait; {waits} waited so far, {:.3} s on average, {:.3} s at most; without a place: {exempt} with locks or in transactions, {for_others} since others waited for them, {late} after their limit{unlimited}",
             mean, self.longest_wait_seconds
         ))
     }

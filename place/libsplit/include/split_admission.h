@@ -31,9 +31,12 @@ extern "C" {
 #endif
 
 #define SPLIT_ADMISSION_ASK_AGAIN_MS 10
+/** Requests of limited kinds that may run or wait at once; those beyond are not limited. */
+#define SPLIT_ADMISSION_REQUESTS 1024
 
 enum split_admission_answer {
-  SPLIT_ADMISSION_NOT_NEEDED, /* the kind is not limited, or nothing is placed now */
+  SPLIT_ADMISSION_NOT_NEEDED, /* the kind is not limited, or nothing is placed now; or there is no
+                                 room for it in the table, or no /proc: it runs unseen */
   SPLIT_ADMISSION_HELD,       /* wait, and ask again */
   SPLIT_ADMISSION_ADMITTED,   /* run, then leave */
 };
@@ -42,7 +45,7 @@ enum split_admission_answer {
 typedef struct split_admission {
   void *private_;
   uint64_t owner;
-  uint64_t checked_ns;
+  uint64_t until_ns;
   uint32_t entry;
   bool open, held;
 } split_admission;
@@ -68,7 +71,8 @@ SPLIT_API enum split_admission_answer split_admission_ask(
 SPLIT_API enum split_admission_answer split_admission_again(split_admission *admission,
                                                             uint32_t idle);
 
-/** Others wait for what this request holds: it runs at once, whether there is a place or not. */
+/** Others wait for what this request holds: it runs at once, whether there is a place or not, and
+ * not in the background. */
 SPLIT_API void split_admission_insist(split_admission *admission);
 
 /** The request has ended, or no longer waits. @param wakers receives the numbers of threads that
@@ -84,13 +88,20 @@ struct split_admission_counts {
   uint64_t late;                              /* admitted without a place: after their limit, */
   uint64_t for_others; /* because others waited for them (split_admission_insist), */
   uint64_t exempt;     /* or because they may not be held back (at_once) */
+  uint64_t unlimited;  /* not limited: more than SPLIT_ADMISSION_REQUESTS at once */
 };
 /** @return false if the library is off; then all counts are 0. */
 SPLIT_API bool split_admission_count(struct split_admission_counts *counts);
 
-/** The wakers of admitted requests, except the caller's own; at most `room`, unchecked. */
-SPLIT_API uint32_t split_admission_running(const split_admission *admission, uint32_t *wakers,
-                                           uint32_t room);
+/** The thread of a request, both numbers unchecked. */
+struct split_admission_thread {
+  uint32_t waker; /* split_admission_request.waker */
+  uint32_t tid;   /* the kernel's */
+};
+/** The threads of admitted requests, except the caller's own; at most `room`.
+ * @return how many were written. */
+SPLIT_API uint32_t split_admission_running(const split_admission *admission,
+                                           struct split_admission_thread *threads, uint32_t room);
 
 #ifdef __cplusplus
 }

@@ -15,11 +15,15 @@
  *      over. If that thread continues, a request too many may run; no table is damaged.
  *   4. An entry is freed by its owner, or once /proc shows that the owner is dead (its thread
  *      number and start time), by an exchange of `owner`. Its other fields are set after it is
- *      claimed, and ignored while it is free.
+ *      claimed, and ignored while it is free. A thread that cannot read its own start time gets no
+ *      entry: others could not see whether it lives.
  *   5. A thread that waits is not in the background: it must look for those that wait for it, also
  *      while others use all processors. Its section's slice and class apply once it runs.
  *   6. Waiting ends when placement ends: split_fresh_for_slices, the same limit as for time slices.
+ *      A request's limit is kept in its own memory, not in the segment that other processes write.
  */
+#include "admission.h"
+
 #include "split_admission.h"
 
 #include "cycles.h"
@@ -32,10 +36,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The lock is held for the time of reading the table: about a microsecond. */
+_Static_assert(SPLIT_ADMISSION_REQUESTS == SPLIT_REQUESTS, "hosts know the size of the table");
+
+/* The lock is held for the time of reading the table: some microseconds. */
 #define LOCK_NS UINT64_C(50000000)
 #define LOCK_TRIES 200
-/* How often a waiting thread checks whether those before it live: 10 us for each of them. */
+/* How often one of the waiting threads checks whether those in the table live: 10 us for each. */
 #define CHECK_NS UINT64_C(100000000)
 /* A request that waits for longer than its limit by this much does not ask any more (its thread is
  * suspended), and holds up no other. */
@@ -43,9 +49,19 @@
 
 static const memory_order relaxed = memory_order_relaxed;
 
+uint64_t split_admission_lock_ns = LOCK_NS;
+
 static uint64_t now_ns(void) { return split_clock_ns(CLOCK_MONOTONIC); }
 
 static uint64_t owner_of(uint32_t tid) { return split_started_ticks(tid) << 32 | tid; }
+
+static bool has_start(uint64_t owner) { return owner >> 32 != 0; }
+
+static bool is_dead(uint64_t owner) {
+  errno = 0;
+  const uint64_t there = owner_of((uint32_t)owner);
+  return has_start(there) ? there != owner : split_has_ended();
+}
 
 static uint64_t own_owner(const split_admission *admission) {
   const uint32_t tid = (uint32_t)syscall(SYS_gettid);
@@ -69,7 +85,7 @@ static uint64_t try_lock(struct split_header *header) {
   for (int i = 0; i < LOCK_TRIES; i++) {
     uint64_t since = atomic_load_explicit(&header->admission_lock, relaxed);
     uint64_t now = now_ns();
-    if ((since == 0 || now < since || now - since > LOCK_NS) &&
+    if ((since == 0 || now < since || now - since > split_admission_lock_ns) &&
         atomic_compare_exchange_weak(&header->admission_lock, &since, now)) {
       return now;
     }
@@ -98,9 +114,16 @@ static bool claim(struct split_mapping *mapping, split_admission *admission) {
 static void reclaim(struct split_mapping *mapping, uint64_t own) {
   for (uint32_t i = 0; i < SPLIT_REQUESTS; i++) {
     uint64_t owner = atomic_load(&mapping->requests[i].owner);
-    if (owner != 0 && owner != own && owner_of((uint32_t)owner) != owner)
+    if (owner != 0 && owner != own && is_dead(owner))
       atomic_compare_exchange_strong(&mapping->requests[i].owner, &owner, 0);
   }
+}
+
+/* True for one thread of all processes each CHECK_NS. */
+static bool check_is_due(struct split_header *header, uint64_t now) {
+  uint64_t checked = atomic_load_explicit(&header->checked_ns, relaxed);
+  return (now < checked || now - checked > CHECK_NS) &&
+         atomic_compare_exchange_strong(&header->checked_ns, &checked, now);
 }
 
 /* The entry, if it is still this request's. */
@@ -165,11 +188,16 @@ static struct split_open *own_section(const struct split_mapping *mapping) {
   return open && !open->outer ? open : NULL;
 }
 
+static void run(struct split_mapping *mapping, split_admission *admission,
+                struct split_request *entry) {
+  atomic_store(&entry->state, SPLIT_REQUEST_RUNS);
+  wait_ended(mapping, admission, entry);
+}
+
 static enum split_admission_answer admit(struct split_mapping *mapping, split_admission *admission,
                                          struct split_request *entry) {
   struct split_open *open = admission->held ? own_section(mapping) : NULL;
-  atomic_store(&entry->state, SPLIT_REQUEST_RUNS);
-  wait_ended(mapping, admission, entry);
+  run(mapping, admission, entry);
   if (open) split_slice_section(split_self_here, open);
   return SPLIT_ADMISSION_ADMITTED;
 }
@@ -203,39 +231,55 @@ static enum split_admission_answer look(struct split_mapping *mapping, split_adm
       !limits(mapping, atomic_load_explicit(&entry->code, relaxed))) {
     return admit(mapping, admission, entry);
   }
-  if (now >= atomic_load_explicit(&entry->until_ns, relaxed)) {
+  if (now >= admission->until_ns) {
     add(&mapping->header->late, 1);
     return admit(mapping, admission, entry);
   }
   if (takes_a_place(mapping, entry, idle)) return admit(mapping, admission, entry);
-  if (now - admission->checked_ns > CHECK_NS) {
-    admission->checked_ns = now;
+  if (check_is_due(mapping->header, now)) {
     reclaim(mapping, admission->owner);
     if (takes_a_place(mapping, entry, idle)) return admit(mapping, admission, entry);
   }
   return hold(mapping, admission);
 }
 
-static enum split_admission_answer ask(struct split_mapping *mapping, split_admission *admission,
-                                       const struct split_admission_request *request) {
-  admission->owner = own_owner(admission);
-  if (!claim(mapping, admission)) {
+static bool claim_or_reclaim(struct split_mapping *mapping, split_admission *admission,
+                             uint64_t now) {
+  if (claim(mapping, admission)) return true;
+  if (check_is_due(mapping->header, now)) {
     reclaim(mapping, admission->owner);
-    if (!claim(mapping, admission)) return SPLIT_ADMISSION_NOT_NEEDED;
+    if (claim(mapping, admission)) return true;
   }
-  struct split_request *entry = &mapping->requests[admission->entry];
-  const uint64_t now = now_ns();
+  add(&mapping->header->unlimited, 1);
+  return false;
+}
+
+/* What a request of this kind is expected to take, at most its limit: any number may be there. */
+static uint64_t expected_ns(const struct split_mapping *mapping,
+                            const struct split_admission_request *request) {
   const uint64_t cycles =
       atomic_load_explicit(&mapping->decisions[request->code].expected_cycles, relaxed);
-  uint64_t expected = (uint64_t)((double)cycles / mapping->cycles_per_ns);
-  if (expected > request->limit_ns) expected = request->limit_ns;
+  const double expected = (double)cycles / mapping->cycles_per_ns;
+  return expected < (double)request->limit_ns ? (uint64_t)expected : request->limit_ns;
+}
+
+static enum split_admission_answer ask(struct split_mapping *mapping, split_admission *admission,
+                                       const struct split_admission_request *request) {
+  const uint64_t now = now_ns();
+  admission->owner = own_owner(admission);
+  if (!has_start(admission->owner)) {
+    admission->owner = 0;
+    return SPLIT_ADMISSION_NOT_NEEDED;
+  }
+  if (!claim_or_reclaim(mapping, admission, now)) return SPLIT_ADMISSION_NOT_NEEDED;
+  struct split_request *entry = &mapping->requests[admission->entry];
   atomic_store_explicit(&entry->code, request->code, relaxed);
   atomic_store_explicit(&entry->asked_ns, now, relaxed);
-  atomic_store_explicit(&entry->deadline_ns, now + expected, relaxed);
+  atomic_store_explicit(&entry->deadline_ns, now + expected_ns(mapping, request), relaxed);
   atomic_store_explicit(&entry->until_ns, now + request->limit_ns, relaxed);
   atomic_store_explicit(&entry->waker, request->waker, relaxed);
   admission->private_ = mapping;
-  admission->checked_ns = now;
+  admission->until_ns = now + request->limit_ns;
   admission->open = true;
   admission->held = false;
   if (request->at_once || request->limit_ns == 0) {
@@ -268,13 +312,15 @@ enum split_admission_answer split_admission_again(split_admission *admission, ui
   return answer;
 }
 
+/* Without its section's slice and class: those that wait for it should not wait for a thread in the
+ * background. */
 void split_admission_insist(split_admission *admission) {
   struct split_request *entry = entry_of(admission);
   if (!entry || atomic_load_explicit(&entry->state, relaxed) != SPLIT_REQUEST_WAITS) return;
   struct split_mapping *mapping = admission->private_;
   const int before = errno;
   add(&mapping->header->for_others, 1);
-  admit(mapping, admission, entry);
+  run(mapping, admission, entry);
   errno = before;
 }
 
@@ -294,10 +340,24 @@ bool split_admission_count(struct split_admission_counts *counts) {
   counts->late = counted(&header->late);
   counts->for_others = counted(&header->for_others);
   counts->exempt = counted(&header->exempt);
+  counts->unlimited = counted(&header->unlimited);
   return true;
 }
 
 /* Leaving ----------------------------------------------------------------------------------- */
+
+/* The waiting request that comes next after this one (NULL: the first); NULL: there is none. */
+static const struct split_request *next_after(struct split_mapping *mapping,
+                                              const struct split_request *last, uint64_t now) {
+  const struct split_request *next = NULL;
+  for (uint32_t i = 0; i < SPLIT_REQUESTS; i++) {
+    const struct split_request *entry = &mapping->requests[i];
+    if (atomic_load(&entry->owner) != 0 && is_waiting(entry, now) &&
+        (!last || is_before(last, entry)) && (!next || is_before(entry, next)))
+      next = entry;
+  }
+  return next;
+}
 
 /* Wakers of the requests that wait, in their order; the first as many as there are places. */
 static uint32_t next_ones(struct split_mapping *mapping, uint32_t *wakers, uint32_t room) {
@@ -306,13 +366,10 @@ static uint32_t next_ones(struct split_mapping *mapping, uint32_t *wakers, uint3
   count(mapping, NULL, now, &running, &waiting);
   const uint32_t places = atomic_load_explicit(&mapping->header->places, relaxed);
   if (waiting == 0 || running >= places) return 0;
-  for (uint32_t i = 0; i < SPLIT_REQUESTS && written < room; i++) {
-    const struct split_request *entry = &mapping->requests[i];
-    uint32_t others, before;
-    if (atomic_load(&entry->owner) == 0 || !is_waiting(entry, now)) continue;
-    count(mapping, entry, now, &others, &before);
-    if (running + before < places) wakers[written++] = atomic_load_explicit(&entry->waker, relaxed);
-  }
+  if (room > places - running) room = places - running;
+  const struct split_request *next = NULL;
+  while (written < room && (next = next_after(mapping, next, now)) != NULL)
+    wakers[written++] = atomic_load_explicit(&next->waker, relaxed);
   return written;
 }
 
@@ -333,15 +390,17 @@ uint32_t split_admission_leave(split_admission *admission, uint32_t *wakers, uin
   return written;
 }
 
-uint32_t split_admission_running(const split_admission *admission, uint32_t *wakers,
-                                 uint32_t room) {
+uint32_t split_admission_running(const split_admission *admission,
+                                 struct split_admission_thread *threads, uint32_t room) {
   struct split_mapping *mapping = split_mapping_in_use();
   uint32_t written = 0;
   for (uint32_t i = 0; mapping && i < SPLIT_REQUESTS && written < room; i++) {
     const struct split_request *entry = &mapping->requests[i];
-    if (atomic_load(&entry->owner) == 0 || (admission->open && i == admission->entry)) continue;
+    const uint64_t owner = atomic_load(&entry->owner);
+    if (owner == 0 || (admission->open && i == admission->entry)) continue;
     if (atomic_load(&entry->state) == SPLIT_REQUEST_RUNS)
-      wakers[written++] = atomic_load_explicit(&entry->waker, relaxed);
+      threads[written++] = (struct split_admission_thread){
+          .waker = atomic_load_explicit(&entry->waker, relaxed), .tid = (uint32_t)owner};
   }
   return written;
 }

@@ -27,7 +27,7 @@ static bool fill(int descriptor, void *context) {
   union first_line first;
   memset(&first, 0, sizeof first);
   first.header.magic = SPLIT_MACHINE_MAGIC;
-  first.header.version = SPLIT_SEGMENT_VERSION;
+  first.header.version = SPLIT_MACHINE_VERSION;
   first.header.cpus = *(const uint32_t *)context;
   split_boot_id(first.header.boot_id);
   return pwrite(descriptor, &first, sizeof first, 0) == (ssize_t)sizeof first;
@@ -44,7 +44,7 @@ static bool fits(int descriptor, uint64_t size, bool alone, void *context,
   split_boot_id(boot);
   if (size == size_for(cpus) &&
       pread(descriptor, &first, sizeof first, 0) == (ssize_t)sizeof first &&
-      first.header.magic == SPLIT_MACHINE_MAGIC && first.header.version == SPLIT_SEGMENT_VERSION &&
+      first.header.magic == SPLIT_MACHINE_MAGIC && first.header.version == SPLIT_MACHINE_VERSION &&
       first.header.cpus == cpus && memcmp(first.header.boot_id, boot, sizeof boot) == 0) {
     return true;
   }

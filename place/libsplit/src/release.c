@@ -33,9 +33,8 @@
 #define SERVICE_NS 250000000
 #define SERVICE_STACK (64 * 1024)
 
-/* Start time of a thread in clock ticks since boot: distinguishes it from a later one with the
- * same number. 0: there is no such thread. No stdio, no allocation: this runs in signal
- * handlers, too. */
+/* Distinguishes a thread from a later one with the same number. No stdio, no allocation: this runs
+ * in signal handlers, too. */
 uint64_t split_started_ticks(uint32_t tid) {
   char path[32] = "/proc/", text[512];
   char digits[12];
@@ -47,7 +46,9 @@ uint64_t split_started_ticks(uint32_t tid) {
   int descriptor = open(path, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return 0;
   ssize_t length = read(descriptor, text, sizeof text - 1);
+  const int why = length == 0 ? EIO : errno;
   close(descriptor);
+  errno = why;
   if (length <= 0) return 0;
   /* The second field, the name, ends with the last bracket; the start time is the 22nd field. */
   ssize_t i = length - 1;
@@ -71,7 +72,9 @@ bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
  * its thread exists, and it is not narrowed. */
 static void reclaim(struct split_thread *entry, uint32_t tid) {
   const bool changed = atomic_load(&entry->narrowed) || atomic_load(&entry->sliced);
-  if (changed ? split_entry_lives(entry, tid) : split_started_ticks(tid) != 0) return;
+  const uint64_t started = split_started_ticks(tid);
+  if (started == 0 && !split_has_ended()) return;
+  if (started != 0 && (!changed || started == atomic_load(&entry->started_ticks))) return;
   atomic_store(&entry->narrowed, 0);
   atomic_store(&entry->sliced, 0);
   atomic_compare_exchange_strong(&entry->tid, &tid, 0);

@@ -53,12 +53,13 @@
 #define SPLIT_SEGMENT_MAGIC UINT64_C(0x3174696c70736d68) /* "hmsplit1" */
 #define SPLIT_MACHINE_MAGIC UINT64_C(0x316e6863616d6d68) /* "hmmachn1" */
 #define SPLIT_SEGMENT_VERSION 6 /* 4: time slices; 5: kinds in the background; 6: admission */
+#define SPLIT_MACHINE_VERSION 5 /* of machine.segment, which 6 did not change */
 #define SPLIT_LINE 64
 #define SPLIT_CPUS_MAX 1024
 #define SPLIT_KINDS_MAX 65536
 #define SPLIT_THREADS 1024
 #define SPLIT_TRACES 1024
-#define SPLIT_REQUESTS 256
+#define SPLIT_REQUESTS 1024
 #define SPLIT_LABEL_LENGTH 128
 #define SPLIT_NOTE_LENGTH 64
 
@@ -136,6 +137,7 @@ struct split_header {
   _Atomic uint64_t bad_origins; /* origins that could not be parsed */
   _Atomic uint64_t refused;     /* placements without an allowed CPU, or refused by the kernel */
   _Atomic uint64_t slices;      /* number of changes of a thread's time slice */
+  _Atomic uint64_t unlimited; /* requests of kinds with `admit` for which `requests` had no room */
 
   /* Admission (admission.c); written by the application, except for its places. */
   alignas(SPLIT_LINE) _Atomic uint64_t admission_lock; /* 0: free; otherwise since when, in ns */
@@ -145,6 +147,7 @@ struct split_header {
   _Atomic uint64_t late;       /* admitted beyond the limit because they had waited too long, */
   _Atomic uint64_t for_others; /* because others waited for their locks, */
   _Atomic uint64_t exempt;     /* or because they may not be held back (locks, transactions) */
+  _Atomic uint64_t checked_ns; /* when a thread last looked which owners of requests live */
 
   /* Written by the analyzer. Stale (heartbeat older than SPLIT_STALE_NS): no thread is placed. */
   alignas(SPLIT_LINE) _Atomic uint64_t heartbeat_ns;
@@ -248,7 +251,7 @@ struct split_request {
   _Atomic uint32_t code;
   _Atomic uint64_t asked_ns;
   _Atomic uint64_t deadline_ns; /* the earliest goes first */
-  _Atomic uint64_t until_ns;    /* then it runs, whether there is a place or not */
+  _Atomic uint64_t until_ns;    /* then it runs; for others: its owner looks at its own copy */
   _Atomic uint32_t waker;       /* by which the host finds its thread */
 };
 

@@ -314,7 +314,6 @@ impl Analysis {
             plan.placements.iter().enumerate().map(|(index, placement)| (placement.kind, index)).collect();
         for snapshot in snapshots {
             let Some(application) = self.folder.application(snapshot.app) else { continue };
-            application.admit(plan.places);
             application.decide(CodeId(0), &unnamed());
             for seen in &snapshot.kinds {
                 let kind = KindRef { app: snapshot.app, code: seen.code };
@@ -324,6 +323,8 @@ impl Analysis {
                 let decision = self.deciding.decision(kind, seen, profile, &placements, plan, hertz);
                 application.decide(seen.code, &decision);
             }
+            // Last: until then, kinds may have what an analyzer that died decided.
+            application.admit(plan.places);
         }
     }
 

@@ -14,7 +14,7 @@
 //! places processors would idle wherever long requests are most of the load.
 
 use super::way::{anywhere, nowhere, Policy};
-use crate::model::{Actuation, KindProfile, KindRef, Machine, Placement, Plan, Workload};
+use crate::model::{Actuation, CodeId, KindProfile, KindRef, Machine, Placement, Plan, Workload};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -22,6 +22,9 @@ use std::num::NonZeroU32;
 pub const SLICE_MIN_US: u32 = 100;
 /// The longest one.
 pub const SLICE_MAX_US: u32 = 100_000;
+/// The mixture of all kinds for which the table of kinds has no space: it is not limited, since short requests would
+/// wait, too.
+const OTHER: CodeId = CodeId(1);
 
 /// Slices by predicted processor time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,13 +166,15 @@ impl Policy for Time {
         }
         let (long, others) = self.long(workload, before, hertz);
         let leaves_room = others <= self.foreground * machine.cpus.len() as f64;
-        let places = if long.is_empty() { 0 } else { self.admission.places(machine) };
+        let limited = |kind: KindRef| kind.code > OTHER && long.contains(&kind);
+        let any = workload.kinds.iter().any(|kind| limited(kind.kind));
+        let places = if any { self.admission.places(machine) } else { 0 };
         let placements = workload.kinds.iter().map(|kind| match self.slice(kind, before, hertz) {
             Some(slice_us) => Placement {
                 actuation: Actuation::Time,
                 slice_us: if self.slices { slice_us } else { 0 },
                 background: self.slices && leaves_room && long.contains(&kind.kind),
-                admit: places != 0 && long.contains(&kind.kind),
+                admit: places != 0 && limited(kind.kind),
                 ..anywhere(kind, format!("takes {:.0} us", self.micros(kind, hertz).unwrap_or_default()))
             },
             None => anywhere(kind, kind.reason.clone()),
@@ -236,6 +241,9 @@ mod tests {
         let alike = workload(&[(1, 2, Class::Short, 60.0, 300.0), (1, 3, Class::Short, 900.0, 300.0)]);
         let plan = Time::admit().decide(&machine(4, 1), &alike, &before);
         assert_eq!((plan.places, plan.placements.iter().any(|one| one.admit)), (0, false), "none is long");
+        let other = workload(&[(1, 1, Class::Neutral, 80_000.0, 6.0), (1, 2, Class::Short, 60.0, 300.0)]);
+        let plan = Time::admit().decide(&machine(4, 1), &other, &before);
+        assert_eq!((plan.places, plan.placements.iter().any(|one| one.admit)), (0, false), "a mixture");
     }
 
     fn in_background(plan: &Plan) -> Vec<bool> {

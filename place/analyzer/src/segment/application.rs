@@ -370,6 +370,7 @@ impl Application {
             late: counters.late.load(relaxed),
             for_others: counters.for_others.load(relaxed),
             exempt: counters.exempt.load(relaxed),
+            unlimited: self.counters().unlimited.load(relaxed),
             ..state::Admission::default()
         };
         let request = size_of::<layout::Request>() as u64;

@@ -13,7 +13,7 @@ pub(crate) const CPUS_MAX: u32 = 1024;
 pub(crate) const KINDS_MAX: u32 = 65536;
 pub(crate) const THREADS_MAX: u32 = 65536;
 /// The size of the table of long requests.
-pub(crate) const REQUESTS: u32 = 256;
+pub(crate) const REQUESTS: u32 = 1024;
 pub(crate) const REQUEST_WAITS: u32 = 1;
 pub(crate) const REQUEST_RUNS: u32 = 2;
 pub(crate) const TRACES_MAX: u32 = 1 << 20;
@@ -90,6 +90,7 @@ pub(crate) struct Counters {
     pub bad_origins: AtomicU64,
     pub refused: AtomicU64,
     pub slices: AtomicU64,
+    pub unlimited: AtomicU64,
 }
 
 /// The application's counters of admission.
@@ -102,6 +103,7 @@ pub(crate) struct Admission {
     pub late: AtomicU64,
     pub for_others: AtomicU64,
     pub exempt: AtomicU64,
+    pub checked_ns: AtomicU64,
 }
 
 /// Written by the analyzer.
@@ -387,10 +389,11 @@ mod tests {
             "backend" = settings.backend, "kinds_used" = settings.kinds_used, "without" = settings.without,
             "without_room" = counters.without_room, "contended" = counters.contended,
             "dropped" = counters.dropped, "moves" = counters.moves, "bad_origins" = counters.bad_origins,
-            "refused" = counters.refused, "slices" = counters.slices,
+            "refused" = counters.refused, "slices" = counters.slices, "unlimited" = counters.unlimited,
             "admission_lock" = admission.lock, "waits" = admission.waits, "waited_ns" = admission.waited_ns,
             "longest_wait_ns" = admission.longest_wait_ns, "late" = admission.late,
             "for_others" = admission.for_others, "exempt" = admission.exempt,
+            "checked_ns" = admission.checked_ns,
             "heartbeat_ns" = commands.heartbeat_ns, "analyzer_pid" = commands.analyzer_pid,
             "analyzer_version" = commands.analyzer_version, "placement_on" = commands.placement_on,
             "policy" = commands.policy, "epoch" = commands.epoch,

@@ -226,6 +226,10 @@ mod tests {
         let frame = frame(&state, 5_500_000_000, LAYOUT);
         let line = "admission: 2 places, 2 long requests run, 3 wait; 4 waited so far, 0.250 s on average, 0.700 s at most";
         assert!(frame.contains(line) && frame.contains("own, queued"), "{frame}");
+        assert!(!frame.contains("table of long requests"), "{frame}");
+        state.applications[0].admission.unlimited = 6;
+        let full = "0 after their limit, 6 since the table of long requests was full";
+        assert!(super::frame(&state, 5_500_000_000, LAYOUT).contains(full));
     }
 
     #[test]

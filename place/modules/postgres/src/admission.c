@@ -10,14 +10,15 @@
  *                   └ cancel, statement_timeout, termination, postmaster's death: ERROR, FATAL
  *
  * No process may wait for a statement that is held back:
- *   1. Only the first statement of a transaction without an xid is held back, and only if its
+ *   1. Not on a hot standby: replay may wait for a snapshot there, which is in no lock table.
+ *   2. Only the first statement of a transaction without an xid is held back, and only if its
  *      process has no other locks than the weak ones of relations that its own parser and planner
  *      took. A session that has advisory locks is never held back.
- *   2. It may hold up a process that needs a strong lock (DDL, LOCK TABLE) or waits for its virtual
+ *   3. It may hold up a process that needs a strong lock (DDL, LOCK TABLE) or waits for its virtual
  *      transaction (CREATE INDEX CONCURRENTLY). Such a waiter puts the lock into the shared table;
  *      it is found there at the next look, 10 ms later, and the statement runs at once.
- *   3. A place whose statement waits for a lock or for its client does not count meanwhile.
- *   4. What is not visible here (an application that waits with another connection, dblink) is
+ *   4. A place whose statement waits for a lock or for its client does not count meanwhile.
+ *   5. What is not visible here (an application that waits with another connection, dblink) is
  *      bounded by split.admission_timeout.
  *
  * A place belongs to the section of its statement: sections.c leaves it where the section ends,
@@ -27,6 +28,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
@@ -80,8 +82,8 @@ static struct found look_at_locks(void) {
 }
 
 static bool may_be_held_back(void) {
-  if (split_admission_timeout == 0 || began == OWN_LXID || IsSubTransaction() ||
-      IsInParallelMode() || IsolationIsSerializable() ||
+  if (split_admission_timeout == 0 || RecoveryInProgress() || began == OWN_LXID ||
+      IsSubTransaction() || IsInParallelMode() || IsolationIsSerializable() ||
       TransactionIdIsValid(GetTopTransactionIdIfAny()) || InterruptHoldoffCount != 0 ||
       QueryCancelHoldoffCount != 0 || CritSectionCount != 0) {
     return false;
@@ -97,15 +99,18 @@ static PGPROC *process_of(uint32_t waker) {
   return waker < ProcGlobal->allProcCount ? &ProcGlobal->allProcs[waker] : NULL;
 }
 
+static bool is_idle(const struct split_admission_thread *thread) {
+  const PGPROC *process = process_of(thread->waker);
+  if (process == NULL || process->pid != (int)thread->tid) return false;
+  const uint32 waits = *(const volatile uint32 *)&process->wait_event_info & WAIT_CLASS;
+  return waits == PG_WAIT_LOCK || waits == PG_WAIT_CLIENT;
+}
+
 /* Statements that run but wait for a lock or their client: their places are free meanwhile. */
 static uint32_t idle_ones(void) {
-  uint32_t wakers[32];
-  uint32_t running = split_admission_running(&own, wakers, lengthof(wakers)), idle = 0;
-  for (uint32_t i = 0; i < running; i++) {
-    const PGPROC *process = process_of(wakers[i]);
-    uint32 waits = process == NULL ? 0 : *(const volatile uint32 *)&process->wait_event_info;
-    idle += (waits & WAIT_CLASS) == PG_WAIT_LOCK || (waits & WAIT_CLASS) == PG_WAIT_CLIENT;
-  }
+  struct split_admission_thread threads[SPLIT_ADMISSION_REQUESTS];
+  uint32_t running = split_admission_running(&own, threads, lengthof(threads)), idle = 0;
+  for (uint32_t i = 0; i < running; i++) idle += is_idle(&threads[i]);
   return idle;
 }
 

@@ -94,6 +94,7 @@ Datum split_status(PG_FUNCTION_ARGS) {
   put_number(result, "admission_late", admission.late);
   put_number(result, "admission_longest_ms", admission.longest_wait_ns / 1000000);
   put_number(result, "admission_running", admission.running);
+  put_number(result, "admission_unlimited", admission.unlimited);
   put_number(result, "admission_waiting", admission.waiting);
   put_number(result, "admission_waits", admission.waits);
   put_text(result, "analyzer", counts.analyzer ? "running" : "absent");
