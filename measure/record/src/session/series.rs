@@ -183,7 +183,7 @@ pub fn record_series(
         }
         counted = opened.source.counts();
         opened.source.begin_capture();
-        preamble = population.as_ref().map(Population::records).unwrap_or_default();
+        preamble = population.as_mut().map(Population::next_capture).unwrap_or_default();
         // After a machine's sleep the missed captures are not made up for.
         until = (until + series.interval).max(Instant::now());
     }
