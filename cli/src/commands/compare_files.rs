@@ -40,7 +40,8 @@ fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, CommandError> 
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let beside = [".json", ".objects", ".partial", ".html"].iter().any(|end| name.ends_with(end));
+        let beside =
+            [".json", ".objects", ".partial", ".lock", ".html"].iter().any(|end| name.ends_with(end));
         if !beside && fits(&name, pattern) && entry.path().is_file() {
             files.push(entry.path());
         }

@@ -3,10 +3,11 @@
 mod common;
 
 use common::each_sample;
-use hardmeter_samples::model::MemoryEvent;
+use hardmeter_samples::model::{CpuMode, MemoryEvent, Pid};
 use hardmeter_samples::perf_data::abi::{record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::{
-    CaptureHeader, CaptureReader, CaptureWriter, EventAttributes, RecordBuilder, RecordOrder, WriteError,
+    BuildId, CaptureHeader, CaptureReader, CaptureWriter, EventAttributes, RecordBuilder, RecordOrder,
+    WriteError,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,6 +145,44 @@ fn a_full_disk_is_named_and_the_capture_still_finished() {
     let summary = each_sample(&reader, RecordOrder::File, |_| {});
     assert!(summary.samples[0] > 10_000, "most of a megabyte: {summary:?}");
     assert!(summary.skipped.is_empty(), "{summary:?}");
+}
+
+/// Small writes, as those of a quiet target: wherever the disk becomes full, the file gives back enough for its end.
+#[test]
+fn a_disk_that_is_full_after_any_small_write_keeps_a_readable_capture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(disk) = SmallDisk::mount(folder.path()) else { return };
+    let path = disk.0.join("capture.data");
+    let identity = |number: usize| BuildId {
+        pid: Pid(-1),
+        mode: CpuMode::User,
+        id: vec![7; 20],
+        path: format!("/{number:0200}"),
+    };
+    let build_ids: Vec<BuildId> = (0..100).map(identity).collect();
+    let written = sample(5).repeat(170); // about 4 KB
+    for writes in 33..=40 {
+        let mut writer = create(&path);
+        writer.header_mut().build_ids = build_ids.clone();
+        for _ in 0..writes {
+            writer.append(&written).expect("appended");
+            writer.flush().expect("there is room");
+        }
+        // Fails as intended when the disk is full.
+        let _ = std::fs::write(disk.0.join("ballast"), vec![1; 2 << 20]);
+        writer.append(&written.repeat(2)).expect("collected");
+        let error = writer.flush().expect_err("no room");
+        assert!(matches!(error, WriteError::DiskFull { .. }), "{writes}: {error}");
+        let error = writer.finish().expect_err("shortened");
+        assert!(matches!(error, WriteError::Shortened { .. }), "{writes}: {error}");
+        let reader = CaptureReader::open(&path).expect("opens");
+        assert!(!reader.header().unfinished, "{writes}");
+        assert_eq!(reader.header().build_ids, build_ids, "{writes}");
+        let summary = each_sample(&reader, RecordOrder::File, |_| {});
+        assert!(summary.skipped.is_empty(), "{writes}: {summary:?}");
+        std::fs::remove_file(disk.0.join("ballast")).expect("removed");
+        std::fs::remove_file(&path).expect("removed");
+    }
 }
 
 /// Not even the header fits: no file is left behind.

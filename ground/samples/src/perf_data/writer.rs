@@ -52,9 +52,9 @@ pub struct CaptureWriter {
     flushed: Instant,
     /// End of what is in the file.
     written: u64,
-    /// End of the file some [`BUFFER_SIZE`] before: it is truncated to this if the disk is full, so that the
-    /// features fit.
-    retreat: u64,
+    /// Two earlier ends of the file, at least half a [`BUFFER_SIZE`] apart: it is truncated to one of them if the
+    /// disk is full, so that the features fit (see [`CaptureWriter::safe_end`]).
+    marks: [u64; 2],
     discarded: u64,
     /// Positions and sizes of `AUXTRACE` records: perf decodes no trace without this list.
     traces: Vec<(u64, u64)>,
@@ -99,7 +99,7 @@ impl CaptureWriter {
             buffer: Vec::with_capacity(BUFFER_SIZE),
             flushed: Instant::now(),
             written: data_at,
-            retreat: data_at,
+            marks: [data_at; 2],
             discarded: 0,
             traces: Vec::new(),
             finished: false,
@@ -111,6 +111,8 @@ impl CaptureWriter {
         }
         // A recorder that is killed at once leaves a file with events and names.
         writer.flush()?;
+        // These are never given back: data of size 0 is that of an unfinished file.
+        writer.marks = [writer.written; 2];
         Ok(writer)
     }
 
@@ -212,9 +214,8 @@ impl CaptureWriter {
         let buffer = std::mem::take(&mut self.buffer);
         match self.put(&buffer, self.written) {
             Ok(()) => {
-                // After small writes too the features need space that the file gives back.
-                if self.written - self.retreat >= BUFFER_SIZE as u64 / 2 {
-                    self.retreat = self.written;
+                if self.is_far_behind(self.marks[1]) {
+                    self.marks = [self.marks[1], self.written];
                 }
                 self.written += buffer.len() as u64;
                 self.buffer = buffer;
@@ -222,13 +223,43 @@ impl CaptureWriter {
                 Ok(())
             }
             Err(error) => {
-                self.discarded += buffer.len() as u64 + (self.written - self.retreat);
-                self.written = self.retreat;
-                self.traces.retain(|(at, _)| *at < self.retreat);
+                let safe = self.safe_end();
+                self.discarded += buffer.len() as u64 + (self.written - safe);
+                self.written = safe;
+                self.marks = self.marks.map(|mark| mark.min(safe));
+                self.traces.retain(|(at, _)| *at < safe);
                 // A failure leaves an incomplete record, which readers report.
                 let _ = self.file.set_len(self.written);
                 Err(error)
             }
+        }
+    }
+
+    /// Writes collected records if they have waited long enough, for a recorder that may now have nothing to append
+    /// for a long time.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureWriter::flush`].
+    pub fn flush_if_due(&mut self) -> Result<(), WriteError> {
+        match self.flushed.elapsed() >= LONGEST_WAIT {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether truncating the file to `mark` gives back enough space for the features.
+    fn is_far_behind(&self, mark: u64) -> bool {
+        self.written - mark >= BUFFER_SIZE as u64 / 2
+    }
+
+    /// The newest mark far enough behind the end, however small the last writes were.
+    fn safe_end(&self) -> u64 {
+        let [older, newer] = self.marks;
+        if self.is_far_behind(newer) {
+            newer
+        } else {
+            older
         }
     }
 

@@ -16,7 +16,9 @@ pub use containers::find_container;
 
 use hardmeter_samples::model::Pid;
 use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Limit of the folders that are read in search of a name.
@@ -138,12 +140,15 @@ impl Cgroup {
             return Err(CgroupError::NotMounted);
         }
         // No way out of the hierarchy.
-        let inside: PathBuf =
-            wanted.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-        let given = hierarchies.iter().filter_map(|one| Some((one, wanted.strip_prefix(&one.mount).ok()?)));
-        let candidates = given.chain(hierarchies.iter().map(|one| (one, inside.as_path())));
+        let inside = |path: &Path| -> PathBuf {
+            path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
+        };
+        let given =
+            hierarchies.iter().filter_map(|one| Some((one, inside(wanted.strip_prefix(&one.mount).ok()?))));
+        let inside = inside(wanted);
+        let candidates = given.chain(hierarchies.iter().map(|one| (one, inside.clone())));
         let found: Vec<Cgroup> =
-            candidates.filter_map(|(hierarchy, path)| Cgroup::in_hierarchy(hierarchy, path)).collect();
+            candidates.filter_map(|(hierarchy, path)| Cgroup::in_hierarchy(hierarchy, &path)).collect();
         // In a hybrid of both versions, a cgroup may exist in one and have its processes in the other.
         let populated = found.iter().find(|cgroup| cgroup.processes().is_ok_and(|pids| !pids.is_empty()));
         populated.or(found.first()).cloned().ok_or_else(|| CgroupError::NoCgroup {
@@ -169,6 +174,14 @@ impl Cgroup {
     /// Whether it still exists.
     pub fn exists(&self) -> bool {
         self.folder.exists()
+    }
+
+    /// Whether its path still leads to this opened folder: a service that is restarted gets another cgroup of the same
+    /// path.
+    pub fn is_still(&self, opened: &File) -> bool {
+        let identity = |found: Metadata| (found.dev(), found.ino());
+        let now = std::fs::metadata(&self.folder).map(identity).ok();
+        now.is_some() && now == opened.metadata().map(identity).ok()
     }
 
     /// Its processes, and those of the cgroups below it.
@@ -349,6 +362,30 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(matches!(Cgroup::find_in(&[], Path::new("a")), Err(CgroupError::NotMounted)));
+    }
+
+    #[test]
+    fn no_given_path_leaves_the_hierarchy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let one = hierarchy(&folder.path().join("mount"), &[], &[("a", "17\n")]);
+        hierarchy(&folder.path().join("outside"), &[], &[("", "18\n")]);
+        let find = |path: &str| Cgroup::find_in(std::slice::from_ref(&one), &folder.path().join(path));
+        assert!(folder.path().join("mount/../outside/cgroup.procs").exists());
+        assert!(matches!(find("mount/../outside"), Err(CgroupError::NoCgroup { .. })));
+        assert_eq!(find("mount/../a").expect("it exists").folder(), one.mount.join("a"));
+    }
+
+    #[test]
+    fn a_cgroup_that_was_made_again_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let one = hierarchy(folder.path(), &[], &[("a", "17\n")]);
+        let cgroup = Cgroup::find_in(std::slice::from_ref(&one), Path::new("a")).expect("it exists");
+        let opened = File::open(cgroup.folder()).expect("opens");
+        assert!(cgroup.is_still(&opened));
+        std::fs::remove_dir_all(cgroup.folder()).expect("removed");
+        assert!(!cgroup.is_still(&opened));
+        hierarchy(folder.path(), &[], &[("a", "18\n")]);
+        assert!(cgroup.exists() && !cgroup.is_still(&opened));
     }
 
     #[test]

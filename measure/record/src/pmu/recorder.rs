@@ -32,7 +32,7 @@ pub struct KernelSource {
     filters: HashMap<u64, RecordFilter>,
     attachment: Attachment,
     /// The folder of the cgroup that the events are bound to, and the cgroup.
-    cgroup: Option<OwnedFd>,
+    cgroup: Option<File>,
     bound_to: Option<Cgroup>,
     kind: EventSource,
     members: Option<Members>,
@@ -145,7 +145,7 @@ impl KernelSource {
                 errno: error.raw_os_error().unwrap_or(libc::EIO),
             })?;
         let mut source = KernelSource {
-            cgroup: folder.map(OwnedFd::from),
+            cgroup: folder,
             bound_to: bound.cloned(),
             events: Vec::new(),
             rings: Vec::new(),
@@ -489,8 +489,8 @@ impl RecordSource for KernelSource {
         if matches!(self.attachment, Attachment::Exec(_)) {
             return false;
         }
-        if let Some(cgroup) = &self.bound_to {
-            return !cgroup.exists();
+        if let (Some(cgroup), Some(folder)) = (&self.bound_to, &self.cgroup) {
+            return !cgroup.is_still(folder);
         }
         match &self.members {
             Some(members) => members.have_ended(),

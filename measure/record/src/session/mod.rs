@@ -6,6 +6,7 @@
 //!          privileges dropped here -/         \--> observer --> hardmeter.data.objects
 //! ```
 
+mod captures;
 mod choose;
 mod host;
 mod images;

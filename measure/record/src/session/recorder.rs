@@ -172,7 +172,7 @@ pub(super) fn record(stage: &mut Stage<'_>, part: Part<'_>) -> Result<Unfinished
     for record in each_record(&part.preamble) {
         onlookers.images.see(record);
         if let (false, Some(population)) = (part.when.goes_on, &mut stage.population) {
-            population.see(record);
+            population.begin(record);
         }
     }
     writer.append(&part.preamble)?;
@@ -353,10 +353,16 @@ fn drain_round(
     if let Some(observation) = observation {
         observation.flush();
     }
+    if let Some(population) = population {
+        population.end_round();
+    }
     let drained = drained?;
     if let (None, Some(writer)) = (&failed, writer) {
         if drained > 0 && source.comes_in_rounds() {
             failed = writer.append_finished_round().err();
+        }
+        if failed.is_none() {
+            failed = writer.flush_if_due().err();
         }
     }
     match failed {

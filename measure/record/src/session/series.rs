@@ -9,11 +9,13 @@
 //! samples go into the new one.
 //!
 //! Invariants:
-//! 1. A name is given to a complete file only; a name that exists is not used.
-//! 2. Files are removed only if they are this series': their name has its form, and their side file says that they are
-//!    part of one; or this process has written them.
-//! 3. A capture that cannot be written ends alone. After [`MOST_FAILURES`] in a row the series ends.
+//! 1. A name is given to a complete file only; a name that exists is not used, and one recorder uses them at a time.
+//! 2. Files are removed only if they are this series' (see [`captures`](super::captures)), or this process has written
+//!    them; those of earlier recordings first, then those of this one in the order in which they were written.
+//! 3. A capture that cannot be written ends alone, and leaves no file. After [`MOST_FAILURES`] in a row the series
+//!    ends.
 
+use super::captures;
 use super::choose::{self, Chosen};
 use super::observer::{Attach, Awaited, Observation};
 use super::opened::{Description, Opened};
@@ -23,20 +25,13 @@ use super::request::{check, Report, Request, SessionError};
 use super::signals::Signals;
 use crate::source::{DrainError, EventCount};
 use hardmeter_samples::model::EventSource;
-use hardmeter_samples::object_notes::ObjectNotes;
-use hardmeter_samples::sidecar::Sidecar;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Captures in a row that may fail before the series ends.
 const MOST_FAILURES: u32 = 3;
-/// Bytes of a time in a name: 20261126T185000.
-const TIME_LENGTH: usize = 15;
 
 /// How the captures of a series are named and kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,8 +73,8 @@ pub struct SeriesReport {
 ///
 /// # Errors
 ///
-/// [`SessionError`] if the request contradicts itself, no source can serve it, or several captures in a row cannot
-/// be written.
+/// [`SessionError`] if the request contradicts itself, no source can serve it, another recorder writes captures of this
+/// output, or several captures in a row cannot be written.
 pub fn record_series(
     request: &Request,
     series: &Series,
@@ -100,12 +95,15 @@ pub fn record_series(
     }
     announce(&chosen);
     let mut opened = Opened::open(&request, chosen, &mut None, attach, command_line)?;
+    // With the rights of the user, who may remove its file.
+    let _claim = series.claim()?;
+    series.remove_remnants();
     let signals = Signals::block().map_err(LoopError::from)?;
     let mut population = Population::new(&opened.source.attributes());
     let archive = RefCell::new(Archive {
         series,
         finished,
-        written: BTreeSet::new(),
+        written: Vec::new(),
         completion: None,
         complete: 0,
         failed: 0,
@@ -155,7 +153,11 @@ pub fn record_series(
             }
         }
         goes_on = true;
-        if archive.borrow().has_failed() && matches!(ending, Ending::DiskFull | Ending::Interval) {
+        let would_go_on = matches!(ending, Ending::DiskFull | Ending::Interval);
+        if would_go_on && archive.borrow().has_failed() {
+            archive.borrow_mut().settle(true); // the capture that is being completed may be a good one
+        }
+        if would_go_on && archive.borrow().has_failed() {
             opened.source.stop();
             if let Some(workload) = &mut opened.workload {
                 workload.terminate();
@@ -173,7 +175,11 @@ pub fn record_series(
                 progress: &mut progress,
                 begun: true,
             };
-            ending = recorder::wait_out(&mut stage, until)?;
+            let waited = recorder::wait_out(&mut stage, until);
+            if waited.is_err() {
+                archive.borrow_mut().settle(true);
+            }
+            ending = waited?;
         }
         if ending != Ending::Interval {
             let mut archive = archive.into_inner();
@@ -183,18 +189,23 @@ pub fn record_series(
         }
         counted = opened.source.counts();
         opened.source.begin_capture();
-        preamble = population.as_ref().map(Population::records).unwrap_or_default();
-        // After a machine's sleep the missed captures are not made up for.
-        until = (until + series.interval).max(Instant::now());
+        preamble = population.as_mut().map(Population::next_capture).unwrap_or_default();
+        until = following(until, series.interval, Instant::now());
     }
+}
+
+/// The end of the capture that begins now. After the machine's or the recorder's sleep the missed captures are not made
+/// up for, and the next one has its whole time.
+fn following(until: Instant, interval: Duration, now: Instant) -> Instant {
+    Some(until + interval).filter(|next| *next > now).unwrap_or(now + interval)
 }
 
 /// The finished captures of a series, and the one whose file is being completed.
 struct Archive<'a> {
     series: &'a Series,
     finished: &'a mut dyn FnMut(&Path, &CaptureEnd),
-    /// Captures of this process.
-    written: BTreeSet<PathBuf>,
+    /// Captures of this process, in the order in which they were written: the clock that names them may be set back.
+    written: Vec<PathBuf>,
     /// The disk and the observer are waited for beside the recording: rings hold a second of a busy machine's records.
     completion: Option<(PathBuf, JoinHandle<CaptureEnd>)>,
     complete: u64,
@@ -217,7 +228,9 @@ impl Archive<'_> {
         let complete = move || {
             let stored = unfinished.finish().map_err(SessionError::from).and_then(|recorded| {
                 let observations = awaited.map(Awaited::wait).unwrap_or_default();
-                description.store(&path, recorded, observations)
+                // Without its side file it is not known to be the series', and would never be removed.
+                let remove = |_: &SessionError| drop(captures::remove(&path));
+                description.store(&path, recorded, observations).inspect_err(remove)
             });
             match stored {
                 Ok(report) => CaptureEnd::Written(Box::new(report)),
@@ -239,7 +252,9 @@ impl Archive<'_> {
         let mut end = thread.join().unwrap_or_else(|_| {
             CaptureEnd::GivenUp("its completion failed (a fault of hardmeter)".to_string())
         });
-        self.written.insert(output.clone());
+        if output.exists() {
+            self.written.push(output.clone());
+        }
         if let CaptureEnd::Written(report) = &mut end {
             report.remarks.extend(self.remove_oldest());
         }
@@ -271,197 +286,83 @@ impl Archive<'_> {
     /// Removes the oldest captures of the series that are too many; returns what went wrong.
     fn remove_oldest(&mut self) -> Vec<String> {
         let Some(keep) = self.series.keep else { return Vec::new() };
+        self.written.retain(|capture| capture.exists());
         let mut own = self.series.own_captures();
+        own.retain(|capture| !self.written.contains(capture));
         own.extend(self.written.iter().cloned());
         let old = own.len().saturating_sub(keep);
         let mut troubles = Vec::new();
         for capture in own.into_iter().take(old) {
-            self.written.remove(&capture);
-            // The side file that marks it as one of the series goes last.
-            for file in [capture.clone(), ObjectNotes::path_for(&capture), Sidecar::path_for(&capture)] {
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        troubles.push(format!("cannot remove {}: {error}", file.display()));
-                    }
-                    _ => {}
-                }
+            match captures::remove(&capture) {
+                Ok(()) => self.written.retain(|written| *written != capture),
+                Err(trouble) => troubles.push(trouble),
             }
         }
         troubles
     }
 }
 
-impl Series {
-    /// The name of a capture that begins at this time (UTC), and that does not exist yet.
-    fn next_name(&self, begins: SystemTime) -> PathBuf {
-        let (stem, extension) = self.stem_and_extension();
-        let time = utc(begins);
-        let named = |number: u32| {
-            let mut name = stem.to_vec();
-            name.extend(time.as_bytes());
-            if number > 1 {
-                name.extend(format!("-{number}").as_bytes());
-            }
-            name.extend(&extension);
-            self.output.with_file_name(OsString::from_vec(name))
-        };
-        // Two captures of one second: the recorder was started again at once.
-        (1..).map(named).find(|path| !path.exists()).expect("a number that is free")
-    }
-
-    /// What is before and behind the time in a name.
-    fn stem_and_extension(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut stem = self.output.file_stem().unwrap_or_default().as_bytes().to_vec();
-        stem.push(b'-');
-        let extension = self.output.extension().map_or(Vec::new(), |extension| {
-            let mut dotted = vec![b'.'];
-            dotted.extend(extension.as_bytes());
-            dotted
-        });
-        (stem, extension)
-    }
-
-    /// Captures in the output's folder that are this series', oldest first, by their side files.
-    fn own_captures(&self) -> BTreeSet<PathBuf> {
-        let folder = match self.output.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| {
-                let name = entry.file_name();
-                let capture = name.as_bytes().strip_suffix(b".json")?;
-                if !self.is_name(capture) {
-                    return None;
-                }
-                let path = self.output.with_file_name(OsString::from_vec(capture.to_vec()));
-                let sidecar = Sidecar::load(&path).ok()??;
-                sidecar.interval.is_some().then_some(path)
-            })
-            .collect()
-    }
-
-    /// Whether a file's name has the form of a capture's.
-    fn is_name(&self, name: &[u8]) -> bool {
-        let (stem, extension) = self.stem_and_extension();
-        let middle = name.strip_prefix(&stem[..]).and_then(|rest| rest.strip_suffix(&extension[..]));
-        let Some((time, number)) = middle.and_then(|middle| middle.split_at_checked(TIME_LENGTH)) else {
-            return false;
-        };
-        let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
-        digits(&time[..8])
-            && time[8] == b'T'
-            && digits(&time[9..])
-            && (number.is_empty() || number.strip_prefix(b"-").is_some_and(digits))
-    }
-}
-
-/// A time as in 20261126T185000, in UTC: names sort by time, also when clocks are changed.
-fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as libc::time_t;
-    // SAFETY: a plain structure that the call fills in.
-    let parts = unsafe {
-        let mut parts: libc::tm = std::mem::zeroed();
-        libc::gmtime_r(&seconds, &mut parts);
-        parts
-    };
-    format!(
-        "{:04}{:02}{:02}T{:02}{:02}{:02}",
-        parts.tm_year + 1900,
-        parts.tm_mon + 1,
-        parts.tm_mday,
-        parts.tm_hour,
-        parts.tm_min,
-        parts.tm_sec
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::captures::tests::{capture, names_in};
     use super::*;
 
-    fn series(output: PathBuf, keep: usize) -> Series {
-        Series { output, interval: Duration::from_secs(1), keep: Some(keep) }
-    }
-
-    /// A capture with its side files, part of a series or not.
-    fn capture(path: &Path, in_series: bool) {
-        std::fs::write(path, "PERFILE2").expect("written");
-        std::fs::write(ObjectNotes::path_for(path), "{}").expect("written");
-        let mut sidecar = Sidecar::new(EventSource::Live);
-        sidecar.interval = in_series.then_some(Duration::from_secs(600));
-        sidecar.store(path).expect("written");
-    }
-
     #[test]
-    fn names_hold_the_start_in_utc_and_are_used_once() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let series = series(folder.path().join("a.data"), 1);
-        // date -u -d @1795632600
-        let time = UNIX_EPOCH + Duration::from_secs(1_795_632_600);
-        let name = |path: PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
-        let first = series.next_name(time);
-        assert_eq!(name(first.clone()), "a-20261125T185000.data");
-        std::fs::write(&first, "").expect("written");
-        assert_eq!(name(series.next_name(time)), "a-20261125T185000-2.data");
-        for (right, form) in [
-            (true, "a-20261125T185000.data"),
-            (true, "a-20261125T185000-12.data"),
-            (false, "a-20261125T185000-.data"),
-            (false, "a-20261125T18500.data"),
-            (false, "a-20261125t185000.data"),
-            (false, "b-20261125T185000.data"),
-            (false, "a-20261125T185000"),
-            (false, "a-20261125T185000.data.data"),
-            (false, "a.data"),
-        ] {
-            assert_eq!(series.is_name(form.as_bytes()), right, "{form}");
-        }
-        let without = Series { output: "captures".into(), ..series };
-        assert!(without.is_name(b"captures-20261125T185000"));
-        assert_eq!(name(without.next_name(time)), "captures-20261125T185000");
-    }
-
-    #[test]
-    fn only_the_oldest_of_the_series_are_removed() {
+    fn the_oldest_of_the_series_are_removed_and_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
-        for hour in ["01", "02", "03"] {
-            capture(&path(&format!("a-20261125T{hour}0000.data")), true);
+        for name in ["a-20261125T010000.data", "a-20261125T020000-2.data", "a-20261125T020000-10.data"] {
+            capture(&path(name), true);
         }
         capture(&path("a-20261124T010000.data"), false); // a copy of another recording, with such a name
         capture(&path("b-20261124T010000.data"), true); // another series
         std::fs::write(path("a-20261124T020000.data"), "notes").expect("written");
-        let series = series(path("a.data"), 2);
-        let written = BTreeSet::from([path("a-20261125T040000.data")]);
-        capture(&path("a-20261125T040000.data"), true);
+        let series = Series { output: path("a.data"), interval: Duration::from_secs(1), keep: Some(3) };
         let mut archive = Archive {
             series: &series,
             finished: &mut |_, _| {},
-            written,
+            // The second has been removed by the user.
+            written: vec![path("a-20261125T040000.data"), path("a-20261125T030000.data")],
             completion: None,
             complete: 0,
             failed: 0,
             in_a_row: 0,
             cause: String::new(),
         };
+        capture(&path("a-20261125T040000.data"), true);
         assert!(archive.remove_oldest().is_empty());
-        let mut left: Vec<String> = std::fs::read_dir(folder.path())
-            .expect("readable")
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .filter(|name| name.ends_with(".data"))
-            .collect();
-        left.sort();
-        let expected = [
+        let left = [
             "a-20261124T010000.data",
             "a-20261124T020000.data",
-            "a-20261125T030000.data",
+            "a-20261125T020000-10.data",
+            "a-20261125T020000-2.data",
             "a-20261125T040000.data",
             "b-20261124T010000.data",
         ];
-        assert_eq!(left, expected);
-        assert!(!ObjectNotes::path_for(&path("a-20261125T010000.data")).exists());
-        assert!(!Sidecar::path_for(&path("a-20261125T010000.data")).exists());
+        assert_eq!(names_in(folder.path()), left);
+        assert!(!captures::side_files(&path("a-20261125T010000.data")).iter().any(|file| file.exists()));
+        // The clock was set back: these are newer than that of four o'clock.
+        for (name, goes) in [
+            ("a-20261125T000000.data", "a-20261125T020000-2.data"),
+            ("a-20261125T000001.data", "a-20261125T020000-10.data"),
+            ("a-20261125T000002.data", "a-20261125T040000.data"),
+            ("a-20261125T000003.data", "a-20261125T000000.data"),
+        ] {
+            capture(&path(name), true);
+            archive.written.push(path(name));
+            assert!(path(goes).exists(), "{goes}");
+            assert!(archive.remove_oldest().is_empty());
+            assert!(path(name).exists() && !path(goes).exists(), "{name}, {goes}");
+        }
+        assert_eq!(archive.written.len(), 3);
+    }
+
+    #[test]
+    fn a_capture_that_begins_late_has_its_whole_time() {
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        assert_eq!(following(begun, 10 * second, begun), begun + 10 * second);
+        assert_eq!(following(begun, 10 * second, begun + 9 * second), begun + 10 * second);
+        assert_eq!(following(begun, 10 * second, begun + 10 * second), begun + 20 * second);
+        assert_eq!(following(begun, 10 * second, begun + 35 * second), begun + 45 * second);
     }
 }
