@@ -121,15 +121,7 @@ pub fn record_series(
     loop {
         let output = series.next_name(SystemTime::now());
         let when = When { delay: None, goes_on, until: Some(until) };
-        let mut stage = Stage {
-            source: opened.source.as_mut(),
-            workload: opened.workload.as_mut(),
-            signals: &signals,
-            observation: opened.observation.as_mut(),
-            population: population.as_mut(),
-            progress: &mut progress,
-            begun: goes_on,
-        };
+        let mut stage = stage_of(&mut opened, &signals, population.as_mut(), &mut progress, goes_on);
         let recorded =
             recorder::record(&mut stage, Part { output: &output, header: &header, preamble, when });
         let (mut ending, mut status) = (Ending::DiskFull, None);
@@ -166,15 +158,7 @@ pub fn record_series(
             return Err(SessionError::SeriesFailed { failures: archive.in_a_row, cause: archive.cause });
         }
         if ending == Ending::DiskFull {
-            let mut stage = Stage {
-                source: opened.source.as_mut(),
-                workload: opened.workload.as_mut(),
-                signals: &signals,
-                observation: opened.observation.as_mut(),
-                population: population.as_mut(),
-                progress: &mut progress,
-                begun: true,
-            };
+            let mut stage = stage_of(&mut opened, &signals, population.as_mut(), &mut progress, true);
             let waited = recorder::wait_out(&mut stage, until);
             if waited.is_err() {
                 archive.borrow_mut().settle(true);
@@ -191,6 +175,25 @@ pub fn record_series(
         opened.source.begin_capture();
         preamble = population.as_mut().map(Population::next_capture).unwrap_or_default();
         until = following(until, series.interval, Instant::now());
+    }
+}
+
+/// What all captures of the series are recorded with.
+fn stage_of<'a>(
+    opened: &'a mut Opened,
+    signals: &'a Signals,
+    population: Option<&'a mut Population>,
+    progress: &'a mut dyn FnMut(Progress),
+    begun: bool,
+) -> Stage<'a> {
+    Stage {
+        source: opened.source.as_mut(),
+        workload: opened.workload.as_mut(),
+        signals,
+        observation: opened.observation.as_mut(),
+        population,
+        progress,
+        begun,
     }
 }
 
