@@ -10,8 +10,8 @@ from typing import Callable, Dict, List
 
 import duckdb_peer
 import tpch
-from figure import Bar, Figure, interleaved
-from processes import Trouble, settled_cpu_seconds
+from figure import Bar, Figure
+from processes import Trouble
 from servers import Playground
 
 PRESET = "default"
@@ -113,7 +113,7 @@ def beside_duckdb(playground: Playground, quick: bool, say: Callable[[str], None
 def _query_beside_duckdb(
     server: tpch.TpchServer, python: Path, rows: Path, number: int, scale: str, blocks: int, say: Callable[[str], None]
 ) -> Figure:
-    query, chance, ratios = tpch.text(number, scale), random.Random(number), []
+    query, chance = tpch.text(number, scale), random.Random(number)
     with contextlib.closing(server.connect_to(tpch.DATABASE)) as connection:
         for setting in tpch.statements("max_parallel_workers_per_gather=0; jit=off"):
             connection.query(setting)
@@ -124,16 +124,6 @@ def _query_beside_duckdb(
                 duckdb_peer.same_answer(answer, duck.answer)
             elif Decimal(answer[0][0]) != Decimal(duck.answer[0][0]):
                 raise Trouble(f"DuckDB answers Q{number} otherwise: {duck.answer} and PostgreSQL {answer}")
-            for block in range(blocks):
-                say(f"Q{number} beside DuckDB: block {block + 1} of {blocks}")
-                times = {"cache": 0.0, "duckdb": 0.0}
-                for way in interleaved(list(times), chance):
-                    if way == "duckdb":
-                        times[way] += duck.cpu_seconds()
-                        continue
-                    before = settled_cpu_seconds(connection.backend)
-                    connection.query(query)
-                    times[way] += settled_cpu_seconds(connection.backend) - before
-                ratios.append(times["cache"] / times["duckdb"])
+            ratios = duckdb_peer.ratios_of(number, query, connection, duck, blocks, chance, say)
     what = f"CPU time of Q{number} at scale {scale} with a warm column cache, to DuckDB {duckdb_peer.VERSION} on one thread"
     return Figure.of_blocks(f"cache: Q{number} beside DuckDB", ratios, "x", what, Bar(BESIDE_DUCKDB))

@@ -12,6 +12,7 @@ from typing import Callable, List
 
 import tpch
 from figure import Bar, Figure, interleaved
+from postgres import Connection
 from processes import Trouble, run, settled_cpu_seconds
 from servers import REPOSITORY, Playground
 
@@ -46,18 +47,7 @@ def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> 
         with Duck(python, rows, query) as duck:
             rows.unlink()
             same_answer(connection.query(query), duck.answer)
-            ratios = []
-            for block in range(blocks):
-                say(f"Q1 beside DuckDB: block {block + 1} of {blocks}")
-                times = {"ccopt": 0.0, "duckdb": 0.0}
-                for way in interleaved(list(times), chance):
-                    if way == "duckdb":
-                        times[way] += duck.cpu_seconds()
-                    else:
-                        before = settled_cpu_seconds(connection.backend)
-                        connection.query(query)
-                        times[way] += settled_cpu_seconds(connection.backend) - before
-                ratios.append(times["ccopt"] / times["duckdb"])
+            ratios = ratios_of(1, query, connection, duck, blocks, chance, say)
     what = f"CPU time of Q1 at scale {scale} with the extension, to DuckDB {VERSION} on one thread"
     return [Figure.of_blocks("Q1 beside DuckDB", ratios, "x", what, Bar(BAR))]
 
@@ -140,3 +130,28 @@ class Duck:
         if not line:
             raise Trouble(f"DuckDB ended, exit status {self._process.wait()}; see above")
         return json.loads(line)
+
+
+def ratios_of(
+    number: int,
+    query: str,
+    connection: Connection,
+    duck: Duck,
+    blocks: int,
+    chance: random.Random,
+    say: Callable[[str], None],
+) -> List[float]:
+    """CPU time of a query on PostgreSQL to that in DuckDB, block by block, in random order within each."""
+    ratios = []
+    for block in range(blocks):
+        say(f"Q{number} beside DuckDB: block {block + 1} of {blocks}")
+        times = {"ccopt": 0.0, "duckdb": 0.0}
+        for way in interleaved(list(times), chance):
+            if way == "duckdb":
+                times[way] += duck.cpu_seconds()
+                continue
+            before = settled_cpu_seconds(connection.backend)
+            connection.query(query)
+            times[way] += settled_cpu_seconds(connection.backend) - before
+        ratios.append(times["ccopt"] / times["duckdb"])
+    return ratios
