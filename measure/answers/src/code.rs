@@ -56,7 +56,7 @@ pub struct Image {
 pub enum Routine {
     /// A routine with a name.
     Named(Arc<str>),
-    /// A routine without a name in the image's symbols, such as "static function in postgres"; never the name
+    /// A routine without a name in the image's symbols, such as "static function 2 before XLogFlush"; never the name
     /// of a neighbour.
     Nameless(Arc<str>),
     /// No routine is known; the text is the reason: no mapping, unreadable image, hidden kernel addresses.

@@ -126,7 +126,7 @@ mod tests {
         let parse = |text: &str| text.parse::<RoutineWanted>().unwrap();
         assert_eq!(parse("0x3b2b67"), RoutineWanted::Address(ImageAddress(0x3b2b67)));
         assert_eq!(parse("LWLockRelease"), RoutineWanted::Name("LWLockRelease".into()));
-        let nameless = "[static function in postgres (+0x1230)]";
-        assert_eq!(parse(nameless), RoutineWanted::Name("static function in postgres (+0x1230)".into()));
+        let nameless = "[static function 2 before XLogFlush]";
+        assert_eq!(parse(nameless), RoutineWanted::Name("static function 2 before XLogFlush".into()));
     }
 }

@@ -115,7 +115,7 @@ impl Totals {
 pub struct NamedShare {
     /// User-mode samples in a routine with a name.
     pub named: u64,
-    /// User-mode samples in a routine without a name ("static function in postgres").
+    /// User-mode samples in a routine without a name ("static function 2 before XLogFlush").
     pub nameless: u64,
     /// All user-mode samples examined.
     pub user_samples: u64,

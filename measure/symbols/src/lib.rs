@@ -16,9 +16,9 @@
 //! Design constraints:
 //!
 //! * **No wrong names.** A stripped distribution binary has names of exported functions only. An address between
-//!   two of them belongs to a static function whose range is in the unwind information; it is named "static
-//!   function in postgres (+0x1234)", never after its neighbour. A file of another build than the one that ran is
-//!   not used.
+//!   two of them belongs to a static function whose range is in the unwind information; it is described by its
+//!   place, "static function 2 before LWLockShmemSize", and never has its neighbour's name. A file of another build
+//!   than the one that ran is not used.
 //! * **Fast.** Five million samples are looked up in a second: one binary search finds the mapping, one hash
 //!   lookup the routine. Files are mapped once, on the first address in them; DWARF is parsed only for lines.
 //! * **Robust.** Missing data are recorded in [`Problems`] with a remedy, and lookups use the rest. Malformed files

@@ -50,7 +50,7 @@ pub struct Routine {
     pub kind: RoutineKind,
     /// The image it is in.
     pub image: Option<ImageId>,
-    /// The display name: demangled, or for example "static function in postgres (+0x1234)".
+    /// The display name: demangled, or for example "static function 2 before LWLockShmemSize".
     pub name: String,
     /// The linker's name, if there is one.
     pub linkage_name: Option<String>,

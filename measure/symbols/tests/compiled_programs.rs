@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{address_of, compile, lookup, name_at, nm, options, text, tool};
+use common::{address_of, compile, lookup, name_at, nm, options, text, tool, NmSymbol};
 use hardmeter_samples::model::VirtualAddress;
 use hardmeter_symbols::{BuildId, DataPlace, ImageAddress, ProblemKind, RoutineKind, Symbolizer};
 use std::path::{Path, PathBuf};
@@ -61,15 +61,23 @@ fn every_function_of_an_unstripped_program_is_named_as_by_nm() {
 fn a_stripped_static_function_has_no_name_but_a_range() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = program(directory.path(), "program", &[]);
-    let (one, two, main) =
-        (address_of(&path, "hidden_one"), address_of(&path, "hidden_two"), address_of(&path, "main"));
+    let [one, two, exported, main] =
+        ["hidden_one", "hidden_two", "exported", "main"].map(|name| address_of(&path, name));
     tool("strip", &[text(&path)]);
     let mut symbolizer = Symbolizer::new(options(&[]));
     common::load(&mut symbolizer, &path);
-    for hidden in [one, two] {
+    // The compiler decides on the order; `main` is exported, too.
+    let place = |hidden: &NmSymbol| {
+        let behind = [&exported, &main].into_iter().filter(|next| next.address > hidden.address);
+        let next = behind.min_by_key(|next| next.address).expect("an exported function behind it");
+        let until = hidden.address..next.address;
+        let number = [&one, &two].into_iter().filter(|other| until.contains(&other.address)).count();
+        format!("{number} before {}", next.name)
+    };
+    for hidden in [&one, &two] {
         let (routine, resolved) = lookup(&mut symbolizer, hidden.address + 1);
         assert_eq!(routine.kind, RoutineKind::StaticFunction);
-        assert_eq!(routine.name, format!("static function in program (+{:#x})", hidden.address));
+        assert_eq!(routine.name, format!("static function {}", place(hidden)));
         assert_eq!((routine.start, routine.size), (ImageAddress(hidden.address), hidden.size));
         assert_eq!(resolved.offset, 1);
     }

@@ -51,10 +51,10 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `LWLockRelease` from the comment `<LWLockRelease>`; `None` if the name is itself an address.
+/// `LWLockRelease` from the comment `<LWLockRelease>`; `None` for a place in place of a name.
 fn callee(instruction: &Instruction) -> Option<&str> {
     let name = instruction.comment.as_deref()?.strip_prefix('<')?.strip_suffix('>')?;
-    (!name.contains("+0x")).then_some(name)
+    (!name.contains("+0x") && !name.starts_with("static function ")).then_some(name)
 }
 
 /// `table+0x8` from the comment `# 0x404060 <table+0x8>`.
@@ -164,7 +164,9 @@ mod tests {
         code[1].comment = Some("# 0x404060 <table+0x8>".into());
         assert_eq!(normalised(&code[0]), "call LWLockRelease");
         assert_eq!(normalised(&code[1]), "mov table+0x8(%rip),%rax");
-        code[0].comment = Some("<static function in postgres (+0x1ea7b0)>".into());
-        assert_eq!(normalised(&code[0]), "call *", "an address is not a name");
+        for place in ["<static function 2 before XLogFlush>", "<static function in postgres (+0x1ea7b0)>"] {
+            code[0].comment = Some(place.into());
+            assert_eq!(normalised(&code[0]), "call *", "a place is not a name");
+        }
     }
 }

@@ -62,6 +62,18 @@ impl SymbolTable {
         (address < piece.end).then(|| &self.symbols[piece.symbol as usize])
     }
 
+    /// The first symbol that begins at or behind an address.
+    pub(crate) fn next(&self, address: u64) -> Option<&Symbol> {
+        let position = self.symbols.partition_point(|symbol| symbol.start < address);
+        self.symbols.get(position)
+    }
+
+    /// The last symbol that begins before an address.
+    pub(crate) fn previous(&self, address: u64) -> Option<&Symbol> {
+        let position = self.symbols.partition_point(|symbol| symbol.start < address);
+        self.symbols.get(position.checked_sub(1)?)
+    }
+
     /// The linker's name of a symbol.
     pub(crate) fn name(&self, symbol: &Symbol) -> String {
         let start = symbol.name_offset as usize;
@@ -315,6 +327,18 @@ mod tests {
         // A symbol that extends beyond its successor continues after it.
         let returning = super::tests::table(&[(0, 8), (2, 9), (4, 6)]);
         assert_eq!(owners(&returning, 0..10), "aabbccbbb-");
+    }
+
+    #[test]
+    fn neighbours_of_an_address() {
+        // a: 1..9, b inside it: 3..5, c: 11..12.
+        let table = table(&[(1, 9), (3, 5), (11, 12)]);
+        let start = |symbol: Option<&Symbol>| symbol.map(|symbol| symbol.start);
+        assert_eq!(
+            [0, 1, 9, 11, 12].map(|at| start(table.next(at))),
+            [Some(1), Some(1), Some(11), Some(11), None]
+        );
+        assert_eq!([1, 2, 11, 12].map(|at| start(table.previous(at))), [None, Some(1), Some(3), Some(11)]);
     }
 
     #[test]

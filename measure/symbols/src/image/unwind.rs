@@ -78,6 +78,12 @@ impl UnwindRanges {
         let position = self.ranges.partition_point(|range| range.0 <= address);
         self.ranges.get(position).map(|range| range.0)
     }
+
+    /// How many ranges begin within `addresses`.
+    pub(crate) fn count(&self, addresses: Range<u64>) -> usize {
+        let before = |limit| self.ranges.partition_point(|range| range.0 < limit);
+        before(addresses.end).saturating_sub(before(addresses.start))
+    }
 }
 
 #[cfg(test)]
@@ -94,5 +100,6 @@ mod tests {
         assert_eq!(ranges.find(0x3f), Some(0x30..0x40));
         assert_eq!(ranges.next_start(0x18), Some(0x30));
         assert_eq!(ranges.next_start(0x30), None);
+        assert_eq!([ranges.count(0x10..0x30), ranges.count(0x11..0x31), ranges.count(0x31..0x30)], [2, 2, 0]);
     }
 }

@@ -21,6 +21,7 @@ use images::ImageSlot;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -251,7 +252,7 @@ impl Symbolizer {
                     }
                     _ => linkage_name,
                 };
-                let name = self.routine_name(id, kind, range.start, linkage_name.as_deref());
+                let name = self.routine_name(id, kind, range.clone(), linkage_name.as_deref());
                 let (start, size) = (ImageAddress(range.start), range.end - range.start);
                 self.add_routine(Routine { kind, image: Some(id), name, linkage_name, start, size })
             }
@@ -263,10 +264,15 @@ impl Symbolizer {
         &mut self,
         id: ImageId,
         kind: RoutineKind,
-        start: u64,
+        range: Range<u64>,
         linkage_name: Option<&str>,
     ) -> String {
-        let has_static_names = self.loaded(id).is_some_and(|image| image.has_static_names);
+        let loaded = self.loaded(id);
+        let has_static_names = loaded.is_some_and(|image| image.has_static_names);
+        let position = match linkage_name {
+            None => loaded.and_then(|image| image.position_of_nameless(range.clone())),
+            Some(_) => None,
+        };
         let image = self.spaces.image(id);
         match (kind, linkage_name) {
             (RoutineKind::PltStub, Some(name)) => format!("{}@plt", demangle(name)),
@@ -282,7 +288,10 @@ impl Symbolizer {
                         "install its debug symbols (on Debian the package ends in -dbgsym), or allow debuginfod",
                     );
                 }
-                format!("static function in {} (+{start:#x})", image.name)
+                match position {
+                    Some(position) => format!("static function {position}"),
+                    None => format!("static function in {} (+{:#x})", image.name, range.start),
+                }
             }
         }
     }
