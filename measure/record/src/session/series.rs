@@ -374,7 +374,8 @@ mod tests {
     #[test]
     fn captures_that_take_long_to_complete_are_not_waited_for() {
         let folder = tempfile::tempdir().expect("a folder");
-        let series = Series { output: folder.path().join("a.data"), interval: Duration::from_secs(1), keep: None };
+        let series =
+            Series { output: folder.path().join("a.data"), interval: Duration::from_secs(1), keep: None };
         let mut ends = Vec::new();
         let mut finished = |path: &Path, end: &CaptureEnd| ends.push(format!("{} {end:?}", path.display()));
         let mut archive = Archive::new(&series, &mut finished);

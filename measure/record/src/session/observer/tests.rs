@@ -111,8 +111,7 @@ fn a_slow_observer_loses_samples_and_the_loss_is_told() {
 fn a_capture_ends_at_once_while_the_queue_of_a_slow_observer_is_full() {
     let hold = Arc::new(Barrier::new(2));
     let mut first = Some(Witness { hold: Some(hold.clone()), ..Witness::default() });
-    let attach: Attach =
-        Box::new(move |_| Attached::Observer(Box::new(first.take().unwrap_or_default())));
+    let attach: Attach = Box::new(move |_| Attached::Observer(Box::new(first.take().unwrap_or_default())));
     let mut observation = Observation::begin(Observed::Running(own()), attach, &events());
     let mut pass = |address| {
         observation.see(&sample(address));
