@@ -259,7 +259,7 @@ fn what_a_series_cannot_do_has_a_remedy() {
             1,
             "live, timer and hardware",
         ),
-        (&["record", "--interval", "2s", "--ghosts", "-p", "1"], 2, "cannot be used with"),
+        (&["record", "--interval", "2s", "--ghosts", "-p", "1"], 1, "does not work with --ghosts"),
         (&["record", "--interval", "10", "--delay", "3", "--", "true"], 2, "cannot be used with"),
         (&["record", "--interval", "0.1s", "--", "true"], 2, "a second or more"),
         (&["record", "--interval", "soon", "--", "true"], 2, "is not a time"),

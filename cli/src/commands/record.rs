@@ -54,7 +54,7 @@ pub struct Arguments {
     /// of the sources live and timer is lower: samples cost 0.2 % of a busy processor, as measured at the start. A capture
     /// that cannot be written is given up, and the next one is tried; after three in a row the recording ends with exit status
     /// 1. Ends with the command, the target, or Ctrl-C.
-    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["delay", "ghosts", "heap"])]
+    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["delay", "heap"])]
     interval: Option<Duration>,
     /// Keep the newest N finished captures of --interval, those of earlier recordings with the same -o included.
     #[arg(long, value_name = "N", requires = "interval", value_parser = clap::value_parser!(u32).range(1..))]

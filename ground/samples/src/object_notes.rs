@@ -14,7 +14,7 @@
 //! A fact holds for a range of addresses and a span of time. If the memory was reused between two observations, a
 //! sample in between is *not stable*: views print the share of such samples.
 
-use crate::model::{ByteCount, Pid, StateId, Timestamp, VirtualAddress};
+use crate::model::{ByteCount, Pid, StateId, Tid, Timestamp, VirtualAddress};
 use crate::sidecar::{store_whole, SidecarError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -83,6 +83,17 @@ pub struct ProcessRole {
     pub role: TextId,
 }
 
+/// The role of a thread in a server whose sessions are threads: "client connection", "page cleaner".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadRole {
+    /// Its process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// Its role.
+    pub role: TextId,
+}
+
 /// The role of a range of code in the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -134,6 +145,9 @@ pub struct ObjectNotes {
     /// Roles of processes.
     #[serde(default)]
     pub roles: Vec<ProcessRole>,
+    /// Roles of threads, which have precedence.
+    #[serde(default)]
+    pub thread_roles: Vec<ThreadRole>,
     /// Roles of code.
     #[serde(default)]
     pub marks: Vec<CodeMark>,
@@ -160,6 +174,7 @@ impl ObjectNotes {
             texts: vec![String::new()],
             facts: Vec::new(),
             roles: Vec::new(),
+            thread_roles: Vec::new(),
             marks: Vec::new(),
             pages: Vec::new(),
             remarks: Vec::new(),

@@ -212,7 +212,7 @@ impl QueryCount {
             *self.servers_numbers.entry(statement).or_default().entry(number).or_default() += 1;
         }
         let (operator, phase) = self.activity.of_sample(sample, located, pass);
-        let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
+        let role = pass.objects().role_of(sample);
         let object = pass.object(sample).map(|object| object.path);
         let text = |id: Option<TextId>| id.map_or(ABSENT, |id| u64::from(id.0));
         let object = object.map_or(ABSENT, |path| u64::from(path.class.0) << 32 | u64::from(path.name.0));
@@ -247,17 +247,14 @@ impl QueryCount {
         self.coverage.with_phase += u64::from(phase.is_some());
     }
 
-    /// Of how many samples it is known for whom they were. Backends are the processes with the role of one; where no
-    /// process has a role, the threads that were seen with a statement.
+    /// Of how many samples it is known for whom they were. Backends are the processes and threads with the role of one;
+    /// where no process has a role, also the threads that were seen with a statement.
     pub fn coverage(&self, index: &ObjectIndex) -> QueryCoverage {
         let mut coverage = self.coverage;
         let has_roles = self.threads.keys().any(|(pid, _)| index.role(*pid).is_some());
-        for ((pid, _), thread) in &self.threads {
-            let backend = match index.role(*pid) {
-                Some(role) => is_backend(role),
-                None => !has_roles && thread.with_statement > 0,
-            };
-            if backend {
+        for ((pid, tid), thread) in &self.threads {
+            let role = index.role_of_thread(*pid, *tid);
+            if role.is_some_and(|role| is_backend(role)) || !has_roles && thread.with_statement > 0 {
                 coverage.backend += thread.samples;
                 coverage.backend_with_statement += thread.with_statement;
                 coverage.backend_starting += thread.before_first;
@@ -311,7 +308,8 @@ impl QueryCount {
                 EXECUTING => Some(statements.text(StatementId(word))),
                 BEFORE_FIRST => Some("(before the first statement)".into()),
                 BETWEEN => Some("(between statements)".into()),
-                _ => None,
+                UNTOLD => None,
+                role => Some(format!("({})", index.text(TextId((role - OF_ROLE) as u32))).into()),
             },
             QueryColumn::Operator | QueryColumn::Phase | QueryColumn::Role => id(word),
             QueryColumn::Object => (word != ABSENT).then(|| object_text(word, index)),
@@ -370,19 +368,23 @@ fn servers_number(sample: &Sample<'_>) -> Option<i64> {
 
 /// It is unknown whether the process executes statements.
 const UNTOLD: u64 = 3;
+/// From here on, the number of the text of the role of a process or thread that executes none.
+const OF_ROLE: u64 = 4;
 
-/// The text for a process without a statement. Only for backends is it known that they will execute one.
+/// The text for a process without a statement. Only for backends is it known that they will execute one; others are named
+/// by what they do.
 fn state_shown(key: &[u64], index: &ObjectIndex) -> u64 {
     let role = (key[ROLE] != ABSENT).then(|| index.text(TextId(key[ROLE] as u32)));
-    match key[STATEMENT] {
-        BEFORE_FIRST if !role.is_some_and(|role| is_backend(role)) => UNTOLD,
-        state => state,
+    match (key[STATEMENT], role) {
+        (BEFORE_FIRST, None) => UNTOLD,
+        (BEFORE_FIRST, Some(role)) if !is_backend(role) => OF_ROLE + key[ROLE],
+        (state, _) => state,
     }
 }
 
 /// Whether a process with this role executes statements for a client.
 fn is_backend(role: &str) -> bool {
-    role.split_whitespace().any(|word| word == "backend")
+    role == "client connection" || role.split_whitespace().any(|word| word == "backend")
 }
 
 fn word(key: &[u64], column: QueryColumn) -> u64 {

@@ -24,6 +24,11 @@ impl Drop for Throwaway {
 impl Throwaway {
     /// A running server. `None`, with a message, if it cannot be created.
     fn start() -> Option<Throwaway> {
+        Throwaway::start_with(&[])
+    }
+
+    /// The same with further settings.
+    fn start_with(further: &[&str]) -> Option<Throwaway> {
         let programs = match Programs::find(Engine::Mariadb, &ProgramsWanted::default()) {
             Ok(programs) => programs,
             Err(error) => {
@@ -36,7 +41,9 @@ impl Throwaway {
         std::fs::set_permissions(folder.path(), own).expect("opened");
         let server = ServerFolder::new(folder.path().join("server"));
         let mut cluster = Cluster::create(&server, &programs, &|_| {}).expect("made");
-        let settings = vec!["innodb_buffer_pool_size=24M".parse().expect("a setting")];
+        let own = ["innodb_buffer_pool_size=24M"];
+        let settings = own.iter().chain(further);
+        let settings = settings.map(|setting| setting.parse().expect("a setting")).collect();
         let options = StartOptions { settings, ..StartOptions::default() };
         let pid = cluster.start(&options, &|_| {}).expect("started");
         Some(Throwaway { cluster, pid, folder })
@@ -144,6 +151,39 @@ fn every_page_is_what_the_server_says_of_it() {
         .find(|(class, name, number, _)| class == "table" && name == "bench.account" && *number == 3);
     assert_eq!(root.map(|(.., leaf)| *leaf), Some(false), "page 3 is the root");
     assert!(notes.remarks.is_empty(), "{:?}", notes.remarks);
+}
+
+/// `performance_schema.threads` is the reference: names of threads by the system's numbers.
+#[test]
+fn threads_are_what_the_server_says_of_them() {
+    let Some(server) = Throwaway::start_with(&["performance_schema=ON"]) else { return };
+    let objects = attach(server.pid).expect("attached");
+    let named =
+        server.rows("SELECT thread_os_id, name FROM performance_schema.threads WHERE thread_os_id > 0");
+    let notes = objects.finish(Timestamp(u64::MAX));
+    let roles: BTreeMap<i32, &str> =
+        notes.thread_roles.iter().map(|role| (role.tid.0, notes.text(role.role))).collect();
+    assert_eq!(roles.get(&server.pid.0), Some(&"main thread"), "{roles:?}");
+    let mut found = BTreeSet::new();
+    for row in &named {
+        let (tid, name) = (row[0].parse().expect("a number"), row[1].rsplit('/').next().expect("a name"));
+        // Threads of the pool come and go.
+        let Some(role) = roles.get(&tid).copied() else { continue };
+        let expected = match name {
+            "page_cleaner_thread" => "page cleaner",
+            "thread_pool_thread" => "InnoDB thread pool",
+            "one_connection" => "client connection",
+            "main" => continue,
+            _ => "server thread",
+        };
+        assert_eq!(role, expected, "{name}: {roles:?} {named:?}");
+        found.insert(expected);
+    }
+    for expected in ["page cleaner", "server thread", "client connection"] {
+        assert!(found.contains(expected), "{expected}: {roles:?} {named:?}");
+    }
+    // Nothing else is called a page cleaner.
+    assert_eq!(roles.values().filter(|role| **role == "page cleaner").count(), 1, "{roles:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::rows::{
 use crate::screen::{Block, Screen, Wanted};
 use crate::size::uncertain_order;
 use crate::top_view::{more_rows_text, remark_json};
+use crate::why::pattern::{in_short, is_named, words};
 use crate::ReportError;
 use hardmeter_answers::{
     Besides, BesidesKind, ObjectCoverage, ObjectFinding, ObjectLevel, ObjectRow, ObjectTable, ObjectsAnswer,
@@ -205,6 +206,9 @@ impl ObjectsReport {
         if !highest.is_empty() {
             columns.extend([right("of object"), Column::left("histogram")]);
         }
+        let pattern = |row: &ObjectRow| row.pattern.clone().filter(|most| is_named(most, row.share.count));
+        let patterns = table.rows.iter().any(|row| pattern(row).is_some());
+        columns.extend(patterns.then(|| Column::left("pattern").spare(1)));
         columns.extend(self.defined.iter().map(|name| right(name)));
         let mut grid = TextTable::new(columns);
         for row in &table.rows {
@@ -216,6 +220,8 @@ impl ObjectsReport {
                 let highest = highest.get(&row.names[..2]).copied().unwrap_or(share.count);
                 cells.extend([(percent(share), Tone::Plain), (bar(share.count, highest), tone)]);
             }
+            let shown = || pattern(row).map_or_else(|| "-".to_string(), |most| in_short(&most));
+            cells.extend(patterns.then(|| (shown(), Tone::Plain)));
             cells.extend(row.defined.iter().map(|value| (defined_text(*value), Tone::Plain)));
             grid.row(cells);
         }
@@ -272,6 +278,9 @@ impl ObjectsReport {
             object.insert("of_object".into(), json!(share));
         }
         object.insert("stable".into(), json!(row.stable));
+        if let Some(pattern) = &row.pattern {
+            object.insert("pattern".into(), json!(pattern));
+        }
         object.insert("events".into(), json!(row.events));
         insert_latencies(&mut object, row.latency);
         Json::Object(object)
@@ -352,6 +361,10 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
     if let Some((cause, share)) = finding.cause {
         let basis = if source == EventSource::Simulated { ", exact (simulated)" } else { "" };
         let _ = write!(text, ". Why: {} ({}{basis})", cause_text(cause), percent(share));
+    }
+    if let Some(pattern) = finding.pattern.as_ref().filter(|most| is_named(most, finding.share.count)) {
+        let share = Share { count: pattern.count, total: finding.share.count };
+        let _ = write!(text, ". How: {} {}", percent(share), words(pattern));
     }
     if let (Some(statement), Some((_, share))) = (statement, finding.statement) {
         let _ = write!(text, ". For: {} ({})", shortened(statement), percent(share));

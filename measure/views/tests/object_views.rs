@@ -122,7 +122,7 @@ l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
       4  50.00 %  21.52..78.48 %         100.0             10.0  SELECT a FROM t WHERE k = $1  client backend
       2  25.00 %   7.15..59.07 %         100.0             5.00  UPDATE t SET a = a + $1       client backend
       1  12.50 %   2.24..47.09 %         100.0             2.50  -                             -
-      1  12.50 %   2.24..47.09 %         100.0             2.50  -                             checkpointer
+      1  12.50 %   2.24..47.09 %         100.0             2.50  (checkpointer)                checkpointer
 ";
     assert_eq!(body(&text, "l2-miss: n = "), table);
     let json = report.json();
@@ -150,17 +150,17 @@ fn events_side_by_side_add_up_and_have_figures_per_transaction() {
 l2-miss: n = 8 samples, one of every 10 events: about 80 events (95 %: 34..158)
   l2-miss  n  statement                     role
        40  4  SELECT a FROM t WHERE k = $1  client backend
-       10  1  -                             -
-       10  1  -                             checkpointer
        20  2  UPDATE t SET a = a + $1       client backend
+       10  1  -                             -
+       10  1  (checkpointer)                checkpointer
        80  8  (all)
 
 per transaction (of 4):
   l2-miss  statement                     role
      10.0  SELECT a FROM t WHERE k = $1  client backend
-     2.50  -                             -
-     2.50  -                             checkpointer
      5.00  UPDATE t SET a = a + $1       client backend
+     2.50  -                             -
+     2.50  (checkpointer)                checkpointer
      20.0  (all)
 ";
     assert_eq!(body(&report.render(Style::default(), false), "l2-miss: n = "), table);

@@ -6,11 +6,13 @@
 //! 3. Code and nameless memory are in `besides`, each once, if together they cost [`LARGE`] or more.
 
 use super::index::UNSPECIFIC;
+use super::patterns::Patterns;
 use super::table::{ObjectCount, NAMES};
 use super::{ObjectIndex, ObjectLevel};
 use crate::estimate::{Share, Weights};
 use crate::latency::StallShare;
 use crate::ranking::Ranking;
+use crate::why::PatternCount;
 use hardmeter_samples::model::{EventIndex, MissCause, StatementId};
 use hardmeter_samples::object_notes::{TextId, NOT_IN_TIME};
 use rustc_hash::FxHashMap;
@@ -84,6 +86,8 @@ pub struct ObjectFinding {
     pub part: Option<(Arc<str>, Share)>,
     /// The most frequent cause, with its share, if it was simulated.
     pub cause: Option<(MissCause, Share)>,
+    /// The most frequent pattern of its misses, if it was simulated.
+    pub pattern: Option<PatternCount>,
     /// The statement with the most of these samples, and its share.
     pub statement: Option<(StatementId, Share)>,
 }
@@ -120,6 +124,7 @@ struct Sums {
     count: u64,
     latency: Weights,
     parts: FxHashMap<TextId, u64>,
+    patterns: Patterns,
 }
 
 /// The objects of one event with their sums.
@@ -150,6 +155,7 @@ impl<'c> Findings<'c> {
             sums.count += tally.count;
             sums.latency.merge(tally.latencies);
             *sums.parts.entry(id(ObjectLevel::Part)).or_default() += tally.count;
+            sums.patterns.merge(&count.patterns[row]);
         }
         let mut found = Findings { count, index, event, total, ranking, objects: Vec::new() };
         let mut objects: Vec<(ObjectId, Sums)> = objects.into_iter().collect();
@@ -223,6 +229,7 @@ impl<'c> Findings<'c> {
             stall: self.stall(sums.latency),
             part: part.map(|(count, part)| (part, of(count))),
             cause: cause.map(|(count, cause)| (cause, of(count))),
+            pattern: sums.patterns.most(),
             statement: statement.map(|(count, statement)| (statement, of(count))),
         }
     }

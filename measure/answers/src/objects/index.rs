@@ -6,7 +6,7 @@ use super::range_tree::{Range, RangeTree};
 use super::texts::Texts;
 use super::{Object, ObjectSource};
 use hardmeter_samples::model::{
-    CpuMode, MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Timestamp,
+    CpuMode, MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Tid, Timestamp,
     VirtualAddress,
 };
 use hardmeter_samples::object_notes::{ObjectNotes, ObjectPath, TextId};
@@ -137,6 +137,9 @@ impl ObjectIndex {
         for role in &notes.roles {
             self.processes.name(role.pid, Some(number(role.role)));
         }
+        for role in &notes.thread_roles {
+            self.processes.name_thread(role.pid, role.tid, number(role.role));
+        }
     }
 
     /// True if a server's memory was observed during the recording.
@@ -159,9 +162,15 @@ impl ObjectIndex {
         self.processes.role(pid).map(|id| self.texts.text(id))
     }
 
-    /// The number of the text of a process's role in the server.
-    pub fn role_id(&self, pid: Pid) -> Option<TextId> {
-        self.processes.role(pid)
+    /// The role of a thread, or of its process.
+    pub fn role_of_thread(&self, pid: Pid, tid: Tid) -> Option<&Arc<str>> {
+        self.processes.role_of_thread(pid, tid).map(|id| self.texts.text(id))
+    }
+
+    /// The number of the text of the role of a sample's thread or process in the server.
+    pub fn role_of(&self, sample: &Sample<'_>) -> Option<TextId> {
+        let pid = sample.pid?;
+        self.processes.role_of_thread(pid, sample.tid.unwrap_or(Tid(pid.0)))
     }
 
     /// The number of a text; a new text gets a new number.

@@ -19,6 +19,7 @@ mod formula;
 mod index;
 mod marks;
 mod partitions;
+mod patterns;
 mod processes;
 mod range_tree;
 mod table;

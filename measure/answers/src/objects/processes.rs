@@ -1,6 +1,6 @@
 //! The processes that belong to the server, and their roles in it.
 
-use hardmeter_samples::model::{Pid, Record};
+use hardmeter_samples::model::{Pid, Record, Tid};
 use hardmeter_samples::object_notes::TextId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct ServerProcesses {
     named: FxHashSet<Pid>,
     roles: FxHashMap<Pid, TextId>,
+    thread_roles: FxHashMap<Tid, TextId>,
     /// Forked children of members that have not executed another program.
     children: FxHashSet<Pid>,
 }
@@ -21,6 +22,12 @@ impl ServerProcesses {
         if let Some(role) = role {
             self.roles.insert(pid, role);
         }
+    }
+
+    /// Adds a thread that the side file names.
+    pub(super) fn name_thread(&mut self, pid: Pid, tid: Tid, role: TextId) {
+        self.named.insert(pid);
+        self.thread_roles.insert(tid, role);
     }
 
     /// Processes a fork or exec.
@@ -50,6 +57,11 @@ impl ServerProcesses {
     pub(super) fn role(&self, pid: Pid) -> Option<TextId> {
         self.roles.get(&pid).copied()
     }
+
+    /// The role of a thread, or of its process.
+    pub(super) fn role_of_thread(&self, pid: Pid, tid: Tid) -> Option<TextId> {
+        self.thread_roles.get(&tid).copied().or_else(|| self.role(pid))
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +77,9 @@ mod tests {
         for record in [fork(1, 50), fork(100, 101), fork(101, 102), fork(50, 51)] {
             server.observe(&record);
         }
+        server.name_thread(Pid(100), Tid(110), TextId(2));
+        assert_eq!(server.role_of_thread(Pid(100), Tid(110)), Some(TextId(2)));
+        assert_eq!(server.role_of_thread(Pid(100), Tid(100)), Some(TextId(1)), "its process's");
         let members = [50, 51, 100, 101, 102].map(|pid| server.contains(Pid(pid)));
         assert_eq!(members, [false, false, true, true, true]);
         assert_eq!((server.role(Pid(100)), server.role(Pid(101))), (Some(TextId(1)), None));

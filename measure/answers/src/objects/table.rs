@@ -2,12 +2,14 @@
 
 use super::findings::{Besides, Findings, ObjectFinding};
 use super::partitions::Partitions;
+use super::patterns::Patterns;
 use super::{Formula, Object, ObjectIndex, ObjectSource};
 use crate::estimate::Share;
 use crate::key_table::KeyTable;
 use crate::latency::LatencySummary;
 use crate::ranking::Ranking;
 use crate::tally::Tally;
+use crate::why::PatternCount;
 use hardmeter_samples::model::{
     CpuMode, EventIndex, MemoryOperation, MissCause, Period, Sample, StatementId,
 };
@@ -104,6 +106,8 @@ pub struct ObjectRow {
     pub events: Period,
     /// Their latencies.
     pub latency: LatencySummary,
+    /// The most frequent pattern of its misses; `None` where none was simulated.
+    pub pattern: Option<PatternCount>,
 }
 
 /// The samples of one event by object.
@@ -170,6 +174,8 @@ pub struct ObjectCount {
     line_size: u32,
     pub(super) keys: KeyTable,
     pub(super) tallies: Vec<ObjectTally>,
+    /// By row, as the tallies.
+    pub(super) patterns: Vec<Patterns>,
     coverage: Vec<ObjectCoverage>,
     /// Samples by event, class, name, cause.
     pub(super) causes: FxHashMap<(usize, TextId, TextId, MissCause), u64>,
@@ -186,6 +192,7 @@ impl ObjectCount {
             formulas,
             line_size,
             tallies: Vec::new(),
+            patterns: Vec::new(),
             coverage: Vec::new(),
             causes: FxHashMap::default(),
             statements: FxHashMap::default(),
@@ -230,7 +237,9 @@ impl ObjectCount {
         let row = self.keys.number(&self.scratch);
         if row == self.tallies.len() {
             self.tallies.push(ObjectTally::default());
+            self.patterns.push(Patterns::default());
         }
+        self.patterns[row].add(sample);
         let tally = &mut self.tallies[row];
         tally.all.add(sample);
         tally.stable += u64::from(object.stable);
@@ -272,6 +281,7 @@ impl ObjectCount {
         };
         let mut groups = KeyTable::new(levels.len() + self.formulas.len() + 1);
         let mut tallies: Vec<ObjectTally> = Vec::new();
+        let mut patterns: Vec<Patterns> = Vec::new();
         // Whole objects by class and name, where rows are their partitions.
         let mut wholes: FxHashMap<(u64, u64), ObjectTally> = FxHashMap::default();
         for row in self.rows_of(event) {
@@ -285,8 +295,10 @@ impl ObjectCount {
             let number = groups.number(&group);
             if number == tallies.len() {
                 tallies.push(ObjectTally::default());
+                patterns.push(Patterns::default());
             }
             tallies[number].merge(&self.tallies[row]);
+            patterns[number].merge(&self.patterns[row]);
         }
         let total = coverage.with_address;
         let texts = |group: usize| -> Vec<Arc<str>> {
@@ -337,6 +349,7 @@ impl ObjectCount {
                 stable: Share { count: tally.stable, total: tally.all.count },
                 events: tally.all.events(),
                 latency: tally.all.latency(None),
+                pattern: patterns[group].most(),
             }
         });
         ObjectTable {

@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::objects::{DataArea, DataMap, OperandField};
 use crate::testing::{sample, FakeMap, BASE};
 use hardmeter_samples::model::{Callchain, Record, VirtualAddress};
-use hardmeter_samples::object_notes::{CodeMark, CodeMarkKind, ObjectNotes, ProcessRole};
+use hardmeter_samples::object_notes::{CodeMark, CodeMarkKind, ObjectNotes, ProcessRole, ThreadRole};
 
 impl DataMap for FakeMap {
     fn data(&mut self, _pid: Option<Pid>, address: VirtualAddress) -> DataArea {
@@ -119,8 +119,8 @@ fn operators_from_inside_and_phases_from_outside() {
     assert_eq!(rows(&count, &mut pass, &[Object]), own(&[("stack", 4), ("heap", 2)]));
     let statements = [
         ("statement 0000000000000007", 3),
-        ("-", 1),
         ("(between statements)", 1),
+        ("(checkpointer)", 1),
         ("statement 0000000000000008", 1),
     ];
     assert_eq!(rows(&count, &mut pass, &[Statement]), own(&statements));
@@ -152,12 +152,35 @@ fn backends_with_a_statement_by_hand() {
     count.add(&background, located, &mut pass);
     let no_roles = count.coverage(&ObjectIndex::new(None));
     assert_eq!((no_roles.samples, no_roles.statement_share()), (2, Share { count: 1, total: 1 }));
+    // Threads with roles: only a client's executes statements, whether one was seen or not.
+    let mut threads = ObjectNotes::new("a server");
+    threads.texts.extend(["page cleaner", "client connection"].map(String::from));
+    for (tid, role) in [(77, TextId(1)), (10, TextId(2))] {
+        threads.thread_roles.push(ThreadRole { pid: Pid(10), tid: Tid(tid), role });
+    }
+    let coverage = count.coverage(&ObjectIndex::new(Some(&threads)));
+    assert_eq!((coverage.samples, coverage.statement_share()), (2, Share { count: 1, total: 1 }));
+    let mut pass =
+        Pass::new(FakeMap::default(), Filter::default()).with_objects(ObjectIndex::new(Some(&threads)));
+    let mut count = QueryCount::new(CodeMarks::new(Some(&threads)));
+    let located = pass.see(&Record::Sample(background.clone())).expect("no filter");
+    count.add(&background, located, &mut pass);
+    let raw = raw(7);
+    let client = Sample { raw: Some(&raw), tid: Some(Tid(10)), ..background };
+    count.add(&client, located, &mut pass);
+    let own = [("(page cleaner)".to_string(), 1), ("statement 0000000000000007".to_string(), 1)];
+    assert_eq!(rows(&count, &mut pass, &columns), own);
     let early = [(10, 0, 5, &[0x10][..]), (10, 7, 5, &[0x10]), (10, 0, 5, &[0x10]), (11, 0, 5, &[0x10])];
     let (count, mut pass) = super::tests::count(&early);
     assert_eq!(count.coverage(pass.objects()).starting_share(), Share { count: 1, total: 3 });
     let of_state: Vec<String> = rows(&count, &mut pass, &columns).into_iter().map(|(text, _)| text).collect();
-    let states = ["(before the first statement)", "(between statements)", "-", "statement 0000000000000007"];
-    assert_eq!(of_state, ["-", states[0], states[1], states[3]].map(String::from).to_vec());
+    let states = [
+        "(before the first statement)",
+        "(between statements)",
+        "(checkpointer)",
+        "statement 0000000000000007",
+    ];
+    assert_eq!(of_state, states);
     assert!(is_backend("client backend") && !is_backend("background writer"));
 }
 

@@ -143,7 +143,7 @@ impl Top {
     /// Counts one sample. `pass` provides statements and roles, `located` the object.
     pub fn add_with<M: CodeMap>(&mut self, sample: &Sample<'_>, located: Located, pass: &mut Pass<M>) {
         let statement = self.own.contains(&Dimension::Statement).then(|| pass.statements().of_sample(sample));
-        let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
+        let role = pass.objects().role_of(sample);
         self.add_known(sample, located, Known { statement: statement.flatten(), role });
     }
 

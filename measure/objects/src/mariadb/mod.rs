@@ -7,6 +7,7 @@
 //!            ──> page         what a page says of itself, and its parts
 //!            ──> dictionary   names of tables, indexes and tablespaces: InnoDB's own tables, read as pages
 //!            ──> threads      stacks and sessions; mem_root: what a session allocated for its statement
+//!            ──> roles        what a thread is for, by the function that it began with
 //!            ──> redo         InnoDB's log buffers
 //!            ──> heap         blocks of malloc; names: classes of C++ objects, by their virtual tables
 //! ```
@@ -25,6 +26,7 @@ mod observer;
 mod page;
 mod pool;
 mod redo;
+mod roles;
 mod threads;
 
 pub(crate) use observer::MariaDb;

@@ -17,7 +17,7 @@ use crate::program::loaded_size;
 use crate::regions::{region_of, Region};
 use crate::server::{clock, Access, ServerObjects};
 use hardmeter_samples::model::{ByteCount, Pid, StateRule, Timestamp, VirtualAddress};
-use hardmeter_samples::object_notes::{ObjectNotes, PageKind, StateKey};
+use hardmeter_samples::object_notes::{ObjectNotes, PageKind, StateKey, ThreadRole};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -458,7 +458,8 @@ impl ServerObjects for MariaDb {
         let mut notes = ObjectNotes::new(self.describe());
         notes.remarks = self.remarks();
         let page_size = self.server.pool.page as u32;
-        let MariaDb { facts, relations, .. } = *self;
+        let pid = self.pid();
+        let MariaDb { facts, relations, threads, .. } = *self;
         let (mut texts, all) = facts.into_inner();
         notes.facts = all;
         notes.pages = relations
@@ -469,6 +470,8 @@ impl ServerObjects for MariaDb {
                 kind: texts.number(kind),
             })
             .collect();
+        let role = |(tid, role)| ThreadRole { pid, tid, role: texts.number(role) };
+        notes.thread_roles = threads.roles().into_iter().map(role).collect();
         notes.texts = texts.into_inner();
         notes
     }

@@ -8,11 +8,12 @@
 //! ```
 
 use super::attach::{Server, Sessions};
+use super::roles::Roles;
 use crate::bytes::u64_at;
 use crate::found::Found;
 use crate::process_memory::{Mappings, ProcessMemory};
 use crate::thread_stacks::ThreadStacks;
-use hardmeter_samples::model::VirtualAddress;
+use hardmeter_samples::model::{Tid, VirtualAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -30,6 +31,7 @@ pub(super) struct Threads {
     /// Blocks of memory roots by their first address: the end, and the connection.
     blocks: BTreeMap<u64, (u64, u64)>,
     sessions: Vec<(u64, u64)>,
+    roles: Roles,
 }
 
 impl Threads {
@@ -42,8 +44,9 @@ impl Threads {
         self.blocks.clear();
         self.sessions.clear();
         self.serving.clear();
-        let Some(sessions) = server.sessions else { return };
         for (tid, thread) in known {
+            self.roles.learn(server, mappings, Tid(*tid), thread.pointer);
+            let Some(sessions) = server.sessions else { continue };
             let Some((session, connection)) = session_of(memory, &sessions, thread.pointer) else { continue };
             self.serving.insert(*tid, (session, connection));
             self.sessions.push((session, connection));
@@ -70,6 +73,11 @@ impl Threads {
         // A thread that serves no session now may have served one, and will serve the next.
         let name = if self.serving.contains_key(tid) { "client connection" } else { "thread" };
         Some((whole.named(name).instance(format!("thread {tid}")), true))
+    }
+
+    /// What the threads are for, those that have ended included.
+    pub fn roles(&self) -> Vec<(Tid, &'static str)> {
+        self.roles.all()
     }
 
     /// The sessions that threads serve: address, and number of the connection.

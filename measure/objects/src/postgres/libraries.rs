@@ -2,8 +2,9 @@
 //! folders that the server searches.
 //!
 //! A library may be loaded by the first process for all, by each backend as it starts, or by a `LOAD` in the
-//! middle of a session; and a backend may be gone before it is checked. So mappings are read a few times a
-//! second, and every library in the server's folders is treated as one that may be loaded.
+//! middle of a session; and a backend may be gone before it is checked. So the sizes of processes are read a few
+//! times a second, the mappings of one whose size has changed, and every library in the server's folders is
+//! treated as one that may be loaded.
 
 use super::attach::Server;
 use super::marks::{libraries, Mark};
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Libraries {
     /// By their paths in the processes.
     found: BTreeMap<PathBuf, Vec<Mark>>,
-    /// The time at which each process was examined.
-    looked: HashMap<Pid, Instant>,
+    /// The time at which each process was examined, and its size in pages then.
+    looked: HashMap<Pid, (Instant, Option<u64>)>,
     /// Libraries that could not be marked, with the reason.
     pub remarks: Vec<String>,
 }
@@ -58,16 +59,21 @@ impl Libraries {
         }
     }
 
-    /// Reads the mappings of a process if it belongs to the server and was not read just before.
+    /// Reads the mappings of a process if it belongs to the server, was not read just before, and has another size: a
+    /// library that was loaded makes it larger.
     pub fn look_at(&mut self, server: &Server, pid: Pid) {
-        if self.found.len() >= MOST_LIBRARIES || self.looked.get(&pid).is_some_and(|at| at.elapsed() < PAUSE)
-        {
+        let before = self.looked.get(&pid).copied();
+        if self.found.len() >= MOST_LIBRARIES || before.is_some_and(|(at, _)| at.elapsed() < PAUSE) {
             return;
         }
         if self.looked.len() >= MOST_TIMES {
             self.looked.clear();
         }
-        self.looked.insert(pid, Instant::now());
+        let size = pages_of(pid);
+        self.looked.insert(pid, (Instant::now(), size));
+        if size.is_some() && before.is_some_and(|(_, before)| before == size) {
+            return;
+        }
         if !belongs(pid, server.memory.pid()) {
             return;
         }
@@ -104,6 +110,11 @@ impl Libraries {
     pub fn all(self) -> impl Iterator<Item = (PathBuf, Vec<Mark>)> {
         self.found.into_iter()
     }
+}
+
+/// Pages of a process's address space.
+fn pages_of(pid: Pid) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// The path at which the file of a mapping can be read: not its own path if another file has been put there.

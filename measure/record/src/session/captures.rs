@@ -32,8 +32,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const TIME_LENGTH: usize = 15;
 
 impl Series {
-    /// The name of a capture that begins at this time (UTC), and that does not exist yet.
-    pub(super) fn next_name(&self, begins: SystemTime) -> PathBuf {
+    /// The name of a capture that begins at this time (UTC), and that neither exists nor is being completed (`taken`).
+    pub(super) fn next_name(&self, begins: SystemTime, taken: impl Fn(&Path) -> bool) -> PathBuf {
         let (stem, extension) = self.stem_and_extension();
         let time = utc(begins);
         let named = |number: u32| {
@@ -46,7 +46,7 @@ impl Series {
             self.output.with_file_name(OsString::from_vec(name))
         };
         // Two captures of one second: the recorder was started again at once.
-        (1..).map(named).find(|path| !path.exists()).expect("a number that is free")
+        (1..).map(named).find(|path| !path.exists() && !taken(path)).expect("a number that is free")
     }
 
     /// What is before and behind the time in a name.
@@ -282,10 +282,12 @@ pub(super) mod tests {
         // date -u -d @1795632600
         let time = UNIX_EPOCH + Duration::from_secs(1_795_632_600);
         let name = |path: PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
-        let first = series.next_name(time);
+        let first = series.next_name(time, |_| false);
         assert_eq!(name(first.clone()), "a-20261125T185000.data");
         std::fs::write(&first, "").expect("written");
-        assert_eq!(name(series.next_name(time)), "a-20261125T185000-2.data");
+        assert_eq!(name(series.next_name(time, |_| false)), "a-20261125T185000-2.data");
+        let second = folder.path().join("a-20261125T185000-2.data");
+        assert_eq!(name(series.next_name(time, |path| path == second)), "a-20261125T185000-3.data");
         for (right, form) in [
             (true, "a-20261125T185000.data"),
             (true, "a-20261125T185000-12.data"),
@@ -301,7 +303,7 @@ pub(super) mod tests {
         }
         let without = Series { output: "captures".into(), ..series };
         assert!(without.began(b"captures-20261125T185000").is_some());
-        assert_eq!(name(without.next_name(time)), "captures-20261125T185000");
+        assert_eq!(name(without.next_name(time, |_| false)), "captures-20261125T185000");
     }
 
     #[test]

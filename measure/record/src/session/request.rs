@@ -173,6 +173,14 @@ pub(super) fn check(request: &Request) -> Result<(), SessionError> {
     let contradiction = |cause: &str, remedy: &str| {
         Err(SessionError::Contradiction { cause: cause.to_string(), remedy: remedy.to_string() })
     };
+    if request.interval.is_some() && request.ghosts {
+        return contradiction(
+            "--interval does not work with --ghosts: the follower reports how its stretches ended, and what they stand \
+             for, once at the end of a recording",
+            "leave --ghosts out; or record one after the other: while hardmeter record --ghosts -o \
+             pg-$(date -u +%Y%m%dT%H%M%S).data --server DIR -- sleep 600; do :; done",
+        );
+    }
     if request.events.is_empty() {
         return contradiction("no event is named", "name some with -e; `hardmeter events` lists them");
     }

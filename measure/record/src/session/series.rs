@@ -26,12 +26,15 @@ use super::signals::Signals;
 use crate::source::{DrainError, EventCount};
 use hardmeter_samples::model::EventSource;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Captures in a row that may fail before the series ends.
 const MOST_FAILURES: u32 = 3;
+/// Captures that may be in completion at a time, each with an open file and a thread.
+const MOST_INCOMPLETE: usize = 8;
 
 /// How the captures of a series are named and kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,18 +103,9 @@ pub fn record_series(
     series.remove_remnants();
     let signals = Signals::block().map_err(LoopError::from)?;
     let mut population = Population::new(&opened.source.attributes());
-    let archive = RefCell::new(Archive {
-        series,
-        finished,
-        written: Vec::new(),
-        completion: None,
-        complete: 0,
-        failed: 0,
-        in_a_row: 0,
-        cause: String::new(),
-    });
+    let archive = RefCell::new(Archive::new(series, finished));
     let mut progress = |at| {
-        archive.borrow_mut().settle(false);
+        archive.borrow_mut().settle(MOST_INCOMPLETE);
         progress(at);
     };
     let mut counted: Vec<EventCount> = Vec::new();
@@ -119,13 +113,14 @@ pub fn record_series(
     let mut preamble = opened.source.preamble();
     let mut until = Instant::now() + series.interval;
     loop {
-        let output = series.next_name(SystemTime::now());
+        let output = series.next_name(SystemTime::now(), |path| archive.borrow().completes(path));
         let when = When { delay: None, goes_on, until: Some(until) };
         let mut stage = stage_of(&mut opened, &signals, population.as_mut(), &mut progress, goes_on);
         let recorded =
             recorder::record(&mut stage, Part { output: &output, header: &header, preamble, when });
         let (mut ending, mut status) = (Ending::DiskFull, None);
-        archive.borrow_mut().settle(true);
+        // No wait unless completion has fallen far behind: the rings fill meanwhile.
+        archive.borrow_mut().settle(MOST_INCOMPLETE - 1);
         match recorded {
             // Nothing was recorded yet: this is the user's mistake.
             Err(error) if !stage.begun => return Err(error.into()),
@@ -147,7 +142,7 @@ pub fn record_series(
         goes_on = true;
         let would_go_on = matches!(ending, Ending::DiskFull | Ending::Interval);
         if would_go_on && archive.borrow().has_failed() {
-            archive.borrow_mut().settle(true); // the capture that is being completed may be a good one
+            archive.borrow_mut().settle(0); // a capture that is being completed may be a good one
         }
         if would_go_on && archive.borrow().has_failed() {
             opened.source.stop();
@@ -161,13 +156,13 @@ pub fn record_series(
             let mut stage = stage_of(&mut opened, &signals, population.as_mut(), &mut progress, true);
             let waited = recorder::wait_out(&mut stage, until);
             if waited.is_err() {
-                archive.borrow_mut().settle(true);
+                archive.borrow_mut().settle(0);
             }
             ending = waited?;
         }
         if ending != Ending::Interval {
             let mut archive = archive.into_inner();
-            archive.settle(true);
+            archive.settle(0);
             let (complete, failed) = (archive.complete, archive.failed);
             return Ok(SeriesReport { ending, complete, failed, status, target_ended_early });
         }
@@ -203,14 +198,15 @@ fn following(until: Instant, interval: Duration, now: Instant) -> Instant {
     Some(until + interval).filter(|next| *next > now).unwrap_or(now + interval)
 }
 
-/// The finished captures of a series, and the one whose file is being completed.
+/// The finished captures of a series, and those whose files are being completed.
 struct Archive<'a> {
     series: &'a Series,
     finished: &'a mut dyn FnMut(&Path, &CaptureEnd),
     /// Captures of this process, in the order in which they were written: the clock that names them may be set back.
     written: Vec<PathBuf>,
-    /// The disk and the observer are waited for beside the recording: rings hold a second of a busy machine's records.
-    completion: Option<(PathBuf, JoinHandle<CaptureEnd>)>,
+    /// Oldest first. The disk and the observer are waited for beside the recording, which goes on also when they take
+    /// longer than a capture: the rings hold a second of a busy machine's records.
+    completions: VecDeque<(PathBuf, JoinHandle<CaptureEnd>)>,
     complete: u64,
     failed: u64,
     /// Captures that failed one after the other until now, and the reason of the last one.
@@ -218,7 +214,20 @@ struct Archive<'a> {
     cause: String,
 }
 
-impl Archive<'_> {
+impl<'a> Archive<'a> {
+    fn new(series: &'a Series, finished: &'a mut dyn FnMut(&Path, &CaptureEnd)) -> Archive<'a> {
+        Archive {
+            series,
+            finished,
+            written: Vec::new(),
+            completions: VecDeque::new(),
+            complete: 0,
+            failed: 0,
+            in_a_row: 0,
+            cause: String::new(),
+        }
+    }
+
     /// Begins to complete a capture.
     fn complete(
         &mut self,
@@ -241,27 +250,36 @@ impl Archive<'_> {
             }
         };
         match std::thread::Builder::new().name("completion".into()).spawn(complete) {
-            Ok(thread) => self.completion = Some((output, thread)),
+            Ok(thread) => self.completions.push_back((output, thread)),
             Err(error) => {
                 self.note(&output, &CaptureEnd::GivenUp(format!("no thread can be started: {error}")))
             }
         }
     }
 
-    /// Takes what has become of the last capture, if that is known; `wait`: until it is.
-    fn settle(&mut self, wait: bool) {
-        let settled = self.completion.take_if(|(_, thread)| wait || thread.is_finished());
-        let Some((output, thread)) = settled else { return };
-        let mut end = thread.join().unwrap_or_else(|_| {
-            CaptureEnd::GivenUp("its completion failed (a fault of hardmeter)".to_string())
-        });
-        if output.exists() {
-            self.written.push(output.clone());
+    /// Whether a capture of this name is being completed.
+    fn completes(&self, output: &Path) -> bool {
+        self.completions.iter().any(|(completed, _)| completed == output)
+    }
+
+    /// Takes what has become of captures, oldest first, as far as that is known; waits until at most `left` are
+    /// incomplete.
+    fn settle(&mut self, left: usize) {
+        while self.completions.len() > left
+            || self.completions.front().is_some_and(|(_, thread)| thread.is_finished())
+        {
+            let Some((output, thread)) = self.completions.pop_front() else { return };
+            let mut end = thread.join().unwrap_or_else(|_| {
+                CaptureEnd::GivenUp("its completion failed (a fault of hardmeter)".to_string())
+            });
+            if output.exists() {
+                self.written.push(output.clone());
+            }
+            if let CaptureEnd::Written(report) = &mut end {
+                report.remarks.extend(self.remove_oldest());
+            }
+            self.note(&output, &end);
         }
-        if let CaptureEnd::Written(report) = &mut end {
-            report.remarks.extend(self.remove_oldest());
-        }
-        self.note(&output, &end);
     }
 
     /// Counts and reports a capture.
@@ -321,17 +339,10 @@ mod tests {
         capture(&path("b-20261124T010000.data"), true); // another series
         std::fs::write(path("a-20261124T020000.data"), "notes").expect("written");
         let series = Series { output: path("a.data"), interval: Duration::from_secs(1), keep: Some(3) };
-        let mut archive = Archive {
-            series: &series,
-            finished: &mut |_, _| {},
-            // The second has been removed by the user.
-            written: vec![path("a-20261125T040000.data"), path("a-20261125T030000.data")],
-            completion: None,
-            complete: 0,
-            failed: 0,
-            in_a_row: 0,
-            cause: String::new(),
-        };
+        let mut finished = |_: &Path, _: &CaptureEnd| {};
+        // The second has been removed by the user.
+        let written = vec![path("a-20261125T040000.data"), path("a-20261125T030000.data")];
+        let mut archive = Archive { written, ..Archive::new(&series, &mut finished) };
         capture(&path("a-20261125T040000.data"), true);
         assert!(archive.remove_oldest().is_empty());
         let left = [
@@ -358,6 +369,31 @@ mod tests {
             assert!(path(name).exists() && !path(goes).exists(), "{name}, {goes}");
         }
         assert_eq!(archive.written.len(), 3);
+    }
+
+    #[test]
+    fn captures_that_take_long_to_complete_are_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let series =
+            Series { output: folder.path().join("a.data"), interval: Duration::from_secs(1), keep: None };
+        let mut ends = Vec::new();
+        let mut finished = |path: &Path, end: &CaptureEnd| ends.push(format!("{} {end:?}", path.display()));
+        let mut archive = Archive::new(&series, &mut finished);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let slow = std::thread::spawn(move || {
+            let _ = held.recv();
+            CaptureEnd::GivenUp("slow".into())
+        });
+        let fast = std::thread::spawn(|| CaptureEnd::GivenUp("fast".into()));
+        archive.completions.extend([("1".into(), slow), ("2".into(), fast)]);
+        archive.settle(2);
+        assert_eq!((archive.completions.len(), archive.failed), (2, 0), "in their order");
+        assert!(archive.completes(Path::new("2")) && !archive.completes(Path::new("3")));
+        drop(release);
+        archive.settle(0);
+        assert_eq!((archive.completions.len(), archive.failed), (0, 2));
+        drop(archive);
+        assert_eq!(ends, [r#"1 GivenUp("slow")"#, r#"2 GivenUp("fast")"#]);
     }
 
     #[test]

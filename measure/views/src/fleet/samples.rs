@@ -165,7 +165,7 @@ impl SampleTable {
         pass: &mut Pass<SymbolNames>,
     ) {
         let (operator, phase) = self.activity.of_sample(sample, located, pass);
-        let role = sample.pid.and_then(|pid| pass.objects().role_id(pid));
+        let role = pass.objects().role_of(sample);
         let [operator, phase, role] = [operator, phase, role].map(|id| self.object_text(id?, pass));
         let process = located.process.map(|id| {
             let number = id.0 as usize;

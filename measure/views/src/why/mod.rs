@@ -4,7 +4,7 @@ mod explain;
 mod heat;
 mod json;
 mod page;
-mod pattern;
+pub(crate) mod pattern;
 mod remedy;
 mod sentences;
 mod text;

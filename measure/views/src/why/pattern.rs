@@ -16,9 +16,13 @@ const LEAST_SHARE_OF_STRIDE: f64 = 0.5;
 
 /// The pattern that most misses of a cause have, if it has enough samples.
 pub(super) fn leading(cause: &CauseAnswer) -> Option<&PatternCount> {
-    let first = cause.patterns.first()?;
-    let share = Share { count: first.count, total: cause.share.count };
-    (first.count >= LEAST_SAMPLES && share.fraction() >= LEAST_SHARE).then_some(first)
+    cause.patterns.first().filter(|first| is_named(first, cause.share.count))
+}
+
+/// Whether a pattern has enough samples of a number of misses.
+pub(crate) fn is_named(pattern: &PatternCount, of: u64) -> bool {
+    let share = Share { count: pattern.count, total: of };
+    pattern.count >= LEAST_SAMPLES && share.fraction() >= LEAST_SHARE
 }
 
 /// The distance of a pattern, if most of its misses have it.
@@ -31,7 +35,22 @@ fn stride(pattern: &PatternCount) -> Option<i64> {
 pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
     let pattern = leading(cause)?;
     let share = percent(Share { count: pattern.count, total: cause.share.count });
-    let what = match (pattern.pattern, stride(pattern)) {
+    let what = words(pattern);
+    // The place is in the sentence already if it is the cause's own.
+    let place = pattern
+        .place
+        .as_ref()
+        .map(place_text)
+        .filter(|place| cause.places.first().is_none_or(|first| place_text(first) != *place));
+    Some(match place {
+        Some(place) => format!("{share} {what}, most in {place}"),
+        None => format!("{share} {what}"),
+    })
+}
+
+/// `at a stride of 4,096 bytes`.
+pub(crate) fn words(pattern: &PatternCount) -> String {
+    match (pattern.pattern, stride(pattern)) {
         (MissPattern::Chase, Some(apart)) => {
             format!(
                 "a pointer chase (each address came from the load before), nodes {} bytes apart",
@@ -49,17 +68,20 @@ pub(super) fn sentence(cause: &CauseAnswer) -> Option<String> {
         (MissPattern::Stride, Some(apart)) => format!("at a stride of {} bytes", distance(apart)),
         (MissPattern::Stride, None) => "at several constant strides".into(),
         (MissPattern::Scattered, _) => "at scattered addresses (hash buckets, random elements)".into(),
+    }
+}
+
+/// `stride 4,096 (n = 97)`, for a column.
+pub(crate) fn in_short(pattern: &PatternCount) -> String {
+    let name = match (pattern.pattern, stride(pattern)) {
+        (MissPattern::Chase, _) => "chase".into(),
+        (MissPattern::Indirect, _) => "indirect".into(),
+        (MissPattern::Stride, Some(apart)) if is_stream(apart) => "stream".into(),
+        (MissPattern::Stride, Some(apart)) => format!("stride {}", distance(apart)),
+        (MissPattern::Stride, None) => "strides".into(),
+        (MissPattern::Scattered, _) => "scattered".into(),
     };
-    // The place is in the sentence already if it is the cause's own.
-    let place = pattern
-        .place
-        .as_ref()
-        .map(place_text)
-        .filter(|place| cause.places.first().is_none_or(|first| place_text(first) != *place));
-    Some(match place {
-        Some(place) => format!("{share} {what}, most in {place}"),
-        None => format!("{share} {what}"),
-    })
+    format!("{name} (n = {})", grouped(pattern.count))
 }
 
 /// `a cold start: 95.10 % in the first 4.2 % of the recording`.
@@ -201,6 +223,11 @@ mod tests {
         let several = said(MissPattern::Stride, 50, Some((4096, 24)));
         assert_eq!(several.as_deref(), Some("50.00 % at several constant strides"));
         assert_eq!(said(MissPattern::Scattered, 29, None), None, "not most misses'");
+        let short = |pattern, stride| in_short(&PatternCount { pattern, count: 1_097, stride, place: None });
+        assert_eq!(short(MissPattern::Stride, Some((4096, 1_000))), "stride 4,096 (n = 1,097)");
+        assert_eq!(short(MissPattern::Stride, Some((4096, 9))), "strides (n = 1,097)");
+        assert_eq!(short(MissPattern::Stride, Some((64, 1_000))), "stream (n = 1,097)");
+        assert_eq!(short(MissPattern::Chase, Some((64, 1_000))), "chase (n = 1,097)");
     }
 
     #[test]

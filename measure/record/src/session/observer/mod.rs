@@ -23,7 +23,9 @@ use hardmeter_samples::object_notes::ObjectNotes;
 use hardmeter_samples::perf_data::abi::record_type;
 use hardmeter_samples::perf_data::EventAttributes;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Receives the sampled accesses of one server. All calls come from one thread.
@@ -70,6 +72,9 @@ pub type Attach = Box<dyn FnMut(Pid) -> Attached + Send>;
 
 /// Batches that may wait for the observer's thread.
 const QUEUE: usize = 64;
+/// Places in the queue for other messages, so that the recorder does not wait behind batches: each capture of a series
+/// that is being completed has one.
+const OTHERS: usize = 16;
 /// Bytes of records in a batch.
 const BATCH: usize = 64 << 10;
 /// Time between two ticks.
@@ -111,6 +116,8 @@ pub(super) struct Observation {
     to_thread: Option<SyncSender<Message>>,
     rules: Receiver<Vec<StateRule>>,
     end: Receiver<Observations>,
+    /// Batches in the queue.
+    queued: Arc<AtomicUsize>,
     batch: Vec<u8>,
     batched: u64,
     passed: u64,
@@ -123,11 +130,13 @@ impl Observation {
     /// Starts to observe. For a running process it returns after the inspection, when its state rules can be
     /// [taken](Self::rules).
     pub(super) fn begin(observed: Observed, attach: Attach, events: &[EventAttributes]) -> Observation {
-        let (to_thread, messages) = mpsc::sync_channel(QUEUE);
+        let (to_thread, messages) = mpsc::sync_channel(QUEUE + OTHERS);
         let (rules_out, rules) = mpsc::channel();
         let (end_out, end) = mpsc::channel();
         let (ready_out, ready) = mpsc::channel();
         let reader = AccessReader::new(events);
+        let queued = Arc::new(AtomicUsize::new(0));
+        let taken = queued.clone();
         let started = std::thread::Builder::new().name("observer".into()).spawn(move || {
             block_signals();
             let rights = KeptRights::keep();
@@ -135,6 +144,7 @@ impl Observation {
                 observed,
                 attach,
                 reader,
+                queued: taken,
                 rights,
                 rules: rules_out,
                 observer: None,
@@ -152,6 +162,7 @@ impl Observation {
             to_thread: Some(to_thread),
             rules,
             end,
+            queued,
             batch: Vec::new(),
             batched: 0,
             passed: 0,
@@ -207,20 +218,14 @@ impl Observation {
         let (Some(thread), false) = (&self.to_thread, self.batch.is_empty()) else { return };
         let samples = std::mem::take(&mut self.batched);
         self.passed += samples;
-        if self.waits {
-            if thread.send(Message::Samples(std::mem::take(&mut self.batch))).is_err() {
-                self.to_thread = None;
-            }
+        if !self.waits && self.queued.load(Ordering::Relaxed) >= QUEUE {
+            self.dropped += samples;
+            self.batch.clear();
             return;
         }
-        match thread.try_send(Message::Samples(std::mem::take(&mut self.batch))) {
-            Ok(()) => {}
-            Err(TrySendError::Full(Message::Samples(batch))) => {
-                self.dropped += samples;
-                self.batch = batch; // its memory
-                self.batch.clear();
-            }
-            Err(_) => self.to_thread = None,
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        if thread.send(Message::Samples(std::mem::take(&mut self.batch))).is_err() {
+            self.to_thread = None;
         }
     }
 
@@ -280,6 +285,8 @@ struct Watch {
     observed: Observed,
     attach: Attach,
     reader: AccessReader,
+    /// Batches in the queue.
+    queued: Arc<AtomicUsize>,
     rights: KeptRights,
     rules: mpsc::Sender<Vec<StateRule>>,
     observer: Option<Box<dyn SampleObserver>>,
@@ -307,7 +314,11 @@ impl Watch {
                 Some(_) => self.pause.min(TICK),
                 None => TICK.saturating_sub(ticked.elapsed()),
             };
-            match messages.recv_timeout(wait) {
+            let message = messages.recv_timeout(wait);
+            if matches!(message, Ok(Message::Samples(_))) {
+                self.queued.fetch_sub(1, Ordering::Relaxed);
+            }
+            match message {
                 Ok(Message::RightsDropped) => self.rights.limit(),
                 Ok(Message::Released) if matches!(self.observed, Observed::Command(_)) => {
                     deadline = Some(Instant::now() + START);

@@ -3,8 +3,8 @@
 use super::*;
 use hardmeter_samples::model::VirtualAddress;
 use hardmeter_samples::perf_data::abi::{attr_flag, sample_type, PerfEventAttr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::AtomicBool;
+use std::sync::Barrier;
 
 const RULE: StateRule = StateRule::Statement { pointer: VirtualAddress(0x1000), last: None };
 
@@ -105,6 +105,30 @@ fn a_slow_observer_loses_samples_and_the_loss_is_told() {
     assert_eq!(observations.workload.len(), 1 + QUEUE);
     let told = format!("3 of {} samples came faster", 2 + QUEUE + 3);
     assert!(observations.remarks[0].starts_with(&told), "{:?}", observations.remarks);
+}
+
+#[test]
+fn a_capture_ends_at_once_while_the_queue_of_a_slow_observer_is_full() {
+    let hold = Arc::new(Barrier::new(2));
+    let mut first = Some(Witness { hold: Some(hold.clone()), ..Witness::default() });
+    let attach: Attach = Box::new(move |_| Attached::Observer(Box::new(first.take().unwrap_or_default())));
+    let mut observation = Observation::begin(Observed::Running(own()), attach, &events());
+    let mut pass = |address| {
+        observation.see(&sample(address));
+        observation.flush();
+    };
+    pass(0);
+    pass(1);
+    hold.wait(); // the thread is busy; the queue is empty
+    (2..2 + QUEUE as u64 + 1).for_each(&mut pass);
+    let ended = observation.next_capture(); // waits for ever if it needs the thread
+    observation.see(&sample(0x77));
+    hold.wait();
+    let observations = ended.wait();
+    assert_eq!(observations.workload.len(), 1 + QUEUE);
+    assert!(observations.remarks[0].starts_with("1 of 67 samples"), "{:?}", observations.remarks);
+    let next = observation.finish();
+    assert_eq!((next.workload.len(), next.remarks.len()), (1, 0), "the next capture's own");
 }
 
 #[test]
