@@ -233,6 +233,6 @@ def undisturbed() -> Iterator[None]:
 
 def make_capture() -> Path:
     """The generator of captures, built."""
-    words = ["build", "--release", "--locked", "--quiet", "-p", "hardmeter-views", "--example", "make_capture"]
+    words = ["build", "--release", "--locked", "--quiet", "--workspace", "--example", "make_capture"]
     run([REPOSITORY / "scripts/cargo", *words], cwd=REPOSITORY)
     return REPOSITORY / "target/release/examples/make_capture"

@@ -51,6 +51,7 @@ def browser(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     yield Figure("browser: messages on the console", found["console"], "", 2, what, Bar(0))
     chapters = "chapters reached by Tab and Enter"
     yield Figure("browser: chapters by keyboard", reached, "%", found["chapters"], chapters, Bar(100, at_most=False))
+    yield Figure("browser: shares without n", found["without_n"], "", 1, "boxes whose title has a share and no n", Bar(0))
     yield Figure("browser: axe-core, serious or worse", found["serious"], "", 2, what, Bar(0))
     yield Figure("browser: time to open", found["milliseconds"] / 1000, "s", 2, f"the longer of two, {what}", Bar(2))
 

@@ -112,7 +112,9 @@ def compile_stock(folder: pathlib.Path, source: pathlib.Path, jobs: int) -> None
     say("compiling PostgreSQL, some minutes")
     flags = dict(os.environ, CFLAGS="-O2 -g")
     target = folder / "stock"
-    run(["./configure", f"--prefix={target}", "--without-readline", "--without-zlib", "--without-icu"], source, flags)
+    # Debian's source puts modules of the server into /usr/lib/postgresql, unless the folder of libraries names PostgreSQL.
+    folders = [f"--prefix={target}", f"--libdir={target}/lib/postgresql"]
+    run(["./configure", *folders, "--without-readline", "--without-zlib", "--without-icu"], source, flags)
     make(source, f"-j{jobs}", "all")
     stage = folder / "stage"
     shutil.rmtree(stage, ignore_errors=True)

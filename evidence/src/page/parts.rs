@@ -1,5 +1,6 @@
 //! Parts of sections: tables, heat maps, bars.
 
+use crate::number::grouped;
 use maud::{html, Markup};
 
 /// A table: the titles, then rows; the first `numeric` columns are aligned to the right.
@@ -52,6 +53,8 @@ pub fn heat_map(rows: &[(String, Vec<HeatCell>)]) -> Markup {
 pub struct Bar {
     /// Its part of the whole, 0 to 1.
     pub share: f64,
+    /// The samples that it is computed from.
+    pub n: u64,
     /// Its label.
     pub label: String,
 }
@@ -61,7 +64,8 @@ const LEGIBLE: f64 = 0.05;
 
 /// A bar of adjacent pieces, each with its label. The rest of the bar is faint.
 pub fn bar(title: &str, pieces: &[Bar]) -> Markup {
-    let text = |piece: &Bar| format!("{} {:.0} %", piece.label, piece.share * 100.0);
+    let text =
+        |piece: &Bar| format!("{} {:.0} % (n = {})", piece.label, piece.share * 100.0, grouped(piece.n));
     let all = pieces.iter().map(text).collect::<Vec<_>>().join(", ");
     html! {
         div.stack role="img" aria-label={ (title) ": " (all) } {
@@ -104,9 +108,13 @@ mod tests {
 
     #[test]
     fn a_bar_can_be_read_without_seeing_it() {
-        let pieces = [Bar { share: 0.5, label: "cold".into() }, Bar { share: 0.25, label: "<i>".into() }];
+        let piece = |share, n, label: &str| Bar { share, n, label: label.into() };
+        let pieces = [piece(0.5, 1234, "cold"), piece(0.25, 9, "<i>")];
         let markup = bar("Causes", &pieces).into_string();
-        assert!(markup.contains("aria-label=\"Causes: cold 50 %, &lt;i&gt; 25 %\""), "{markup}");
+        assert!(
+            markup.contains("aria-label=\"Causes: cold 50 % (n = 1,234), &lt;i&gt; 25 % (n = 9)\""),
+            "{markup}"
+        );
         assert!(markup.contains("style=\"width:25.00%\""), "{markup}");
     }
 }

@@ -99,7 +99,7 @@ pub struct CubeKey {
 }
 
 /// The sums over a row's samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CubeSum {
     /// Samples.
     pub samples: u64,
@@ -107,10 +107,29 @@ pub struct CubeSum {
     pub events: u64,
     /// Latency in cycles, weighted: the sum of latency times period; 0 if no latency was recorded.
     pub cycles: u64,
+    /// The sum of the squares of the samples' events, for the error of a share.
+    #[serde(skip)]
+    pub event_squares: f64,
+    /// The same of their cycles.
+    #[serde(skip)]
+    pub cycle_squares: f64,
 }
 
 impl CubeSum {
+    fn of_sample(period: u64, latency: u64) -> CubeSum {
+        let cycles = latency.saturating_mul(period);
+        CubeSum {
+            samples: 1,
+            events: period,
+            cycles,
+            event_squares: (period as f64).powi(2),
+            cycle_squares: (cycles as f64).powi(2),
+        }
+    }
+
     fn add(&mut self, other: CubeSum) {
+        self.event_squares += other.event_squares;
+        self.cycle_squares += other.cycle_squares;
         self.samples += other.samples;
         self.events = self.events.saturating_add(other.events);
         self.cycles = self.cycles.saturating_add(other.cycles);
@@ -193,8 +212,7 @@ impl Cube {
             None => key[0] |= NO_OBJECT,
         }
         let latency = sample.weight.map_or(0, |weight| weight.latency.0);
-        let (events, cycles) = (sample.period.0, latency.saturating_mul(sample.period.0));
-        self.count(&key, CubeSum { samples: 1, events, cycles });
+        self.count(&key, CubeSum::of_sample(sample.period.0, latency));
     }
 
     fn count(&mut self, key: &[u64; WORDS], sum: CubeSum) {

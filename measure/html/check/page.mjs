@@ -1,7 +1,7 @@
 // Checks a report in a browser: node page.mjs [--json] REPORT.html ... Exit status 1 where a check fails, 77 without a
 // browser. --json prints one object in place of the lines.
 //
-//   no request but the file itself; nothing on the console; every chapter reached by Tab and Enter;
+//   no request but the file itself; nothing on the console; every chapter reached by Tab and Enter; n beside shares;
 //   boxes move by arrow keys and filter by Enter; axe-core finds nothing serious, light and dark
 
 import { readFileSync } from "node:fs";
@@ -20,7 +20,7 @@ if (!browser) {
 const json = process.argv[2] === "--json";
 const say = (line) => json || console.log(line);
 /** Figures of --json, by name. */
-const figures = { requests: 0, console: 0, chapters: 0, chapters_reached: 0, serious: 0, milliseconds: 0 };
+const figures = { requests: 0, console: 0, chapters: 0, chapters_reached: 0, without_n: 0, serious: 0, milliseconds: 0 };
 let failures = 0;
 function check(what, holds, more = "") {
   say(`${holds ? "ok    " : "FAILED"} ${what}${more ? `: ${more}` : ""}`);
@@ -72,6 +72,10 @@ for (const file of process.argv.slice(json ? 3 : 2)) {
       figures.chapters_reached += reached.size;
       const missed = ids.filter((id) => !reached.has(id));
       check(`${ids.length} chapters reached by Tab and Enter`, missed.length === 0, missed.join(" "));
+      const titles = await page.$$eval(".box", (boxes) => boxes.map((box) => box.title).filter((title) => / %/.test(title)));
+      const bare = titles.filter((title) => !/ %, n = \d/.test(title));
+      figures.without_n += bare.length;
+      check(`${titles.length} boxes have n beside their share`, titles.length > 0 && bare.length === 0, bare[0]);
       const boxes = await page.$$("#treemap-view button.object");
       if (boxes.length > 1) {
         await boxes[0].focus();

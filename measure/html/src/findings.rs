@@ -1,11 +1,12 @@
 //! The strongest findings: the objects or routines that cost most, with causes, statements and places.
 
 use crate::measures::{Measure, Unit};
-use crate::names::{is_specific, Named};
+use crate::names::{is_specific, Named, Ranked};
 use hardmeter_answers::{CubeAnswer, CubeKey, Share};
 use hardmeter_evidence::number::{duration, grouped, rounded};
 use hardmeter_evidence::page::{bar, Bar};
-use hardmeter_views::{percent_interval, printable};
+use hardmeter_evidence::{WeightedShare, Weights};
+use hardmeter_views::printable;
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 
@@ -31,8 +32,10 @@ pub(crate) struct Finding {
     pub(crate) measure: usize,
     /// Its part of that measure.
     pub(crate) value: u64,
-    /// Its samples, as a share of those of the measure's events.
-    pub(crate) share: Share,
+    /// Its part of the measure, as a share.
+    pub(crate) share: WeightedShare,
+    /// Its samples, of those of the measure's events.
+    pub(crate) samples: Share,
     /// Titles of bars, each with its largest pieces.
     pub(crate) bars: Bars,
 }
@@ -71,39 +74,45 @@ fn strongest(
     let mut costs: Vec<(u64, usize, Subject)> = Vec::new();
     for index in comparable {
         let ranked = named.ranked(&measures[*index], |_| true, subject);
-        costs.extend(ranked.into_iter().map(|(subject, value)| (value, *index, subject)));
+        costs.extend(ranked.into_iter().map(|row| (row.value, *index, row.name)));
     }
     costs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
     let mut findings: Vec<Finding> = Vec::new();
     for (value, measure, found) in costs {
         if findings.len() < limit && findings.iter().all(|finding| finding.subject != found) {
             let here = |key: &CubeKey| subject(key).as_ref() == Some(&found);
-            let (share, bars) = details(named, &measures[measure], value, &here, &found);
-            findings.push(Finding { subject: found, measure, value, share, bars });
+            let (share, samples) = shares(named, &measures[measure], &here);
+            let bars = bars(named, &measures[measure], &here, &found);
+            findings.push(Finding { subject: found, measure, value, share, samples, bars });
         }
     }
     findings
 }
 
 /// Titles of bars, each with its largest pieces.
-type Bars = Vec<(&'static str, Vec<(String, f64)>)>;
+type Bars = Vec<(&'static str, Vec<Ranked<String>>)>;
 
-/// The samples of a subject by cause, statement and place.
-fn details(
-    named: &Named<'_>,
-    measure: &Measure,
-    value: u64,
-    here: &dyn Fn(&CubeKey) -> bool,
-    subject: &Subject,
-) -> (Share, Bars) {
-    let mut share = Share { count: 0, total: 0 };
+/// A subject's part of a measure, and of the samples of the measure's events.
+fn shares(named: &Named<'_>, measure: &Measure, here: &dyn Fn(&CubeKey) -> bool) -> (WeightedShare, Share) {
+    let mut samples = Share { count: 0, total: 0 };
+    let mut share = WeightedShare { part: Weights::default(), total: Weights::default() };
     for (key, sum) in named.rows().iter().filter(|(key, _)| measure.events.contains(&key.event)) {
-        share.total += sum.samples;
-        share.count += if here(key) { sum.samples } else { 0 };
+        let weights = measure.weights(key.event, *sum);
+        share.total.merge(weights);
+        samples.total += sum.samples;
+        if here(key) {
+            share.part.merge(weights);
+            samples.count += sum.samples;
+        }
     }
+    (share, samples)
+}
+
+/// A subject's part of a measure by cause, statement and place.
+fn bars(named: &Named<'_>, measure: &Measure, here: &dyn Fn(&CubeKey) -> bool, subject: &Subject) -> Bars {
     let pieces = |name: &dyn Fn(&CubeKey) -> Option<String>| {
         let ranked = named.ranked(measure, here, name).into_iter().take(PIECES);
-        ranked.map(|(name, part)| (name, part as f64 / value.max(1) as f64)).collect::<Vec<_>>()
+        ranked.collect::<Vec<Ranked<String>>>()
     };
     let text = |name: Option<&str>| name.map(str::to_string);
     let mut bars = vec![
@@ -121,7 +130,7 @@ fn details(
         }
     }
     bars.retain(|(_, pieces)| !pieces.is_empty());
-    (share, bars)
+    bars
 }
 
 /// A value with its unit: `41.3 M cycles`, `671 ms`.
@@ -150,13 +159,22 @@ impl Finding {
         }
     }
 
+    fn piece(&self, piece: &Ranked<String>) -> Bar {
+        let share = piece.value as f64 / self.value.max(1) as f64;
+        Bar { share, n: piece.samples, label: printable(&piece.name) }
+    }
+
     pub(crate) fn markup(&self, rank: usize, measures: &[Measure]) -> Markup {
         let measure = &measures[self.measure];
         let whole = measure.whole.as_ref().map(|(what, all)| {
             let part = self.value as f64 / (*all).max(1) as f64;
             format!("{:.1} % of all {what}", part * 100.0)
         });
-        let of = format!("{:.1} % of the {}", self.share.fraction() * 100.0, measure.what);
+        let of = format!("{:.1} % of the {}", self.share.fraction() * 100.0, measure.label);
+        let interval = self
+            .share
+            .interval()
+            .map(|interval| format!("{:.1}..{:.1} %, ", interval.low * 100.0, interval.high * 100.0));
         let name = match &self.subject {
             Subject::Object(class, name) => object_text((class, name)),
             Subject::Routine(name) => printable(name),
@@ -171,17 +189,16 @@ impl Finding {
                 }
                 p {
                     "It takes " b { (of) }
-                    " (95 %: " (percent_interval(self.share)) ", n = " (grouped(self.share.count)) " of "
-                    (grouped(self.share.total)) " samples)"
+                    " (95 %: " (interval.unwrap_or_default()) "n = " (grouped(self.samples.count)) " of "
+                    (grouped(self.samples.total)) " samples)"
                     @if let Some(whole) = &whole { ", " (whole) }
                     @if let Some((_, pieces)) = self.bars.iter().find(|(title, _)| *title == "why") {
-                        "; mostly " b { (pieces[0].0) } " misses"
+                        "; mostly " b { (pieces[0].name) } " misses"
                     }
                     "."
                 }
                 @for (title, pieces) in &self.bars {
-                    @let pieces: Vec<Bar> = pieces.iter()
-                        .map(|(name, share)| Bar { share: *share, label: printable(name) }).collect();
+                    @let pieces: Vec<Bar> = pieces.iter().map(|piece| self.piece(piece)).collect();
                     (bar(title, &pieces))
                 }
                 p.down {

@@ -3,6 +3,7 @@
 
 use hardmeter_answers::why::EventKind;
 use hardmeter_answers::{CubeAnswer, CubeSum};
+use hardmeter_evidence::Weights;
 use hardmeter_samples::model::EventSource;
 use hardmeter_views::event_noun;
 use serde::Serialize;
@@ -32,8 +33,6 @@ pub(crate) struct Measure {
     pub(crate) id: String,
     /// Its name for readers: "L2 misses", "cycles in L2 misses".
     pub(crate) label: String,
-    /// The event, after "of": "L2 misses".
-    pub(crate) what: String,
     /// The events that it adds up.
     pub(crate) events: Vec<u32>,
     pub(crate) sum: Sum,
@@ -55,6 +54,17 @@ impl Measure {
             Sum::Events => sum.events,
             Sum::Cycles => sum.cycles,
         }
+    }
+
+    /// The weights of a row's samples, if the row is of the measure's events.
+    pub(crate) fn weights(&self, event: u32, sum: CubeSum) -> Weights {
+        let squares = match self.sum {
+            Sum::Samples => sum.samples as f64,
+            Sum::Events => sum.event_squares,
+            Sum::Cycles => sum.cycle_squares,
+        };
+        let counted = self.events.contains(&event);
+        Weights { sum: self.of(event, sum), squares: if counted { squares } else { 0.0 } }
     }
 }
 
@@ -78,7 +88,6 @@ pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
         let measure = |id: String, label: String, sum, unit, total, whole| Measure {
             id,
             label,
-            what: what.clone(),
             events: of.to_vec(),
             sum,
             unit,
@@ -110,7 +119,6 @@ pub(crate) fn measures(answer: &CubeAnswer) -> Vec<Measure> {
         times.push(Measure {
             id: "cpu".into(),
             label: "CPU time".into(),
-            what: "CPU time".into(),
             events: cpu_time,
             sum: Sum::Events,
             unit: Unit::Nanoseconds,

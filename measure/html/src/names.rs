@@ -9,6 +9,14 @@ const RELATIONS: [&str; 2] = ["table", "index"];
 /// Classes that name the origin of memory, not its content.
 const UNSPECIFIC: [&str; 4] = ["heap", "anonymous memory", "shared memory", "unknown"];
 
+/// The part of a measure that rows of one name have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ranked<T> {
+    pub(crate) name: T,
+    pub(crate) value: u64,
+    pub(crate) samples: u64,
+}
+
 /// The names in a cube.
 pub(crate) struct Named<'a> {
     answer: &'a CubeAnswer,
@@ -47,23 +55,24 @@ impl<'a> Named<'a> {
         Some(&cube.frames[cube.paths[key.path? as usize].1 as usize].routine)
     }
 
-    /// The names of rows by their cost; the largest first.
+    /// The names of rows by their cost, with their samples; the largest cost first.
     pub(crate) fn ranked<T: Ord>(
         &self,
         measure: &Measure,
         wanted: impl Fn(&CubeKey) -> bool,
         name: impl Fn(&CubeKey) -> Option<T>,
-    ) -> Vec<(T, u64)> {
-        let mut sums: BTreeMap<T, u64> = BTreeMap::new();
+    ) -> Vec<Ranked<T>> {
+        let mut sums: BTreeMap<T, (u64, u64)> = BTreeMap::new();
         for (key, sum) in self.rows().iter().filter(|(key, _)| wanted(key)) {
             let value = measure.of(key.event, *sum);
             if let (Some(name), true) = (name(key), value > 0) {
                 let total = sums.entry(name).or_default();
-                *total = total.saturating_add(value);
+                *total = (total.0.saturating_add(value), total.1 + sum.samples);
             }
         }
-        let mut ranked: Vec<(T, u64)> = sums.into_iter().collect();
-        ranked.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        let ranked = |(name, (value, samples))| Ranked { name, value, samples };
+        let mut ranked: Vec<Ranked<T>> = sums.into_iter().map(ranked).collect();
+        ranked.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.name.cmp(&b.name)));
         ranked
     }
 
@@ -74,14 +83,14 @@ impl<'a> Named<'a> {
             RELATIONS.contains(&class).then_some(name)
         };
         let ranked = self.ranked(measure, |_| true, relation);
-        ranked.into_iter().take(limit).map(|(name, _)| name.to_string()).collect()
+        ranked.into_iter().take(limit).map(|row| row.name.to_string()).collect()
     }
 
     /// The routines with names that cost most.
     pub(crate) fn routines(&self, measure: &Measure, limit: usize) -> Vec<String> {
         let named = |key: &CubeKey| self.routine(key).filter(|name| !name.starts_with('['));
         let ranked = self.ranked(measure, |_| true, named);
-        ranked.into_iter().take(limit).map(|(name, _)| name.to_string()).collect()
+        ranked.into_iter().take(limit).map(|row| row.name.to_string()).collect()
     }
 }
 

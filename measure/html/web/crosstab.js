@@ -14,25 +14,29 @@ function crosstab() {
       const object = rows.object[row] < 0 ? -1 : wholes[rows.object[row]];
       const column = columns.includes(object) ? object : -1;
       const key = `${rows.statement[row]}|${column}`;
-      cells.set(key, (cells.get(key) || 0) + passing.values[index]);
+      const sum = cells.get(key) || { value: 0, samples: 0 };
+      cells.set(key, { value: sum.value + passing.values[index], samples: sum.samples + rows.sums.samples[row] });
     });
-    const cell = (statement, object) => cells.get(`${statement}|${object}`) || 0;
-    const most = Math.max(1e-9, ...cells.values());
+    const cell = (statement, object) => cells.get(`${statement}|${object}`) || { value: 0, samples: 0 };
+    const most = Math.max(1e-9, ...[...cells.values()].map((sum) => sum.value));
     const link = (text, change, pressed) => el("button", { type: "button", class: "plain", "aria-pressed": pressed,
       title: text, onclick: () => apply(change, "statements") }, text);
-    const head = el("tr", {}, el("th", { scope: "col", class: "number" }, "share"), el("th", { scope: "col" }, "statement"),
+    const head = el("tr", {}, el("th", { scope: "col", class: "number" }, "share"),
+      el("th", { scope: "col", class: "number" }, "n"), el("th", { scope: "col" }, "statement"),
       ...columns.map((object) => el("th", { scope: "col", class: "slim" },
         link(objectName(object), { object: filter.object === object ? null : object }, filter.object === object))),
       el("th", { scope: "col" }, "elsewhere"));
     const body = statements.slice(0, ROWS).map(({ key, value, samples }) => el("tr", {},
-      el("td", { class: "number", title: `${quantity(value)}, ${grouped(samples)} samples` }, percent(value, passing.total)),
+      el("td", { class: "number", title: quantity(value) }, percent(value, passing.total)),
+      el("td", { class: "number" }, grouped(samples)),
       el("th", { scope: "row", class: "statement" },
         link(statementName(key), { statement: filter.statement === key ? null : key }, filter.statement === key)),
       ...[...columns, -1].map((object) => {
         const part = cell(key, object);
-        return el("td", { class: `number heat-cell heat-${heat(part, most)}`,
-          title: `${statementName(key)} on ${object < 0 ? "other objects" : objectName(object)}: ${quantity(part)}` },
-        part > 0 ? percent(part, passing.total) : "");
+        return el("td", { class: `number heat-cell heat-${heat(part.value, most)}`,
+          title: `${statementName(key)} on ${object < 0 ? "other objects" : objectName(object)}: `
+            + `${quantity(part.value)}, n = ${grouped(part.samples)}` },
+        part.value > 0 ? percent(part.value, passing.total) : "");
       })));
     area.replaceChildren(el("table", { class: "crosstab" }, el("thead", {}, head), el("tbody", {}, ...body)));
     if (statements.length > ROWS) {

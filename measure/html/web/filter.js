@@ -130,7 +130,7 @@ function filterBar() {
     const keyOf = field === "object"
       ? (row) => (rows.object[row] < 0 ? -1 : wholes[rows.object[row]]) : (row) => rows[field][row];
     const list = ranked(keyOf).filter((sum) => sum.key >= 0 || field !== "object").slice(0, 200);
-    const options = list.map((sum) => [sum.key, `${name(sum.key)} (${percent(sum.value, passing.total)})`]);
+    const options = list.map((sum) => [sum.key, `${name(sum.key)} (${share(sum.value, passing.total, sum.samples)})`]);
     filter = saved;
     select();
     return [["", "all"], ...options];

@@ -74,17 +74,17 @@ function flame() {
     zoom = above.slice(1).map((node) => node.name);
     const wanted = search.value.trim().toLowerCase();
     const boxes = [];
-    let [depths, left_out, found] = [0, 0, 0];
+    let [depths, left_out, found, hits] = [0, 0, 0, 0];
     const add = (node, left, width, depth, path, hit) => {
       depths = Math.max(depths, depth + 1);
       const matches = wanted !== "" && node.name.toLowerCase().includes(wanted);
-      if (matches && !hit) found += node.value;
+      if (matches && !hit) [found, hits] = [found + node.value, hits + node.samples];
       const library = node.group === "library";
       const colour = matches ? "#e58bf0" : node.group === "code" ? FLAMES[hash(node.name) % FLAMES.length]
         : colourOf(library ? "other" : node.group, node.name);
       boxes.push({ left, top: depth * ROW, width, height: ROW, text: node.name, colour,
         kind: depth + 1 < above.length ? "frame ancestor" : "frame",
-        title: `${node.name}${node.more ? ` (${node.more})` : ""}: ${quantity(node.value)}, ${percent(node.value, root.value)}, ${grouped(node.samples)} samples`,
+        title: `${node.name}${node.more ? ` (${node.more})` : ""}: ${quantity(node.value)}, ${share(node.value, root.value, node.samples)}`,
         act: () => { zoom = path; draw(); } });
       return matches || hit;
     };
@@ -107,7 +107,7 @@ function flame() {
     if (root.value > 0) below(above[above.length - 1], 0, 100, above.length, zoom, false);
     area.style.height = depths * ROW + "px";
     drawBoxes(area, boxes, { percent: true, out: () => { zoom = zoom.slice(0, -1); draw(); } });
-    byId("flame-found").textContent = wanted === "" ? "" : `${percent(found, root.value)} are in or below “${search.value.trim()}”.`;
+    byId("flame-found").textContent = wanted === "" ? "" : `${share(found, root.value, hits)}: in or below “${search.value.trim()}”.`;
     byId("flame-rest").textContent = left_out > 0 ? `Boxes narrower than ${LEAST} % of the width are not drawn; a click on what is above shows them.` : "";
   };
   byId("flame-out").addEventListener("click", () => { zoom = []; draw(); });

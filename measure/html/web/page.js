@@ -56,6 +56,11 @@ function percent(part, whole) {
   return `${share.toFixed(share < 10 ? 2 : 1)} %`;
 }
 
+/** `12.3 %, n = 45` @param {number} part @param {number} whole @param {number} samples */
+function share(part, whole, samples) {
+  return `${percent(part, whole)}, n = ${grouped(samples)}`;
+}
+
 /** At most this many characters, cut at the end. @param {string} text @param {number} length */
 function shortened(text, length) {
   return text.length > length ? text.slice(0, length - 1) + "…" : text;

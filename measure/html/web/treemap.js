@@ -56,59 +56,64 @@ function treemap() {
     const [width, height] = [area.clientWidth, area.clientHeight];
     /** family > whole object > part */
     const families = new Map();
-    let unknown = 0;
+    const unknown = { value: 0, samples: 0 };
     passing.rows.forEach((row, index) => {
       const object = rows.object[row];
-      const value = passing.values[index];
+      /** Adds the row to a sum. */
+      const add = (sum) => {
+        sum.value += passing.values[index];
+        sum.samples += rows.sums.samples[row];
+      };
       if (object < 0) {
-        unknown += value;
+        add(unknown);
         return;
       }
       const family = familyOf(object);
-      if (!families.has(family)) families.set(family, { name: family, value: 0, group: groupOf(data.classes[object]), objects: new Map() });
+      if (!families.has(family)) families.set(family, { name: family, value: 0, samples: 0, group: groupOf(data.classes[object]), objects: new Map() });
       const one = families.get(family);
-      one.value += value;
+      add(one);
       const whole = wholes[object];
-      if (!one.objects.has(whole)) one.objects.set(whole, { whole, value: 0, parts: new Map() });
+      if (!one.objects.has(whole)) one.objects.set(whole, { whole, value: 0, samples: 0, parts: new Map() });
       const inner = one.objects.get(whole);
-      inner.value += value;
-      inner.parts.set(data.parts[object], (inner.parts.get(data.parts[object]) || 0) + value);
+      add(inner);
+      const part = data.parts[object];
+      if (!inner.parts.has(part)) inner.parts.set(part, { part, value: 0, samples: 0 });
+      add(inner.parts.get(part));
     });
-    const known = passing.total - unknown;
+    const known = passing.total - unknown.value;
     const sorted = (map) => [...map.values()].sort((a, b) => b.value - a.value).map((item) => ({ value: item.value, item }));
-    const told = (value) => `${quantity(value)}, ${percent(value, known)}`;
+    const described = (sum) => `${quantity(sum.value)}, ${share(sum.value, known, sum.samples)}`;
     const boxes = [];
     for (const family of squarified(sorted(families), { left: 0, top: 0, width, height })) {
       const { item } = family;
       const several = item.objects.size > 1 && family.width > 60 && family.height > 2.4 * HEAD;
       let inside = family;
       if (several) {
-        boxes.push({ ...family, text: `${item.name} ${percent(item.value, known)}`, title: `${item.name}: ${told(item.value)}`,
+        boxes.push({ ...family, text: `${item.name} ${percent(item.value, known)}`, title: `${item.name}: ${described(item)}`,
           colour: "transparent", act: null, kind: "family" });
         inside = { item, left: family.left + 2, top: family.top + HEAD, width: family.width - 4, height: family.height - HEAD - 2 };
       }
       for (const one of squarified(sorted(item.objects), inside)) {
-        const { whole, value, parts } = one.item;
+        const { whole, parts } = one.item;
         const name = objectName(whole);
         const short = several ? shortName(item, whole) || name : name;
         const act = () => apply({ object: filter.object === whole ? null : whole, part: null }, "treemap");
-        boxes.push({ ...one, text: `${short} ${percent(value, known)}`, title: `${name}: ${told(value)}`,
+        boxes.push({ ...one, text: `${short} ${percent(one.item.value, known)}`, title: `${name}: ${described(one.item)}`,
           colour: colourOf(item.group, name), act, kind: "object" });
         if (parts.size < 2 || one.width < 70 || one.height < 3 * HEAD) continue;
-        const list = [...parts].sort((a, b) => b[1] - a[1]).map(([part, sum]) => ({ value: sum, item: { part, sum } }));
         const room = { left: one.left + 2, top: one.top + HEAD, width: one.width - 4, height: one.height - HEAD - 2 };
-        for (const box of squarified(list, room)) {
-          const { part, sum } = box.item;
+        for (const box of squarified(sorted(parts), room)) {
+          const { part } = box.item;
           if (box.width < 6 || box.height < 6) continue;
-          boxes.push({ ...box, text: part || "(whole)", title: `${name}, ${part || "no part known"}: ${told(sum)}`,
+          boxes.push({ ...box, text: part || "(whole)", title: `${name}, ${part || "no part known"}: ${described(box.item)}`,
             colour: colourOf(item.group, part + name), kind: "part",
             act: () => apply({ object: whole, part: filter.part === part ? null : part || null }, "treemap") });
         }
       }
     }
     drawBoxes(area, boxes, { percent: false, out: () => apply({ object: null, part: null }, "treemap") });
-    byId("treemap-rest").textContent = unknown > 0
-      ? `${quantity(unknown)} more (${percent(unknown, passing.total)}) have no data address and are not drawn.` : "";
+    byId("treemap-rest").textContent = unknown.value > 0
+      ? `${quantity(unknown.value)} more (${share(unknown.value, passing.total, unknown.samples)}) have no data address and are not drawn.` : "";
     objectTable();
   };
   const objectTable = () => {

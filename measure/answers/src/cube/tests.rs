@@ -32,6 +32,7 @@ fn rows_add_up_to_the_samples() {
     let (key, sum) = rows.rows.iter().find(|(key, _)| key.statement.is_some()).expect("a statement");
     assert_eq!(rows.statements[key.statement.unwrap() as usize], StatementId(7));
     assert_eq!((sum.samples, sum.events, sum.cycles), (2, 4, 40));
+    assert_eq!((sum.event_squares, sum.cycle_squares), (1.0 + 9.0, 100.0 + 900.0));
     let (caller, frame) = rows.paths[key.path.unwrap() as usize];
     let frame = &rows.frames[frame as usize];
     assert_eq!((frame.routine.as_str(), frame.instruction), ("LWLockAcquire", Some(0x10)));

@@ -82,13 +82,20 @@ pub struct ObjectIndex {
     /// Facts by process and address, shortest first.
     remembered: FxHashMap<(Pid, u64), Box<[u32]>>,
     has_notes: bool,
+    /// The numbers of [`UNSPECIFIC`].
+    unspecific: [TextId; UNSPECIFIC.len()],
+    /// The number of "stack".
+    stack: TextId,
 }
 
 impl ObjectIndex {
     /// An index over a side file on objects. Without one, symbols and mappings answer.
     pub fn new(notes: Option<&ObjectNotes>) -> Self {
+        let mut texts = Texts::new();
         let mut index = ObjectIndex {
-            texts: Texts::new(),
+            unspecific: UNSPECIFIC.map(|class| texts.number(class)),
+            stack: texts.number("stack"),
+            texts,
             facts: Vec::new(),
             shared: RangeTree::default(),
             private: FxHashMap::default(),
@@ -187,7 +194,7 @@ impl ObjectIndex {
 
     /// True if an object's name is more than a kind of memory such as "shared memory" or "heap".
     pub fn is_specific(&self, path: ObjectPath) -> bool {
-        !UNSPECIFIC.contains(&&**self.text(path.class))
+        !self.unspecific.contains(&path.class)
     }
 
     /// The object at a sample's data address; `None` if it has no address.
@@ -241,7 +248,7 @@ impl ObjectIndex {
             }
             area => self.of_area(address, area),
         };
-        if self.is_specific(by_mapping.path) && by_mapping.path.class != self.number("stack") {
+        if self.is_specific(by_mapping.path) && by_mapping.path.class != self.stack {
             return Some(by_mapping);
         }
         // Only the kind of memory is known; the instruction may give the type.

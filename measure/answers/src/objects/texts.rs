@@ -14,13 +14,14 @@ pub(super) struct Texts {
 impl Texts {
     /// A table with only the empty text.
     pub(super) fn new() -> Self {
-        let mut texts = Texts { texts: Vec::new(), numbers: FxHashMap::default() };
-        texts.number("");
-        texts
+        Texts { texts: vec!["".into()], numbers: FxHashMap::default() }
     }
 
     /// The number of a text, which is added if it is new.
     pub(super) fn number(&mut self, text: &str) -> TextId {
+        if text.is_empty() {
+            return TextId(0);
+        }
         if let Some(id) = self.numbers.get(text) {
             return *id;
         }

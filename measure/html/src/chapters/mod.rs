@@ -10,6 +10,7 @@ mod sharing;
 
 use crate::ask::HtmlReport;
 use crate::findings;
+use crate::names::Ranked;
 use crate::script;
 use hardmeter_evidence::number::{counted, duration, grouped};
 use hardmeter_evidence::page::{table, Page, Script, Section};
@@ -193,17 +194,17 @@ impl HtmlReport {
         let named = crate::names::Named::new(&self.cube);
         let ranked = named.ranked(measure, |_| true, names);
         let left_out = ranked.len().saturating_sub(ROWS_WITHOUT_SCRIPT);
-        let mut heads = vec![measure.label.clone(), "share".into()];
+        let mut heads = vec![measure.label.clone(), "share".into(), "samples".into()];
         heads.extend(titles.iter().map(|title| title.to_string()));
-        let row = |(names, value): (Vec<String>, u64)| {
+        let row = |Ranked { name, value, samples }: Ranked<Vec<String>>| {
             let share = 100.0 * value as f64 / measure.total.max(1) as f64;
-            let mut row = vec![findings::quantity(value, measure), format!("{share:.1} %")];
-            row.extend(names.iter().map(|name| printable(name)));
+            let mut row = vec![findings::quantity(value, measure), format!("{share:.1} %"), grouped(samples)];
+            row.extend(name.iter().map(|name| printable(name)));
             row
         };
         let rows: Vec<Vec<String>> = ranked.into_iter().take(ROWS_WITHOUT_SCRIPT).map(row).collect();
         html! {
-            (table(&heads, &rows, 2))
+            (table(&heads, &rows, 3))
             @if left_out > 0 { p.note { (grouped(left_out as u64)) " more rows are not shown." } }
         }
     }

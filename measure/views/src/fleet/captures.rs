@@ -85,6 +85,6 @@ pub(super) fn batch(
         batch.real(figure("rows written"));
         batch.end();
     }
-    batch.take_texts(&mut texts);
+    batch.add_texts(texts.take_new());
     batch
 }

@@ -125,7 +125,7 @@ impl FindingTable {
                 batch.end();
             }
         }
-        batch.take_texts(&mut texts);
+        batch.add_texts(texts.take_new());
         batch
     }
 

@@ -16,6 +16,7 @@
 mod captures;
 mod dictionary;
 mod findings;
+mod row;
 mod samples;
 mod table;
 
@@ -29,6 +30,7 @@ use findings::FindingTable;
 use hardmeter_answers::{Activity, Answers, CodeMarks, Heading, Walk};
 use hardmeter_samples::model::MissCause;
 use parquet::errors::ParquetError;
+use row::{Chunk, Constant, Row};
 use samples::SampleTable;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -38,6 +40,9 @@ use table::{Batch, TableWriter};
 
 /// The version of the three schemas, in each file's key-value metadata as `hardmeter.schema_version`.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Chunks between the walk and the encoder: as many rows as the walk adds while the encoder writes a row group.
+const CHUNKS: usize = 32;
 
 /// The result of an export.
 #[derive(Clone, Debug)]
@@ -95,7 +100,7 @@ pub fn write_fleet(
     Ok(FleetWritten { id: facts.id, samples, heading, unread: walk.unread() })
 }
 
-/// Walks over the samples in this thread, and encodes and compresses in another one.
+/// Walks over the samples in this thread; another one makes columns of them, encodes and compresses.
 fn write_samples(
     answers: &Answers,
     facts: &CaptureIdentity,
@@ -107,10 +112,10 @@ fn write_samples(
     let activity = Activity::new(CodeMarks::new(capture.object_notes()));
     let mut table = SampleTable::new(facts, &capture.event_names(), activity);
     std::thread::scope(|scope| {
-        // No room in the channel: one batch is filled while another one is written.
-        let (send, receive) = sync_channel::<Batch>(0);
-        let (give_back, emptied) = channel::<Batch>();
-        let encoder = scope.spawn(move || encode(receive, give_back, writer));
+        let (send, receive) = sync_channel::<Chunk>(CHUNKS);
+        let (give_back, emptied) = channel::<Vec<Row>>();
+        let constant = table.constant();
+        let encoder = scope.spawn(move || encode(receive, give_back, &constant, writer));
         let stopped = || ReportError::Io(io::Error::other("the file's writer stopped"));
         let walk = answers.each_with_objects::<ReportError>(&mut |pass, sample, located| {
             let object = pass.object(sample);
@@ -136,17 +141,27 @@ fn write_samples(
     })
 }
 
-/// Writes batches, and gives them back without rows: their memory is used for the next ones.
+/// Puts rows into columns, writes these, and gives the rows' memory back for the next ones.
 fn encode(
-    batches: Receiver<Batch>,
-    give_back: Sender<Batch>,
+    chunks: Receiver<Chunk>,
+    give_back: Sender<Vec<Row>>,
+    constant: &Constant,
     writer: &mut (dyn Write + Send),
 ) -> Result<(), ParquetError> {
     let mut table = TableWriter::new(writer, "samples", &SAMPLE_COLUMNS, SCHEMA_VERSION)?;
-    for batch in batches {
-        // After the last batch the reader does not wait for it.
-        let _ = give_back.send(table.write(batch)?);
+    let mut batch = Batch::new(&SAMPLE_COLUMNS);
+    for Chunk { mut rows, texts } in chunks {
+        batch.add_texts(texts);
+        for row in rows.drain(..) {
+            row.put(constant, &mut batch);
+            if batch.is_full() {
+                batch = table.write(batch)?;
+            }
+        }
+        // After the last chunk the walk does not wait for it.
+        let _ = give_back.send(rows);
     }
+    table.write(batch)?;
     table.finish()
 }
 

@@ -1,6 +1,7 @@
 //! The table `samples`: one row per sample, with all its names.
 
-use super::table::{optional, required, Batch, ColumnKind, FleetColumn, Texts};
+use super::row::{Chunk, Code, Constant, DataObject, Names, Row, Source, CHUNK};
+use super::table::{optional, required, ColumnKind, FleetColumn, Texts};
 use crate::CaptureIdentity;
 use hardmeter_answers::why::Cause;
 use hardmeter_answers::{
@@ -64,30 +65,10 @@ pub const SAMPLE_COLUMNS: [FleetColumn; 46] = [
     required("exact_ip", ColumnKind::Flag, "whether the instruction is exact, not one behind it"),
 ];
 
-/// The names of a place of code.
-struct Code {
-    image: Option<u32>,
-    build_id: Option<u32>,
-    address: u64,
-    routine: u32,
-    file: Option<u32>,
-    line: Option<i32>,
-    instruction: Option<u32>,
-}
-
-/// A data source as text.
-#[derive(Clone, Copy)]
-struct Source {
-    operation: Option<u32>,
-    level: Option<u32>,
-    tlb: Option<u32>,
-    snoop: Option<u32>,
-}
-
 /// Makes rows of samples. Every name is looked up once.
 pub(super) struct SampleTable {
     texts: Texts,
-    batch: Batch,
+    rows: Vec<Row>,
     events: Vec<u32>,
     constant: Constant,
     activity: Activity,
@@ -99,16 +80,6 @@ pub(super) struct SampleTable {
     sources: FxHashMap<DataSource, Source>,
     modes: FxHashMap<CpuMode, u32>,
     statements: FxHashMap<StatementId, (u32, u32)>,
-}
-
-/// The columns that are the same in all rows of a capture.
-struct Constant {
-    capture: u32,
-    host: Option<u32>,
-    release: Option<u32>,
-    source: u32,
-    recorded_at: Option<i64>,
-    exposed: bool,
 }
 
 impl SampleTable {
@@ -129,7 +100,7 @@ impl SampleTable {
         SampleTable {
             events: events.iter().map(|event| texts.number(event.as_ref())).collect(),
             constant,
-            batch: Batch::new(&SAMPLE_COLUMNS),
+            rows: Vec::with_capacity(CHUNK),
             activity,
             instructions: Instructions::default(),
             places: FxHashMap::default(),
@@ -142,17 +113,20 @@ impl SampleTable {
         }
     }
 
-    /// True if the rows so far fill a row group.
-    pub(super) fn is_full(&self) -> bool {
-        self.batch.is_full()
+    /// The columns that are the same in all rows.
+    pub(super) fn constant(&self) -> Constant {
+        self.constant
     }
 
-    /// The rows so far. The next ones are put into `emptied`, a batch that was written.
-    pub(super) fn take(&mut self, emptied: Option<Batch>) -> Batch {
-        let emptied = emptied.unwrap_or_else(|| Batch::new(&SAMPLE_COLUMNS));
-        let mut batch = std::mem::replace(&mut self.batch, emptied);
-        batch.take_texts(&mut self.texts);
-        batch
+    /// True if the rows so far fill a chunk.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows.len() >= CHUNK
+    }
+
+    /// The rows so far. The next ones are put into `emptied`, the memory of a chunk that was written.
+    pub(super) fn take(&mut self, emptied: Option<Vec<Row>>) -> Chunk {
+        let emptied = emptied.unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        Chunk { rows: std::mem::replace(&mut self.rows, emptied), texts: self.texts.take_new() }
     }
 
     /// Adds the row of a sample.
@@ -182,67 +156,26 @@ impl SampleTable {
         let object = object.map(|object| {
             let path = object.path;
             let names = [path.class, path.name, path.instance, path.part];
-            (object, names.map(|id| self.object_text(id, pass)))
+            DataObject {
+                names: names.map(|id| self.object_text(id, pass)),
+                origin: object.origin.0,
+                sure: object.stable,
+            }
         });
         let mode = self.mode(sample);
         let event = self.events.get(sample.event.0).copied();
         let event = event.unwrap_or_else(|| self.texts.number("unknown"));
-        self.remember(located.place, pass);
-        let code = located.place.and_then(|place| self.places.get(&place));
-        let (row, constant) = (&mut self.batch, &self.constant);
-        row.begin();
-        row.text(Some(constant.capture));
-        row.text(constant.host);
-        row.text(constant.release);
-        row.text(Some(constant.source));
-        row.whole(constant.recorded_at);
-        row.bits(sample.time.map(|time| time.0));
-        row.text(Some(event));
-        row.bits(Some(sample.period.0));
-        row.short(sample.pid.map(|pid| pid.0));
-        row.short(sample.tid.map(|tid| tid.0));
-        row.short(sample.cpu.map(|cpu| cpu.0 as i32));
-        row.text(Some(mode));
-        row.text(process);
-        row.text(role);
-        row.bits(sample.ip.map(|ip| ip.0));
-        row.text(code.and_then(|code| code.image));
-        row.text(code.and_then(|code| code.build_id));
-        row.bits(code.map(|code| code.address));
-        row.text(code.map(|code| code.routine));
-        row.text(code.and_then(|code| code.file));
-        row.short(code.and_then(|code| code.line));
-        row.text(code.and_then(|code| code.instruction));
-        row.bits(sample.address.map(|address| address.0));
-        row.bits(sample.physical_address.map(|address| address.0));
-        row.text(source.and_then(|source| source.operation));
-        row.text(source.and_then(|source| source.level));
-        row.text(source.and_then(|source| source.tlb));
-        row.text(source.and_then(|source| source.snoop));
-        row.flag(sample.data_source.map(DataSource::locked));
-        row.text(cause);
-        row.whole(detail.map(|detail| i64::from(detail.set)));
-        for level in 0..4 {
-            row.text(object.and_then(|(_, names)| names[level]));
-        }
-        row.bits(object.map(|(object, _)| object.origin.0));
-        row.flag(object.map(|(object, _)| object.stable));
-        row.text(statement.map(|(id, _)| id));
-        row.text(statement.map(|(_, text)| text));
-        row.text(operator);
-        row.text(phase);
-        let latency = sample.weight.map(|weight| weight.latency.0);
-        row.bits(latency);
-        row.bits(latency.filter(|_| constant.exposed));
-        row.bits(sample.weight.map(|weight| weight.instruction_latency.0).filter(|cycles| *cycles > 0));
-        row.bits(sample.data_page_size.map(|size| size.0));
-        row.flag(Some(sample.exact_ip));
-        row.end();
+        let code = located.place.map(|place| self.code(place, pass));
+        let names =
+            Names { event, mode, process, role, code, source, cause, object, statement, operator, phase };
+        self.rows.push(Row::new(sample, names, detail.map(|detail| i64::from(detail.set))));
     }
 
-    /// Looks up the names of a place at its first sample.
-    fn remember(&mut self, place: Option<Place>, pass: &mut Pass<SymbolNames>) {
-        let Some(place) = place.filter(|place| !self.places.contains_key(place)) else { return };
+    /// The names of a place, looked up at its first sample.
+    fn code(&mut self, place: Place, pass: &mut Pass<SymbolNames>) -> Code {
+        if let Some(known) = self.places.get(&place) {
+            return *known;
+        }
         let map = pass.map();
         let image = map.image(place.image);
         let line = map.line(place);
@@ -258,6 +191,7 @@ impl SampleTable {
             instruction: self.texts.some(self.instructions.text(map, place).as_deref()),
         };
         self.places.insert(place, code);
+        code
     }
 
     fn object_text(&mut self, id: TextId, pass: &mut Pass<SymbolNames>) -> Option<u32> {

@@ -121,6 +121,11 @@ impl Texts {
         number
     }
 
+    /// The texts that are new since the last call.
+    pub(super) fn take_new(&mut self) -> Vec<ByteArray> {
+        std::mem::take(&mut self.new)
+    }
+
     /// The number of a text that may be missing; an empty one is missing too.
     pub(super) fn some(&mut self, text: Option<&str>) -> Option<u32> {
         text.filter(|text| !text.is_empty()).map(|text| self.number(text))
@@ -255,9 +260,9 @@ impl Batch {
         self.rows = 0;
     }
 
-    /// Takes the texts that are new; call it before the batch is written.
-    pub(super) fn take_texts(&mut self, texts: &mut Texts) {
-        self.texts = std::mem::take(&mut texts.new);
+    /// Adds the texts that are new; call it before the batch is written.
+    pub(super) fn add_texts(&mut self, mut texts: Vec<ByteArray>) {
+        self.texts.append(&mut texts);
     }
 }
 
