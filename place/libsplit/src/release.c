@@ -14,6 +14,8 @@
  *      from a serial to 0, by one exchange.
  *   2. An entry belongs to the thread with its start time; another thread with that number is not
  *      changed.
+ *   3. All processes of a server write the table, those without rights too. So an entry is a claim:
+ *      only threads of this process, its children and its siblings are changed.
  */
 #include "release.h"
 
@@ -33,10 +35,17 @@
 #define SERVICE_NS 250000000
 #define SERVICE_STACK (64 * 1024)
 
-/* Distinguishes a thread from a later one with the same number. No stdio, no allocation: this runs
- * in signal handlers, too. */
-uint64_t split_started_ticks(uint32_t tid) {
-  char path[32] = "/proc/", text[512];
+/* What /proc has of a thread: the parent of its process, and its start, which distinguishes it from
+ * a later thread with the same number. */
+struct seen {
+  uint64_t parent, started_ticks;
+};
+
+/* /proc/TID/stat without the number and the name, which ends with the last bracket: it begins with
+ * the third field. NULL, with errno: not known. No stdio, no allocation: this runs in signal
+ * handlers, too. */
+static const char *read_stat(uint32_t tid, char *text, size_t room) {
+  char path[32] = "/proc/";
   char digits[12];
   int n = 0, at = 6;
   do digits[n++] = (char)('0' + tid % 10);
@@ -44,28 +53,52 @@ uint64_t split_started_ticks(uint32_t tid) {
   while (n > 0) path[at++] = digits[--n];
   memcpy(path + at, "/stat", 6);
   int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  ssize_t length = read(descriptor, text, sizeof text - 1);
+  if (descriptor < 0) return NULL;
+  ssize_t length = read(descriptor, text, room - 1);
   const int why = length == 0 ? EIO : errno;
   close(descriptor);
   errno = why;
-  if (length <= 0) return 0;
-  /* The second field, the name, ends with the last bracket; the start time is the 22nd field. */
-  ssize_t i = length - 1;
-  while (i > 0 && text[i] != ')') i--;
-  int field = 2;
-  for (i++; i < length && field < 22; i++)
-    if (text[i] == ' ') field++;
-  uint64_t ticks = 0;
-  for (; i < length && text[i] >= '0' && text[i] <= '9'; i++)
-    ticks = ticks * 10 + (uint64_t)(text[i] - '0');
-  return ticks ? ticks : 1;
+  if (length <= 0) return NULL;
+  text[length] = '\0';
+  const char *bracket = strrchr(text, ')');
+  return bracket && bracket[1] == ' ' ? bracket + 2 : "";
+}
+
+static uint64_t number_of_field(const char *at, int field) {
+  for (int i = 3; i < field && *at != '\0'; at++)
+    if (*at == ' ') i++;
+  uint64_t number = 0;
+  for (; *at >= '0' && *at <= '9'; at++) number = number * 10 + (uint64_t)(*at - '0');
+  return number;
+}
+
+/* A start of 0, with errno: not known. */
+static struct seen look_at(uint32_t tid) {
+  char text[512];
+  const char *fields = read_stat(tid, text, sizeof text);
+  if (!fields) return (struct seen){0, 0};
+  uint64_t started = number_of_field(fields, 22);
+  return (struct seen){number_of_field(fields, 4), started ? started : 1};
+}
+
+uint64_t split_started_ticks(uint32_t tid) { return look_at(tid).started_ticks; }
+
+/* Invariant 3. Below init all daemons are siblings; what root may not do there, the kernel refuses
+ * to other accounts. */
+static bool is_of_this_server(uint32_t tid, uint64_t parent) {
+  int before = errno;
+  bool is_own = syscall(SYS_tgkill, getpid(), tid, 0) == 0;
+  errno = before;
+  if (is_own || parent == (uint64_t)getpid()) return true;
+  const pid_t above = getppid();
+  return parent == (uint64_t)above && (above != 1 || geteuid() != 0);
 }
 
 bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
-  uint64_t started = split_started_ticks(tid);
-  return started != 0 &&
-         started == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed);
+  const struct seen seen = look_at(tid);
+  return seen.started_ticks != 0 &&
+         seen.started_ticks == atomic_load_explicit(&entry->started_ticks, memory_order_relaxed) &&
+         is_of_this_server(tid, seen.parent);
 }
 
 /* Frees the entry of a thread that is gone. An entry that was just taken has no start time yet:

@@ -18,7 +18,7 @@ uint64_t split_started_ticks(uint32_t tid);
 /* After a result of 0: true if there is no such thread, false if /proc could not be read, as when
  * the process has no free descriptor. */
 static inline bool split_has_ended(void) { return errno == ENOENT || errno == ESRCH; }
-/* True if the thread of this entry is still the one that took it. */
+/* True if the thread of this entry is still the one that took it, and one of this server's. */
 bool split_entry_lives(const struct split_thread *entry, uint32_t tid);
 void split_release_all(struct split_mapping *mapping);
 /* false: there is no service thread, and none can be created. */

@@ -375,6 +375,54 @@ static void another_thread_with_the_same_number(void **state) {
   assert_int_equal(atomic_load(&entry->tid), 0);
 }
 
+/* A process that sleeps, and its parent if that is another child, which sleeps too. */
+struct family {
+  pid_t child, grandchild;
+};
+
+static struct family make_family(void) {
+  struct family family = {0, 0};
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  family.child = fork();
+  if (family.child == 0) {
+    pid_t below = fork();
+    if (below == 0)
+      for (;;) pause();
+    if (write(ends[1], &below, sizeof below) != sizeof below) _exit(1);
+    for (;;) pause();
+  }
+  assert_int_equal(read(ends[0], &family.grandchild, sizeof(pid_t)), sizeof(pid_t));
+  close(ends[0]);
+  close(ends[1]);
+  return family;
+}
+
+/* All processes of a server write the table. One without rights that names a thread outside of the
+ * server must not have it moved by one that runs as root. */
+static void an_entry_that_names_a_thread_of_others_moves_nothing(void **state) {
+  (void)state;
+  NEEDS_TWO_CPUS();
+  struct split_mapping *mapping = split_mapping_in_use();
+  const struct family family = make_family();
+  const pid_t named[2] = {family.child, family.grandchild};
+  for (int i = 0; i < 2; i++) {
+    struct split_thread *entry = &mapping->threads[i];
+    atomic_store(&entry->tid, (uint32_t)named[i]);
+    atomic_store(&entry->started_ticks, split_started_ticks((uint32_t)named[i]));
+    atomic_store(&entry->original_mask[0], first_cpu);
+    atomic_store(&entry->narrowed, 1);
+  }
+  int64_t off = 0;
+  split_set(SPLIT_PLACE, &off);
+  const uint64_t child = allowed_of(family.child), other = allowed_of(family.grandchild);
+  kill(family.grandchild, SIGKILL);
+  kill(family.child, SIGKILL);
+  waitpid(family.child, NULL, 0);
+  assert_int_equal(child, first_cpu);
+  assert_int_equal(other, all_cpus);
+}
+
 static void a_worker_is_bound_and_comes_back(void **state) {
   (void)state;
   NEEDS_TWO_CPUS();
@@ -473,6 +521,7 @@ int main(void) {
       IN(a_thread_born_in_a_section_is_free),
       IN(places_of_the_dead_are_free_again),
       IN(another_thread_with_the_same_number),
+      IN(an_entry_that_names_a_thread_of_others_moves_nothing),
       IN(a_worker_is_bound_and_comes_back),
       IN(ended_elsewhere_its_thread_is_free),
       IN(racing_with_the_release),
