@@ -4,7 +4,8 @@
  *     plan   batch_join_path.c     which joins, which children, what it costs
  *            batch_join_query.c    facts about a query for all its joins
  *            batch_join_plan.c     a chosen path becomes a plan node
- *     run    batch_join_exec.c     the node: build, the phases of a join, rows by slot, rescan
+ *     run    batch_join_exec.c     the node: the phases of a join, rows by slot, rescan
+ *            batch_join_build.c    the inner side becomes the hash table
  *            batch_join_probe.c    a batch of the probing side becomes batches of joined rows
  *            batch_join_spill.c    both sides in files, a part at a time, if memory is short
  *            batch_join_shared.c   one table for all processes of a parallel plan
@@ -79,6 +80,8 @@ extern int batch_join_find_column(const List *columns, const Node *column);
 /* Facts about a query as a whole (batch_join_query.c). */
 typedef struct JoinQuery JoinQuery;
 extern JoinQuery *batch_join_query(PlannerInfo *root);
+/* The reason why rows of these tables must not be read more often or earlier, or NULL. */
+extern const char *batch_join_volatile_refusal(PlannerInfo *root, Relids relids);
 /* The reason why a join must not read rows before they are requested, or NULL. This also applies
  * to the hashed side: a plan of core's might have read it row by row. */
 extern const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *joinrel);
@@ -185,9 +188,11 @@ typedef struct BatchJoinState {
   int *result_columns;
 } BatchJoinState;
 
-/* Puts the inner side's batches into the table, or into files. (batch_join_exec.c) */
+/* Builds the table, or puts the inner side into files. (batch_join_build.c) */
+extern void batch_join_build(BatchJoinState *state);
+/* Adds a batch of the inner side to the table. */
 extern void batch_join_add_inner(BatchJoinState *state, Batch *batch);
-/* To be called when memory for the table may be short. */
+/* Moves the table's rows to files if they are too many, or others are there. */
 extern void batch_join_check_memory(BatchJoinState *state);
 
 /* Begins with another batch of the outer side. (batch_join_probe.c) */

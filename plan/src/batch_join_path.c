@@ -219,25 +219,6 @@ static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *
 
 /* ---- what is around and below ---- */
 
-/* Rows are read ahead, so side effects would happen more often. */
-static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
-  int relid = -1;
-
-  while ((relid = bms_next_member(relids, relid)) >= 0) {
-    const RelOptInfo *rel = root->simple_rel_array[relid];
-    const RangeTblEntry *entry = root->simple_rte_array[relid];
-
-    if (rel == NULL) continue;
-    if (contain_volatile_functions((Node *)rel->baserestrictinfo) ||
-        contain_volatile_functions((Node *)rel->reltarget->exprs))
-      return "a condition of its tables is volatile";
-    if ((entry->rtekind == RTE_SUBQUERY && contain_volatile_functions((Node *)entry->subquery)) ||
-        (entry->rtekind == RTE_FUNCTION && contain_volatile_functions((Node *)entry->functions)))
-      return "a subquery or function it reads is volatile";
-  }
-  return NULL;
-}
-
 static bool is_batch_join(const Path *path) {
   return IsA(path, CustomPath) && ((const CustomPath *)path)->methods == &batch_join_path_methods;
 }
@@ -477,7 +458,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
     reason = sort_clauses(joinrel, outerrel, innerrel, IS_OUTER_JOIN(jointype), extra->restrictlist,
                           &clauses);
   if (reason == NULL) reason = columns_refusal(joinrel, outerrel, innerrel, &clauses);
-  if (reason == NULL) reason = volatile_refusal(root, joinrel->relids);
+  if (reason == NULL) reason = batch_join_volatile_refusal(root, joinrel->relids);
   if (reason == NULL) reason = batch_join_read_ahead_refusal(root, joinrel);
   if (reason == NULL) {
     outer = child_path(root, outerrel);

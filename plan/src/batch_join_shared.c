@@ -14,8 +14,8 @@
  * side alone (batch_join_spill.c).
  *
  * Invariants:
- *  1. A process that waits here has handed on no row since it attached, and needs nobody to read any:
- *     no process waits for one that waits for it.
+ *  1. A process hands on no row between BarrierAttach() and BarrierDetach(): one that waits here waits
+ *     only for processes that read the inner side, never for one whose rows it would have to take.
  *  2. A process attaches at any phase, and takes part in what is left. One that finds BUILT has read
  *     nothing: all inner rows were read by those that took part in READ.
  *  3. The rows of all processes and the block together stay within `limit`. That is exceeded by a batch
