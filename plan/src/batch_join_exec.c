@@ -434,7 +434,7 @@ static void rescan(CustomScanState *node) {
 
   if (changed != NULL) UpdateChangedParamSet(state->inner_node, changed);
   /* A table that is shared is gone: the leader starts all processes again. */
-  if (state->table_ready && state->inner_node->chgParam == NULL && state->table->base == NULL) {
+  if (state->table_ready && state->inner_node->chgParam == NULL && state->shared == NULL) {
     if (state->traits->fill_inner || state->traits->once_inner)
       join_table_forget_matches(state->table);
   } else {
