@@ -37,5 +37,4 @@ void batch_join_build(BatchJoinState *state) {
   if (state->spill != NULL) return;
   if (state->table->buckets == NULL) join_table_link(state->table);
   state->table_ready = true;
-  if (state->filter != NULL) key_filter_start(state->filter, state->table);
 }

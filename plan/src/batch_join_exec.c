@@ -251,6 +251,7 @@ static bool start(BatchJoinState *state) {
       state->outer_seen = state->batch_pending = true;
     }
     batch_join_build(state);
+    if (state->table_ready && state->filter != NULL) key_filter_start(state->filter, state->table);
   }
   if (state->inner_rows == 0 && !traits->fill_outer) return false;
   if (state->spill != NULL) {
