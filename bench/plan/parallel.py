@@ -12,7 +12,8 @@ WORKERS = "max_parallel_workers_per_gather=2"
 PRESET = "default"
 NODES = {
     "plans with workers": "Gather",
-    "plans with BatchScan in workers": "Parallel Custom Scan",
+    "plans with BatchScan in workers": "Parallel Custom Scan (BatchScan)",
+    "plans with a shared hash table": "Shared Hash Table",
     "plans with BatchAgg in workers": "Partial Mode: Partial",
 }
 

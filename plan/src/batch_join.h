@@ -4,9 +4,11 @@
  *     plan   batch_join_path.c     which joins, which children, what it costs
  *            batch_join_query.c    facts about a query for all its joins
  *            batch_join_plan.c     a chosen path becomes a plan node
- *     run    batch_join_exec.c     the node: build, the phases of a join, rows by slot, rescan
+ *     run    batch_join_exec.c     the node: the phases of a join, rows by slot, rescan
+ *            batch_join_build.c    the inner side becomes the hash table
  *            batch_join_probe.c    a batch of the probing side becomes batches of joined rows
  *            batch_join_spill.c    both sides in files, a part at a time, if memory is short
+ *            batch_join_shared.c   one table for all processes of a parallel plan
  *            batch_join_explain.c
  *            join_table.h          the hash table
  *
@@ -21,6 +23,7 @@
 #include "join_table.h"
 #include "qual.h"
 #include "stats.h"
+#include "storage/buffile.h"
 #include "top_n.h"
 
 typedef enum BatchJoinKind {
@@ -46,6 +49,13 @@ extern const BatchJoinTraits batch_join_traits[];
 
 /* ---- from path to plan ---- */
 
+/* Whose hash table it is in a parallel plan, and who reads the inner side. */
+typedef enum JoinSharing {
+  JOIN_PRIVATE, /* each process its own, of all inner rows */
+  JOIN_DIVIDED, /* one for all: each process reads a share of the inner rows */
+  JOIN_ONCE     /* one for all: one process reads the inner rows */
+} JoinSharing;
+
 /* custom_private of the path: a list of these. Lists of clauses are bare expressions. */
 typedef enum JoinPathPrivate {
   JOIN_PATH_KIND,         /* Integer: BatchJoinKind */
@@ -53,6 +63,7 @@ typedef enum JoinPathPrivate {
   JOIN_PATH_FILTERS,      /* Integer: a filter below the outer side may drop rows */
   JOIN_PATH_TARGET,       /* the expressions of the join relation */
   JOIN_PATH_HASH_CLAUSES,
+  JOIN_PATH_SHARING,     /* Integer: JoinSharing */
   JOIN_PATH_QUALS,       /* the join's other clauses */
   JOIN_PATH_OTHER_QUALS, /* clauses on rows that an outer join has extended with NULL */
   JOIN_PATH_LENGTH
@@ -69,6 +80,8 @@ extern int batch_join_find_column(const List *columns, const Node *column);
 /* Facts about a query as a whole (batch_join_query.c). */
 typedef struct JoinQuery JoinQuery;
 extern JoinQuery *batch_join_query(PlannerInfo *root);
+/* The reason why rows of these tables must not be read more often or earlier, or NULL. */
+extern const char *batch_join_volatile_refusal(PlannerInfo *root, Relids relids);
 /* The reason why a join must not read rows before they are requested, or NULL. This also applies
  * to the hashed side: a plan of core's might have read it row by row. */
 extern const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *joinrel);
@@ -87,6 +100,7 @@ typedef enum JoinPlanPrivate {
   JOIN_PLAN_KIND,          /* Integer */
   JOIN_PLAN_INNER_UNIQUE,  /* Integer */
   JOIN_PLAN_FILTERS,       /* Integer */
+  JOIN_PLAN_SHARING,       /* Integer */
   JOIN_PLAN_NHASH_CLAUSES, /* Integer: number of clauses among custom_exprs */
   JOIN_PLAN_NVECTOR_QUALS, /* Integer */
   JOIN_PLAN_SIDES,         /* IntList, for each column: 0 outer, 1 inner */
@@ -121,6 +135,7 @@ typedef struct JoinColumn {
 } JoinColumn;
 
 typedef struct JoinSpill JoinSpill;
+typedef struct SharedJoin SharedJoin;
 
 typedef struct BatchJoinState {
   CustomScanState css; /* must be first */
@@ -142,6 +157,8 @@ typedef struct BatchJoinState {
   JoinProbe *probe;
   KeyFilter *filter; /* filter in the scan below the outer side, or NULL */
   JoinSpill *spill;  /* files with both sides, or NULL */
+  JoinSharing sharing;
+  SharedJoin *shared; /* with the other processes; NULL: there are none, or the table is private */
   Size memory_limit;
   int64 inner_rows;  /* rows of the present table */
   NodeCounts counts; /* for ccopt_stats */
@@ -171,6 +188,13 @@ typedef struct BatchJoinState {
   int *result_columns;
 } BatchJoinState;
 
+/* Builds the table, or puts the inner side into files. (batch_join_build.c) */
+extern void batch_join_build(BatchJoinState *state);
+/* Adds a batch of the inner side to the table. */
+extern void batch_join_add_inner(BatchJoinState *state, Batch *batch);
+/* Moves the table's rows to files if they are too many, or others are there. */
+extern void batch_join_check_memory(BatchJoinState *state);
+
 /* Begins with another batch of the outer side. (batch_join_probe.c) */
 extern void batch_join_probe_begin(BatchJoinState *state);
 /* Fills `out` with joined rows that pass all quals; false: no more for this batch. */
@@ -195,6 +219,22 @@ extern bool join_spill_next_pass(BatchJoinState *state);
  */
 extern bool join_spill_next_outer(BatchJoinState *state);
 extern void join_spill_end(BatchJoinState *state);
+
+/* Adds a file's next row to the table; false: there are no more. */
+extern bool join_spill_read_row(BufFile *file, JoinTable *table);
+/* Creates the file at the first row. */
+extern void join_spill_write_row(BufFile *file, JoinRow *row);
+
+/* ---- a table for all processes (batch_join_shared.c) ---- */
+
+/* Builds it together with the other processes, or waits until it is built: then the table is
+ * state->table, or, if memory is short, all its rows are in files as with a private one. */
+extern void join_shared_build(BatchJoinState *state);
+/* Callbacks of the node. */
+extern Size join_shared_estimate(CustomScanState *node, ParallelContext *context);
+extern void join_shared_initialize(CustomScanState *node, ParallelContext *context, void *shared);
+extern void join_shared_reinitialize(CustomScanState *node, ParallelContext *context, void *shared);
+extern void join_shared_worker(CustomScanState *node, shm_toc *toc, void *shared);
 
 /* ---- for other operators of ccopt ---- */
 

@@ -192,6 +192,7 @@ static void begin(CustomScanState *node, EState *estate, int eflags) {
   state->kind = private_integer(scan, JOIN_PLAN_KIND);
   state->traits = &batch_join_traits[state->kind];
   state->inner_unique = private_integer(scan, JOIN_PLAN_INNER_UNIQUE);
+  state->sharing = private_integer(scan, JOIN_PLAN_SHARING);
   state->nkeys = nhash;
   state->hash_clauses = list_truncate(list_copy(scan->custom_exprs), nhash);
   state->join_quals = list_copy_tail(scan->custom_exprs, nhash);
@@ -223,37 +224,15 @@ static void begin(CustomScanState *node, EState *estate, int eflags) {
   find_result_columns(state, scan->scan.plan.targetlist);
 }
 
-/* ---- building ---- */
-
-static void build(BatchJoinState *state) {
-  Batch *batch;
-
-  state->memory_limit = get_hash_memory_limit();
-  state->inner_rows = 0;
-  while ((batch = batch_source_next(state->inner)) != NULL) {
-    CHECK_FOR_INTERRUPTS();
-    key_vector_fill(state->inner_vector, batch);
-    join_table_add(state->table, batch, state->inner_vector, state->traits->fill_inner);
-    state->inner_rows += batch->nselected;
-    state->counts.batches++;
-    state->counts.rows_in += batch->nselected;
-    if (state->spill == NULL && join_table_memory(state->table) > state->memory_limit)
-      join_spill_begin(state);
-    else if (state->spill != NULL)
-      join_spill_inner(state);
-  }
-  if (state->spill != NULL) return;
-  join_table_link(state->table);
-  state->table_ready = true;
-  if (state->filter != NULL) key_filter_start(state->filter, state->table);
-}
+/* ---- starting ---- */
 
 /*
  * Decides whether to fetch a first outer row before building the table: without one there is
  * nothing to join. As in core: if outer rows begin to come before the inner side would end.
  */
 static bool look_first(const BatchJoinState *state) {
-  if (state->traits->fill_inner) return false;
+  /* The other processes may have outer rows. */
+  if (state->traits->fill_inner || state->shared != NULL) return false;
   return state->traits->fill_outer ||
          (!state->outer_seen &&
           state->outer_node->plan->startup_cost < state->inner_node->plan->total_cost);
@@ -271,7 +250,8 @@ static bool start(BatchJoinState *state) {
       if (state->batch == NULL) return false;
       state->outer_seen = state->batch_pending = true;
     }
-    build(state);
+    batch_join_build(state);
+    if (state->table_ready && state->filter != NULL) key_filter_start(state->filter, state->table);
   }
   if (state->inner_rows == 0 && !traits->fill_outer) return false;
   if (state->spill != NULL) {
@@ -454,7 +434,8 @@ static void rescan(CustomScanState *node) {
   Bitmapset *changed = node->ss.ps.chgParam;
 
   if (changed != NULL) UpdateChangedParamSet(state->inner_node, changed);
-  if (state->table_ready && state->inner_node->chgParam == NULL) {
+  /* A table that is shared is gone: the leader starts all processes again. */
+  if (state->table_ready && state->inner_node->chgParam == NULL && state->shared == NULL) {
     if (state->traits->fill_inner || state->traits->once_inner)
       join_table_forget_matches(state->table);
   } else {
@@ -472,6 +453,14 @@ static void rescan(CustomScanState *node) {
   if (state->top) top_n_restart(state->top);
 }
 
+/* Before the memory that processes share goes. */
+static void shut_down(CustomScanState *node) {
+  BatchJoinState *state = (BatchJoinState *)node;
+
+  if (state->table != NULL && state->table->base != NULL) forget_table(state);
+  state->shared = NULL;
+}
+
 static void end(CustomScanState *node) {
   BatchJoinState *state = (BatchJoinState *)node;
 
@@ -481,10 +470,16 @@ static void end(CustomScanState *node) {
   ExecEndNode(state->inner_node);
 }
 
-const BatchExecMethods batch_join_exec_methods = {.base = {.CustomName = BATCH_JOIN_NAME,
-                                                           .BeginCustomScan = begin,
-                                                           .ExecCustomScan = next_row,
-                                                           .EndCustomScan = end,
-                                                           .ReScanCustomScan = rescan,
-                                                           .ExplainCustomScan = batch_join_explain},
-                                                  .source = as_source};
+const BatchExecMethods batch_join_exec_methods = {
+    .base = {.CustomName = BATCH_JOIN_NAME,
+             .BeginCustomScan = begin,
+             .ExecCustomScan = next_row,
+             .EndCustomScan = end,
+             .ReScanCustomScan = rescan,
+             .EstimateDSMCustomScan = join_shared_estimate,
+             .InitializeDSMCustomScan = join_shared_initialize,
+             .ReInitializeDSMCustomScan = join_shared_reinitialize,
+             .InitializeWorkerCustomScan = join_shared_worker,
+             .ShutdownCustomScan = shut_down,
+             .ExplainCustomScan = batch_join_explain},
+    .source = as_source};

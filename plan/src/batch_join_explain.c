@@ -38,6 +38,10 @@ void batch_join_explain(CustomScanState *node, List *ancestors, ExplainState *es
   BatchJoinState *state = (BatchJoinState *)node;
 
   ExplainPropertyText("Join Type", state->traits->name, es);
+  if (state->sharing != JOIN_PRIVATE)
+    ExplainPropertyText(
+        "Shared Hash Table",
+        state->sharing == JOIN_DIVIDED ? "read by all processes" : "read by one process", es);
   if (es->verbose) ExplainPropertyBool("Inner Unique", state->inner_unique, es);
   explain_clauses(node, "Hash Cond", state->hash_clauses, ancestors, es);
   explain_clauses(node, "Join Filter", state->join_quals, ancestors, es);

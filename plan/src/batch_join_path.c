@@ -219,25 +219,6 @@ static const char *columns_refusal(const RelOptInfo *joinrel, const RelOptInfo *
 
 /* ---- what is around and below ---- */
 
-/* Rows are read ahead, so side effects would happen more often. */
-static const char *volatile_refusal(PlannerInfo *root, Relids relids) {
-  int relid = -1;
-
-  while ((relid = bms_next_member(relids, relid)) >= 0) {
-    const RelOptInfo *rel = root->simple_rel_array[relid];
-    const RangeTblEntry *entry = root->simple_rte_array[relid];
-
-    if (rel == NULL) continue;
-    if (contain_volatile_functions((Node *)rel->baserestrictinfo) ||
-        contain_volatile_functions((Node *)rel->reltarget->exprs))
-      return "a condition of its tables is volatile";
-    if ((entry->rtekind == RTE_SUBQUERY && contain_volatile_functions((Node *)entry->subquery)) ||
-        (entry->rtekind == RTE_FUNCTION && contain_volatile_functions((Node *)entry->functions)))
-      return "a subquery or function it reads is volatile";
-  }
-  return NULL;
-}
-
 static bool is_batch_join(const Path *path) {
   return IsA(path, CustomPath) && ((const CustomPath *)path)->methods == &batch_join_path_methods;
 }
@@ -340,6 +321,16 @@ static Size row_bytes(const RelOptInfo *rel, int nkeys) {
          sizeof(uint64) * 3 / 2;
 }
 
+/* Below this cost of the inner side, processes that wait for each other lose more than it takes. */
+#define SHARED_FROM (0.1 * parallel_setup_cost)
+
+/* Bytes that the table may have. A shared one may use the memory of all processes, of which the rows
+ * that they pack take half. */
+static double memory_for(const Path *outer, JoinSharing sharing) {
+  double limit = get_hash_memory_limit();
+  return sharing == JOIN_PRIVATE ? limit : limit * (outer->parallel_workers + 1) / 2;
+}
+
 static Cost spill_cost(const Path *outer, const Path *inner, double inner_bytes) {
   double pages = ceil(inner_bytes / BLCKSZ);
   double outer_pages = ceil(outer->rows * (MAXALIGN(outer->pathtarget->width) + 32) / BLCKSZ);
@@ -347,13 +338,16 @@ static Cost spill_cost(const Path *outer, const Path *inner, double inner_bytes)
 }
 
 static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind, Path *outer,
-                          Path *inner, const JoinClauses *clauses, bool inner_unique) {
+                          Path *inner, const JoinClauses *clauses, bool inner_unique,
+                          JoinSharing sharing) {
   BatchJoinPath *join = (BatchJoinPath *)newNode(sizeof(*join), T_CustomPath);
   CustomPath *path = &join->custom;
-  JoinWork work = {.entry = row_bytes(inner->parent, list_length(clauses->hash)),
+  /* Of a divided inner side a process has its share, and the table all of it. */
+  double readers = sharing == JOIN_DIVIDED ? process_divisor(inner->parallel_workers) : 1;
+  JoinWork work = {.entry = readers * row_bytes(inner->parent, list_length(clauses->hash)),
                    .keys = list_length(clauses->hash)};
   double inner_bytes = inner->rows * work.entry;
-  double limit = get_hash_memory_limit();
+  double limit = memory_for(outer, sharing);
   /* With a unique inner side, the result's size is the number of outer rows with a partner. */
   bool filters = ccopt_force || !inner_unique || joinrel->rows < 0.7 * outer->parent->rows;
   /* Workers divide the outer rows, and thereby the result rows. */
@@ -377,6 +371,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
   path->path.rows = divisor > 1 ? clamp_row_est(joinrel->rows / divisor) : joinrel->rows;
   path->path.parallel_safe =
       joinrel->consider_parallel && outer->parallel_safe && inner->parallel_safe;
+  path->path.parallel_aware = sharing != JOIN_PRIVATE;
   path->path.parallel_workers = outer->parallel_workers;
   path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
   path->methods = &batch_join_path_methods;
@@ -397,6 +392,7 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
 
   path->custom_private = list_make5(makeInteger(kind), makeInteger(inner_unique),
                                     makeInteger(filters), joinrel->reltarget->exprs, clauses->hash);
+  path->custom_private = lappend(path->custom_private, makeInteger(sharing));
   path->custom_private = lappend(path->custom_private, clauses->quals);
   path->custom_private = lappend(path->custom_private, clauses->others);
   if (outer->parallel_workers > 0)
@@ -406,14 +402,17 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
 }
 
 /*
- * With workers, each process has its share of the outer rows and its own hash table of all inner
- * rows. Joins that return inner rows without a partner, or once for several partners, are excluded:
+ * With workers, each process has its share of the outer rows. The hash table of all inner rows is its
+ * own, or one for all of them: then each process reads a share of the inner rows, where these can be
+ * divided, or one process reads them all. Joins that return inner rows without a partner, or once for several partners, are excluded:
  * each process would return the row.
  */
 static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind,
                                   RelOptInfo *outerrel, RelOptInfo *innerrel,
                                   const JoinClauses *clauses, bool inner_unique) {
-  Path *outer, *inner;
+  Path *outer, *inner, *divided;
+  Size entry;
+  bool has_memory;
 
   if (!joinrel->consider_parallel || !bms_is_empty(joinrel->lateral_relids)) return;
   if (kind != BATCH_JOIN_INNER && kind != BATCH_JOIN_LEFT && kind != BATCH_JOIN_SEMI &&
@@ -421,9 +420,15 @@ static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJ
     return;
   outer = partial_child_path(root, outerrel);
   if (outer == NULL) return;
+  entry = row_bytes(innerrel, list_length(clauses->hash));
+  has_memory = innerrel->rows * entry <= memory_for(outer, JOIN_ONCE);
   inner = copied_child_path(root, innerrel);
-  if (inner == NULL) return;
-  add_join_path(root, joinrel, kind, outer, inner, clauses, inner_unique);
+  if (inner != NULL)
+    add_join_path(root, joinrel, kind, outer, inner, clauses, inner_unique,
+                  has_memory && inner->total_cost > SHARED_FROM ? JOIN_ONCE : JOIN_PRIVATE);
+  divided = partial_child_path(root, innerrel);
+  if (divided != NULL && (has_memory || ccopt_force))
+    add_join_path(root, joinrel, kind, outer, divided, clauses, inner_unique, JOIN_DIVIDED);
 }
 
 /* BatchHashJoin's kind for core's join type; false: core's variants of a semi join, which make
@@ -453,7 +458,7 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
     reason = sort_clauses(joinrel, outerrel, innerrel, IS_OUTER_JOIN(jointype), extra->restrictlist,
                           &clauses);
   if (reason == NULL) reason = columns_refusal(joinrel, outerrel, innerrel, &clauses);
-  if (reason == NULL) reason = volatile_refusal(root, joinrel->relids);
+  if (reason == NULL) reason = batch_join_volatile_refusal(root, joinrel->relids);
   if (reason == NULL) reason = batch_join_read_ahead_refusal(root, joinrel);
   if (reason == NULL) {
     outer = child_path(root, outerrel);
@@ -464,13 +469,15 @@ void batch_join_add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *ou
     note_refusal(root, joinrel, BATCH_JOIN_NAME, reason);
     return;
   }
-  add_join_path(root, joinrel, kind, outer, inner, &clauses, extra->inner_unique);
+  add_join_path(root, joinrel, kind, outer, inner, &clauses, extra->inner_unique, JOIN_PRIVATE);
   add_partial_join_path(root, joinrel, kind, outerrel, innerrel, &clauses, extra->inner_unique);
   /* The returned side may be the smaller one: then it is hashed, and the other side probes. */
   if (kind == BATCH_JOIN_SEMI)
-    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_SEMI, inner, outer, &clauses, false);
+    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_SEMI, inner, outer, &clauses, false,
+                  JOIN_PRIVATE);
   if (kind == BATCH_JOIN_ANTI)
-    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_ANTI, inner, outer, &clauses, false);
+    add_join_path(root, joinrel, BATCH_JOIN_RIGHT_ANTI, inner, outer, &clauses, false,
+                  JOIN_PRIVATE);
 }
 
 void batch_join_register(void) {

@@ -111,8 +111,9 @@ Plan *batch_join_make_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
   scan->methods = &batch_join_scan_methods;
   scan->custom_private =
       list_make5(list_nth(private, JOIN_PATH_KIND), list_nth(private, JOIN_PATH_INNER_UNIQUE),
-                 list_nth(private, JOIN_PATH_FILTERS), makeInteger(list_length(hash_clauses)),
-                 makeInteger(list_length(vector_quals)));
+                 list_nth(private, JOIN_PATH_FILTERS), list_nth(private, JOIN_PATH_SHARING),
+                 makeInteger(list_length(hash_clauses)));
+  scan->custom_private = lappend(scan->custom_private, makeInteger(list_length(vector_quals)));
   scan->custom_private = lappend(scan->custom_private, columns.sides);
   scan->custom_private = lappend(scan->custom_private, columns.resnos);
   scan->custom_private = lappend(scan->custom_private, outer_keys);

@@ -110,6 +110,25 @@ const char *batch_join_read_ahead_refusal(PlannerInfo *root, const RelOptInfo *j
   return NULL;
 }
 
+/* Rows are read ahead, so side effects would happen more often. */
+const char *batch_join_volatile_refusal(PlannerInfo *root, Relids relids) {
+  int relid = -1;
+
+  while ((relid = bms_next_member(relids, relid)) >= 0) {
+    const RelOptInfo *rel = root->simple_rel_array[relid];
+    const RangeTblEntry *entry = root->simple_rte_array[relid];
+
+    if (rel == NULL) continue;
+    if (contain_volatile_functions((Node *)rel->baserestrictinfo) ||
+        contain_volatile_functions((Node *)rel->reltarget->exprs))
+      return "a condition of its tables is volatile";
+    if ((entry->rtekind == RTE_SUBQUERY && contain_volatile_functions((Node *)entry->subquery)) ||
+        (entry->rtekind == RTE_FUNCTION && contain_volatile_functions((Node *)entry->functions)))
+      return "a subquery or function it reads is volatile";
+  }
+  return NULL;
+}
+
 /* ---- the query ---- */
 
 JoinQuery *batch_join_query(PlannerInfo *root) {

@@ -54,30 +54,40 @@ struct JoinSpill {
 
 /* ---- records ---- */
 
-static void write_row(BufFile **file, JoinRow *row) {
-  if (*file == NULL) *file = BufFileCreateTemp(false);
+void join_spill_write_row(BufFile *file, JoinRow *row) {
   /* For memcheck: the gaps between a row's parts are undefined, and never read. */
   VALGRIND_MAKE_MEM_DEFINED(row, join_row_size(row));
-  BufFileWrite(*file, row, join_row_size(row));
+  BufFileWrite(file, row, join_row_size(row));
 }
 
-static void read_exactly(BufFile *file, void *to, Size size) {
-  if (BufFileRead(file, to, size) != size)
-    ereport(ERROR, (errcode_for_file_access(),
-                    errmsg("could not read a BatchHashJoin's temporary file: it ends early")));
+static void write_row(BufFile **file, JoinRow *row) {
+  if (*file == NULL) *file = BufFileCreateTemp(false);
+  join_spill_write_row(*file, row);
 }
 
-/* Adds a file's next row to the table. */
-static void read_row(BufFile *file, JoinTable *table) {
+static void ends_early(void) {
+  ereport(ERROR, (errcode_for_file_access(),
+                  errmsg("could not read a BatchHashJoin's temporary file: it ends early")));
+}
+
+bool join_spill_read_row(BufFile *file, JoinTable *table) {
   JoinRow header;
   JoinRow *row;
+  Size rest, read = BufFileRead(file, &header, sizeof(header));
 
-  read_exactly(file, &header, sizeof(header));
+  if (read == 0) return false;
+  if (read != sizeof(header)) ends_early();
   row = join_table_room(table, join_row_size(&header));
   *row = header;
   row->size &= ~ROW_MATCHED;
   if (!(row->size & ROW_KEY_IS_NULL)) table->nlinked++;
-  read_exactly(file, row + 1, join_row_size(&header) - sizeof(header));
+  rest = join_row_size(&header) - sizeof(header);
+  if (BufFileRead(file, row + 1, rest) != rest) ends_early();
+  return true;
+}
+
+static void read_row(BufFile *file, JoinTable *table) {
+  if (!join_spill_read_row(file, table)) ends_early();
 }
 
 static void rewind_file(BufFile *file) {

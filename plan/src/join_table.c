@@ -8,6 +8,7 @@
 #include "join_table.h"
 
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
@@ -51,8 +52,10 @@ void join_table_clear(JoinTable *table) {
     kept->filled = 0;
     table->last = kept;
   } else {
+    /* A block that is shared is not in this memory. */
     MemoryContextReset(table->memory);
     table->first = table->last = NULL;
+    table->base = NULL;
     table->buckets = NULL;
     table->used = 0;
   }
@@ -110,12 +113,14 @@ JoinRow *join_row_scan_next(JoinRowScan *scan) {
 
 /* ---- buckets ---- */
 
-static uint64 bucket_count(const JoinTable *table) {
-  return pg_nextpower2_64(Max(table->nlinked, 16));
+#define MOST_BUCKETS (UINT64CONST(1) << 31)
+
+static uint64 bucket_count(int64 nlinked) {
+  return Min(pg_nextpower2_64(Max(nlinked, 16)), MOST_BUCKETS);
 }
 
 Size join_table_memory(const JoinTable *table) {
-  return table->used + bucket_count(table) * sizeof(*table->buckets);
+  return table->used + bucket_count(table->nlinked) * sizeof(*table->buckets);
 }
 
 /* Two of the sixteen tags, chosen by other bits than the bucket and the partition. */
@@ -129,7 +134,7 @@ static inline uint64 tags_of(uint32 hash) {
 #define LINK_AHEAD 32
 
 void join_table_link(JoinTable *table) {
-  uint64 count = Min(bucket_count(table), UINT64CONST(1) << 31);
+  uint64 count = bucket_count(table->nlinked);
   JoinRowScan scan;
   JoinRow *row, *ahead[LINK_AHEAD];
   int64 taken = 0, waiting = 0;
@@ -150,7 +155,7 @@ void join_table_link(JoinTable *table) {
       JoinRow *link = ahead[waiting++ % LINK_AHEAD];
       uint64 *bucket = &table->buckets[link->hash & table->mask];
 
-      link->next = (JoinRow *)(uintptr_t)(*bucket & POINTER_MASK);
+      link->next = *bucket & POINTER_MASK;
       *bucket = (*bucket & ~POINTER_MASK) | tags_of(link->hash) | (uint64)(uintptr_t)link;
     }
     if (row != NULL) ahead[taken++ % LINK_AHEAD] = row;
@@ -165,7 +170,92 @@ void join_table_forget_matches(JoinTable *table) {
   while ((row = join_row_scan_next(&scan)) != NULL) row->size &= ~ROW_MATCHED;
 }
 
+/* ---- a block that processes share ---- */
+
+static char *rows_of_block(char *base, const JoinBlock *block) {
+  return base + bucket_count(block->nlinked) * sizeof(uint64);
+}
+
+Size join_table_filled(const JoinTable *table) {
+  Size filled = 0;
+  for (const JoinChunk *chunk = table->first; chunk != NULL; chunk = chunk->next)
+    filled += chunk->filled;
+  return filled;
+}
+
+Size join_block_size(const JoinBlock *block) {
+  return bucket_count(block->nlinked) * sizeof(uint64) + offsetof(JoinChunk, data) + block->bytes;
+}
+
+void join_block_format(char *base, const JoinBlock *block) {
+  JoinChunk *chunk = (JoinChunk *)rows_of_block(base, block);
+
+  memset(base, 0, (char *)chunk - base);
+  chunk->next = NULL;
+  chunk->size = chunk->filled = block->bytes;
+}
+
+/* As of a table's own bucket, while other processes do the same. */
+static void link_shared(uint64 *buckets, uint32 mask, char *base, JoinRow *row) {
+  pg_atomic_uint64 *bucket = (pg_atomic_uint64 *)&buckets[row->hash & mask];
+  uint64 old = pg_atomic_read_u64(bucket);
+  uint64 linked;
+
+  do {
+    row->next = old & POINTER_MASK;
+    linked = (old & ~POINTER_MASK) | tags_of(row->hash) | (uint64)((char *)row - base);
+  } while (!pg_atomic_compare_exchange_u64(bucket, &old, linked));
+}
+
+static void link_bytes(char *rows, Size bytes, char *base, uint32 mask) {
+  uint64 *buckets = (uint64 *)base;
+  JoinRow *ahead[LINK_AHEAD];
+  int64 taken = 0;
+
+  for (Size at = 0; at < bytes; taken++) {
+    JoinRow *row = (JoinRow *)(rows + at);
+
+    __builtin_prefetch(&buckets[row->hash & mask], 1);
+    if (taken >= LINK_AHEAD) link_shared(buckets, mask, base, ahead[taken % LINK_AHEAD]);
+    ahead[taken % LINK_AHEAD] = row;
+    at += join_row_size(row);
+  }
+  for (int64 i = Max(taken - LINK_AHEAD, 0); i < taken; i++)
+    link_shared(buckets, mask, base, ahead[i % LINK_AHEAD]);
+}
+
+void join_table_move_rows(JoinTable *table, char *base, const JoinBlock *block, Size at) {
+  char *rows = ((JoinChunk *)rows_of_block(base, block))->data;
+  uint32 mask = (uint32)(bucket_count(block->nlinked) - 1);
+
+  /* Rows with a NULL key are in no bucket; a table that is shared has none. */
+  Assert(table->nrows == table->nlinked);
+  for (const JoinChunk *chunk = table->first; chunk != NULL; chunk = chunk->next) {
+    CHECK_FOR_INTERRUPTS();
+    memcpy(rows + at, chunk->data, chunk->filled);
+    link_bytes(rows + at, chunk->filled, base, mask);
+    at += chunk->filled;
+  }
+  join_table_clear(table);
+}
+
+void join_table_attach(JoinTable *table, char *base, const JoinBlock *block) {
+  Assert(table->nrows == 0);
+  MemoryContextReset(table->memory);
+  table->base = base;
+  table->buckets = (uint64 *)base;
+  table->mask = (uint32)(bucket_count(block->nlinked) - 1);
+  table->first = table->last = (JoinChunk *)rows_of_block(base, block);
+  table->nrows = table->nlinked = block->nlinked;
+  table->used = block->bytes;
+  table->peak = Max(table->peak, join_block_size(block));
+}
+
 /* ---- probing ---- */
+
+static inline JoinRow *row_at(const JoinTable *table, uint64 distance) {
+  return (JoinRow *)((uintptr_t)table->base + distance);
+}
 
 JoinProbe *join_probe_create(void) {
   JoinProbe *probe = palloc0(sizeof(*probe));
@@ -193,7 +283,7 @@ void join_probe_begin(JoinProbe *probe, const JoinTable *table, const KeyVector 
     uint16 row = keys->rows[i];
     uint64 bucket = buckets[hash[row] & mask];
     uint64 tags = tags_of(hash[row]);
-    JoinRow *first = (JoinRow *)(uintptr_t)(bucket & POINTER_MASK);
+    JoinRow *first = row_at(table, bucket & POINTER_MASK);
 
     probe->active[n] = row;
     probe->at[n] = first;
@@ -270,11 +360,11 @@ static pg_attribute_always_inline bool walk_chains(JoinProbe *probe, const JoinT
       probe->inner[npairs] = packed;
       npairs += equal;
       if (mode == PROBE_FIRST && equal) continue;
-      next = packed->next;
+      next = row_at(table, packed->next);
       __builtin_prefetch(next);
       active[kept] = row;
       at[kept] = next;
-      kept += next != NULL;
+      kept += packed->next != 0;
     }
     nactive = kept;
     kept = position = 0;

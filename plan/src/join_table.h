@@ -11,7 +11,8 @@
  * The tags are a small Bloom filter of the chain's hashes: most keys that match nothing never touch
  * a row (Birler, Schmidt, Fent, Neumann: Simple, Efficient, and Robust Hash Tables for Join
  * Processing, DaMoN 2024). Values in a row have the form that they have in a tuple, so that a
- * batch's columns can point to them.
+ * batch's columns can point to them. A table that processes share has distances from its start in
+ * place of addresses.
  *
  *     join_table_row.c    the layout of rows, packing
  *     join_table_keys.c   keys of a batch as numbers and bytes, their hashes
@@ -24,7 +25,7 @@
 #include "batch.h"
 
 typedef struct JoinRow {
-  struct JoinRow *next;
+  uint64 next; /* of the chain: distance from the table's base; 0: the last */
   uint32 hash;
   uint32 size; /* a multiple of 8; the three bits below are flags */
 } JoinRow;
@@ -137,6 +138,7 @@ typedef struct JoinTable {
   int64 nrows;
   int64 nlinked; /* rows in a bucket */
   Size used;     /* bytes of chunks */
+  char *base;    /* of buckets' and rows' distances: NULL, they are addresses; or a shared block */
   uint64 *buckets;
   uint32 mask; /* number of buckets - 1 */
   Size peak;   /* largest size, for EXPLAIN */
@@ -157,6 +159,25 @@ extern Size join_table_memory(const JoinTable *table);
 /* Puts all rows into buckets: no row can be added afterwards. */
 extern void join_table_link(JoinTable *table);
 extern void join_table_forget_matches(JoinTable *table);
+
+/*
+ * A table in a block of memory that several processes have mapped, each at its own address. One of
+ * them formats the block, each moves the rows of its own table there, then all use it; none
+ * changes it from then on.
+ */
+typedef struct JoinBlock {
+  int64 nlinked; /* rows of all processes */
+  Size bytes;    /* of these rows */
+} JoinBlock;
+
+/* Bytes of a table's rows. */
+extern Size join_table_filled(const JoinTable *table);
+extern Size join_block_size(const JoinBlock *block);
+extern void join_block_format(char *base, const JoinBlock *block);
+/* Moves the rows to the block, from byte `at` of its rows on, and puts them into its buckets. */
+extern void join_table_move_rows(JoinTable *table, char *base, const JoinBlock *block, Size at);
+/* The table, which has no rows, becomes the block's. */
+extern void join_table_attach(JoinTable *table, char *base, const JoinBlock *block);
 
 /* An iteration over all rows, in the order in which they were added. */
 typedef struct JoinRowScan {

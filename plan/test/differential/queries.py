@@ -487,7 +487,9 @@ class Generator:
             if any("\x01" in key.sql and "." not in key.sql for key in keys):
                 keys = []
             query.group = [key.sql for key in keys] or None
-            if keys and self.chance(0.2):
+            # Up to 17 a subquery is another one in trim_scale(key) than in the key: evaluated above the sets, it gives
+            # what the row at hand has there, and stock's answer depends on its plan.
+            if keys and self.chance(0.2) and not any("SELECT" in key.sql for key in keys):
                 query.grouping = rng.choice(("ROLLUP", "CUBE", "GROUPING SETS"))
                 positions = range(len(keys))
                 query.sets = [rng.sample(positions, rng.randint(0, len(keys))) for _ in range(rng.randint(1, 4))]
