@@ -160,7 +160,7 @@ def _bars(runs: Dict[str, List[Figures]], store_bytes: int) -> List[Figure]:
 
 def measure(playground: Playground, quick: bool, say: Callable[[str], None]) -> List[Figure]:
     """Builds once each; then look-ups and commits in turns."""
-    nodes, lookups, rounds, commits = (50_000, 50_000, 2, 20) if quick else (1_000_000, 1_000_000, 6, 100)
+    nodes, lookups, rounds, commits = (50_000, 50_000, 1, 20) if quick else (1_000_000, 1_000_000, 6, 100)
     folder = playground.folder / "application"
     folder.mkdir()
     all_of = contestants(folder, list(LIBRARIES), say)
