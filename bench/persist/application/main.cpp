@@ -124,12 +124,12 @@ void commits(peer &all, std::mt19937_64 &random, std::uint64_t nodes, std::uint6
 void run(const std::string &path, std::uint64_t nodes, std::uint64_t lookups,
          std::uint64_t committed) {
   std::mt19937_64 random(1);
-  double begin = now(), before = memory("RssAnon");
+  double begin = now();
   peer all(path, false, nodes);
   if (path.empty()) add_all(all, nodes); /* in RAM: to open it is to build it */
   all.reading(true);
   std::uint64_t wrong = all.rank_of(word_of(7)) % RANKS != rank_of(7), sum = 0;
-  double open = now() - begin;
+  double open = now() - begin, before = memory("RssAnon");
   /* Words are made before: to make one costs as much as to find it. */
   std::vector<std::pair<std::string, std::uint64_t>> words;
   for (std::uint64_t at = 0; at < lookups; at++) words.emplace_back(word_of(random() % nodes), 0);
@@ -154,6 +154,7 @@ void run(const std::string &path, std::uint64_t nodes, std::uint64_t lookups,
       open, first, again, walk / HOPS, scan, resident, anonymous,
       static_cast<unsigned long long>(wrong), static_cast<unsigned long long>(sum));
   if (!path.empty() && committed > 0) {
+    random.seed(std::random_device()()); /* what is set again to what it was may cost nothing */
     commits(all, random, nodes, 1, committed);
     commits(all, random, nodes, 100, committed);
     commits(all, random, nodes, 10000, committed / 10);
