@@ -16,9 +16,13 @@ namespace p3l {
 template <class T>
 struct class_of;
 
-/* True for classes of P3L_CLASS_UNIONS. */
+/* The unions of a class of P3L_CLASS_UNIONS, or of what has one as a member: `all` ends with one without
+ * a name. */
 template <class T>
-struct has_unions : std::false_type {};
+struct unions_of {
+  static constexpr std::size_t count = 0;
+  static const p3l_union *all() { return nullptr; }
+};
 
 namespace detail {
 
@@ -127,7 +131,11 @@ bool upgrade(const void *old_object, std::size_t old_bytes, std::uint32_t old_ve
 #define P3L_CLASS_UNIONS(identifier, T, version, upgrade, ...)                           \
   static const p3l_union p3l_unions_of_##identifier[] = {__VA_ARGS__, {0, 0, 0, 0, {}}}; \
   template <>                                                                            \
-  struct p3l::has_unions<T> : std::true_type {};                                         \
+  struct p3l::unions_of<T> {                                                             \
+    static constexpr std::size_t count =                                                 \
+        sizeof(p3l_unions_of_##identifier) / sizeof(p3l_union) - 1;                      \
+    static const p3l_union *all() { return p3l_unions_of_##identifier; }                 \
+  };                                                                                     \
   P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, p3l_unions_of_##identifier)
 #define P3L_CLASS_DESCRIBED(identifier, T, version, upgrade, unions)              \
   template <>                                                                     \

@@ -6,6 +6,7 @@
 #define P3L_ELEMENTS_HPP
 
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -173,6 +174,44 @@ class steps {
   friend bool operator!=(const Self &a, const Self &b) { return !(a == b); }
 };
 
+/* ---- unions of members ---- */
+
+template <class C, auto member>
+using member_class = std::decay_t<decltype(std::declval<C &>().*member)>;
+
+/* The function of union `n` of a member, as one of C. */
+template <class C, auto member, std::size_t n>
+std::uint32_t live_in_member(const void *object, std::size_t element) {
+  const C &whole = static_cast<const C *>(object)[element];
+  return unions_of<member_class<C, member>>::all()[n].live(&(whole.*member), 0);
+}
+
+template <class C, auto member, std::size_t... n>
+void add_unions(std::vector<p3l_union> &all, std::index_sequence<n...>) {
+  alignas(16) static unsigned char room[sizeof(C)];
+  auto *inside = reinterpret_cast<unsigned char *>(&(reinterpret_cast<C *>(room)->*member));
+  const p3l_union *own = unions_of<member_class<C, member>>::all();
+  for (p3l_arm live : std::initializer_list<p3l_arm>{live_in_member<C, member, n>...}) {
+    all.push_back(*own++);
+    all.back().offset += static_cast<std::uint32_t>(inside - room);
+    all.back().live = live;
+  }
+}
+
+/* The unions of these members of C, in the order of the members. */
+template <class C, auto... members>
+const p3l_union *unions_of_members() {
+  static const auto *made = [] {
+    auto *all = new std::vector<p3l_union>;
+    (add_unions<C, members>(*all,
+                            std::make_index_sequence<unions_of<member_class<C, members>>::count>()),
+     ...);
+    all->push_back({});
+    return all;
+  }();
+  return unions_of<C>::count == 0 ? nullptr : made->data();
+}
+
 /* ---- as classes of a store ---- */
 
 /* One name for each instance, composed of its elements' names; open refuses it if an element's
@@ -180,7 +219,8 @@ class steps {
 template <class C>
 const p3l_type *describe(const std::string &name, std::uint32_t version) {
   static const std::string *kept = new std::string(name);
-  static const auto *made = new description<C>(kept->c_str(), version, nullptr);
+  static const auto *made =
+      new description<C>(kept->c_str(), version, nullptr, unions_of<C>::all());
   return &made->type;
 }
 

@@ -241,11 +241,17 @@ class map : detail::not_copied<map<K, V>> {
 };
 
 template <class K, class V>
+struct unions_of<map_node<K, V>> {
+  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
+  static const p3l_union *all() {
+    return detail::unions_of_members<map_node<K, V>, &map_node<K, V>::key,
+                                     &map_node<K, V>::value>();
+  }
+};
+
+template <class K, class V>
 struct class_of<map_node<K, V>> : detail::registered_class<class_of<map_node<K, V>>> {
   static const p3l_type *make() {
-    static_assert(!has_unions<K>::value && !has_unions<V>::value,
-                  "a key or value with a union is not described within a map: keep it by "
-                  "p3l::unique_ptr or p3l::pptr");
     return detail::describe<map_node<K, V>>(
         "p3l.node<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
         detail::version_of<K>() * 65536 + detail::version_of<V>());

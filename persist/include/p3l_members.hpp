@@ -16,6 +16,10 @@ namespace p3l {
  */
 template <class T>
 class optional {
+  static_assert(unions_of<T>::count == 0,
+                "a class with a union is not described within an optional: keep it by "
+                "p3l::unique_ptr or p3l::pptr");
+
  public:
   using value_type = T;
 
@@ -43,9 +47,6 @@ class optional {
   }
   template <class... A>
   T &emplace(A &&...arguments) {
-    static_assert(!has_unions<T>::value,
-                  "a class with a union is not described within an optional: keep it by "
-                  "p3l::unique_ptr or p3l::pptr");
     reset();
     detail::make_element(&value_, std::forward<A>(arguments)...);
     there_ = true;

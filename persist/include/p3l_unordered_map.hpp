@@ -179,11 +179,17 @@ class unordered_map : detail::not_copied<unordered_map<K, V>> {
 };
 
 template <class K, class V>
+struct unions_of<map_entry<K, V>> {
+  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
+  static const p3l_union *all() {
+    return detail::unions_of_members<map_entry<K, V>, &map_entry<K, V>::key,
+                                     &map_entry<K, V>::value>();
+  }
+};
+
+template <class K, class V>
 struct class_of<map_entry<K, V>> : detail::registered_class<class_of<map_entry<K, V>>> {
   static const p3l_type *make() {
-    static_assert(!has_unions<K>::value && !has_unions<V>::value,
-                  "a key or value with a union is not described within a map: keep it by "
-                  "p3l::unique_ptr or p3l::pptr");
     return detail::describe<map_entry<K, V>>(
         "p3l.entry<" + detail::name_of<K>() + "," + detail::name_of<V>() + ">",
         detail::version_of<K>() * 65536 + detail::version_of<V>());

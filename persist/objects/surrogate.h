@@ -45,6 +45,10 @@ static inline uint8_t p3l_generation_next(uint8_t generation) {
   return (uint8_t)((generation + 1u) % P3L_GENERATIONS);
 }
 
+static inline uint8_t p3l_generation_before(uint8_t generation) {
+  return (uint8_t)((generation + P3L_GENERATIONS - 1u) % P3L_GENERATIONS);
+}
+
 /*
  * The generation of two places that are merged: the later one, if at most half of the cycle lies
  * between them.

@@ -10,6 +10,7 @@
 #include "convert.h"
 #include "guard.h"
 #include "segment.h"
+#include "slots.h"
 #include "store.h"
 #include "types.h"
 
@@ -35,12 +36,33 @@ static bool is_marked(const uint8_t *memory) {
              .cards[((uintptr_t)memory - p3l_persistent_memory.base) >> P3L_CARD_SHIFT] != 0;
 }
 
+/* True if the word of this byte is as when its card was reported: the commit would not see a change that was
+ * made before. */
+static bool is_as_reported(const p3l_store *store, const uint8_t *memory) {
+  const p3l_changes *changes = store->changes;
+  uintptr_t offset = ((uintptr_t)memory - p3l_persistent_memory.base) / 8 * 8;
+  size_t index;
+  if (!p3l_table_find(&changes->kept, offset >> P3L_CARD_SHIFT, &index)) return false;
+  return memcmp((const uint8_t *)p3l_persistent_memory.base + offset,
+                p3l_kept_card_at(changes, index)->bytes + offset % P3L_CARD_BYTES, 8) == 0;
+}
+
+/* True for a pointer to an object that an upgrade may have moved: the store has the address before, and a
+ * forward there. */
+static bool may_have_moved(const p3l_place *place, uint64_t offset) {
+  const p3l_store *store = place->segment->store;
+  const p3l_stored_type *type = p3l_types_of(store, place->type);
+  uint64_t bit, word = offset / 8 * 8;
+  return store->upgrades && type != NULL &&
+         (p3l_type_is_slot(type, word) || p3l_type_arm_at(type, place->bytes, word, &bit));
+}
+
 static p3l_code lost(const p3l_place *place, uint64_t at, p3l_error *error) {
   const p3l_store *store = place->segment->store;
   const p3l_stored_type *type = p3l_types_of(store, place->type);
   return p3l_fail(
       error, P3L_MISUSE,
-      "%s: byte %llu of the %s at page %llu, byte %llu was changed and not reported "
+      "%s: byte %llu of the %s at page %llu, byte %llu was changed and not reported before "
       "(p3l_dirty(), P3L_SET, edit()): the store does not have the change, and the next run "
       "would not see it. Nothing of this transaction was committed",
       store->path, (unsigned long long)at, type == NULL ? "object" : type->name,
@@ -63,9 +85,12 @@ static p3l_code compare(const p3l_place *place, uint64_t from, uint64_t to, cons
     return code;
   }
   if (memcmp(bytes, stored, to - from) == 0) return P3L_OK;
-  for (uint64_t at = 0; at < to - from; at++)
-    if (bytes[at] != stored[at] && !is_marked(place->memory + from + at))
+  for (uint64_t at = 0; at < to - from; at++) {
+    const uint8_t *memory = place->memory + from + at;
+    if (bytes[at] == stored[at] || may_have_moved(place, from + at)) continue;
+    if (!is_marked(memory) || is_as_reported(place->segment->store, memory))
       return lost(place, from + at, error);
+  }
   return P3L_OK;
 }
 

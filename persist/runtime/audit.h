@@ -5,7 +5,8 @@
  * Invariants:
  *  1. Within a transaction, the bytes of an object whose card is not marked equal the store's,
  *     except in slots that were healed: the audit compares the store's form. A difference would be
- *     lost, because a commit writes marked cards only.
+ *     lost, because a commit writes marked cards only. In a marked card a word that is as when the
+ *     card was marked equals the store's, too: a commit writes what differs from that.
  *  2. A hand moves over all resident objects, from the oldest segment to the youngest. A change
  *     that stays in memory is therefore found at the latest after as many commits as memory has
  *     places.

@@ -7,6 +7,7 @@
 
 #include "convert.h"
 #include "fault.h"
+#include "guard.h"
 #include "segment_places.h"
 #include "slots.h"
 #include "store.h"
@@ -162,6 +163,36 @@ static inline __attribute__((always_inline)) void convert_slot(void *state, uint
   memcpy(conversion->bytes + (offset - conversion->from), &surrogate, sizeof(surrogate));
 }
 
+/*
+ * Tests only (the debug library, P3L_AUDIT_ALL), as an integer may happen to be an address: a word that no
+ * pointer is described at holds the address of an object. The next run would find an address of this one.
+ */
+static p3l_code refuse_addresses(const p3l_place *place, const p3l_stored_type *type, uint64_t from,
+                                 uint64_t to, p3l_error *error) {
+  const p3l_store *store = place->segment->store;
+  uint64_t end = p3l_type_elements(type, place->bytes) * type->bytes, bit, value;
+  p3l_place target;
+  for (uint64_t at = (from + 7) / 8 * 8; at + 8 <= to && at + 8 <= end; at += 8) {
+    memcpy(&value, place->memory + at, sizeof(value));
+    const void *address = (const void *)(uintptr_t)value;
+    if (p3l_segment_of(address) == NULL || p3l_type_is_slot(type, at) ||
+        p3l_type_arm_at(type, place->bytes, at, &bit) || !p3l_place_of(address, &target))
+      continue;
+    const p3l_stored_type *what = p3l_types_of(target.segment->store, target.type);
+    return p3l_fail(error, P3L_MISUSE,
+                    "%s: byte %llu of the %s at page %llu, byte %llu holds the address of an "
+                    "object (%s), and no "
+                    "pointer is described there: the next run would find an address of this one. "
+                    "Use p3l::pptr, or "
+                    "describe the pointer (P3L_POINTERS) or the union (P3L_UNION)",
+                    store->path, (unsigned long long)at, type->name,
+                    (unsigned long long)(place->address.byte / P3L_PAGE_SIZE),
+                    (unsigned long long)(place->address.byte % P3L_PAGE_SIZE),
+                    what == NULL ? "of no type" : what->name);
+  }
+  return P3L_OK;
+}
+
 p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8_t *bytes,
                        p3l_error *error) {
   const p3l_store *store = place->segment->store;
@@ -174,7 +205,10 @@ p3l_code p3l_unswizzle(const p3l_place *place, uint64_t from, uint64_t to, uint8
   conversion conversion = {store, place->memory, bytes, from, NO_SLOT};
   p3l_object_slots(type, place->memory + place->bytes, place->bytes, from, to, convert_slot,
                    &conversion);
-  return conversion.wrong == NO_SLOT ? P3L_OK : explain(place, conversion.wrong, error);
+  if (conversion.wrong != NO_SLOT) return explain(place, conversion.wrong, error);
+  return P3L_GUARDED || store->options.audit_places == P3L_AUDIT_ALL
+             ? refuse_addresses(place, type, from, to, error)
+             : P3L_OK;
 }
 
 /* ---- for programs ---- */

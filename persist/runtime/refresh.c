@@ -20,7 +20,8 @@
  *  5. After a failure only pinned objects are resident, and nothing can be resolved (`lost`).
  *  6. If neither the head nor the type ids of a page changed, it has the same objects (2), and their
  *     bytes differ in the changed units only: nothing else of the page is read or written, and slots in
- *     other units stay addresses. Its pieces were checked when it was read.
+ *     other units stay addresses. Its pieces were checked when it was read. Objects with unions are taken
+ *     over whole (refresh_arms.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 #include "page_state.h"
 #include "pager.h"
 #include "pool_frames.h"
+#include "refresh_arms.h"
 #include "residency_change.h"
 #include "residency_policy.h"
 #include "segment_places.h"
@@ -211,10 +213,11 @@ static p3l_code refresh_large(refreshing *refreshing, const p3l_news_page *news,
     uint64_t done = (news->number - first) * P3L_LARGE_PART, left = place.bytes - done;
     uint32_t part_bytes = (uint32_t)(left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
     uint32_t begin = offsetof(p3l_large_page, part);
+    p3l_code code = p3l_arms_refresh_large(refreshing->store, &place, page, error);
     p3l_guard_begin(memory + done, part_bytes);
     copy_units(memory + done, page, begin, begin + part_bytes, news->units);
     p3l_guard_end(memory + done, part_bytes);
-    return P3L_OK;
+    return code;
   }
   p3l_code code = bury_large(refreshing, &place, error);
   state->known = false;
@@ -238,11 +241,12 @@ static bool has_same_objects(const p3l_page_state *state, const p3l_news_page *n
 
 static void refresh_units(refreshing *refreshing, const p3l_news_page *news,
                           p3l_page_state *state) {
+  uint64_t units = p3l_arms_units(refreshing->store, news->page, news->units);
   refresh_copies(refreshing, (p3l_page_number){news->number}, state,
-                 (const p3l_object_page *)news->page, true, news->units);
+                 (const p3l_object_page *)news->page, true, units);
   if (!state->adopted) return;
-  copy_units((uint8_t *)state->frame, news->page, 0, P3L_PAGE_SIZE, news->units);
-  if (news->units == ~UINT64_C(0)) state->found = 0; /* no slot is an address */
+  copy_units((uint8_t *)state->frame, news->page, 0, P3L_PAGE_SIZE, units);
+  if (units == ~UINT64_C(0)) state->found = 0; /* no slot is an address */
 }
 
 static p3l_code refresh_page(refreshing *refreshing, const p3l_news_page *news,

@@ -68,8 +68,13 @@ static void roll_back(p3l_store *store) {
    * mark their cards. */
   p3l_changes_unmark(changes);
   pthread_mutex_lock(&store->slow);
-  for (size_t i = 0; i < changes->made.count; i++)
+  for (size_t i = 0; i < changes->made.count; i++) {
+    /* The store's place is as before, and its next object has the same generation: an address that the
+     * program kept, and stores now, must not lead there. */
+    p3l_resident *resident = changes->made.places[i].resident;
+    resident->generation = p3l_generation_before((uint8_t)resident->generation);
     p3l_residency_remove(store, changes->made.places[i].address);
+  }
   pthread_mutex_unlock(&store->slow);
   p3l_types_forget(store, changes->type_limit);
   end(store, false);

@@ -207,8 +207,12 @@ static int64_t any_number(fixture *f, struct value *all, size_t count) {
 static void change(fixture *f, struct value *all, size_t count, model *models, size_t at) {
   struct value *value = &all[at];
   model *m = &models[at];
+  bool same_bytes =
+      m->kind == LIST && draw(2) == 0; /* a number that is stored as the pointer was */
+  int64_t before = (int64_t)(intptr_t)p3l_surrogate(&all[m->kind == LIST ? m->number : 0]);
   *m = (model){(uint32_t)draw(KINDS), (int64_t)draw(count), (int64_t)draw(count)};
-  if (m->kind == NUMBER || m->kind == SECOND) m->number = any_number(f, all, count);
+  if (m->kind == NUMBER || m->kind == SECOND)
+    m->number = same_bytes ? before : any_number(f, all, count);
   p3l_dirty(value, sizeof(*value));
   memset(&value->is, 0, sizeof(value->is));
   value->kind = m->kind;

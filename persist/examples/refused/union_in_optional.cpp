@@ -1,4 +1,4 @@
-// expect: a key or value with a union is not described within a map
+// expect: a class with a union is not described within an optional
 #include <p3l_containers.hpp>
 struct either {
   p3l::field<bool> is_pointer;
@@ -13,4 +13,7 @@ static std::uint32_t live(const void *object, std::size_t element) {
 }
 P3L_CLASS_UNIONS(either, either, 1, nullptr,
                  P3L_UNION(either, is, live, P3L_PLAIN_ARM, P3L_ARM(either, is, is.other)));
-const p3l_type *type = p3l::class_of<p3l::map<p3l::string, either>>::type();
+struct box {
+  p3l::optional<either> maybe;
+};
+P3L_CLASS(box, box, 1);
