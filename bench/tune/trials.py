@@ -10,17 +10,18 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Tuple, TypeVar
 
 import bed
 import cures
 import evidence
-from bed import Bed, Load
+from bed import Bed
 from figure import Bar, Figure
 from processes import Trouble, children, run
 from servers import HARDMETER, Playground
 
 Say = Callable[[str], None]
+Result = TypeVar("Result")
 
 # Trials last as long as their blocks, whatever else the machine does: several servers are used at once.
 SERVERS = 4
@@ -54,8 +55,15 @@ class Tried:
         """A trial under a load; the words are those of `tune try` before the load."""
         end = words.index("--") if "--" in words else len(words)
         command = self.words("try", *words[:end], "--yes", *PACE, "--format", "json") + ["--", *LOAD, *words[end + 1 :]]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, env=self._environment, start_new_session=True, text=True, **pipes)
+        return subprocess.Popen(
+            command,
+            env=self._environment,
+            start_new_session=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def undo(self) -> None:
         """Undoes what is open, with patience for a server that recovers and for a backend that ends."""
@@ -88,7 +96,7 @@ class Tried:
         return found
 
 
-def _on_servers(playground: Playground, count: int, task: Callable[[Tried, int], object]) -> Iterator[object]:
+def _on_servers(playground: Playground, count: int, task: Callable[[Tried, int], Result]) -> Iterator[Result]:
     """The results of `task` for each number below `count`, on several servers at once."""
     with contextlib.ExitStack() as stack:
         servers = [
@@ -97,7 +105,7 @@ def _on_servers(playground: Playground, count: int, task: Callable[[Tried, int],
         free = list(servers)
         lock = threading.Lock()
 
-        def one(number: int) -> object:
+        def one(number: int) -> Result:
             with lock:
                 server = free.pop()
             try:
@@ -158,7 +166,7 @@ def kills(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """How many of 100 killed trials leave the state of before."""
     count = 8 if quick else 100
     same, was_open = 0, 0
-    for said, is_open in _on_servers(playground, count, _kill):  # type: ignore[misc]
+    for said, is_open in _on_servers(playground, count, _kill):
         say(said)
         same += not said.startswith("differs")
         was_open += is_open
@@ -184,7 +192,7 @@ def alike(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     count = 4 if quick else 200
     verdicts: Dict[str, int] = {}
     for number, verdict in enumerate(_on_servers(playground, count, _nothing), 1):
-        verdicts[str(verdict)] = verdicts.get(str(verdict), 0) + 1
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
         say(f"trial {number} of nothing: {verdict}; {verdicts}")
     wrong = verdicts.get("better", 0) + verdicts.get("worse", 0)
     what = "trials of a change that does nothing, called: " + ", ".join(f"{name} {n}" for name, n in sorted(verdicts.items()))
