@@ -1,9 +1,9 @@
 //! Locks between processes of this user: files beside the ledger, which the kernel frees when their holder dies.
 
-use super::ledger::Ledger;
 use super::TryError;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A lock that is held until it is dropped.
@@ -11,13 +11,8 @@ use std::time::{Duration, Instant};
 pub(super) struct FileLock(#[allow(dead_code)] File);
 
 impl FileLock {
-    /// Takes the lock of this name within `patience`; `None`: another process has it.
-    pub(super) fn take(
-        ledger: &Ledger,
-        name: &str,
-        patience: Duration,
-    ) -> Result<Option<FileLock>, TryError> {
-        let path = ledger.beside(name);
+    /// Takes the lock of this file within `patience`; `None`: another process has it.
+    pub(super) fn take(path: PathBuf, patience: Duration) -> Result<Option<FileLock>, TryError> {
         let failed = |error| TryError::Ledger { path: path.clone(), what: "locked", error };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
@@ -44,8 +39,7 @@ mod tests {
     #[test]
     fn one_process_at_a_time_has_a_lock() {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(folder.path().join("state/ledger.jsonl"));
-        let take = |name| FileLock::take(&ledger, name, Duration::ZERO).unwrap();
+        let take = |name| FileLock::take(folder.path().join("state").join(name), Duration::ZERO).unwrap();
         let first = take("copy.lock");
         assert!(first.is_some() && take("copy.lock").is_none() && take("restart.lock").is_some());
         drop(first);

@@ -88,7 +88,7 @@ pub fn conduct_on_copy(
 ) -> Result<Conducted, TryError> {
     let left = close_abandoned(ledger, None, Duration::from_secs(2), "removed before the next trial")?;
     let leftovers = left.iter().map(|(entry, _)| entry.begin.entry).collect();
-    let Some(_lock) = FileLock::take(ledger, LOCK, Duration::from_secs(2))? else {
+    let Some(_lock) = FileLock::take(ledger.beside(LOCK), Duration::from_secs(2))? else {
         return Err(TryError::TrialRuns { pid: "of a copy".into() });
     };
     let watching = Watchdog::start(watchdog(&plan.switch.token))?;

@@ -86,7 +86,7 @@ pub(in super::super) fn close_abandoned(
     if !ledger.entries()?.iter().any(is_ours) {
         return Ok(Vec::new());
     }
-    let Some(_lock) = FileLock::take(ledger, LOCK, patience)? else { return Ok(Vec::new()) };
+    let Some(_lock) = FileLock::take(ledger.beside(LOCK), patience)? else { return Ok(Vec::new()) };
     let mut closed = Vec::new();
     // Reads the ledger again: the previous holder of the lock may have closed the entry.
     for entry in ledger.entries()?.into_iter().filter(is_ours) {

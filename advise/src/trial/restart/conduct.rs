@@ -20,7 +20,8 @@ use super::super::setting::SettingSwitch;
 use super::super::undo::{system_identifier, undo_all};
 use super::super::watchdog::Watchdog;
 use super::super::{Switch, TryError, Wanted};
-use super::switch::{restart_command, RestartSwitch, LOCK};
+use super::revive::LOCK;
+use super::switch::{restart_command, RestartSwitch};
 use hardmeter_session::{Stop, Target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ pub fn conduct_with_restarts(
 ) -> Result<Conducted, TryError> {
     let undone = undo_all(target, ledger)?;
     let leftovers = undone.iter().map(|(entry, _)| entry.begin.entry).collect();
-    let Some(_lock) = FileLock::take(ledger, LOCK, Duration::from_secs(2))? else {
+    let Some(_lock) = FileLock::take(ledger.beside(LOCK), Duration::from_secs(2))? else {
         return Err(TryError::TrialRuns { pid: "with restarts".into() });
     };
     let mut control = Control::open(target, &Stop::new())?;

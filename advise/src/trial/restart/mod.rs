@@ -18,13 +18,16 @@
 //! |---|---|
 //! | `switch` | the settings, the restart, and the way back |
 //! | `offline` | the file of ALTER SYSTEM of a server that does not run |
+//! | `revive` | servers that a killed trial left down |
 //! | `conduct` | the trial |
 
 mod conduct;
 mod offline;
+mod revive;
 mod switch;
 
 pub use conduct::{conduct_with_restarts, RestartPlan};
-pub use switch::{revive, RestartSwitch};
+pub use revive::revive;
+pub use switch::RestartSwitch;
 
-pub(super) use switch::revive_abandoned;
+pub(super) use revive::revive_abandoned;

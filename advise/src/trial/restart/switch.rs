@@ -2,20 +2,14 @@
 
 use super::super::allowed::{refusal, RESTART};
 use super::super::control::{literal, Control};
-use super::super::file_lock::FileLock;
-use super::super::ledger::{Entry, Ledger};
 use super::super::outcome::Undone;
 use super::super::setting::SettingSwitch;
-use super::super::{Switch, TryError};
+use super::super::TryError;
 use super::offline::write_back;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-/// The lock of processes that restart a server.
-pub(super) const LOCK: &str = "restart.lock";
 
 /// Settings that only a restart changes, and the restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,50 +189,6 @@ fn runs(data: &Path) -> bool {
     // After a crash another process may have its number.
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.contains("(postgres)") && !stat.contains(") Z "))
-}
-
-/// Starts servers that a killed trial left down, with the settings of before; their entries stay open. Does nothing
-/// while a trial with restarts runs.
-///
-/// # Errors
-/// If a server cannot be started.
-pub fn revive(ledger: &Ledger) -> Result<(), TryError> {
-    revive_abandoned(ledger, None, Duration::ZERO).map(drop)
-}
-
-/// The same for all trials, or for one; returns the lock, which the caller keeps until the entries are closed.
-/// `None`: a trial with restarts runs, or there is nothing to revive.
-pub(in super::super) fn revive_abandoned(
-    ledger: &Ledger,
-    token: Option<&str>,
-    patience: Duration,
-) -> Result<Option<FileLock>, TryError> {
-    let is_open = |entry: &Entry| {
-        entry.closed.is_none()
-            && entry.begin.restart().is_some()
-            && token.is_none_or(|token| entry.begin.token == token)
-    };
-    if !ledger.entries()?.iter().any(is_open) {
-        return Ok(None);
-    }
-    let Some(lock) = FileLock::take(ledger, LOCK, patience)? else { return Ok(None) };
-    // Reads the ledger again: the holder of the lock may have closed the entry.
-    for entry in ledger.entries()?.iter().filter(|entry| is_open(entry)) {
-        if let Some(restart) = entry.begin.restart() {
-            restart.revive()?;
-        }
-    }
-    Ok(Some(lock))
-}
-
-impl super::super::Begin {
-    /// The settings for which the trial restarts the server, if any.
-    pub fn restart(&self) -> Option<&RestartSwitch> {
-        self.switches.iter().find_map(|switch| match switch {
-            Switch::Restart(restart) => Some(restart),
-            _ => None,
-        })
-    }
 }
 
 #[cfg(test)]
