@@ -151,14 +151,14 @@ fn background(server: &ThrowawayServer, setting: &str) -> Child {
 }
 
 /// Kills trials at moments between their start and six seconds later. Each third time it kills the watchdog
-/// as well, each fifth time the server.
-fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::RangeInclusive<u32>) {
+/// as well, each fifth time the server. A hundred of them: `bench/tune/run --only kills`.
+fn killed_trials_leave_nothing(server: &ThrowawayServer) {
     sql(server, "ALTER SYSTEM SET work_mem = '5MB'");
     sql(server, "SELECT pg_reload_conf()");
     sleep(Duration::from_millis(500));
     let before = state(server);
     let mut open = 0;
-    for number in numbers.clone() {
+    for number in 1..=10 {
         // Multiples of the golden ratio are spread evenly, however many there are.
         let moment = (f64::from(number) * 0.618_034).fract() * 6.0;
         let mut trial = background(server, "work_mem=64MB");
@@ -185,7 +185,7 @@ fn killed_trials_leave_nothing(server: &ThrowawayServer, numbers: std::ops::Rang
         }
         assert_eq!(state(server), before, "killed after {moment:.2} s, number {number}");
     }
-    eprintln!("{} trials killed, {open} of them seen open afterwards", numbers.count());
+    eprintln!("ten trials killed, {open} of them seen open afterwards");
     sql(server, "ALTER SYSTEM RESET work_mem");
     sql(server, "SELECT pg_reload_conf()");
 }
@@ -218,18 +218,7 @@ fn whatever_is_killed_the_server_is_as_before() {
     let Some(server) = ThrowawayServer::new(&["pgbench", "psql"], &SETTINGS, 1) else { return };
     a_request_to_end_undoes_at_once(&server);
     a_line_of_another_session_survives(&server);
-    killed_trials_leave_nothing(&server, 1..=10);
-}
-
-/// Takes a quarter of an hour: `cargo test -p hardmeter --test tune_try -- --ignored`. `KILLS=26-50` runs a
-/// part of it.
-#[test]
-#[ignore = "takes a quarter of an hour"]
-fn a_hundred_trials_are_killed() {
-    let Some(server) = ThrowawayServer::new(&["pgbench", "psql"], &SETTINGS, 1) else { return };
-    let part = std::env::var("KILLS").unwrap_or_else(|_| "1-100".into());
-    let ends: Vec<u32> = part.split('-').map(|end| end.parse().expect("a number")).collect();
-    killed_trials_leave_nothing(&server, ends[0]..=ends[1]);
+    killed_trials_leave_nothing(&server);
 }
 
 #[test]

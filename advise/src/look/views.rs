@@ -131,9 +131,12 @@ impl Snapshot {
             extract(epoch FROM now() - coalesce(stats_reset, pg_postmaster_start_time()))::float8 AS stats_seconds, \
             (SELECT coalesce(sum(xact_commit), 0) FROM pg_catalog.pg_stat_database o WHERE o.datid <> d.datid) AS elsewhere \
             FROM pg_catalog.pg_stat_database d WHERE datname = current_database()";
+        // A crash of the server, and pg_stat_reset(), lose the number of rows; pg_class keeps that of the last ANALYZE.
         const TABLES: &str = "SELECT relid::bigint AS oid, schemaname AS schema, relname AS name, \
-            pg_table_size(relid) AS bytes, n_live_tup AS live, n_dead_tup AS dead, n_mod_since_analyze AS changed, \
-            last_analyze IS NULL AND last_autoanalyze IS NULL AS never_analyzed, seq_scan, seq_tup_read, \
+            pg_table_size(relid) AS bytes, \
+            CASE n_live_tup WHEN 0 THEN (SELECT greatest(c.reltuples, 0) FROM pg_catalog.pg_class c WHERE c.oid = relid) \
+            ELSE n_live_tup END AS live, n_dead_tup AS dead, n_mod_since_analyze AS changed, \
+            n_live_tup > 0 AND last_analyze IS NULL AND last_autoanalyze IS NULL AS never_analyzed, seq_scan, seq_tup_read, \
             coalesce(idx_scan, 0) AS idx_scan, n_tup_ins AS inserted, n_tup_upd AS updated, n_tup_del AS deleted, \
             n_tup_hot_upd AS hot_updated, \
             (SELECT coalesce(to_json(c.reloptions), '[]') FROM pg_catalog.pg_class c WHERE c.oid = relid) AS options \

@@ -61,7 +61,7 @@ const ALLOWED: &[&str] = &[
     "work_mem",
 ];
 
-/// The reasons why a setting is tried only on a copy.
+/// The reason why a setting is tried only on a copy, or with restarts of the server.
 pub(super) const RESTART: &str = "it needs a restart of the server";
 
 /// Settings that users name, and the reasons why no trial changes them.
@@ -76,10 +76,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("idle_session_timeout", "it ends sessions of the load"),
     ("statement_timeout", "it ends statements of the load"),
     ("shared_buffers", RESTART),
+    ("autovacuum_max_workers", RESTART),
     ("huge_pages", RESTART),
-    ("max_connections", RESTART),
-    ("shared_preload_libraries", RESTART),
+    ("min_dynamic_shared_memory", RESTART),
     ("wal_buffers", RESTART),
+    ("max_connections", "a restart with fewer refuses sessions, and a standby needs as many"),
+    ("shared_preload_libraries", "a restart without a library could lose what the load needs"),
 ];
 
 /// The reason why a setting may not be tried; `None`: it may.

@@ -26,11 +26,32 @@ const CLASS: i32 = 0x484d;
 pub(super) struct Control {
     session: Session,
     queries: u64,
+    target: Target,
+    stop: Stop,
+    /// The locks that it holds.
+    locks: Vec<Lock>,
 }
 
 impl Control {
     /// Connects. `stop` cancels statements on this session; a session that undoes must not have it.
     pub(super) fn open(target: &Target, stop: &Stop) -> Result<Control, TryError> {
+        let session = Control::session(target, stop)?;
+        Ok(Control { session, queries: 0, target: target.clone(), stop: stop.clone(), locks: Vec::new() })
+    }
+
+    /// Connects again after a restart of the server, and takes the locks that it held.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or another session has taken a lock.
+    pub(super) fn reopen(&mut self) -> Result<(), TryError> {
+        self.session = Control::session(&self.target, &self.stop)?;
+        for lock in std::mem::take(&mut self.locks) {
+            self.lock_within(lock, Duration::from_secs(10))?;
+        }
+        Ok(())
+    }
+
+    fn session(target: &Target, stop: &Stop) -> Result<Session, TryError> {
         let mut session = Session::open(&target.clone().named("hardmeter tune"), stop)?;
         session.leave_cpu();
         // A trial's own queries are not worth compiling; `SettingSwitch::plan` resets this setting if it is
@@ -39,7 +60,7 @@ impl Control {
              SET default_transaction_read_only = off; SET standard_conforming_strings = on; \
              SET client_connection_check_interval = '1s'; SET jit_above_cost = -1";
         session.execute("preparing the session", limits)?;
-        Ok(Control { session, queries: 0 })
+        Ok(session)
     }
 
     /// The backend's process.
@@ -97,7 +118,10 @@ impl Control {
                 }
                 Err(TryError::TrialRuns { pid })
             }
-            None if taken => Ok(()),
+            None if taken => {
+                self.locks.push(lock);
+                Ok(())
+            }
             None => Err(TryError::TrialRuns { pid: "just gone".into() }),
         }
     }

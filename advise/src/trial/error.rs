@@ -51,6 +51,8 @@ pub enum TryError {
     Answer { what: String },
     #[error("{what}")]
     Copy { what: String, remedy: String },
+    #[error("{what}")]
+    Restart { what: String, remedy: String },
     #[error("interrupted")]
     Interrupted,
     #[error("{cause}; {}", after(*.how))]
@@ -67,7 +69,11 @@ impl TryError {
             TryError::Advise(error) => error.remedy(),
             TryError::NotTried { instead, .. } => instead.clone(),
             TryError::NotSetting { .. } => "write it as NAME=VALUE, such as work_mem=64MB".into(),
-            error if error.needs_restart() => "try it on a throwaway copy of the server: --copy DIR".into(),
+            error if error.needs_restart() => {
+                "try it on a throwaway copy of the server: --copy DIR; or, with a restart for each block, on the \
+                 server itself: --restart"
+                    .into()
+            }
             TryError::NotAllowed { .. } => {
                 "change it by hand in a quiet hour, and compare with: hardmeter tune".into()
             }
@@ -103,7 +109,7 @@ impl TryError {
             TryError::Guard { .. } => {
                 "try again when the machine has room, or set other limits: --least-memory, --most-lag".into()
             }
-            TryError::Copy { remedy, .. } => remedy.clone(),
+            TryError::Copy { remedy, .. } | TryError::Restart { remedy, .. } => remedy.clone(),
             TryError::Interrupted => String::new(),
             TryError::EndedEarly { cause, .. } => cause.remedy(),
             TryError::NotUndone { .. } => {

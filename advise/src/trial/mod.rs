@@ -16,13 +16,15 @@
 //! | `allowed` | the settings that may be tried |
 //! | `switch`, `setting`, `index` | what is changed, and how it is undone |
 //! | `copy` | settings that need a restart, tried on a throwaway copy of the server |
+//! | `restart` | the same on the server itself, on request |
+//! | `fresh` | a block on a server that was just started |
 //! | `mariadb` | variables of MariaDB, switched by SET GLOBAL, and its indexes |
 //! | `measure` | what is measured of a block |
 //! | `load` | the traffic of the server, or a command |
 //! | `conduct` | a trial on PostgreSQL: before its first block, and how a block is measured |
 //! | `course` | the blocks of a trial, the same on every server |
 //! | `rounds`, `spread` | the evidence of all blocks |
-//! | `ledger`, `undo`, `watchdog`, `outcome` | open changes, and who closes them |
+//! | `ledger`, `undo`, `watchdog`, `outcome`, `file_lock` | open changes, and who closes them |
 //! | `wanted`, `proposal` | from a finding to a switch; the text that is printed before |
 //! | `guard` | conditions that end a trial even if it gains: memory, standbys |
 //! | `auto`, `sift` | one trial after the other until no gain is left; which findings may be tried |
@@ -40,6 +42,8 @@ mod copy;
 mod course;
 mod ending;
 mod error;
+mod file_lock;
+mod fresh;
 mod guard;
 mod index;
 mod ledger;
@@ -50,6 +54,7 @@ mod measure;
 mod outcome;
 mod pause;
 mod proposal;
+mod restart;
 mod result;
 mod rounds;
 mod setting;
@@ -78,6 +83,7 @@ pub use mariadb::{
 pub use measure::Measure;
 pub use outcome::{Closing, Undone};
 pub use proposal::Proposal;
+pub use restart::{conduct_with_restarts, revive, RestartPlan, RestartSwitch};
 pub use result::{Gauge, Regression, TrialResult};
 pub use sift::{Candidate, Left};
 pub use switch::{plan, Switch, Wanted};

@@ -77,6 +77,15 @@ impl Proposal {
                     );
                 }
             }
+            if let Switch::Restart(restart) = switch {
+                for setting in &restart.settings {
+                    line("before", &format!("{} is {}", setting.name, setting.was));
+                }
+                line(
+                    "restarts",
+                    "the server, before each block and at the end: all its sessions end each time",
+                );
+            }
             if let Switch::Global(global) = switch {
                 line("before", &format!("{} is {}", global.name, global.prior));
             }
@@ -112,9 +121,9 @@ impl Proposal {
                 "{what}; {first_blocks} runs of the load as found, then at most {most_rounds} rounds of two"
             );
         }
-        let on_copy = self.switches.iter().any(|switch| matches!(switch, Switch::Copy(_)));
-        // On a copy the skipped part is added, and a second for starting.
-        let each = if on_copy { block + self.pace.settle + 1.0 } else { block };
+        let restarts = |switch: &Switch| matches!(switch, Switch::Copy(_) | Switch::Restart(_));
+        // After a restart the skipped part is added, and a second for starting.
+        let each = if self.switches.iter().any(restarts) { block + self.pace.settle + 1.0 } else { block };
         let seconds = |rounds: u32| f64::from(first_blocks + 2 * rounds) * each;
         format!(
             "{what}; {first_blocks} blocks of {block} s as found, then at most {most_rounds} rounds of two: \

@@ -65,9 +65,19 @@ impl SettingSwitch {
         fresh_sessions: bool,
     ) -> Result<SettingSwitch, TryError> {
         let name = name.to_lowercase();
-        if let Some(reason) = refusal(&name) {
-            return Err(TryError::NotAllowed { name, reason });
+        match refusal(&name) {
+            Some(reason) => Err(TryError::NotAllowed { name, reason }),
+            None => SettingSwitch::read(control, name, value, fresh_sessions),
         }
+    }
+
+    /// Reads the values and the line before, and checks the rights.
+    pub(super) fn read(
+        control: &mut Control,
+        name: String,
+        value: &str,
+        fresh_sessions: bool,
+    ) -> Result<SettingSwitch, TryError> {
         let was = control
             .value("reading the setting", &format!("SELECT current_setting({}, true)", literal(&name)))?;
         let Some(was) = was else {
@@ -141,13 +151,21 @@ impl SettingSwitch {
         self.statements(line).iter().try_for_each(|sql| control.run("changing the setting", sql))
     }
 
-    /// Writes the line of B or of A, and waits until a session has its value.
-    pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<(), TryError> {
+    /// Writes the line of B or of A.
+    ///
+    /// # Errors
+    /// If another session has written another line.
+    pub(super) fn write_line(&self, on: bool, control: &mut Control) -> Result<(), TryError> {
         let line = self.line(control)?;
         if line != self.prior && line.as_ref() != Some(&self.value) {
             return Err(TryError::ChangedByOthers { name: self.name.clone() });
         }
-        self.write(if on { Some(&self.value) } else { self.prior.as_deref() }, control)?;
+        self.write(if on { Some(&self.value) } else { self.prior.as_deref() }, control)
+    }
+
+    /// Writes the line of B or of A, and waits until a session has its value.
+    pub(super) fn to(&self, on: bool, control: &mut Control) -> Result<(), TryError> {
+        self.write_line(on, control)?;
         if self.database.is_some() {
             return Ok(());
         }

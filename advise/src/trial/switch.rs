@@ -5,6 +5,7 @@ use super::copy::{remove, CopySwitch};
 use super::index::IndexSwitch;
 use super::mariadb::{GlobalSwitch, IndexWay, OnlineIndexSwitch};
 use super::outcome::Undone;
+use super::restart::RestartSwitch;
 use super::setting::SettingSwitch;
 use super::TryError;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,7 @@ pub enum Switch {
     Setting(SettingSwitch),
     Index(IndexSwitch),
     Copy(CopySwitch),
+    Restart(RestartSwitch),
     Global(GlobalSwitch),
     OnlineIndex(OnlineIndexSwitch),
 }
@@ -92,6 +94,7 @@ impl Switch {
             Switch::Setting(setting) => setting.apply(),
             Switch::Index(index) => vec![index.create()],
             Switch::Copy(copy) => copy.apply(),
+            Switch::Restart(restart) => restart.apply(),
             Switch::Global(global) => vec![global.apply()],
             Switch::OnlineIndex(index) => vec![index.apply()],
         }
@@ -103,6 +106,7 @@ impl Switch {
             Switch::Setting(setting) => setting.undo(),
             Switch::Index(index) => vec![index.drop()],
             Switch::Copy(copy) => copy.undo(),
+            Switch::Restart(restart) => restart.undo(),
             Switch::Global(global) => vec![global.undo()],
             Switch::OnlineIndex(index) => vec![index.undo()],
         }
@@ -118,8 +122,10 @@ impl Switch {
         match self {
             Switch::Setting(setting) => setting.to(on, control).map(|()| Duration::ZERO),
             Switch::Index(index) => index.to(on, control),
-            // Trials on a copy restart the copy instead, and trials on MariaDB use another kind of session.
-            Switch::Copy(_) | Switch::Global(_) | Switch::OnlineIndex(_) => Ok(Duration::ZERO),
+            // Trials with restarts switch otherwise, and trials on MariaDB use another kind of session.
+            Switch::Copy(_) | Switch::Restart(_) | Switch::Global(_) | Switch::OnlineIndex(_) => {
+                Ok(Duration::ZERO)
+            }
         }
     }
 
@@ -130,6 +136,7 @@ impl Switch {
             Switch::Setting(setting) => setting.restore(control),
             Switch::Index(index) => index.restore(control),
             Switch::Copy(copy) => remove(copy),
+            Switch::Restart(restart) => restart.restore(control),
             Switch::Global(global) => {
                 Err(TryError::Answer { what: format!("{} of PostgreSQL", global.name) })
             }

@@ -4,6 +4,7 @@ use super::control::{Control, Lock};
 use super::copy::close_abandoned;
 use super::ledger::{Entry, Ledger};
 use super::outcome::{Closing, Undone};
+use super::restart::revive_abandoned;
 use super::{Switch, TryError};
 use hardmeter_session::{Stop, Target};
 use std::time::Duration;
@@ -19,11 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>, TryError> {
     // Removing a copy needs no server; a copy in use is left to its trial.
     let mut done = close_abandoned(ledger, None, Duration::ZERO, "removed by hardmeter tune undo")?;
+    // The lock is kept until the entries are closed; a trial with restarts that runs keeps its entry.
+    let restarts = revive_abandoned(ledger, None, Duration::ZERO)?;
     let mut control = control(target)?;
     let server = system_identifier(&mut control)?;
     let mut open = ledger.entries()?;
     open.retain(|entry| {
-        entry.closed.is_none() && entry.begin.server == server && entry.begin.copy().is_none()
+        entry.closed.is_none()
+            && entry.begin.server == server
+            && entry.begin.copy().is_none()
+            && (entry.begin.restart().is_none() || restarts.is_some())
     });
     open.reverse();
     for entry in open {

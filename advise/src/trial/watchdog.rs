@@ -19,6 +19,7 @@
 use super::control::{Control, Lock};
 use super::copy::close_abandoned;
 use super::ledger::Ledger;
+use super::restart::revive_abandoned;
 use super::undo::{close, system_identifier};
 use super::TryError;
 use hardmeter_session::{Stop, Target};
@@ -140,6 +141,11 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
             Some(entry) => Err(TryError::NoEntry { entry: entry.begin.entry }),
             None => Ok(()),
         };
+    }
+    // A server that does not start with the change is started as it was before.
+    let restarts = revive_abandoned(ledger, Some(token), Duration::from_secs(60))?;
+    if entry.begin.restart().is_some() && restarts.is_none() {
+        return open()?.map_or(Ok(()), |entry| Err(TryError::NoEntry { entry: entry.begin.entry }));
     }
     let mut control = Control::open(target, &Stop::new())?;
     if system_identifier(&mut control)? != entry.begin.server {

@@ -79,6 +79,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, CommandError> {
     let ledger = Ledger::of_user();
+    // A server that a killed trial left down has no address before it is started.
+    trial::revive(&ledger)?;
     let done = match (arguments.server.mariadb()?, arguments.entry) {
         (Some(target), Some(number)) => vec![undo_entry_of_mariadb(&target, &ledger, number)?],
         (Some(target), None) => undo_all_of_mariadb(&target, &ledger)?,

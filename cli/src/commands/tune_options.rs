@@ -30,10 +30,10 @@ pub(super) struct TrialOptions {
     #[arg(long, value_name = "SECONDS")]
     most_lag: Option<f64>,
     /// Try on a throwaway copy of the server below DIR: settings that need a restart, too [default: /var/tmp].
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/var/tmp")]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "/var/tmp", group = "restarted")]
     copy: Option<PathBuf>,
-    /// Seconds at the begin of each block on a copy that are left out: its buffer pool fills [default: 10].
-    #[arg(long, value_name = "SECONDS", requires = "copy")]
+    /// Seconds at the begin of each block that are left out after a restart: the buffer pool fills [default: 10].
+    #[arg(long, value_name = "SECONDS", requires = "restarted")]
     warm_up: Option<f64>,
     /// LOAD is run once in each block and ends it, instead of running throughout.
     #[arg(long, requires = "load")]
@@ -70,7 +70,7 @@ impl TrialOptions {
         }
     }
 
-    /// Seconds that a copy warms up.
+    /// Seconds that a server warms up after a restart.
     pub(super) fn warm_up(&self) -> Result<f64, CommandError> {
         match self.warm_up.unwrap_or(10.0) {
             seconds if (0.0..=3600.0).contains(&seconds) => Ok(seconds),

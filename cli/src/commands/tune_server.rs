@@ -32,6 +32,21 @@ impl TunedServer {
         }
     }
 
+    /// The shell's command that restarts a server of `hardmeter server`; `None` for others.
+    pub(super) fn restart_command(&self) -> Option<String> {
+        let folder = self.server.as_ref()?.canonicalize().ok()?;
+        Cluster::open(&ServerFolder::new(&folder)).ok()?;
+        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+        let server = |action: &str| {
+            Some(format!(
+                "{} --quiet server {action} --dir {}",
+                quoted(&std::env::current_exe().ok()?),
+                quoted(&folder)
+            ))
+        };
+        Some(format!("{} && {}", server("stop")?, server("start")?))
+    }
+
     /// The same options for another process of this program.
     pub(super) fn words(&self) -> Vec<std::ffi::OsString> {
         let mut words = Vec::new();

@@ -7,8 +7,8 @@ use super::workload::{cancelled_by_signals, remark, Bar};
 use super::{CommandError, Globals, Outcome};
 use crate::terminal;
 use hardmeter_advise::trial::{
-    conduct_on_copy, Closing, Conducted, CopyPlan, Ledger, Load, Measure, Order, Pace, Proposal, ReplayPlan,
-    Running, Switch, TryError, TryProgress, Tuned, Wanted,
+    conduct_on_copy, conduct_with_restarts, Closing, Conducted, CopyPlan, Ledger, Load, Measure, Order, Pace,
+    Proposal, ReplayPlan, RestartPlan, Running, Switch, TryError, TryProgress, Tuned, Wanted,
 };
 use hardmeter_advise::{advise, look, Finding};
 use hardmeter_evidence::Verdict;
@@ -27,7 +27,8 @@ verdict is sure: better, worse, same, or undecided. Then the change is undone; w
 
 A setting that needs a restart is tried with --copy: on a throwaway copy of the server (pg_basebackup), which is started
 again for each block. Its load is LOAD, which finds the copy by PGHOST and PGPORT, or the statements of the server's
-traffic, replayed. The server itself is only read; the copy is removed.
+traffic, replayed. The server itself is only read; the copy is removed. With --restart it is tried on the server itself,
+which is restarted before each block and at the end: all of its sessions end each time, and clients must connect again.
 
 An unused or duplicate index of MariaDB is hidden from statements (IGNORED): the trial tells whether one needs it. Writes
 maintain it still; with --ddl it is dropped, and built again to undo that.
@@ -42,6 +43,7 @@ Examples:
   hardmeter tune try jit --server /var/tmp/pg --yes --keep
   hardmeter tune try missing-index --server /var/tmp/pg --database shop --yes -- pgbench -n -c 4 -T 600 shop
   hardmeter tune try --set shared_buffers=2GB --server /var/tmp/pg --copy /var/tmp --yes -- pgbench -n -c 4 -T 600 shop
+  hardmeter tune try --set wal_buffers=64MB --server /var/tmp/pg --restart --yes -- pgbench -n -c 4 -T 600 shop
   hardmeter tune try --set work_mem=64MB --url 'host=/run/postgresql dbname=shop' --yes --per-block -- psql -f report.sql")]
 pub struct Arguments {
     /// The remedy, by the name that `hardmeter tune` gives it.
@@ -58,6 +60,18 @@ pub struct Arguments {
     /// Leave the change in place if a gain is proven.
     #[arg(long, requires = "yes", conflicts_with = "copy")]
     keep: bool,
+    /// Restart the server itself for each block, for a setting that needs it; COMMAND restarts it [default: pg_ctl, or
+    /// its unit of systemd].
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        group = "restarted",
+        help_heading = "How a remedy is tried"
+    )]
+    restart: Option<String>,
     /// Drop an index of MariaDB and build it again in each round, instead of hiding it from statements.
     #[arg(long)]
     ddl: bool,
@@ -115,10 +129,13 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
     };
     let name = finding.as_ref().map_or_else(|| arguments.set.join(", "), |found| found.remedy.to_owned());
     let measure = arguments.measure.map_or_else(|| server.measure(&name, &load), MeasureName::measure);
-    let copy = arguments.copy_plan(&server, &wanted)?;
-    let (switches, pace) = match &copy {
-        Some(copy) => (vec![Switch::Copy(copy.switch.clone())], Pace { settle: copy.warm_up, ..pace }),
-        None => (server.plan(&wanted, &load)?, pace),
+    let place = arguments.place(&server, &wanted, &ledger)?;
+    let (switches, pace) = match &place {
+        Place::Copy(copy) => (vec![Switch::Copy(copy.switch.clone())], Pace { settle: copy.warm_up, ..pace }),
+        Place::Restarted(plan) => {
+            (vec![Switch::Restart(plan.switch.clone())], Pace { settle: plan.warm_up, ..pace })
+        }
+        Place::Server => (server.plan(&wanted, &load)?, pace),
     };
     let per_block = arguments.options.per_block();
     let proposal =
@@ -148,17 +165,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         run: None,
         seed: nanoseconds(),
     };
-    let bar = Bar::new(globals);
-    let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
-    let watchdog = |token: &str| watchdog(&arguments.server, token);
-    let conducted = match (&copy, &server) {
-        (Some(copy), Tuned::Postgres(target)) => {
-            let hands = (&ledger, &watchdog as &dyn Fn(&str) -> Command, &stop, &progress as TryProgress);
-            on_copy((arguments, target, &load), &order, copy, hands)
-        }
-        _ => server.conduct(&order, (&ledger, &watchdog), &load, &stop, &progress),
-    };
-    drop(bar);
+    let conducted = arguments.conduct(&order, (&server, &place), &load, (&ledger, &stop), globals);
     print_conducted(&conducted?, &proposal, arguments, globals)
 }
 
@@ -252,15 +259,57 @@ impl Arguments {
         })
     }
 
-    /// The space that a copy takes, if one was requested.
-    fn copy_plan(&self, server: &Tuned, wanted: &[Wanted]) -> Result<Option<CopyPlan>, CommandError> {
-        match (self.options.copy(), server) {
-            (Some(folder), Tuned::Postgres(target)) => {
-                Ok(Some(CopyPlan::new(target, wanted, folder, self.options.warm_up()?, nanoseconds())?))
+    /// Where the trial is made, by the options.
+    fn place(&self, server: &Tuned, wanted: &[Wanted], ledger: &Ledger) -> Result<Place, CommandError> {
+        match (self.options.copy(), &self.restart, server) {
+            (Some(folder), _, Tuned::Postgres(target)) => {
+                let warm_up = self.options.warm_up()?;
+                Ok(Place::Copy(CopyPlan::new(target, wanted, folder, warm_up, nanoseconds())?))
             }
-            _ => Ok(None),
+            (None, Some(command), Tuned::Postgres(target)) => {
+                let of_folder = self.server.restart_command();
+                let command = Some(command.clone()).filter(|command| !command.is_empty()).or(of_folder);
+                let warm_up = self.options.warm_up()?;
+                Ok(Place::Restarted(RestartPlan::new(target, wanted, command.as_deref(), warm_up, ledger)?))
+            }
+            (_, Some(_), Tuned::Mariadb(_)) => {
+                Err(CommandError::new("MariaDB is not restarted yet", "leave out --restart"))
+            }
+            _ => Ok(Place::Server),
         }
     }
+
+    fn conduct(
+        &self,
+        order: &Order,
+        (server, place): (&Tuned, &Place),
+        load: &Load,
+        (ledger, stop): (&Ledger, &Stop),
+        globals: &Globals,
+    ) -> Result<Conducted, TryError> {
+        let bar = Bar::new(globals);
+        let progress = |what: &str, share: f64| bar.stands_at((share * 1000.0) as usize, 1000, what);
+        let watchdog = |token: &str| watchdog(&self.server, token);
+        match (place, server) {
+            (Place::Copy(copy), Tuned::Postgres(target)) => {
+                on_copy((self, target, load), order, copy, (ledger, &watchdog, stop, &progress))
+            }
+            (Place::Restarted(plan), Tuned::Postgres(target)) => {
+                conduct_with_restarts(order, (plan, target), (ledger, &watchdog), load, stop, &progress)
+            }
+            _ => server.conduct(order, (ledger, &watchdog), load, stop, &progress),
+        }
+    }
+}
+
+/// The server on which a trial is made.
+enum Place {
+    /// The server itself.
+    Server,
+    /// A copy of it.
+    Copy(CopyPlan),
+    /// The server itself, which is restarted for each block.
+    Restarted(RestartPlan),
 }
 
 /// The inputs of a trial on a copy, besides its order.

@@ -10,17 +10,18 @@ use super::super::conduct::{Conducted, Order, TryProgress};
 use super::super::control::Control;
 use super::super::course::{Course, Server};
 use super::super::ending::Changed;
+use super::super::file_lock::FileLock;
+use super::super::fresh::FreshLoad;
 use super::super::ledger::{Begin, Ledger};
-use super::super::load::{Load, Running};
-use super::super::measure::{is_own, Block, Measure, Ran, Source};
+use super::super::load::Load;
+use super::super::measure::{is_own, Measure, Ran, Source};
 use super::super::outcome::Undone;
-use super::super::pause::pause;
 use super::super::undo::system_identifier;
 use super::super::watchdog::Watchdog;
 use super::super::{Switch, TryError, Wanted};
 use super::original::{settings_of, Original};
-use super::place::{close_abandoned, remove, unusable, CopyLock, CopySwitch};
-use super::replay::{Replay, ReplayPlan};
+use super::place::{close_abandoned, remove, unusable, CopySwitch, LOCK};
+use super::replay::ReplayPlan;
 use super::server::CopyServer;
 use hardmeter_session::{Stop, Target};
 use std::collections::BTreeMap;
@@ -87,20 +88,17 @@ pub fn conduct_on_copy(
 ) -> Result<Conducted, TryError> {
     let left = close_abandoned(ledger, None, Duration::from_secs(2), "removed before the next trial")?;
     let leftovers = left.iter().map(|(entry, _)| entry.begin.entry).collect();
-    let Some(_lock) = CopyLock::take(ledger, Duration::from_secs(2))? else {
+    let Some(_lock) = FileLock::take(ledger.beside(LOCK), Duration::from_secs(2))? else {
         return Err(TryError::TrialRuns { pid: "of a copy".into() });
     };
     let watching = Watchdog::start(watchdog(&plan.switch.token))?;
     let entry = ledger.begin(begin(order, plan)?)?;
     let is_per_block = load.is_per_block();
     let course = Course { order, ledger, entry, is_per_block, is_own, stop, progress, watching, leftovers };
+    let (warm_up, log) = (plan.warm_up, ledger.beside("load.log"));
     course.run(&mut Copying {
-        order,
         plan,
-        load,
-        replay,
-        stop,
-        log: ledger.beside("load.log"),
+        fresh: FreshLoad { order, load, replay, warm_up, stop, log },
         server: None,
         target: plan.target.clone(),
         texts: None,
@@ -120,12 +118,8 @@ fn begin(order: &Order, plan: &CopyPlan) -> Result<Begin, TryError> {
 }
 
 struct Copying<'a> {
-    order: &'a Order,
     plan: &'a CopyPlan,
-    load: &'a Load,
-    replay: Option<&'a ReplayPlan>,
-    stop: &'a Stop,
-    log: std::path::PathBuf,
+    fresh: FreshLoad<'a>,
     server: Option<CopyServer>,
     /// The copy, once it exists.
     target: Target,
@@ -149,27 +143,12 @@ impl Changed for Copying<'_> {
     }
 }
 
-/// A load that works on the copy.
-enum Working {
-    Command(Running),
-    Replay(#[allow(dead_code)] Replay), // it works until it is dropped
-}
-
-impl Working {
-    fn failure(&self) -> Option<TryError> {
-        match self {
-            Working::Command(running) => running.still_works().err(),
-            Working::Replay(_) => None,
-        }
-    }
-}
-
 impl Server for Copying<'_> {
     fn prepare(&mut self, progress: TryProgress) -> Result<(), TryError> {
         let folder = &self.plan.switch.folder;
         progress("copying the server", 0.0);
         self.plan.switch.create()?;
-        self.plan.original.back_up(&self.plan.target, folder, self.stop)?;
+        self.plan.original.back_up(&self.plan.target, folder, self.fresh.stop)?;
         let server = CopyServer::prepare(&self.plan.original, folder)?;
         self.target = server.target(&self.plan.target);
         self.server = Some(server);
@@ -180,10 +159,7 @@ impl Server for Copying<'_> {
     fn block(&mut self, on: bool) -> Result<Ran, TryError> {
         let mut control = self.started(on)?;
         let source = Source::find(&mut control)?;
-        let ran = match self.load.is_per_block() {
-            true => self.run_of_load(&source, &mut control)?,
-            false => self.part_of_load(&source, &mut control)?,
-        };
+        let ran = self.fresh.block(&self.target, &source, &mut control)?;
         self.texts = Some((source, control));
         Ok(ran)
     }
@@ -202,7 +178,7 @@ impl Server for Copying<'_> {
     fn remarks(&self) -> Vec<String> {
         let warm_up = self.plan.warm_up;
         let copy = format!("on a copy that was restarted for each block; its first {warm_up} s are left out");
-        std::iter::once(copy).chain(self.replay.map(ReplayPlan::in_words)).collect()
+        std::iter::once(copy).chain(self.fresh.replay.map(ReplayPlan::in_words)).collect()
     }
 }
 
@@ -240,36 +216,7 @@ impl Copying<'_> {
             return Err(TryError::Answer { what: "starting the copy".into() });
         };
         server.stop();
-        server.start(settings, self.stop)?;
+        server.start(settings, self.fresh.stop)?;
         Control::open(&self.target, &Stop::new())
-    }
-
-    fn part_of_load(&self, source: &Source, control: &mut Control) -> Result<Ran, TryError> {
-        let working = match self.replay {
-            Some(plan) => Working::Replay(Replay::start(plan, &self.target)?),
-            None => Working::Command(self.running()?),
-        };
-        self.sleep(self.plan.warm_up)?;
-        let before = source.read(control)?;
-        self.sleep(self.order.pace.block)?;
-        let block = source.read(control)?.since(&before);
-        Ok((block, working.failure()))
-    }
-
-    /// One run warms up, the next is measured.
-    fn run_of_load(&self, source: &Source, control: &mut Control) -> Result<Ran, TryError> {
-        let running = self.running()?;
-        match running.run_block(self.stop)? {
-            (_, None) => source.run(control, &running, self.stop),
-            (_, failure) => Ok((Block::default(), failure)),
-        }
-    }
-
-    fn running(&self) -> Result<Running, TryError> {
-        Running::start(&self.load.at(&self.target), self.log.clone())
-    }
-
-    fn sleep(&self, seconds: f64) -> Result<(), TryError> {
-        pause(seconds, self.stop, Some(&self.order.guards))
     }
 }

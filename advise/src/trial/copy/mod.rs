@@ -37,3 +37,4 @@ pub use place::{CopySetting, CopySwitch};
 pub use replay::ReplayPlan;
 
 pub(super) use place::{close_abandoned, remove};
+pub(super) use replay::Replay;

@@ -1,12 +1,12 @@
 //! The folder of a copy: its lock, its mark, its removal. The invariants are those of the module.
 
+use super::super::file_lock::FileLock;
 use super::super::ledger::{Entry, Ledger};
 use super::super::outcome::{Closing, Undone};
 use super::super::{Switch, TryError};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -68,31 +68,7 @@ pub(super) fn unusable(folder: &Path, error: &io::Error) -> TryError {
 }
 
 /// The lock of processes that create or remove copies.
-#[derive(Debug)]
-pub struct CopyLock(#[allow(dead_code)] File); // the lock is held until this is dropped
-
-impl CopyLock {
-    /// Takes it within `patience`; `None`: another process has it.
-    pub(in super::super) fn take(ledger: &Ledger, patience: Duration) -> Result<Option<CopyLock>, TryError> {
-        let path = ledger.beside("copy.lock");
-        let failed = |error| TryError::Ledger { path: path.clone(), what: "locked", error };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-        let end = Instant::now() + patience;
-        loop {
-            // SAFETY: flock of a descriptor that lives as long as the file; it is freed when that is closed.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-                return Ok(Some(CopyLock(file)));
-            }
-            if Instant::now() >= end {
-                return Ok(None);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
+pub(super) const LOCK: &str = "copy.lock";
 
 /// Removes the copies of killed tuners, and closes their entries; with a token only that trial's. Does
 /// nothing while a trial on a copy runs.
@@ -110,7 +86,7 @@ pub(in super::super) fn close_abandoned(
     if !ledger.entries()?.iter().any(is_ours) {
         return Ok(Vec::new());
     }
-    let Some(_lock) = CopyLock::take(ledger, patience)? else { return Ok(Vec::new()) };
+    let Some(_lock) = FileLock::take(ledger.beside(LOCK), patience)? else { return Ok(Vec::new()) };
     let mut closed = Vec::new();
     // Reads the ledger again: the previous holder of the lock may have closed the entry.
     for entry in ledger.entries()?.into_iter().filter(is_ours) {
@@ -259,16 +235,5 @@ mod tests {
             std::process::Command::new("sleep").arg("60").current_dir(&mine.folder).spawn().unwrap();
         assert_eq!(remove(&mine).unwrap(), Undone::Restored);
         assert!(!child.wait().unwrap().success());
-    }
-
-    #[test]
-    fn one_process_at_a_time_makes_or_removes_copies() {
-        let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::at(folder.path().join("state/ledger.jsonl"));
-        let first = CopyLock::take(&ledger, Duration::ZERO).unwrap();
-        assert!(first.is_some());
-        assert!(CopyLock::take(&ledger, Duration::ZERO).unwrap().is_none());
-        drop(first);
-        assert!(CopyLock::take(&ledger, Duration::ZERO).unwrap().is_some());
     }
 }

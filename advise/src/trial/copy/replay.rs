@@ -98,7 +98,7 @@ fn is_work(text: &str) -> bool {
 }
 
 /// Sessions that replay until it is dropped.
-pub(super) struct Replay {
+pub(in super::super) struct Replay {
     ends: Arc<AtomicBool>,
     errors: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
@@ -110,7 +110,7 @@ impl Replay {
     ///
     /// # Errors
     /// If no session can be opened there.
-    pub(super) fn start(plan: &ReplayPlan, target: &Target) -> Result<Replay, TryError> {
+    pub(in super::super) fn start(plan: &ReplayPlan, target: &Target) -> Result<Replay, TryError> {
         let stop = Stop::new();
         let mut replay =
             Replay { ends: Arc::default(), errors: Arc::default(), threads: Vec::new(), stop: stop.clone() };
