@@ -264,7 +264,7 @@ impl Arguments {
         match (self.options.copy(), &self.restart, server) {
             (Some(folder), _, Tuned::Postgres(target)) => {
                 let warm_up = self.options.warm_up()?;
-                Ok(Place::Copy(CopyPlan::new(target, wanted, folder, warm_up, nanoseconds())?))
+                Ok(Place::Copy(Box::new(CopyPlan::new(target, wanted, folder, warm_up, nanoseconds())?)))
             }
             (None, Some(command), Tuned::Postgres(target)) => {
                 let of_folder = self.server.restart_command();
@@ -307,7 +307,7 @@ enum Place {
     /// The server itself.
     Server,
     /// A copy of it.
-    Copy(CopyPlan),
+    Copy(Box<CopyPlan>),
     /// The server itself, which is restarted for each block.
     Restarted(RestartPlan),
 }
