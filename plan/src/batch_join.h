@@ -222,7 +222,6 @@ extern void join_spill_end(BatchJoinState *state);
 
 /* Adds a file's next row to the table; false: there are no more. */
 extern bool join_spill_read_row(BufFile *file, JoinTable *table);
-/* Creates the file at the first row. */
 extern void join_spill_write_row(BufFile *file, JoinRow *row);
 
 /* ---- a table for all processes (batch_join_shared.c) ---- */
@@ -230,6 +229,8 @@ extern void join_spill_write_row(BufFile *file, JoinRow *row);
 /* Builds it together with the other processes, or waits until it is built: then the table is
  * state->table, or, if memory is short, all its rows are in files as with a private one. */
 extern void join_shared_build(BatchJoinState *state);
+/* Takes over what EXPLAIN shows of the table, which this process may not have helped to build. */
+extern void join_shared_note(BatchJoinState *state);
 /* Callbacks of the node. */
 extern Size join_shared_estimate(CustomScanState *node, ParallelContext *context);
 extern void join_shared_initialize(CustomScanState *node, ParallelContext *context, void *shared);

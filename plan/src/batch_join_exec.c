@@ -457,6 +457,7 @@ static void rescan(CustomScanState *node) {
 static void shut_down(CustomScanState *node) {
   BatchJoinState *state = (BatchJoinState *)node;
 
+  if (state->shared != NULL && state->table != NULL) join_shared_note(state);
   if (state->table != NULL && state->table->base != NULL) forget_table(state);
   state->shared = NULL;
 }

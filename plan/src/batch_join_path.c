@@ -404,8 +404,9 @@ static void add_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind 
 /*
  * With workers, each process has its share of the outer rows. The hash table of all inner rows is its
  * own, or one for all of them: then each process reads a share of the inner rows, where these can be
- * divided, or one process reads them all. Joins that return inner rows without a partner, or once for several partners, are excluded:
- * each process would return the row.
+ * divided, or one process reads them all. As core's, a table for all is in dynamic shared memory, and
+ * enable_parallel_hash switches it off. Joins that return inner rows without a partner, or once for several
+ * partners, are excluded: each process would return the row.
  */
 static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJoinKind kind,
                                   RelOptInfo *outerrel, RelOptInfo *innerrel,
@@ -421,13 +422,13 @@ static void add_partial_join_path(PlannerInfo *root, RelOptInfo *joinrel, BatchJ
   outer = partial_child_path(root, outerrel);
   if (outer == NULL) return;
   entry = row_bytes(innerrel, list_length(clauses->hash));
-  has_memory = innerrel->rows * entry <= memory_for(outer, JOIN_ONCE);
+  has_memory = enable_parallel_hash && innerrel->rows * entry <= memory_for(outer, JOIN_ONCE);
   inner = copied_child_path(root, innerrel);
   if (inner != NULL)
     add_join_path(root, joinrel, kind, outer, inner, clauses, inner_unique,
                   has_memory && inner->total_cost > SHARED_FROM ? JOIN_ONCE : JOIN_PRIVATE);
   divided = partial_child_path(root, innerrel);
-  if (divided != NULL && (has_memory || ccopt_force))
+  if (divided != NULL && (has_memory || (ccopt_force && enable_parallel_hash)))
     add_join_path(root, joinrel, kind, outer, divided, clauses, inner_unique, JOIN_DIVIDED);
 }
 

@@ -200,6 +200,14 @@ void join_shared_build(BatchJoinState *state) {
   }
 }
 
+void join_shared_note(BatchJoinState *state) {
+  SharedJoin *shared = state->shared;
+  JoinBlock block = block_of(shared);
+
+  state->inner_rows = Max(state->inner_rows, (int64)pg_atomic_read_u64(&shared->inner_rows));
+  if (DsaPointerIsValid(shared->block)) state->peak = Max(state->peak, join_block_size(&block));
+}
+
 /* ---- callbacks ---- */
 
 static void reset(SharedJoin *shared) {

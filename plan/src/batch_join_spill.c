@@ -182,7 +182,9 @@ void join_spill_begin(BatchJoinState *state) {
   JoinSpill *spill = palloc0(sizeof(*spill));
   const Batch *outer = state->outer->batch;
   double average = (double)state->table->used / Max(state->table->nrows, 1);
-  double expected = Max(state->inner_node->plan->plan_rows, state->table->nrows * 2.0);
+  /* Of rows that all processes have read, the number is known; a plan's is that of one process. */
+  double expected = Max(Max(state->inner_node->plan->plan_rows, (double)state->inner_rows),
+                        state->table->nrows * 2.0);
   Bitmapset *stored = NULL;
 
   spill->memory = memory;

@@ -47,12 +47,12 @@ JoinTable *join_table_create(const RowLayout *layout) {
 void join_table_clear(JoinTable *table) {
   JoinChunk *kept = table->first;
 
-  /* Scratch tables are cleared for every batch: they keep their only chunk. */
-  if (kept != NULL && kept->next == NULL && table->buckets == NULL) {
+  /* Scratch tables are cleared for every batch: they keep their only chunk. The chunk of a block that is
+   * shared may be gone. */
+  if (table->buckets == NULL && kept != NULL && kept->next == NULL) {
     kept->filled = 0;
     table->last = kept;
   } else {
-    /* A block that is shared is not in this memory. */
     MemoryContextReset(table->memory);
     table->first = table->last = NULL;
     table->base = NULL;

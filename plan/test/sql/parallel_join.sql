@@ -127,12 +127,20 @@ begin
   return 'no error';
 exception when others or query_canceled then return sqlstate;
 end $$;
+-- With files of all processes, too.
+set work_mem = '64kB';
 select pg_temp.fails('select count(*) from facts a join facts b on a.id = b.id where 1 / (b.id - 30000) < 5');
 select pg_temp.fails('select count(*) from facts a join facts b on a.id = b.id where 1 / (a.id - 30000) < 5');
 set statement_timeout = '300ms';
 select pg_temp.fails('select count(*) from facts a join facts b on a.k = b.k join facts c on c.k = b.k');
 reset statement_timeout;
+set work_mem = '16MB';
 execute joined;
 -- No file is left behind.
-select count(*) from pg_ls_tmpdir();
+select count(*) from pg_ls_dir('base/pgsql_tmp', true, false);
+-- PostgreSQL's setting is obeyed.
+set enable_parallel_hash = off;
+select count(*) as shared from shown('select count(*) from facts a join facts b on a.id = b.id', 'Shared Hash Table');
+reset enable_parallel_hash;
+select count(*) as shared from shown('select count(*) from facts a join facts b on a.id = b.id', 'Shared Hash Table');
 drop schema parallel_join cascade;
