@@ -83,15 +83,15 @@ static struct seen look_at(uint32_t tid) {
 
 uint64_t split_started_ticks(uint32_t tid) { return look_at(tid).started_ticks; }
 
-/* Invariant 3. Below init all daemons are siblings; what root may not do there, the kernel refuses
- * to other accounts. */
+/* Invariant 3. Below init, and in a container below process 0, all daemons are siblings; what root may not
+ * do there, the kernel refuses to other accounts. A supervisor's programs count as one server. */
 static bool is_of_this_server(uint32_t tid, uint64_t parent) {
   int before = errno;
   bool is_own = syscall(SYS_tgkill, getpid(), tid, 0) == 0;
   errno = before;
   if (is_own || parent == (uint64_t)getpid()) return true;
   const pid_t above = getppid();
-  return parent == (uint64_t)above && (above != 1 || geteuid() != 0);
+  return parent == (uint64_t)above && (above > 1 || geteuid() != 0);
 }
 
 bool split_entry_lives(const struct split_thread *entry, uint32_t tid) {
