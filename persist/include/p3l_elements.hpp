@@ -201,15 +201,19 @@ void add_unions(std::vector<p3l_union> &all, std::index_sequence<n...>) {
 /* The unions of these members of C, in the order of the members. */
 template <class C, auto... members>
 const p3l_union *unions_of_members() {
-  static const auto *made = [] {
-    auto *all = new std::vector<p3l_union>;
-    (add_unions<C, members>(*all,
-                            std::make_index_sequence<unions_of<member_class<C, members>>::count>()),
-     ...);
-    all->push_back({});
-    return all;
-  }();
-  return unions_of<C>::count == 0 ? nullptr : made->data();
+  if constexpr (unions_of<C>::count == 0) {
+    return nullptr;
+  } else {
+    static const auto *made = [] {
+      auto *all = new std::vector<p3l_union>;
+      (add_unions<C, members>(
+           *all, std::make_index_sequence<unions_of<member_class<C, members>>::count>()),
+       ...);
+      all->push_back({});
+      return all;
+    }();
+    return made->data();
+  }
 }
 
 /* ---- as classes of a store ---- */
