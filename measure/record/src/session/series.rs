@@ -127,7 +127,10 @@ pub fn record_series(
             Err(LoopError::Write(error) | LoopError::Drain(DrainError::Write(error))) => {
                 archive.borrow_mut().note(&output, &CaptureEnd::GivenUp(error.to_string()));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                archive.borrow_mut().settle(0);
+                return Err(error.into());
+            }
             Ok(mut unfinished) => {
                 (ending, status) = (unfinished.recorded.ending, unfinished.recorded.status);
                 target_ended_early |= unfinished.recorded.target_ended_early;
@@ -309,7 +312,8 @@ impl<'a> Archive<'a> {
         let Some(keep) = self.series.keep else { return Vec::new() };
         self.written.retain(|capture| capture.exists());
         let mut own = self.series.own_captures();
-        own.retain(|capture| !self.written.contains(capture));
+        // Neither is of an earlier recording; those in completion are counted when they are complete.
+        own.retain(|capture| !self.written.contains(capture) && !self.completes(capture));
         own.extend(self.written.iter().cloned());
         let old = own.len().saturating_sub(keep);
         let mut troubles = Vec::new();
@@ -369,6 +373,29 @@ mod tests {
             assert!(path(name).exists() && !path(goes).exists(), "{name}, {goes}");
         }
         assert_eq!(archive.written.len(), 3);
+    }
+
+    /// Its side file may be there before its completion is known.
+    #[test]
+    fn a_capture_in_completion_is_not_taken_for_an_old_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let series = Series { output: path("a.data"), interval: Duration::from_secs(1), keep: Some(2) };
+        let mut finished = |_: &Path, _: &CaptureEnd| {};
+        let [first, second, third] =
+            ["a-20261125T010000.data", "a-20261125T020000.data", "a-20261125T030000.data"].map(path);
+        for written in [&first, &second, &third] {
+            capture(written, true);
+        }
+        let mut archive = Archive { written: vec![first.clone()], ..Archive::new(&series, &mut finished) };
+        let end = || CaptureEnd::GivenUp("only its file counts".into());
+        archive.completions.push_back((second.clone(), std::thread::spawn(end)));
+        archive.completions.push_back((third.clone(), std::thread::spawn(end)));
+        assert!(archive.remove_oldest().is_empty());
+        assert!(first.exists() && second.exists() && third.exists(), "one is complete");
+        archive.settle(0);
+        assert!(archive.remove_oldest().is_empty());
+        assert!(!first.exists() && second.exists() && third.exists());
     }
 
     #[test]

@@ -242,7 +242,8 @@ impl Observation {
     pub(super) fn next_capture(&mut self) -> Awaited {
         self.flush();
         let (to, from) = mpsc::channel();
-        self.send(Message::NextCapture(to));
+        // If its places in the queue are taken, the observer hangs: this capture has no objects, and the recorder goes on.
+        let _ = self.to_thread.as_ref().map(|thread| thread.try_send(Message::NextCapture(to)));
         let (passed, dropped) = (std::mem::take(&mut self.passed), std::mem::take(&mut self.dropped));
         Awaited { from, passed, dropped }
     }
