@@ -174,7 +174,7 @@ impl Finding {
         let interval = self
             .share
             .interval()
-            .map(|interval| format!("{:.1}..{:.1} %, ", interval.low * 100.0, interval.high * 100.0));
+            .map(|interval| format!("95 %: {:.1}..{:.1} %, ", interval.low * 100.0, interval.high * 100.0));
         let name = match &self.subject {
             Subject::Object(class, name) => object_text((class, name)),
             Subject::Routine(name) => printable(name),
@@ -189,7 +189,7 @@ impl Finding {
                 }
                 p {
                     "It takes " b { (of) }
-                    " (95 %: " (interval.unwrap_or_default()) "n = " (grouped(self.samples.count)) " of "
+                    " (" (interval.unwrap_or_default()) "n = " (grouped(self.samples.count)) " of "
                     (grouped(self.samples.total)) " samples)"
                     @if let Some(whole) = &whole { ", " (whole) }
                     @if let Some((_, pieces)) = self.bars.iter().find(|(title, _)| *title == "why") {

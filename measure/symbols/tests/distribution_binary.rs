@@ -91,6 +91,7 @@ fn static_functions_keep_to_themselves(path: &Path) -> usize {
                 RoutineKind::StaticFunction => {
                     if address == start {
                         assert!(routine.name.starts_with("static function "), "{routine:?}");
+                        assert_eq!(routine.name.ends_with(" in libc.so.6"), path.ends_with("libc.so.6"));
                         assert!(descriptions.insert(routine.name.clone()), "twice: {routine:?}");
                     }
                     assert_eq!((resolved.offset, routine.size), (address - start, end - start));

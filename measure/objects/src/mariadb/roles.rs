@@ -13,14 +13,15 @@
 //!
 //! Invariants:
 //! 1. A thread whose beginning is not recognised is a "server thread": there are no guesses.
-//! 2. A role that was recognised stays: a number is not used again while a recording lasts.
+//! 2. A role that was recognised stays while the thread lives. A number that is used again for another role has none
+//!    that holds for the whole recording: it is a "server thread".
 
 use super::attach::Server;
 use crate::bytes::u64_at;
 use crate::process_memory::Mappings;
 use crate::program::Image;
 use hardmeter_samples::model::{Tid, VirtualAddress};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of a control block that are read, and from where on: what comes before is the same for all threads.
 const BLOCK: usize = 0x900;
@@ -35,6 +36,8 @@ const STACK: usize = 16 << 10;
 const OF_CLIENTS: [&str; 2] = ["handle_one_connection", "_Z24do_handle_one_connectionP7CONNECTb"];
 /// Bytes of a function that are searched.
 const LONGEST: usize = 16 << 10;
+/// Sections up to this are searched: a server's have some megabytes, and the file says how large they are.
+const LARGEST: u64 = 256 << 20;
 
 /// The role of a thread that serves a client.
 const CLIENT: &str = "client connection";
@@ -52,15 +55,23 @@ const OF_CLASSES: [(&str, &str); 4] = [
 #[derive(Debug, Default)]
 pub(super) struct Roles {
     known: HashMap<Tid, &'static str>,
+    /// Those of them that have ended.
+    ended: HashSet<Tid>,
     /// The page cleaner's key, in the image's own numbering, once it was looked for.
     page_cleaner: Option<Option<u64>>,
 }
 
 impl Roles {
+    /// Notes which threads have ended.
+    pub fn end_all_but(&mut self, lives: impl Fn(Tid) -> bool) {
+        self.ended.extend(self.known.keys().copied().filter(|tid| !lives(*tid)));
+    }
+
     /// Learns the role of a thread, by its control block.
     pub fn learn(&mut self, server: &Server, mappings: &Mappings, tid: Tid, pointer: u64) {
         let known = self.known.get(&tid).copied();
-        let settled = known.is_some_and(|role| role != UNKNOWN);
+        let another = self.ended.remove(&tid);
+        let settled = known.is_some_and(|role| role != UNKNOWN) && !another;
         if settled || (known.is_none() && self.known.len() >= MOST) {
             return;
         }
@@ -70,7 +81,8 @@ impl Roles {
             None if tid.0 == server.memory.pid().0 => "main thread",
             None => UNKNOWN,
         };
-        self.known.insert(tid, role);
+        let changed = another && known.is_some_and(|known| known != role);
+        self.known.insert(tid, if changed { UNKNOWN } else { role });
     }
 
     /// All known roles, in a fixed order.
@@ -146,9 +158,10 @@ fn key_of(server: &Server, name: &str) -> Option<u64> {
     let program = &server.program;
     let read = |prefix: &'static str| {
         let sections = program.image.sections.iter().filter(move |section| section.name.starts_with(prefix));
-        sections.map(|section| {
-            let start = program.loaded(section.start);
-            let mut bytes = vec![0; (section.end - section.start) as usize];
+        let sections = sections.map(|section| (section.start, section.end.saturating_sub(section.start)));
+        sections.filter(|(_, size)| *size <= LARGEST).map(|(start, size)| {
+            let start = program.loaded(start);
+            let mut bytes = vec![0; size as usize];
             let got = server.memory.read_part(start, &mut bytes);
             bytes.truncate(got);
             (start.0, bytes)

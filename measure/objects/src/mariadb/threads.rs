@@ -44,6 +44,7 @@ impl Threads {
         self.blocks.clear();
         self.sessions.clear();
         self.serving.clear();
+        self.roles.end_all_but(|tid| known.contains_key(&tid.0));
         for (tid, thread) in known {
             self.roles.learn(server, mappings, Tid(*tid), thread.pointer);
             let Some(sessions) = server.sessions else { continue };

@@ -289,6 +289,10 @@ impl Symbolizer {
                     );
                 }
                 match position {
+                    // Names before which it may lie, such as `_PG_init`, are in several libraries.
+                    Some(position) if image.name.contains(".so") => {
+                        format!("static function {position} in {}", image.name)
+                    }
                     Some(position) => format!("static function {position}"),
                     None => format!("static function in {} (+{:#x})", image.name, range.start),
                 }
