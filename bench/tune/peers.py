@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Set
 
 import bed
@@ -62,11 +63,11 @@ LOGGED = {
     "log_autovacuum_min_duration": "0",
     "log_line_prefix": "%t [%p]: db=%d,user=%u,app=%a,client=%h ",
 }
-LIBRARIES = "pg_stat_statements,pg_qualstats"
 TUNER = os.environ.get("POSTGRESQLTUNER", "postgresqltuner")
 ACTIONS = "backends bloat checkpoint commitratio hitratio last_analyze last_vacuum locks query_time txn_idle txn_time wal_files"
 # Thresholds where an action has none of its own.
 WARNINGS = {"checkpoint": ["--critical=3600"], "hitratio": ["--warning=95%"], "commitratio": ["--warning=90%"]}
+QUALSTATS_NAME = "pg_qualstats' adviser"
 QUALSTATS = "SELECT v FROM json_array_elements(pg_qualstats_index_advisor(min_filter => 50)->'indexes') v"
 
 
@@ -115,9 +116,13 @@ PEERS: Dict[str, Callable[[TunedServer, str], List[str]]] = {
     "postgresqltuner": _postgresqltuner,
     "pgBadger": _pgbadger,
     "check_postgres": _check_postgres,
-    "pg_qualstats' adviser": _qualstats,
+    QUALSTATS_NAME: _qualstats,
 }
 PROGRAMS = {"postgresqltuner": TUNER, "pgBadger": "pgbadger", "check_postgres": "check_postgres"}
+
+
+def _has_qualstats() -> bool:
+    return any(Path("/usr/share/postgresql").glob("*/extension/pg_qualstats.control"))
 
 
 def _bare(line: str) -> str:
@@ -154,7 +159,9 @@ def _rank(advice: Sequence[str], usual: Set[str], fault: str) -> int:
 
 def _of_peers(one: Bed) -> Bed:
     """The same kind of server with what the peers need."""
-    line = {**one.command_line, "shared_preload_libraries": LIBRARIES, "pg_qualstats.sample_rate": "1"}
+    line = dict(one.command_line)
+    if _has_qualstats():
+        line |= {"shared_preload_libraries": "pg_stat_statements,pg_qualstats", "pg_qualstats.sample_rate": "1"}
     return dataclasses.replace(one, name=one.name + "-peers", settings={**one.settings, **LOGGED}, command_line=line)
 
 
@@ -174,7 +181,8 @@ def _asked(server: TunedServer, case: Fault, present: Sequence[str]) -> Dict[str
     """The advice of each peer on the server under the case's load; of `hardmeter`, the remedies."""
     log = server.folder / "server.log"
     before = log.stat().st_size
-    server.query("SELECT pg_qualstats_reset()")
+    if QUALSTATS_NAME in present:
+        server.query("SELECT pg_qualstats_reset()")
     with _held(server, case.holder), bed.under(server, case.load):
         time.sleep(1.5)
         page = bed.look(server, case.seconds)
@@ -190,6 +198,7 @@ def _asked(server: TunedServer, case: Fault, present: Sequence[str]) -> Dict[str
 def peers(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """How many of the faults each adviser names. None but `hardmeter` predicts a gain, tries, or undoes."""
     missing = [name for name, program in PROGRAMS.items() if not shutil.which(program)]
+    missing += [] if _has_qualstats() else [QUALSTATS_NAME]
     if missing:
         say(f"not installed, left out: {', '.join(missing)}")
     present = [name for name in PEERS if name not in missing]
@@ -198,7 +207,8 @@ def peers(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     beds = dict.fromkeys(case.bed for case in FAULTS)
     for one in sorted(beds, key=lambda one: one is not bed.MAIN):
         with bed.running(playground, _of_peers(one)) as server:
-            server.query("CREATE EXTENSION IF NOT EXISTS pg_qualstats")
+            if QUALSTATS_NAME in present:
+                server.query("CREATE EXTENSION IF NOT EXISTS pg_qualstats")
             if not usual:
                 healthy = _asked(server, Fault("none", []), present)
                 usual = {name: {_bare(line) for line in healthy[name]} for name in present}
