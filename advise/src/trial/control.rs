@@ -28,7 +28,7 @@ pub(super) struct Control {
     queries: u64,
     target: Target,
     stop: Stop,
-    /// The locks that it holds.
+    /// The locks that it holds, or takes when it connects again.
     locks: Vec<Lock>,
 }
 
@@ -42,13 +42,13 @@ impl Control {
     /// Connects again after a restart of the server, and takes the locks that it held.
     ///
     /// # Errors
-    /// If the server cannot be reached, or another session has taken a lock.
+    /// If the server cannot be reached, or another session has taken a lock. It may be called again.
     pub(super) fn reopen(&mut self) -> Result<(), TryError> {
         self.session = Control::session(&self.target, &self.stop)?;
-        for lock in std::mem::take(&mut self.locks) {
-            self.lock_within(lock, Duration::from_secs(10))?;
-        }
-        Ok(())
+        let locks = std::mem::take(&mut self.locks);
+        let taken = locks.iter().try_for_each(|lock| self.lock_within(*lock, Duration::from_secs(10)));
+        self.locks = locks;
+        taken
     }
 
     fn session(target: &Target, stop: &Stop) -> Result<Session, TryError> {
