@@ -83,7 +83,7 @@ pub use mariadb::{
 pub use measure::Measure;
 pub use outcome::{Closing, Undone};
 pub use proposal::Proposal;
-pub use restart::{conduct_with_restarts, revive, RestartPlan, RestartSwitch};
+pub use restart::{conduct_with_restarts, revive, RestartPlan, RestartSwitch, Revived};
 pub use result::{Gauge, Regression, TrialResult};
 pub use sift::{Candidate, Left};
 pub use switch::{plan, Switch, Wanted};

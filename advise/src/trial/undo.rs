@@ -2,9 +2,10 @@
 
 use super::control::{Control, Lock};
 use super::copy::close_abandoned;
+use super::file_lock::FileLock;
 use super::ledger::{Entry, Ledger};
 use super::outcome::{Closing, Undone};
-use super::restart::revive_abandoned;
+use super::restart::{lock_of_open, reach, restart_lock};
 use super::{Switch, TryError};
 use hardmeter_session::{Stop, Target};
 use std::time::Duration;
@@ -21,8 +22,9 @@ pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>
     // Removing a copy needs no server; a copy in use is left to its trial.
     let mut done = close_abandoned(ledger, None, Duration::ZERO, "removed by hardmeter tune undo")?;
     // The lock is kept until the entries are closed; a trial with restarts that runs keeps its entry.
-    let restarts = revive_abandoned(ledger, None, Duration::ZERO)?;
-    let mut control = control(target)?;
+    let restarts = lock_of_open(ledger, None, Duration::ZERO)?;
+    let (mut control, gone) = control(target, ledger, restarts.as_ref())?;
+    done.extend(gone);
     let server = system_identifier(&mut control)?;
     let mut open = ledger.entries()?;
     open.retain(|entry| {
@@ -44,7 +46,15 @@ pub fn undo_all(target: &Target, ledger: &Ledger) -> Result<Vec<(Entry, Undone)>
 /// # Errors
 /// As [`undo_all`], and if there is no such entry.
 pub fn undo_entry(target: &Target, ledger: &Ledger, number: u64) -> Result<(Entry, Undone), TryError> {
-    let mut control = control(target)?;
+    // One that was kept is restored with a restart, too.
+    let restarts = match ledger.entry(number)?.is_some_and(|entry| entry.begin.restart().is_some()) {
+        true => Some(
+            restart_lock(ledger, PATIENCE)?
+                .ok_or_else(|| TryError::TrialRuns { pid: "with restarts".into() })?,
+        ),
+        false => None,
+    };
+    let (mut control, _) = control(target, ledger, restarts.as_ref())?;
     let server = system_identifier(&mut control)?;
     let entry = ledger
         .entry(number)?
@@ -54,12 +64,16 @@ pub fn undo_entry(target: &Target, ledger: &Ledger, number: u64) -> Result<(Entr
     Ok((entry, undone))
 }
 
-/// A session that holds both locks.
-fn control(target: &Target) -> Result<Control, TryError> {
-    let mut control = Control::open(target, &Stop::new())?;
+/// A session that holds both locks, and the entries that were closed to reach the server, as of [`reach`].
+fn control(
+    target: &Target,
+    ledger: &Ledger,
+    restarts: Option<&FileLock>,
+) -> Result<(Control, Vec<(Entry, Undone)>), TryError> {
+    let (mut control, closed) = reach(target, (ledger, None), restarts)?;
     control.lock_within(Lock::Trial, PATIENCE)?;
     control.lock_within(Lock::Build, PATIENCE)?;
-    Ok(control)
+    Ok((control, closed))
 }
 
 /// Undoes an entry's changes in reverse, and closes it. The session holds both locks.
@@ -81,6 +95,10 @@ pub(super) fn close(
     let (how, why) = closing(&undone);
     let note = if why.is_empty() { note.to_owned() } else { why.to_owned() };
     ledger.close(entry.begin.entry, how, &note)?;
+    // A restart by the other session has ended this one, and freed its locks.
+    if database != target.database() && entry.begin.restart().is_some() {
+        control.reopen()?;
+    }
     Ok(undone)
 }
 

@@ -16,13 +16,13 @@
 //! 3. The watchdog terminates only backends that the entry names, and only while they hold the trial's locks.
 //! 4. It ignores SIGINT, SIGTERM and SIGHUP: at such a request, there may be something to undo.
 
-use super::control::{Control, Lock};
+use super::control::Lock;
 use super::copy::close_abandoned;
 use super::ledger::Ledger;
-use super::restart::revive_abandoned;
+use super::restart::{reach, restart_lock};
 use super::undo::{close, system_identifier};
 use super::TryError;
-use hardmeter_session::{Stop, Target};
+use hardmeter_session::Target;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -142,12 +142,15 @@ fn undo(target: &Target, ledger: &Ledger, token: &str) -> Result<(), TryError> {
             None => Ok(()),
         };
     }
-    // A server that does not start with the change is started as it was before.
-    let restarts = revive_abandoned(ledger, Some(token), Duration::from_secs(60))?;
+    let restarts = match entry.begin.restart() {
+        Some(_) => restart_lock(ledger, Duration::from_secs(60))?,
+        None => None,
+    };
     if entry.begin.restart().is_some() && restarts.is_none() {
         return open()?.map_or(Ok(()), |entry| Err(TryError::NoEntry { entry: entry.begin.entry }));
     }
-    let mut control = Control::open(target, &Stop::new())?;
+    // A server that does not start with the change is started as it was before.
+    let (mut control, _) = reach(target, (ledger, Some(token)), restarts.as_ref())?;
     if system_identifier(&mut control)? != entry.begin.server {
         return Err(TryError::NoEntry { entry: entry.begin.entry });
     }

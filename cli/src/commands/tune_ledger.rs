@@ -8,7 +8,7 @@ use crate::terminal;
 use crate::view::write_page;
 use hardmeter_advise::trial::{
     self, undo_all, undo_all_of_mariadb, undo_entry, undo_entry_of_mariadb, watch_mariadb, Entry, Ledger,
-    Switch, Undone,
+    Switch, Tuned, Undone,
 };
 use hardmeter_evidence::number::counted;
 use hardmeter_evidence::page::Section;
@@ -79,14 +79,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, CommandError> {
     let ledger = Ledger::of_user();
-    // A server that a killed trial left down has no address before it is started.
-    trial::revive(&ledger)?;
-    let done = match (arguments.server.mariadb()?, arguments.entry) {
-        (Some(target), Some(number)) => vec![undo_entry_of_mariadb(&target, &ledger, number)?],
-        (Some(target), None) => undo_all_of_mariadb(&target, &ledger)?,
-        (None, Some(number)) => vec![undo_entry(&arguments.server.target()?, &ledger, number)?],
-        (None, None) => undo_all(&arguments.server.target()?, &ledger)?,
-    };
+    let (server, mut done) = addressed(&arguments.server, &ledger)?;
+    done.extend(match (&server, arguments.entry) {
+        (None, _) => Vec::new(),
+        (Some(Tuned::Mariadb(target)), Some(number)) => {
+            vec![undo_entry_of_mariadb(target, &ledger, number)?]
+        }
+        (Some(Tuned::Mariadb(target)), None) => undo_all_of_mariadb(target, &ledger)?,
+        (Some(Tuned::Postgres(target)), Some(number)) => vec![undo_entry(target, &ledger, number)?],
+        (Some(Tuned::Postgres(target)), None) => undo_all(target, &ledger)?,
+    });
     let text = || {
         if done.is_empty() {
             return "Nothing is open on this server.\n".to_owned();
@@ -99,6 +101,30 @@ pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, Comm
         json!({ "format": "hardmeter-tune-undo", "version": 1, "entries": entries.collect::<Vec<_>>() })
     })?;
     Ok(Outcome::Complete)
+}
+
+/// The server, and the entries that were closed because their servers are gone. One that a killed trial left down has no
+/// address before it is started; `None`: it is one of those that are gone.
+fn addressed(
+    server: &TunedServer,
+    ledger: &Ledger,
+) -> Result<(Option<Tuned>, Vec<(Entry, Undone)>), CommandError> {
+    let error = match server.tuned() {
+        Err(error) if server.is_folder() => error,
+        tuned => return Ok((Some(tuned?), Vec::new())),
+    };
+    let trial::Revived { closed, failed } = trial::revive(ledger)?;
+    let is_its =
+        |entry: &Entry| entry.begin.restart().is_some_and(|restart| server.has_folder(&restart.data));
+    match server.tuned() {
+        Ok(tuned) => Ok((Some(tuned), closed)),
+        Err(_) if closed.iter().any(|(entry, _)| is_its(entry)) => Ok((None, closed)),
+        // Why it was not started is the cause.
+        Err(_) => Err(failed
+            .into_iter()
+            .find(|(entry, _)| is_its(entry))
+            .map_or(error, |(_, cause)| CommandError::from(cause))),
+    }
 }
 
 fn line(entry: &Entry, undone: &Undone) -> String {

@@ -32,6 +32,19 @@ impl TunedServer {
         }
     }
 
+    /// True if the options name a folder.
+    pub(super) fn is_folder(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// True if the named folder holds this data folder, or is it. Both may be gone.
+    pub(super) fn has_folder(&self, data: &Path) -> bool {
+        let named = self.server.as_ref().map(|folder| (folder.canonicalize(), std::path::absolute(folder)));
+        named.is_some_and(|(real, written)| {
+            [real, written].iter().flatten().any(|folder| data.starts_with(folder))
+        })
+    }
+
     /// The shell's command that restarts a server of `hardmeter server`; `None` for others.
     pub(super) fn restart_command(&self) -> Option<String> {
         let folder = self.server.as_ref()?.canonicalize().ok()?;

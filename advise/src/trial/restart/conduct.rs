@@ -10,7 +10,6 @@ use super::super::conduct::{Conducted, Order, TryProgress};
 use super::super::control::{Control, Lock};
 use super::super::course::{Course, Server};
 use super::super::ending::Changed;
-use super::super::file_lock::FileLock;
 use super::super::fresh::FreshLoad;
 use super::super::ledger::{Begin, Ledger};
 use super::super::load::Load;
@@ -20,10 +19,12 @@ use super::super::setting::SettingSwitch;
 use super::super::undo::{system_identifier, undo_all};
 use super::super::watchdog::Watchdog;
 use super::super::{Switch, TryError, Wanted};
-use super::revive::LOCK;
+use super::revive::restart_lock;
 use super::switch::{restart_command, RestartSwitch};
 use hardmeter_session::{Stop, Target};
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl RestartPlan {
     /// Reads from the server what the trial needs. `command` restarts it; without one it is found. Changes nothing.
     ///
     /// # Errors
-    /// If the server does not run on this machine, or a setting may not be tried.
+    /// If the server does not run on this machine, a setting may not be tried, or a restart would do more than that.
     pub fn new(
         target: &Target,
         wanted: &[Wanted],
@@ -50,6 +51,7 @@ impl RestartPlan {
         ledger: &Ledger,
     ) -> Result<RestartPlan, TryError> {
         let mut control = Control::open(target, &Stop::new())?;
+        nothing_pends(&mut control)?;
         let mut settings = Vec::new();
         for one in wanted {
             let Wanted::Setting { name, value } = one else {
@@ -60,18 +62,63 @@ impl RestartPlan {
             };
             settings.push(SettingSwitch::of_restart(&mut control, name, value)?);
         }
+        files_are_sound(&mut control)?;
         let elsewhere = || TryError::Restart {
-            what: "the server's processes cannot be seen here".into(),
+            what: "the server's processes or its data folder cannot be seen here".into(),
             remedy: "run this on the server's machine, as root or as its account".into(),
         };
         let postmaster = Source::find(&mut control)?.postmaster().ok_or_else(elsewhere)?;
         let data = control.value("asking for the data folder", "SHOW data_directory")?.unwrap_or_default();
         let data = PathBuf::from(data);
-        let program = std::fs::read_link(format!("/proc/{postmaster}/exe")).map_err(|_| elsewhere())?;
+        // A server that does not start is brought back by a file in this folder: here it must be the same one.
+        let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let here = identity(&data).ok_or_else(elsewhere)?;
+        if identity(Path::new(&format!("/proc/{postmaster}/cwd"))) != Some(here) {
+            return Err(elsewhere());
+        }
+        let program = fs::read_link(format!("/proc/{postmaster}/exe")).map_err(|_| elsewhere())?;
         let programs = program.parent().unwrap_or(Path::new("/"));
         let command = command.map_or_else(|| restart_command(postmaster, &data, programs), str::to_owned);
         let switch = RestartSwitch { settings, data, command, log: ledger.beside("restart.log") };
         Ok(RestartPlan { switch, warm_up })
+    }
+}
+
+/// The session has not read pg_file_settings yet: that lets more settings pend in it.
+///
+/// # Errors
+/// If a restart would bring other changes, too.
+fn nothing_pends(control: &mut Control) -> Result<(), TryError> {
+    const PENDING: &str =
+        "SELECT string_agg(name, ', ' ORDER BY name) FROM pg_catalog.pg_settings WHERE pending_restart";
+    match control.value("looking for changes that wait for a restart", PENDING)? {
+        Some(names) => Err(TryError::Restart {
+            what: format!(
+                "a restart would also change {names}: its new value waits for one (pending_restart)"
+            ),
+            remedy: "restart the server in a quiet hour or take that change back; what a killed trial left: \
+                     hardmeter tune undo"
+                .into(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// # Errors
+/// If the server might not start again with its files.
+fn files_are_sound(control: &mut Control) -> Result<(), TryError> {
+    // A good line for a setting of the command line counts as an error there, too.
+    const ERRORS: &str =
+        "SELECT string_agg(concat_ws(' ', sourcefile, 'line', sourceline, name) || ': ' || error, \
+        '; ' ORDER BY seqno) FROM pg_catalog.pg_file_settings f WHERE error IS NOT NULL \
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings s WHERE lower(s.name) = lower(f.name) \
+        AND s.source IN ('command line', 'environment variable', 'override'))";
+    match control.value("looking for errors in the configuration files", ERRORS)? {
+        Some(errors) => Err(TryError::Restart {
+            what: format!("the server may not start again with its configuration files: {errors}"),
+            remedy: "correct these lines, and reload; pg_file_settings.error shows what is left".into(),
+        }),
+        None => Ok(()),
     }
 }
 
@@ -89,7 +136,7 @@ pub fn conduct_with_restarts(
 ) -> Result<Conducted, TryError> {
     let undone = undo_all(target, ledger)?;
     let leftovers = undone.iter().map(|(entry, _)| entry.begin.entry).collect();
-    let Some(_lock) = FileLock::take(ledger.beside(LOCK), Duration::from_secs(2))? else {
+    let Some(_lock) = restart_lock(ledger, Duration::from_secs(2))? else {
         return Err(TryError::TrialRuns { pid: "with restarts".into() });
     };
     let mut control = Control::open(target, &Stop::new())?;
@@ -130,9 +177,14 @@ impl Changed for Restarting<'_> {
     }
 
     fn undo(&mut self) -> Result<Undone, TryError> {
-        self.plan.switch.revive()?;
-        // The session may have ended with a server that did not start.
-        self.control.reopen()?;
+        match self.control.reopen() {
+            // The session has ended with a server that did not start.
+            Err(TryError::Session(_)) => {
+                self.plan.switch.revive()?;
+                self.control.reopen()?;
+            }
+            reopened => reopened?,
+        }
         self.plan.switch.restore(&mut self.control)
     }
 }

@@ -9,8 +9,8 @@
 //! Invariants:
 //! 1. The process that restarts the server for a trial holds the lock `restart.lock` beside the ledger. An open entry while the
 //!    lock is free belongs to a tuner that died.
-//! 2. The file of ALTER SYSTEM is written by this program only while the server does not run, and only the line
-//!    that the trial wrote; a line of another session stays.
+//! 2. The file of ALTER SYSTEM is written by this program only while the server does not run and accepts no connection,
+//!    and only the line that the trial wrote; a line of another session stays.
 //! 3. The command that restarts the server is in the ledger before its first use: the watchdog and `tune undo` can
 //!    start the server without an answer from it.
 //!
@@ -27,7 +27,7 @@ mod revive;
 mod switch;
 
 pub use conduct::{conduct_with_restarts, RestartPlan};
-pub use revive::revive;
+pub use revive::{revive, Revived};
 pub use switch::RestartSwitch;
 
-pub(super) use revive::revive_abandoned;
+pub(super) use revive::{lock_of_open, reach, restart_lock};

@@ -53,7 +53,8 @@ impl RestartSwitch {
         Ok(())
     }
 
-    /// Restores the lines, and restarts the server if it has other values.
+    /// Restores the lines, and restarts the server if it has other values. What then differs still is left to a person:
+    /// more restarts would not change it.
     pub(in super::super) fn restore(&self, control: &mut Control) -> Result<Undone, TryError> {
         let mut worst = Undone::AsBefore;
         for setting in &self.settings {
@@ -62,20 +63,36 @@ impl RestartSwitch {
                 (undone, _) => worst = undone,
             }
         }
-        let mut differs = false;
-        for setting in &self.settings {
-            differs |= value(&setting.name, control)? != setting.was;
-        }
         // With a line of another session a restart could bring that session's value: it is left to a person.
-        if differs && !matches!(worst, Undone::Foreign(_)) {
-            self.restart()?;
-            control.reopen()?;
-            return Ok(Undone::Restored);
+        if self.differing(control)?.is_none() || matches!(worst, Undone::Foreign(_)) {
+            return Ok(worst);
         }
-        Ok(worst)
+        self.restart()?;
+        control.reopen()?;
+        Ok(match self.differing(control)? {
+            Some(what) => Undone::Foreign(format!("restarted with the lines of before, but {what}")),
+            None => Undone::Restored,
+        })
     }
 
-    /// If the server does not run: writes the lines of before into its file, and starts it.
+    /// A setting whose value is not as before, in words.
+    fn differing(&self, control: &mut Control) -> Result<Option<String>, TryError> {
+        for SettingSwitch { name, was, .. } in &self.settings {
+            let value = value(name, control)?;
+            if value != *was {
+                return Ok(Some(format!("{name} is {value} and was {was}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if the server's data folder was deleted.
+    pub(super) fn is_gone(&self) -> bool {
+        fs::symlink_metadata(&self.data).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// If the server does not run: writes the lines of before into its file, and starts it. Only for a server that
+    /// accepts no connection.
     pub(super) fn revive(&self) -> Result<(), TryError> {
         if runs(&self.data) {
             return Ok(());
@@ -186,9 +203,12 @@ fn runs(data: &Path) -> bool {
     let Some(pid) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else {
         return false;
     };
-    // After a crash another process may have its number.
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| stat.contains("(postgres)") && !stat.contains(") Z "))
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_server(&stat))
+}
+
+/// True if a line of /proc/PID/stat is of a server: after a crash another process may have its number.
+fn is_server(stat: &str) -> bool {
+    ["(postgres)", "(postmaster)"].iter().any(|name| stat.contains(name)) && !stat.contains(") Z ")
 }
 
 #[cfg(test)]
@@ -207,6 +227,12 @@ mod tests {
     #[test]
     fn words_of_the_shell_are_quoted() {
         assert_eq!(quoted("/srv/it's here"), "'/srv/it'\\''s here'");
+    }
+
+    #[test]
+    fn a_server_has_one_of_two_names() {
+        assert!(is_server("7 (postgres) S 1 7") && is_server("7 (postmaster) S 1 7"));
+        assert!(!is_server("7 (postgres) Z 1 7") && !is_server("7 (pgbench) S 1 7"));
     }
 
     #[test]
