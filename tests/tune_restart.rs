@@ -12,6 +12,7 @@ mod tuning;
 use common::{run, stderr, stdout, succeeded};
 use server::ThrowawayServer;
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tuning::{closed, is_open, json, kill_watchdogs, log, on_server, signal, sql, within};
 
@@ -19,7 +20,11 @@ const SETTINGS: [&str; 1] = ["shared_preload_libraries=pg_stat_statements"];
 
 /// A trial with restarts, with blocks as short as they can be.
 fn restarting(server: &ThrowawayServer, setting: &str, rounds: &str) -> Command {
-    let mut command = on_server(server, &["try", "--set", setting, "--restart", "--yes", "--rounds", rounds]);
+    restarting_by(server, setting, rounds, "--restart")
+}
+
+fn restarting_by(server: &ThrowawayServer, setting: &str, rounds: &str, restart: &str) -> Command {
+    let mut command = on_server(server, &["try", "--set", setting, restart, "--yes", "--rounds", rounds]);
     command.args(["--block", "0.5", "--settle", "0.1", "--warm-up", "0.2", "--format", "json", "--"]);
     command.args(["pgbench", "-n", "-S", "-c", "1", "-T", "600"]);
     command
@@ -86,6 +91,91 @@ fn a_killed_trial_is_undone_by_its_watchdog(server: &ThrowawayServer) {
     }
 }
 
+/// A command that restarts the server. The first time with the change it does `action`, and stops its tuner.
+fn stopping(server: &ThrowawayServer, mark: &Path, action: &str) -> String {
+    let (folder, data) = (server.folder(), server.folder().data());
+    let program = format!("{} --quiet server", env!("CARGO_BIN_EXE_hardmeter"));
+    let restart =
+        format!("{program} stop --dir {dir} && {program} start --dir {dir}", dir = folder.path().display());
+    let action = action.replace("RESTART", &restart).replace("DATA", &data.display().to_string());
+    format!(
+        "--restart=if grep -q wal_buffers {}/postgresql.auto.conf && mkdir {}; \
+         then {action}; kill -STOP $PPID; exit 1; fi; {restart}",
+        data.display(),
+        mark.display()
+    )
+}
+
+/// Starts a trial, and waits until the command that restarts the server has stopped it.
+fn stopped(server: &ThrowawayServer, name: &str, action: &str) -> Child {
+    let mark = server.path(name);
+    let restart = stopping(server, &mark, action);
+    let mut command = restarting_by(server, "wal_buffers=2MB", "500", &restart);
+    let trial = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let stat = format!("/proc/{}/stat", trial.id());
+    within("the tuner is stopped", || fs::read_to_string(&stat).unwrap().contains(") T "));
+    assert!(mark.is_dir() && configuration(server).contains("wal_buffers = '2MB'"));
+    trial
+}
+
+fn kill(mut trial: Child) {
+    signal(&trial, libc::SIGKILL);
+    trial.wait().unwrap();
+}
+
+const KILL: &str = "kill -9 $(head -n 1 DATA/postmaster.pid)";
+
+fn a_server_that_was_killed_with_its_tuner_is_started_as_before(server: &ThrowawayServer) {
+    let before = state(server);
+    kill(stopped(server, "by_its_watchdog", KILL));
+    closed(server);
+    assert_eq!(state(server), before, "by the watchdog");
+
+    let trial = stopped(server, "by_undo", KILL);
+    kill_watchdogs(server);
+    kill(trial);
+    assert!(is_open(server) && !server.cluster().is_running());
+    let text = stdout(&succeeded(run(&mut on_server(server, &["undo"]))));
+    assert!(text.contains("wal_buffers=2MB"), "{text}");
+    assert_eq!(state(server), before, "by tune undo");
+}
+
+fn a_change_is_undone_from_another_database(server: &ThrowawayServer) {
+    let before = state(server);
+    let trial = stopped(server, "restarted", "RESTART");
+    kill_watchdogs(server);
+    kill(trial);
+    assert_eq!(sql(server, "SHOW wal_buffers"), "2MB");
+    succeeded(run(&mut on_server(server, &["undo", "--database", "template1"])));
+    assert!(!is_open(server));
+    assert_eq!(state(server), before);
+}
+
+fn a_restart_that_would_do_more_is_refused(server: &ThrowawayServer) {
+    let before = state(server);
+    let refused = |said: &str| {
+        let output = run(&mut on_server(server, &["try", "--set", "wal_buffers=2MB", "--restart"]));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    };
+    let pending = |number: &str| {
+        sql(server, "SELECT pg_reload_conf()");
+        let count = "SELECT count(*) FROM pg_settings WHERE pending_restart";
+        within("the server has read its files", || sql(server, count) == number);
+    };
+    sql(server, "ALTER SYSTEM SET max_files_per_process = 900");
+    pending("1");
+    refused("a restart would also change max_files_per_process");
+    sql(server, "ALTER SYSTEM RESET max_files_per_process");
+    pending("0");
+    let file = server.folder().data().join("postgresql.conf");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}\nwork_mem = much\n")).unwrap();
+    refused("work_mem: ");
+    fs::write(&file, text).unwrap();
+    assert_eq!(state(server), before);
+}
+
 fn a_server_that_was_left_down_is_started_by_undo(server: &ThrowawayServer) {
     let before = state(server);
     let mut trial = background(server);
@@ -139,4 +229,7 @@ fn a_setting_is_tried_with_restarts() {
     a_server_that_does_not_start_is_brought_back(&server);
     a_killed_trial_is_undone_by_its_watchdog(&server);
     a_server_that_was_left_down_is_started_by_undo(&server);
+    a_server_that_was_killed_with_its_tuner_is_started_as_before(&server);
+    a_change_is_undone_from_another_database(&server);
+    a_restart_that_would_do_more_is_refused(&server);
 }
