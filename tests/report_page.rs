@@ -122,7 +122,7 @@ fn a_browser_draws_the_page_without_complaint() {
         return;
     }
     assert!(drawn.contains("<body class=\"drawn\">"), "the script did not run: {log}");
-    assert!(drawn.contains("hot_routine (in program): 1.50 M cycles, 88.2 %, 30 samples"), "the flame graph");
+    assert!(drawn.contains("hot_routine (in program): 1.50 M cycles, 88.2 %, n = 30"), "the flame graph");
     assert!(!log.contains("CONSOLE"), "{log}");
 }
 
