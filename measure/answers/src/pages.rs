@@ -346,8 +346,8 @@ mod tests {
         notes.texts.extend(words.map(String::from));
         notes.pages.push(PageKind { relation: TextId(2), page_size: 256, kind: TextId(8) });
         let relation = find_relation("i", &relations(&notes)).expect("the only one").clone();
-        let (index, mut fold) = (ObjectIndex::new(Some(&notes)), PageFold::new(relation, 64));
-        // Class, block, part; origin and address.
+        let (mut index, mut fold) = (ObjectIndex::new(Some(&notes)), PageFold::new(relation, 64));
+        // Class, block, part, as the side file has them; origin and address.
         for (class, block, part, origin, address) in [
             (1, 3, 5, 0x1000, 0x1000),
             (1, 3, 6, 0x1000, 0x1048),
@@ -358,12 +358,9 @@ mod tests {
         ] {
             let mut sample = sample(0, 1, 0x400);
             sample.address = Some(VirtualAddress(address));
-            let path = ObjectPath {
-                class: TextId(class),
-                name: TextId(2),
-                instance: TextId(block),
-                part: TextId(part),
-            };
+            let [class, name, instance, part] =
+                [class, 2, block, part].map(|id| index.number(notes.text(TextId(id))));
+            let path = ObjectPath { class, name, instance, part };
             let (origin, source) = (VirtualAddress(origin), ObjectSource::Notes);
             fold.add(&sample, Some(Object { path, origin, source, stable: block == 3 }), &index);
         }
