@@ -51,7 +51,6 @@ impl RestartPlan {
         ledger: &Ledger,
     ) -> Result<RestartPlan, TryError> {
         let mut control = Control::open(target, &Stop::new())?;
-        nothing_pends(&mut control)?;
         let mut settings = Vec::new();
         for one in wanted {
             let Wanted::Setting { name, value } = one else {
@@ -62,6 +61,7 @@ impl RestartPlan {
             };
             settings.push(SettingSwitch::of_restart(&mut control, name, value)?);
         }
+        nothing_pends(&mut control)?;
         files_are_sound(&mut control)?;
         let elsewhere = || TryError::Restart {
             what: "the server's processes or its data folder cannot be seen here".into(),
@@ -84,13 +84,15 @@ impl RestartPlan {
     }
 }
 
-/// The session has not read pg_file_settings yet: that lets more settings pend in it.
-///
 /// # Errors
 /// If a restart would bring other changes, too.
 fn nothing_pends(control: &mut Control) -> Result<(), TryError> {
-    const PENDING: &str =
-        "SELECT string_agg(name, ', ' ORDER BY name) FROM pg_catalog.pg_settings WHERE pending_restart";
+    // The server leaves the mark on a setting whose line was removed again, and a session that reads pg_file_settings
+    // sets it for lines that the command line overrides.
+    const PENDING: &str = "SELECT string_agg(name, ', ' ORDER BY name) FROM pg_catalog.pg_settings s \
+        WHERE pending_restart AND source NOT IN ('command line', 'environment variable', 'override') \
+        AND coalesce((SELECT bool_or(error IS NOT NULL) FROM pg_catalog.pg_file_settings f \
+            WHERE lower(f.name) = lower(s.name)), source = 'configuration file')";
     match control.value("looking for changes that wait for a restart", PENDING)? {
         Some(names) => Err(TryError::Restart {
             what: format!(
