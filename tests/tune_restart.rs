@@ -135,6 +135,10 @@ fn a_server_that_was_killed_with_its_tuner_is_started_as_before(server: &Throwaw
     kill_watchdogs(server);
     kill(trial);
     assert!(is_open(server) && !server.cluster().is_running());
+    // Until it is reaped, PostgreSQL takes its process for a server that runs.
+    let file = fs::read_to_string(server.folder().data().join("postmaster.pid")).unwrap();
+    let process = Path::new("/proc").join(file.lines().next().unwrap());
+    within("the killed server is reaped", || !process.exists());
     let text = stdout(&succeeded(run(&mut on_server(server, &["undo"]))));
     assert!(text.contains("wal_buffers=2MB"), "{text}");
     assert_eq!(state(server), before, "by tune undo");
@@ -158,16 +162,15 @@ fn a_restart_that_would_do_more_is_refused(server: &ThrowawayServer) {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
     };
-    let pending = |number: &str| {
-        sql(server, "SELECT pg_reload_conf()");
-        let count = "SELECT count(*) FROM pg_settings WHERE pending_restart";
-        within("the server has read its files", || sql(server, count) == number);
-    };
     sql(server, "ALTER SYSTEM SET max_files_per_process = 900");
-    pending("1");
+    sql(server, "SELECT pg_reload_conf()");
+    let pending = "SELECT count(*) FROM pg_settings WHERE pending_restart";
+    within("the server has read its files", || sql(server, pending) == "1");
     refused("a restart would also change max_files_per_process");
     sql(server, "ALTER SYSTEM RESET max_files_per_process");
-    pending("0");
+    sql(server, "SELECT pg_reload_conf()");
+    let output = run(&mut on_server(server, &["try", "--set", "wal_buffers=2MB", "--restart"]));
+    assert!(stdout(&succeeded(output)).contains("Nothing was changed."), "the mark stays until a restart");
     let file = server.folder().data().join("postgresql.conf");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}\nwork_mem = much\n")).unwrap();
@@ -178,18 +181,10 @@ fn a_restart_that_would_do_more_is_refused(server: &ThrowawayServer) {
 
 fn a_server_that_was_left_down_is_started_by_undo(server: &ThrowawayServer) {
     let before = state(server);
-    let mut trial = background(server);
-    within("the line is written", || configuration(server).contains("wal_buffers"));
-    signal(&trial, libc::SIGSTOP); // it does not go on to the next block
+    let trial = stopped(server, "left_down", "true");
     kill_watchdogs(server);
-    signal(&trial, libc::SIGKILL);
-    trial.wait().unwrap();
-    // What the trial started last ends first.
-    let mut cluster = server.cluster();
-    within("the server can be stopped", || {
-        cluster = server.cluster();
-        cluster.stop(&|_| {}).is_ok()
-    });
+    kill(trial);
+    server.cluster().stop(&|_| {}).unwrap();
     assert!(configuration(server).contains("wal_buffers"), "{}", configuration(server));
     let text = stdout(&succeeded(run(&mut on_server(server, &["undo"]))));
     assert!(text.contains("wal_buffers=2MB"), "{text}");
