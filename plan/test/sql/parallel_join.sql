@@ -127,7 +127,7 @@ begin
   return 'no error';
 exception when others or query_canceled then return sqlstate;
 end $$;
--- With files of all processes, too. (18 removes joins of a table with itself by its key.)
+-- With files of all processes, too.
 set work_mem = '64kB';
 select pg_temp.fails('select count(*) from facts a join facts b on b.id = a.k where 1 / (b.id - 30000) < 5');
 select pg_temp.fails('select count(*) from facts a join facts b on b.id = a.k where 1 / (a.id - 30000) < 5');
