@@ -103,12 +103,12 @@ pub(super) fn undo(arguments: &Undo, _globals: &Globals) -> Result<Outcome, Comm
     Ok(Outcome::Complete)
 }
 
+/// Entries that were closed, with the results.
+type Closed = Vec<(Entry, Undone)>;
+
 /// The server, and the entries that were closed because their servers are gone. One that a killed trial left down has no
 /// address before it is started; `None`: it is one of those that are gone.
-fn addressed(
-    server: &TunedServer,
-    ledger: &Ledger,
-) -> Result<(Option<Tuned>, Vec<(Entry, Undone)>), CommandError> {
+fn addressed(server: &TunedServer, ledger: &Ledger) -> Result<(Option<Tuned>, Closed), CommandError> {
     let error = match server.tuned() {
         Err(error) if server.is_folder() => error,
         tuned => return Ok((Some(tuned?), Vec::new())),
