@@ -139,7 +139,7 @@ set work_mem = '16MB';
 execute joined;
 -- No file is left behind.
 select count(*) from pg_ls_dir('base/pgsql_tmp', true, false);
--- PostgreSQL's setting is obeyed.
+-- PostgreSQL's setting holds.
 set enable_parallel_hash = off;
 select count(*) as shared from shown('select count(*) from facts a join facts b on b.id = a.k', 'Shared Hash Table');
 reset enable_parallel_hash;
