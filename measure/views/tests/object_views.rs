@@ -173,7 +173,7 @@ per transaction (of 4):
     assert_eq!(lines[0], "statement,role,l2-miss count,l2-miss events,l2-miss events_per_transaction");
     assert_eq!(lines[1], "SELECT a FROM t WHERE k = $1,client backend,4,40,10.000000");
     let text = make(Some(3)).render(Style::default(), true);
-    assert!(text.contains("       20  2  (the rest)\n       80  8  (all)\n"), "{text}");
+    assert!(text.contains("       10  1  (the rest)\n       80  8  (all)\n"), "{text}");
 }
 
 #[test]
