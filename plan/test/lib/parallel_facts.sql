@@ -1,4 +1,4 @@
--- Included by the tests parallel*: tables, settings under which small tables get workers, and plan_of().
+-- Included by the tests parallel*: tables, settings under which small tables get workers, plan_of() and same_as_core().
 create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
 insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
 update facts set v = 'NaN' where id % 20000 = 7;
@@ -31,4 +31,20 @@ begin
   for line in execute 'explain (costs off) ' || query loop
     if line ~ '(Gather|Custom Scan|Aggregate|Hash Join|Seq Scan|Workers Planned)' then return next line; end if;
   end loop;
+end $$;
+
+-- Whether core returns the same rows, how many, and `what` if a line of ccopt's plan has `pattern`.
+create function same_as_core(query text, pattern text, what text) returns text language plpgsql as $$
+declare
+  ours text; stock text; n bigint; found boolean := false; line text;
+  rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
+begin
+  for line in execute 'explain (costs off) ' || rows loop
+    found := found or line ~ pattern;
+  end loop;
+  execute rows into ours, n;
+  perform set_config('ccopt.enabled', 'off', false);
+  execute rows into stock;
+  perform set_config('ccopt.enabled', 'on', false);
+  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when found then ', ' || what else '' end);
 end $$;

@@ -8,22 +8,10 @@ set search_path = parallel;
 \i :helpers
 \set ECHO all
 -- Whether core returns the same rows, how many, and whether ccopt's plan has workers.
-create function same(query text) returns text language plpgsql as $$
-declare
-  ours text; stock text; n bigint; workers boolean := false; line text;
+create function same(query text) returns text language sql as $$
   -- which plans have workers differs between versions of PostgreSQL here
-  shown boolean := current_setting('ccopt.force') = 'off' and query !~ 'full join';
-  rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
-begin
-  for line in execute 'explain (costs off) ' || rows loop
-    workers := workers or line ~ 'Parallel Custom Scan';
-  end loop;
-  execute rows into ours, n;
-  perform set_config('ccopt.enabled', 'off', false);
-  execute rows into stock;
-  perform set_config('ccopt.enabled', 'on', false);
-  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when shown and workers then ', by workers' else '' end);
-end $$;
+  select same_as_core(query, case when current_setting('ccopt.force') = 'off' and query !~ 'full join' then 'Parallel Custom Scan' end, 'by workers')
+$$;
 
 -- ccopt's serial aggregation and join are off where the plan is shown: the test is not about costs of small tables.
 set ccopt.enable_batch_agg = off;

@@ -8,20 +8,7 @@ set search_path = parallel_agg;
 \i :helpers
 \set ECHO all
 -- Whether core returns the same rows, how many, and whether ccopt's plan has workers.
-create function same(query text) returns text language plpgsql as $$
-declare
-  ours text; stock text; n bigint; workers boolean := false; line text;
-  rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
-begin
-  for line in execute 'explain (costs off) ' || rows loop
-    workers := workers or line ~ 'Parallel Custom Scan';
-  end loop;
-  execute rows into ours, n;
-  perform set_config('ccopt.enabled', 'off', false);
-  execute rows into stock;
-  perform set_config('ccopt.enabled', 'on', false);
-  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when workers then ', by workers' else '' end);
-end $$;
+create function same(query text) returns text language sql as $$ select same_as_core(query, 'Parallel Custom Scan', 'by workers') $$;
 
 -- BatchAgg in workers: they return core's transition states, which Finalize Aggregate combines. Wide sums, values
 -- that are not numbers, groups that only one process reads, and groups without a value.

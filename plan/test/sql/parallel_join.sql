@@ -17,20 +17,7 @@ begin
     if line ~ '(BatchHashJoin|Shared Hash Table|Scan)' then return next line; end if;
   end loop;
 end $$;
-create function same(query text) returns text language plpgsql as $$
-declare
-  ours text; stock text; n bigint; shared boolean := false; line text;
-  rows text := format('select md5(coalesce(string_agg(r, e''\n'' order by r), '''')), count(*) from (select s::text collate "C" as r from (%s) s) q', query);
-begin
-  for line in execute 'explain (costs off) ' || rows loop
-    shared := shared or line ~ 'Shared Hash Table';
-  end loop;
-  execute rows into ours, n;
-  perform set_config('ccopt.enabled', 'off', false);
-  execute rows into stock;
-  perform set_config('ccopt.enabled', 'on', false);
-  return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when shared then ', shared' else '' end);
-end $$;
+create function same(query text) returns text language sql as $$ select same_as_core(query, 'Shared Hash Table', 'shared') $$;
 
 -- A table is divided; groups are read by one process.
 set ccopt.force = on;
