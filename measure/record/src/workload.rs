@@ -166,6 +166,16 @@ impl Workload {
         self.pid
     }
 
+    /// The name that the kernel gives the process at its exec: the program's file name, 15 bytes at most.
+    pub fn process_name(&self) -> String {
+        let file = self.command.rsplit('/').next().unwrap_or_default();
+        let mut end = file.len().min(15);
+        while !file.is_char_boundary(end) {
+            end -= 1;
+        }
+        file[..end].to_string()
+    }
+
     /// Readable when the child has ended.
     pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
@@ -314,6 +324,22 @@ mod tests {
         assert!(error.to_string().contains("/nonexistent/program"), "{error}");
         assert!(matches!(Workload::prepare(&[], None), Err(WorkloadError::Empty)));
         assert!(matches!(Workload::prepare(&words(&["a\0b"]), None), Err(WorkloadError::ZeroByte(_))));
+    }
+
+    #[test]
+    fn the_process_name_is_the_one_that_the_kernel_gives() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["short", "a-name-of-more-than-fifteen-bytes", "fourteen-bytesé"] {
+            let program = folder.path().join(name);
+            std::fs::copy("/bin/cat", &program).expect("copied");
+            let command = [program.into_os_string(), "/proc/self/comm".into()];
+            let workload = Workload::prepare(&command, None).expect("forks");
+            let said = workload.process_name();
+            assert!(!said.is_empty() && name.starts_with(&said), "{said} of {name}");
+            let output = std::process::Command::new(&command[0]).arg(&command[1]).output().expect("runs");
+            assert!(output.stdout.starts_with(said.as_bytes()), "{said}: {output:?}");
+            assert!(output.stdout.len() <= said.len() + 2, "one byte of a letter at most: {output:?}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use hardmeter_samples::model::{EventSource, Pid, Tid};
 /// The threads and CPUs to open events for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {
-    /// A process that waits to execute a command; counting begins at its exec.
-    Exec(Pid),
+    /// A process that waits to execute a command, and its name after that; counting begins at its exec.
+    Exec(Pid, String),
     /// Running threads.
     Threads(Vec<(Pid, Tid)>),
     /// Every CPU.

@@ -68,7 +68,7 @@ impl KernelSource {
         statements: Option<&StatementProbes>,
     ) -> Result<KernelSource, OpenError> {
         let roots: BTreeSet<Pid> = match &plan.attachment {
-            Attachment::Exec(pid) => BTreeSet::from([*pid]),
+            Attachment::Exec(pid, _) => BTreeSet::from([*pid]),
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
             Attachment::System => BTreeSet::new(),
         };
@@ -124,7 +124,7 @@ impl KernelSource {
     ) -> Result<KernelSource, OpenError> {
         open::raise_file_limit();
         let kernel = open::kernel_features();
-        let enabled_by_exec = matches!(plan.attachment, Attachment::Exec(_)) && !plan.delayed;
+        let enabled_by_exec = matches!(plan.attachment, Attachment::Exec(..)) && !plan.delayed;
         let common = Common {
             callchains: plan.callchains,
             inherit: plan.attachment != Attachment::System,
@@ -186,7 +186,7 @@ impl KernelSource {
         let cgroup = self.cgroup.as_ref().filter(|_| whole).map(AsRawFd::as_raw_fd);
         let online = sysfs::online_cpus();
         let threads: Vec<Option<i32>> = match attachment {
-            Attachment::Exec(pid) => vec![Some(pid.0)],
+            Attachment::Exec(pid, _) => vec![Some(pid.0)],
             Attachment::Threads(threads) => threads.iter().map(|(_, tid)| Some(tid.0)).collect(),
             Attachment::System => vec![None],
         };
@@ -253,7 +253,7 @@ impl KernelSource {
             modes: Modes::USER,
         };
         let immediately = Common {
-            enable_on_exec: matches!(self.attachment, Attachment::Exec(_)),
+            enable_on_exec: matches!(self.attachment, Attachment::Exec(..)),
             callchains: false,
             ..*common
         };
@@ -325,7 +325,11 @@ impl KernelSource {
         let mut synthesizer = Synthesizer::new(encoder, data);
         synthesizer.kernel();
         let processes: BTreeSet<Pid> = match attachment {
-            Attachment::Exec(_) => BTreeSet::new(), // its exec event will show
+            Attachment::Exec(pid, name) => {
+                // The kernel reports name and mappings at the exec, but samples of the exec come before that.
+                synthesizer.name(*pid, name);
+                BTreeSet::new()
+            }
             Attachment::Threads(threads) => threads.iter().map(|(pid, _)| *pid).collect(),
             Attachment::System => crate::target::all_processes().into_iter().collect(),
         };
@@ -486,7 +490,7 @@ impl RecordSource for KernelSource {
 
     fn is_finished(&self) -> bool {
         // A command that we started is waited for separately.
-        if matches!(self.attachment, Attachment::Exec(_)) {
+        if matches!(self.attachment, Attachment::Exec(..)) {
             return false;
         }
         if let (Some(cgroup), Some(folder)) = (&self.bound_to, &self.cgroup) {

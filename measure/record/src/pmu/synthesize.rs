@@ -66,6 +66,12 @@ impl Synthesizer {
         }
     }
 
+    /// The name of a process of one thread, before the kernel reports it.
+    pub fn name(&mut self, pid: Pid, name: &str) {
+        let comm = Comm { pid, tid: Tid(pid.0), name: name.to_string(), exec: false, time: None };
+        self.made.records.extend(self.encoder.comm(&comm));
+    }
+
     /// A process with its threads.
     pub fn process(&mut self, pid: Pid) {
         let Ok(threads) = crate::target::threads(pid) else { return }; // has ended

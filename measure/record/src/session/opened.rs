@@ -328,7 +328,7 @@ pub(super) fn attachment(target: &Target, workload: Option<&Workload>) -> Result
     Ok(match target {
         Target::Command => {
             let workload = workload.ok_or(WorkloadError::Empty)?;
-            Attachment::Exec(Pid(workload.pid()))
+            Attachment::Exec(Pid(workload.pid()), workload.process_name())
         }
         Target::Processes(processes) => all_threads(processes)?,
         Target::System => Attachment::System,
@@ -345,7 +345,7 @@ pub(super) fn attachment(target: &Target, workload: Option<&Workload>) -> Result
 /// The processes of an attachment that run already.
 fn processes(attachment: &Attachment) -> Vec<Pid> {
     match attachment {
-        Attachment::Exec(_) => Vec::new(),
+        Attachment::Exec(..) => Vec::new(),
         Attachment::Threads(threads) => {
             let processes: BTreeSet<Pid> = threads.iter().map(|(pid, _)| *pid).collect();
             processes.into_iter().collect()

@@ -92,7 +92,7 @@ fn by_kernel(request: &Request, chosen: &Chosen, kind: EventSource) -> Result<St
     };
     let attachment = attachment(&request.target, workload.as_ref())?;
     open::raise_file_limit();
-    let by_exec = matches!(attachment, Attachment::Exec(_)) && request.delay.is_none();
+    let by_exec = matches!(attachment, Attachment::Exec(..)) && request.delay.is_none();
     let counters = chosen
         .events
         .iter()
@@ -149,7 +149,7 @@ fn open_counter(event: &PlannedEvent, attachment: &Attachment, by_exec: bool) ->
         let attr = attributes::counting(encoding, event.modes, &common);
         // Without a ring one descriptor may follow a thread over all CPUs.
         let places: Vec<Place> = match attachment {
-            Attachment::Exec(pid) => vec![Place { thread: Some(pid.0), cpu: None, cgroup: None }],
+            Attachment::Exec(pid, _) => vec![Place { thread: Some(pid.0), cpu: None, cgroup: None }],
             Attachment::Threads(threads) => threads
                 .iter()
                 .map(|(_, tid)| Place { thread: Some(tid.0), cpu: None, cgroup: None })
