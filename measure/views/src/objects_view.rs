@@ -362,7 +362,9 @@ fn sentence(event: &str, finding: &ObjectFinding, source: EventSource, statement
         let basis = if source == EventSource::Simulated { ", exact (simulated)" } else { "" };
         let _ = write!(text, ". Why: {} ({}{basis})", cause_text(cause), percent(share));
     }
-    if let Some(pattern) = finding.pattern.as_ref().filter(|most| is_named(most, finding.share.count)) {
+    let contended = finding.cause.is_some_and(|(cause, _)| cause == MissCause::Coherence);
+    let pattern = finding.pattern.as_ref().filter(|most| !contended && is_named(most, finding.share.count));
+    if let Some(pattern) = pattern {
         let share = Share { count: pattern.count, total: finding.share.count };
         let _ = write!(text, ". How: {} {}", percent(share), words(pattern));
     }

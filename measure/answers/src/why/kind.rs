@@ -66,6 +66,11 @@ impl Cause {
         })
     }
 
+    /// Whether processors take the line from each other.
+    pub fn is_sharing(self) -> bool {
+        self.without_sharing_verdict() == Cause::Coherence
+    }
+
     /// The cause without the distinction of true and false sharing, which samples alone cannot make.
     pub fn without_sharing_verdict(self) -> Cause {
         match self {

@@ -90,6 +90,8 @@ impl Members {
             _ => return Some(true), // losses, throttling
         };
         match process {
+            // A sample of a process that has just given back its number: whose it was cannot be said.
+            Some(-1) if half(0) == Some(record_type::SAMPLE as i32) => Some(false),
             None | Some(-1) => Some(true),
             Some(pid) => self.is_member(pid),
         }
@@ -235,6 +237,7 @@ mod tests {
         assert_eq!(members.accept(&record(record_type::COMM, &[child, child])), Some(true));
         assert_eq!(members.accept(&record(record_type::COMM, &[stranger, stranger])), None);
         assert_eq!(members.accept(&record(record_type::MMAP, &[-1, 0])), Some(true)); // the kernel's
+        assert_eq!(members.accept(&sample(-1)), Some(false)); // of a process that has just ended
         assert_eq!(members.accept(&record(record_type::LOST, &[1, 0, 5, 0])), Some(true));
         // The other process's number is reused for a child.
         assert_eq!(members.accept(&record(record_type::FORK, &[stranger, root, 0, 0])), Some(true));

@@ -14,8 +14,12 @@ const LEAST_SAMPLES: u64 = 10;
 /// A distance is the pattern's if it has this share of its samples.
 const LEAST_SHARE_OF_STRIDE: f64 = 0.5;
 
-/// The pattern that most misses of a cause have, if it has enough samples.
+/// The pattern that most misses of a cause have, if it has enough samples. None for lines that processors take from
+/// each other: how an address was found does not matter there.
 pub(super) fn leading(cause: &CauseAnswer) -> Option<&PatternCount> {
+    if cause.cause.is_sharing() {
+        return None;
+    }
     cause.patterns.first().filter(|first| is_named(first, cause.share.count))
 }
 
@@ -53,17 +57,17 @@ pub(crate) fn words(pattern: &PatternCount) -> String {
     match (pattern.pattern, stride(pattern)) {
         (MissPattern::Chase, Some(apart)) => {
             format!(
-                "a pointer chase (each address came from the load before), nodes {} bytes apart",
+                "by a pointer chase (each address came from the load before), nodes {} bytes apart",
                 distance(apart)
             )
         }
-        (MissPattern::Chase, None) => "a pointer chase (each address came from the load before)".into(),
+        (MissPattern::Chase, None) => "by a pointer chase (each address came from the load before)".into(),
         (MissPattern::Indirect, _) => {
             "by an address that another load had just read (a table of pointers or indices, a bucket's entry)"
                 .into()
         }
         (MissPattern::Stride, Some(apart)) if is_stream(apart) => {
-            format!("a stream ({} bytes from miss to miss)", distance(apart))
+            format!("as a stream ({} bytes from miss to miss)", distance(apart))
         }
         (MissPattern::Stride, Some(apart)) => format!("at a stride of {} bytes", distance(apart)),
         (MissPattern::Stride, None) => "at several constant strides".into(),
@@ -219,7 +223,7 @@ mod tests {
         let transposition = said(MissPattern::Stride, 97, Some((4096, 90)));
         assert_eq!(transposition.as_deref(), Some("97.00 % at a stride of 4,096 bytes"));
         let stream = said(MissPattern::Stride, 50, Some((-64, 50)));
-        assert_eq!(stream.as_deref(), Some("50.00 % a stream (-64 bytes from miss to miss)"));
+        assert_eq!(stream.as_deref(), Some("50.00 % as a stream (-64 bytes from miss to miss)"));
         let several = said(MissPattern::Stride, 50, Some((4096, 24)));
         assert_eq!(several.as_deref(), Some("50.00 % at several constant strides"));
         assert_eq!(said(MissPattern::Scattered, 29, None), None, "not most misses'");
@@ -228,6 +232,13 @@ mod tests {
         assert_eq!(short(MissPattern::Stride, Some((4096, 9))), "strides (n = 1,097)");
         assert_eq!(short(MissPattern::Stride, Some((64, 1_000))), "stream (n = 1,097)");
         assert_eq!(short(MissPattern::Chase, Some((64, 1_000))), "chase (n = 1,097)");
+    }
+
+    #[test]
+    fn contended_lines_have_no_pattern() {
+        for sharing in [Cause::TrueSharing, Cause::FalseSharing, Cause::Coherence] {
+            assert_eq!(sentence(&cause(sharing, MissPattern::Scattered, 90, None)), None);
+        }
     }
 
     #[test]
