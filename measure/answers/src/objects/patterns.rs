@@ -44,7 +44,7 @@ impl Patterns {
     }
 
     /// The most frequent pattern, with its most frequent distance. `None` if all misses were on one line: how an
-    /// instruction came from other objects to this line says nothing of it.
+    /// instruction came from other objects to this line is not a property of it.
     pub(super) fn most(&self) -> Option<PatternCount> {
         if self.lines.is_none_or(|(lowest, highest)| lowest == highest) {
             return None;
