@@ -2,6 +2,7 @@
 
 pub mod activity;
 mod ask;
+pub mod machine;
 pub mod plan;
 pub mod server;
 pub mod shares;
@@ -11,6 +12,7 @@ pub mod views;
 use crate::AdviseError;
 use activity::{ActivitySample, BackendSample, Sampler, Task};
 use hardmeter_session::{Session, SessionError, Stop, Target};
+use machine::{Machine, MachineCounts};
 use serde::Serialize;
 use server::{own_cpu, Cost, Server};
 use shares::TimeShares;
@@ -69,6 +71,8 @@ pub struct Look {
     pub time: TimeShares,
     /// Backends that worked or waited for the server, on average.
     pub active_backends: f64,
+    /// Who used the machine's CPUs; `None` if the server runs elsewhere.
+    pub machine: Option<Machine>,
     /// The database's counts.
     pub database: Database,
     /// Its tables.
@@ -162,6 +166,8 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         None => Vec::new(),
     };
     let begin = Instant::now();
+    let machine = |session: &Session| server.local.then(|| MachineCounts::read(session.backend()))?;
+    let machine_before = machine(&session);
     let mut sampler = Sampler::prepare(&mut session)?;
     let sample = &mut |at, last| sampler.sample(&mut session, at, last);
     let samples = sampled(begin, time, stop, progress, sample)?;
@@ -171,6 +177,8 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     };
     let during = Snapshot::read(&mut session, server.version_num)?.since(&before);
     let seconds = begin.elapsed().as_secs_f64();
+    let used = |(now, then): (MachineCounts, MachineCounts)| now.since(&then, machine::ticks(seconds));
+    let machine = machine(&session).zip(machine_before).map(used);
 
     let time = TimeShares::of(&samples);
     let statements = match &extension {
@@ -184,6 +192,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         idle_transactions: idle_transactions(&samples),
         oldest_snapshot: oldest_snapshot(&samples),
         blockers: blockers(&samples),
+        machine,
         database: during.database,
         tables: during.tables,
         wal: during.wal,

@@ -14,6 +14,7 @@ mod idle_in_transaction;
 mod jit;
 mod many_small_queries;
 mod missing_index;
+mod other_programs;
 mod prepared_statements;
 mod random_page_cost;
 mod shared_buffers;
@@ -39,6 +40,7 @@ pub const REMEDIES: &[Remedy] = &[
     jit::REMEDY,
     many_small_queries::REMEDY,
     missing_index::REMEDY,
+    other_programs::REMEDY,
     prepared_statements::REMEDY,
     random_page_cost::REMEDY,
     shared_buffers::REMEDY,
