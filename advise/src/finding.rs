@@ -3,6 +3,7 @@
 use crate::change::{applying, undoing, Change, ChangeKind, Scope, Takes};
 use crate::look::server::Server;
 use crate::look::Look;
+use crate::trial::Measure;
 use serde::Serialize;
 
 /// Who can apply a remedy.
@@ -60,7 +61,10 @@ pub struct Prediction {
     /// The share of the backends' CPU time that would be saved, if that is more informative: for work that
     /// mostly waits for a device, the same CPU time is a small part of the active time.
     pub of_cpu: Option<f64>,
-    /// The harm grows while the server runs: it ranks as 5 % if the gain is unknown.
+    /// The share of the statements' execution time that would be saved, if it differs: commits, and the way between
+    /// client and server, are active time and not execution.
+    pub of_execution: Option<f64>,
+    /// The harm grows while the server runs: it ranks as 5 % at least.
     pub grows: bool,
     /// The effect in the units of the user: "459 -> 5.3 ms a call".
     pub effect: String,
@@ -74,6 +78,7 @@ impl Prediction {
         Prediction {
             gain: Some(gain.clamp(0.0, 1.0)),
             of_cpu: None,
+            of_execution: None,
             grows: false,
             effect: effect.into(),
             model: model.into(),
@@ -82,7 +87,7 @@ impl Prediction {
 
     /// No model predicts it: `why` describes how to measure it.
     pub fn unknown(effect: impl Into<String>, why: impl Into<String>) -> Prediction {
-        Prediction { gain: None, of_cpu: None, grows: false, effect: effect.into(), model: why.into() }
+        Prediction { effect: effect.into(), model: why.into(), ..Prediction::default() }
     }
 
     /// The same with the share of the CPU time.
@@ -90,24 +95,57 @@ impl Prediction {
         Prediction { of_cpu: Some(share.clamp(0.0, 1.0)), ..self }
     }
 
-    /// True if it is worth a remedy, by the active time or by CPU time.
+    /// The same with the share of the execution time.
+    pub fn with_execution(self, share: f64) -> Prediction {
+        Prediction { of_execution: Some(share.clamp(0.0, 1.0)), ..self }
+    }
+
+    /// The share that is predicted to be saved of what a trial measures.
+    pub fn by(&self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::Latency => self.of_execution.or(self.gain),
+            Measure::Cpu => self.of_cpu.or(self.gain),
+            Measure::Throughput => self.gain,
+            Measure::Log => None,
+        }
+    }
+
+    /// The prediction of what a trial measures, as text.
+    pub fn words_by(&self, measure: Measure) -> String {
+        let named = match measure {
+            Measure::Latency => self.of_execution.map(|share| (share, "execution time")),
+            Measure::Cpu => self.of_cpu.map(|share| (share, "CPU time")),
+            Measure::Log => return "no figure".to_owned(),
+            Measure::Throughput => None,
+        };
+        match named.or(self.gain.map(|gain| (gain, "active time"))) {
+            Some((share, of)) => format!("-{:.0} % of {of}", share * 100.0),
+            None => "no figure".to_owned(),
+        }
+    }
+
+    /// True if it is worth a remedy: by the active time, CPU time or execution time.
     fn matters(&self) -> bool {
-        self.gain.is_none_or(|gain| gain >= LEAST_GAIN)
-            || self.of_cpu.is_some_and(|share| share >= LEAST_GAIN)
+        let others = [self.of_cpu, self.of_execution];
+        self.grows
+            || self.gain.is_none_or(|gain| gain >= LEAST_GAIN)
+            || others.into_iter().flatten().any(|share| share >= LEAST_OF_OTHERS)
     }
 
     /// The gain as text.
     pub(crate) fn words(&self) -> String {
-        match (self.gain, self.of_cpu) {
-            (Some(gain), Some(share)) if gain < LEAST_GAIN => format!("-{:.0} % of CPU time", share * 100.0),
-            (Some(gain), _) => format!("-{:.0} % of active time", gain * 100.0),
-            (None, _) if self.grows => "no figure: the harm grows".into(),
-            (None, _) => "no prediction".into(),
+        let small = self.gain.is_some_and(|gain| gain < LEAST_GAIN);
+        match self.gain {
+            Some(_) if small && self.of_cpu.is_some() => self.words_by(Measure::Cpu),
+            Some(_) if small => self.words_by(Measure::Latency),
+            Some(_) => self.words_by(Measure::Throughput),
+            None if self.grows => "no figure: the harm grows".into(),
+            None => "no prediction".into(),
         }
     }
 
     fn rank(&self) -> f64 {
-        self.gain.unwrap_or(if self.grows { 0.05 } else { 0.0 })
+        self.gain.unwrap_or(0.0).max(if self.grows { 0.05 } else { 0.0 })
     }
 }
 
@@ -183,13 +221,17 @@ pub struct Finding {
     pub audience: Audience,
     /// Where to read more.
     pub documentation: &'static str,
+    /// What a trial of it measures.
+    pub measure: Measure,
     /// The rule's advice.
     #[serde(flatten)]
     pub advice: Advice,
 }
 
-/// Gains below this are not worth a remedy.
+/// Gains of active time below this are not worth a remedy.
 const LEAST_GAIN: f64 = 0.02;
+/// Unless they are this part of the CPU time or of the execution time: then waits of others hide what is gained.
+const LEAST_OF_OTHERS: f64 = 0.1;
 
 /// Runs the rules of these remedies; findings are ordered by predicted gain.
 pub fn advise(look: &Look, remedies: &[Remedy]) -> Vec<Finding> {
@@ -197,7 +239,8 @@ pub fn advise(look: &Look, remedies: &[Remedy]) -> Vec<Finding> {
         .iter()
         .filter_map(|remedy| {
             let Remedy { id, title, audience, documentation, examine } = *remedy;
-            Some(Finding { remedy: id, title, audience, documentation, advice: examine(look)? })
+            let (measure, advice) = (Measure::of_remedy(id), examine(look)?);
+            Some(Finding { remedy: id, title, audience, documentation, measure, advice })
         })
         .filter(|finding| finding.advice.prediction.matters())
         .collect();
@@ -235,14 +278,31 @@ mod tests {
         let remedies = [
             fixed("unknown", |_| of(Prediction::unknown("", ""))),
             fixed("tiny", |_| of(Prediction::gain(0.01, "", ""))),
+            fixed("little cpu", |_| of(Prediction::gain(0.01, "", "").with_cpu(0.09).with_execution(0.09))),
             fixed("small", |_| of(Prediction::gain(0.03, "", ""))),
             fixed("grows", |_| of(Prediction { grows: true, ..Prediction::unknown("", "") })),
+            fixed("grows, now little", |_| of(Prediction { grows: true, ..Prediction::gain(0.01, "", "") })),
             fixed("large", |_| of(Prediction::gain(0.4, "", ""))),
             fixed("of cpu", |_| of(Prediction::gain(0.01, "", "").with_cpu(0.3))),
         ];
         let order: Vec<&str> = advise(&Look::default(), &remedies).iter().map(|found| found.remedy).collect();
-        assert_eq!(order, ["large", "grows", "small", "of cpu", "unknown"]);
+        assert_eq!(order, ["large", "grows", "grows, now little", "small", "of cpu", "unknown"]);
         assert_eq!(Prediction::gain(0.01, "", "").with_cpu(0.3).words(), "-30 % of CPU time");
         assert_eq!(Prediction::gain(0.4, "", "").with_cpu(0.6).words(), "-40 % of active time");
+        assert_eq!(Prediction::gain(0.01, "", "").with_execution(0.5).words(), "-50 % of execution time");
+    }
+
+    #[test]
+    fn a_prediction_is_one_of_what_the_trial_measures() {
+        let all = Prediction::gain(0.1, "", "").with_cpu(0.3).with_execution(0.5);
+        let by = |prediction: &Prediction| Measure::ALL.map(|measure| prediction.by(measure));
+        // Execution time, CPU time, throughput.
+        assert_eq!(by(&all), [Some(0.5), Some(0.3), Some(0.1)]);
+        assert_eq!(by(&Prediction::gain(0.1, "", "")), [Some(0.1); 3]);
+        assert_eq!(all.words_by(Measure::Cpu), "-30 % of CPU time");
+        assert_eq!(Prediction::unknown("", "").words_by(Measure::Cpu), "no figure");
+        let order =
+            advise(&Look::default(), &[fixed("unused-indexes", |_| of(Prediction::gain(0.5, "", "")))]);
+        assert_eq!(order[0].measure, Measure::Cpu);
     }
 }

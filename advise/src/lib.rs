@@ -42,6 +42,7 @@ pub use error::AdviseError;
 pub use estimate::{Estimate, Need};
 pub use finding::{advise, Advice, Audience, Evidence, Finding, Prediction, Remedy};
 pub use look::activity::{ActivitySample, BackendSample, Task};
+pub use look::disk::Disk;
 pub use look::machine::{Machine, Program};
 pub use look::plan::{Plan, SeqScan};
 pub use look::server::{Configured, Cost, Server};

@@ -224,6 +224,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::Measure;
     use crate::{Advice, Audience, Kind, Prediction, Share, Statement, TimeShares};
 
     fn finding(number: usize) -> Finding {
@@ -237,7 +238,14 @@ mod tests {
             risk: "none".into(),
         };
         let title = ["first", "second", "third", "fourth"][number];
-        Finding { remedy: "jit", title, audience: Audience::Operator, documentation: "a/b", advice }
+        Finding {
+            remedy: "jit",
+            title,
+            audience: Audience::Operator,
+            documentation: "a/b",
+            measure: Measure::Latency,
+            advice,
+        }
     }
 
     fn full_page() -> Page {

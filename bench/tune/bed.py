@@ -70,6 +70,12 @@ class Bed:
     slow_sync: bool = False
 
 
+# Sessions that a transaction keeps idle while the load's own sessions, which pgbench names, go on.
+END_HOLDERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE state = 'idle in transaction' AND application_name <> 'pgbench' AND pid <> pg_backend_pid()
+"""
+
 MAIN = Bed("tune", 10)
 
 
@@ -160,9 +166,15 @@ def named(page: dict) -> List[str]:
     return [finding["remedy"] for finding in page["findings"] if finding["remedy"] != "other-programs"]
 
 
-def looked(server: TunedServer, load: Load, seconds: int, holder: Optional[str] = None) -> dict:
-    """The report on the server under a load that has just started, optionally with a session that holds a
-    transaction.
+# Seconds for which a load runs before an observation.
+WARM = 1.5
+
+
+def looked(
+    server: TunedServer, load: Load, seconds: int, holder: Optional[str] = None, warm: float = WARM, ended: bool = False
+) -> dict:
+    """The report on the server under a load that runs for `warm` seconds, optionally with a session that holds a
+    transaction. If `ended`, the session is ended before the observation, as `tune` advises.
     """
     connection = server.connect() if holder else None
     try:
@@ -170,11 +182,15 @@ def looked(server: TunedServer, load: Load, seconds: int, holder: Optional[str] 
             # Not awaited: a report query may run as long as the load.
             threading.Thread(target=_ask, args=(connection, holder), daemon=True).start()
         with under(server, load):
-            time.sleep(1.5)
+            time.sleep(warm)
+            if ended:
+                server.query(END_HOLDERS)
+                time.sleep(WARM)
             return look(server, seconds)
     finally:
         if connection:
-            connection.socket.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # the server has ended it already
+                connection.socket.shutdown(socket.SHUT_RDWR)
             connection.close()
 
 

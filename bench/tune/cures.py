@@ -11,8 +11,8 @@ from servers import Playground
 
 Say = Callable[[str], None]
 
-# A session that is already idle is not ended, and huge pages need the kernel.
-UNTRIED = {"idle-in-transaction", "huge-pages"}
+# Huge pages need the kernel.
+UNTRIED = {"huge-pages"}
 
 # Everything that a remedy may change: settings of databases and roles, the server's own file, indexes, options of tables.
 STATE = """

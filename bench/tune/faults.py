@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Callable, Iterator, List, Optional, Sequence
 
 import bed
-from bed import Bed, Load
+from bed import WARM, Bed, Load
 from figure import Bar, Figure
 from servers import Playground
 
@@ -28,6 +28,8 @@ class Fault:
     # The statement of a session before the load begins; the session then stays open.
     holder: Optional[str] = None
     seconds: int = 6
+    # Seconds of load before a block of a proof: harm that grows takes time to show.
+    warm: float = WARM
     vacuum: str = "VACUUM ANALYZE"
     # The application's load after its own remedy; and an administrator's setting, where a program may not change it.
     cure: Optional[Load] = None
@@ -107,7 +109,15 @@ FAULTS = [
         [*WIDE, "CREATE SEQUENCE ids START 100000", *(f"CREATE INDEX same{n} ON wide (c0)" for n in range(5))],
         [*DROPPED, "DROP SEQUENCE ids"],
     ),
-    Fault("idle transaction", ["idle-in-transaction"], holder="BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"),
+    Fault(
+        "idle transaction",
+        ["idle-in-transaction"],
+        # The disk's waits would hide what dead rows cost.
+        plant=_set("synchronous_commit = off"),
+        uproot=_reset("synchronous_commit"),
+        holder="BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1",
+        warm=6,
+    ),
     Fault(
         "tiny buffer pool",
         ["shared-buffers"],
@@ -210,6 +220,7 @@ FAULTS = [
         ["checkpoints"],
         Load(clients=4),
         bed=Bed("tune-checkpoints", 10, {"max_wal_size": "32MB"}),
+        warm=6,
     ),
     Fault(
         "large pool without huge pages",

@@ -21,6 +21,8 @@ pub struct Task {
     pub run_ns: u64,
     /// Runnable and waiting for a CPU, in nanoseconds.
     pub queue_ns: u64,
+    /// The turns that it had on a CPU: it waited for each of them.
+    pub turns: u64,
     /// In user mode, in clock ticks: only the ratio to `kernel_ticks` is used.
     pub user_ticks: u64,
     /// In the kernel, in clock ticks.
@@ -54,6 +56,7 @@ impl Task {
         Some(Task {
             run_ns: times.next()?.ok()?,
             queue_ns: times.next()?.ok()?,
+            turns: times.next()?.ok()?,
             user_ticks: tick(11)?,
             kernel_ticks: tick(12)?,
         })
@@ -64,6 +67,7 @@ impl Task {
         Task {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
             queue_ns: self.queue_ns.saturating_sub(earlier.queue_ns),
+            turns: self.turns.saturating_sub(earlier.turns),
             user_ticks: self.user_ticks.saturating_sub(earlier.user_ticks),
             kernel_ticks: self.kernel_ticks.saturating_sub(earlier.kernel_ticks),
         }
@@ -252,7 +256,7 @@ mod tests {
         // A title may hold brackets and blanks; utime and stime are fields 14 and 15 of the line.
         let stat = "81 (postgres: a) b) S 1 81 81 0 -1 4194304 9 0 0 0 123 45 0 0 20 0 1 0 777";
         let task = Task::parse(stat, "5000 600 70\n", &["(postgres"]).unwrap();
-        assert_eq!(task, Task { run_ns: 5000, queue_ns: 600, user_ticks: 123, kernel_ticks: 45 });
+        assert_eq!(task, Task { run_ns: 5000, queue_ns: 600, turns: 70, user_ticks: 123, kernel_ticks: 45 });
         assert_eq!(Task::parse(&stat.replace("postgres", "bash"), "5000 600 70\n", &["(postgres"]), None);
         let own = Task::read(std::process::id() as i32);
         assert_eq!(own, None, "this test is no process of PostgreSQL");

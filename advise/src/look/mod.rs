@@ -2,6 +2,8 @@
 
 pub mod activity;
 mod ask;
+mod blind_spots;
+pub mod disk;
 pub mod machine;
 pub mod plan;
 pub mod server;
@@ -11,6 +13,7 @@ pub mod views;
 
 use crate::AdviseError;
 use activity::{ActivitySample, BackendSample, Sampler, Task};
+use disk::{Disk, DiskCounts, Others};
 use hardmeter_session::{Session, SessionError, Stop, Target};
 use machine::{Machine, MachineCounts};
 use serde::Serialize;
@@ -82,6 +85,8 @@ pub struct Look {
     pub indexes: Vec<Index>,
     /// The log.
     pub wal: Wal,
+    /// The device of the log; `None` if the server runs elsewhere, or the kernel counts no such device.
+    pub disk: Option<Disk>,
     /// The statements of the load, the most expensive first.
     pub statements: Vec<Statement>,
     /// True if pg_stat_statements counted them.
@@ -103,6 +108,19 @@ pub struct Look {
 }
 
 impl Look {
+    /// Milliseconds of a sync of the log that a session slept; `None` if syncs are not timed, or are few. The run
+    /// queue is not a part of it: on a machine without a free CPU a session that wakes up waits there, too.
+    pub fn sync_ms(&self) -> Option<f64> {
+        let timed = self.wal.wal_sync >= LEAST_SYNCS && self.wal.wal_sync_time > 0.0;
+        let slept = self.time.waits(&["WALSync", "WalSync"]).0 * self.time.active();
+        timed.then(|| (self.wal.wal_sync_time / self.wal.wal_sync).min(slept * 1e3 / self.wal.wal_sync))
+    }
+
+    /// The work of other programs that explains syncs of this time.
+    pub(crate) fn others_delay(&self, sync_ms: f64) -> Option<Others<'_>> {
+        Others::of(sync_ms, self.disk.as_ref(), self.time.turn_wait_ms())
+    }
+
     /// Transactions of the database a second.
     pub fn transactions_per_second(&self) -> f64 {
         shares::ratio(self.database.commits + self.database.rollbacks, self.seconds)
@@ -140,6 +158,10 @@ const SAMPLES: u32 = 100;
 /// Statements with a smaller part of the time are not explained.
 const LEAST_SHARE: f64 = 0.05;
 const MOST_EXPLAINED: usize = 5;
+/// Fewer syncs of the log have no mean time.
+const LEAST_SYNCS: f64 = 20.0;
+/// Syncs that take as long, in milliseconds, are slow.
+pub(crate) const SLOW_SYNC_MS: f64 = 3.0;
 /// A transaction of this age, in seconds, is a long one.
 const LONG: f64 = 5.0;
 
@@ -168,6 +190,11 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     let begin = Instant::now();
     let machine = |session: &Session| server.local.then(|| MachineCounts::read(session.backend()))?;
     let machine_before = machine(&session);
+    let disk = |session: &Session| {
+        let data_folder = server.local.then(|| server.setting("data_directory"))?;
+        DiskCounts::of_children(&format!("{data_folder}/pg_wal"), session.backend())
+    };
+    let disk_before = disk(&session);
     let mut sampler = Sampler::prepare(&mut session)?;
     let sample = &mut |at, last| sampler.sample(&mut session, at, last);
     let samples = sampled(begin, time, stop, progress, sample)?;
@@ -176,6 +203,8 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         None => Vec::new(),
     };
     let during = Snapshot::read(&mut session, server.version_num)?.since(&before);
+    let disk =
+        disk(&session).zip(disk_before).map(|(now, then)| now.since(&then, during.wal.least_written()));
     let seconds = begin.elapsed().as_secs_f64();
     let used = |(now, then): (MachineCounts, MachineCounts)| now.since(&then, machine::ticks(seconds));
     let machine = machine(&session).zip(machine_before).map(used);
@@ -196,6 +225,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         database: during.database,
         tables: during.tables,
         wal: during.wal,
+        disk,
         counted: extension.is_some(),
         server,
         seconds,
@@ -209,7 +239,7 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
     look.cost = Cost { here: own_cpu() - cpu, backend: backend.map(|task| task.run_ns as f64 / 1e9) };
     // Each sample was a transaction of this program.
     look.database.commits = (look.database.commits - look.samples as f64).max(0.0);
-    blind_spots(&mut look);
+    blind_spots::add(&mut look);
     Ok(look)
 }
 
@@ -338,45 +368,6 @@ fn blockers(samples: &[ActivitySample]) -> Blockers {
     found
 }
 
-/// Adds what the rules could not observe, and what would make it visible.
-fn blind_spots(look: &mut Look) {
-    let setting = |name: &str| look.server.setting(name).to_owned();
-    let mut unknown = Vec::new();
-    if !look.counted {
-        unknown.push(
-            "time by statement, jit, planning: preload pg_stat_statements, CREATE EXTENSION pg_stat_statements"
-                .to_owned(),
-        );
-    } else if setting("pg_stat_statements.track_planning") != "on" {
-        unknown.push(
-            "whether prepared statements would help: ALTER SYSTEM SET pg_stat_statements.track_planning = on"
-                .into(),
-        );
-    }
-    if setting("track_wal_io_timing") != "on" && look.time.waits(&["WAL"]).0 >= 0.2 {
-        unknown.push(
-            "the time of one sync of the log (its waits alone are no fault): ALTER SYSTEM SET track_wal_io_timing = on"
-                .into(),
-        );
-    }
-    if look.time.busy > 0 && !look.time.exact {
-        unknown.push(
-            "run queue and kernel time: the server's processes cannot be seen here; run this on its machine"
-                .into(),
-        );
-    }
-    if look.database.elsewhere > look.database.commits {
-        unknown.push("most transactions run in another database: name it with --database".into());
-    }
-    if look.time.seen_once > 0 {
-        unknown.push(format!(
-            "the time of {} sessions that were too short to be seen twice",
-            look.time.seen_once
-        ));
-    }
-    look.unknown.splice(0..0, unknown);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,19 +432,5 @@ mod tests {
         let found = blockers(&[sample(&[&idle]), sample(&[&idle, &commits]), sample(&[])]);
         assert_eq!((found.seen, found.waiters, found.idle, found.committing), (3, 8, 2, 1));
         assert_eq!(found.application, "web");
-    }
-
-    #[test]
-    fn waits_for_the_log_are_a_blind_spot_until_syncs_are_timed() {
-        let wal = shares::Share { kind: shares::Kind::Io, event: "WALSync".into(), seconds: 7.0, n: 70 };
-        let time =
-            TimeShares { total: 10.0, shares: vec![wal], busy: 1, exact: true, ..TimeShares::default() };
-        let mut look = Look { time, counted: true, ..Look::default() };
-        blind_spots(&mut look);
-        assert!(look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
-        look.unknown.clear();
-        look.server.settings.insert("track_wal_io_timing".into(), "on".into());
-        blind_spots(&mut look);
-        assert!(!look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
     }
 }

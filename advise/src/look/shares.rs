@@ -78,6 +78,8 @@ pub struct TimeShares {
     pub seen_once: u64,
     /// Samples of the backends that worked.
     pub samples: u64,
+    /// Turns on a CPU of the backends that worked; 0 if they are not counted.
+    pub turns: u64,
     /// True if time on a CPU and in the run queue is from the kernel's counts.
     pub exact: bool,
 }
@@ -91,6 +93,11 @@ impl TimeShares {
     /// Seconds that were not spent waiting for the client.
     pub fn active(&self) -> f64 {
         self.total - self.seconds(&[Kind::Client])
+    }
+
+    /// Milliseconds in the run queue for each turn on a CPU, such as after each sleep.
+    pub fn turn_wait_ms(&self) -> f64 {
+        ratio(self.seconds(&[Kind::RunQueue]) * 1e3, self.turns as f64)
     }
 
     /// The part of the active time spent in these activities, 0 to 1.
@@ -157,6 +164,7 @@ impl TimeShares {
                 add(Kind::RunningUser, "", run * (1.0 - kernel), 1);
                 add(Kind::RunningKernel, "", run * kernel, 1);
                 add(Kind::RunQueue, "", queue, 1);
+                result.turns += used.turns;
                 asleep = (wall - run - queue).max(0.0);
             }
             let waits: Vec<(Kind, &str)> = seen
@@ -216,7 +224,14 @@ mod tests {
     }
 
     fn task(run_ms: u64, queue_ms: u64, user_ticks: u64, kernel_ticks: u64) -> Option<Task> {
-        Some(Task { run_ns: run_ms * 1_000_000, queue_ns: queue_ms * 1_000_000, user_ticks, kernel_ticks })
+        let turns = queue_ms / 2;
+        Some(Task {
+            run_ns: run_ms * 1_000_000,
+            queue_ns: queue_ms * 1_000_000,
+            turns,
+            user_ticks,
+            kernel_ticks,
+        })
     }
 
     #[test]
@@ -236,6 +251,8 @@ mod tests {
             at(4.0, client, task(1100, 410, 80, 30)),
         ];
         let shares = TimeShares::of(&samples);
+        // 400 ms in the queue, 200 turns.
+        assert_eq!((shares.turns, shares.turn_wait_ms()), (200, 2.0));
         // 4 s: 1 s on a CPU, a quarter of it in the kernel; 0.4 s in the queue; 2.6 s asleep, 3 of 4 waits for the lock.
         let near = |kind, expected: f64| {
             let seconds = shares.seconds(&[kind]);

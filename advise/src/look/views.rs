@@ -115,6 +115,13 @@ pub struct Wal {
     pub wal_sync_time: f64,
 }
 
+impl Wal {
+    /// Bytes of it that were written to the device, at least: a sync writes a page of 4 kB or more.
+    pub(super) fn least_written(&self) -> f64 {
+        self.wal_bytes.max(self.wal_sync * 4096.0)
+    }
+}
+
 /// The views that are read at each end of a look.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {

@@ -4,6 +4,7 @@ use super::sample::{thread_task, Sampler};
 use super::scans::{scans, Scan};
 use super::schema::{indexes, Duplicate, Unused};
 use super::target::{MariaSession, MariaTarget};
+use crate::look::disk::{DiskCounts, Others};
 use crate::look::server::{own_cpu, Cost, Server};
 use crate::look::shares::{ratio, TimeShares};
 use crate::look::{sampled, statements, Progress};
@@ -43,10 +44,19 @@ pub struct Maria {
     pub arenas_limited: bool,
 }
 
+/// A sync that takes longer than this, in seconds, is slow.
+const SLOW_SYNC: f64 = 5e-3;
+
 impl Maria {
     /// The difference of this counter over the look.
     pub fn count(&self, name: &str) -> f64 {
         self.counted.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// Milliseconds of a sync where commits queue for it, if that is slow: over 5 ms, and five syncs or more.
+    pub(crate) fn sync_ms(&self, seconds: f64) -> Option<f64> {
+        let syncs = self.count("innodb_data_fsyncs");
+        (syncs >= 5.0 && syncs <= seconds / SLOW_SYNC).then(|| seconds * 1e3 / syncs)
     }
 
     /// A variable's text; empty where the server has none of this name.
@@ -85,11 +95,18 @@ pub fn look_at_mariadb(
     let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
     let thread = session.value("reading the thread", thread)?.and_then(|text| text.parse().ok());
     let own = thread.and_then(thread_task);
+    let process = thread.filter(|_| own.is_some()).and_then(process_of);
+    const LOG: &str =
+        "SELECT IF(@@innodb_log_group_home_dir LIKE '/%', @@innodb_log_group_home_dir, @@datadir)";
+    let log = session.value("reading the folder of the log", LOG)?.unwrap_or_default();
+    let disk = || DiskCounts::of_process(&log, process?);
+    let disk_before = disk();
     let (before, begin) = (status(&mut session)?, Instant::now());
     let mut sampler = Sampler::new(own.is_some());
     let sample = &mut |at, last| sampler.sample(&mut session, at, last);
     let samples = sampled(begin, time, stop, progress, sample)?;
     let after = status(&mut session)?;
+    let disk_after = disk();
     let seconds = begin.elapsed().as_secs_f64();
 
     let variables = variables(&mut session)?;
@@ -115,9 +132,11 @@ pub fn look_at_mariadb(
         variables,
         ..Maria::default()
     };
-    if let Some(process) = thread.filter(|_| own.is_some()).and_then(process_of) {
+    if let Some(process) = process {
         of_process(process, &mut maria);
     }
+    let log_bytes = maria.count("innodb_os_log_written");
+    let disk = disk_after.zip(disk_before).map(|(now, then)| now.since(&then, log_bytes));
     let spent = thread.and_then(thread_task).zip(own).map(|(now, then)| now.since(then).run_ns as f64 / 1e9);
     let mut server = Server { version, database: target.database().to_owned(), ..Server::default() };
     server.of_machine(own.is_some());
@@ -128,6 +147,7 @@ pub fn look_at_mariadb(
         samples: samples.len() as u64,
         database: Database { commits: questions, ..Database::default() },
         time: shares,
+        disk,
         server,
         seconds,
         statements,
@@ -190,6 +210,8 @@ fn blind_spots(look: &mut Look) {
     if look.time.busy > 0 && !look.time.exact {
         unknown.push("run queue and kernel time: run this on the server's machine".into());
     }
+    let slow = maria.sync_ms(look.seconds);
+    unknown.extend(slow.and_then(|ms| look.others_delay(ms)).map(Others::blind_spot));
     if look.server.database.is_empty() {
         unknown.push("plans, indexes: name the database with --database".into());
     }

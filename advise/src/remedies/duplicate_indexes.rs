@@ -4,7 +4,7 @@
 //! and one of them enforces nothing. An index on a prefix of another's columns is not a duplicate: it is
 //! smaller, and may be used on purpose.
 
-use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
+use crate::index_upkeep::{dropping, saved_by_dropping, Saved};
 use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
 
 /// Redundant indexes, each with the one that replaces it.
@@ -31,19 +31,19 @@ pub(super) const REMEDY: Remedy = Remedy {
 fn examine(look: &Look) -> Option<Advice> {
     let found = duplicates(&look.indexes);
     let (spare, kept) = *found.first()?;
-    let gain: f64 = look
+    let saved = look
         .tables
         .iter()
         .map(|table| {
             let spare: Vec<&Index> =
                 found.iter().map(|(spare, _)| *spare).filter(|spare| spare.table == table.oid).collect();
-            gain_of_dropping(look, table, &spare)
+            saved_by_dropping(look, table, &spare)
         })
-        .sum();
+        .fold(Saved::default(), |sum, one| sum + one);
     let bytes: f64 = found.iter().map(|(spare, _)| spare.bytes).sum();
     let effect = format!("{:.0} MB and the maintenance of {} indexes", bytes / 1e6, found.len());
-    let prediction = match gain > 0.0 {
-        true => Prediction::gain(gain, effect, MODEL).with_cpu(of_cpu(look, gain)),
+    let prediction = match saved.active > 0.0 {
+        true => saved.prediction(effect),
         false => Prediction::unknown(effect, "their tables were not written to during the look: space only"),
     };
     let advice = Advice {

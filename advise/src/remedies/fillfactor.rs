@@ -5,9 +5,9 @@
 //! rows on the pages. Updates of an indexed column cannot be HOT, independent of space.
 
 use super::idle_in_transaction::holds_back;
-use crate::index_upkeep::{gain_of_dropping, mentions, of_cpu, MODEL};
+use crate::index_upkeep::{mentions, saved_by_dropping};
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Change, ChangeKind, Evidence, Index, Look, Prediction, Remedy, Table};
+use crate::{Advice, Audience, Change, ChangeKind, Evidence, Index, Look, Remedy, Table};
 
 const LEAST_UPDATES: f64 = 100.0;
 const MOST_HOT: f64 = 0.5;
@@ -27,9 +27,9 @@ fn examine(look: &Look) -> Option<Advice> {
     let candidates = look.tables.iter().filter(|table| is_short_of_room(look, table));
     let gains = candidates.map(|table| {
         let indexes: Vec<&Index> = indexes(look, table).collect();
-        (gain_of_dropping(look, table, &indexes), table)
+        (saved_by_dropping(look, table, &indexes), table)
     });
-    let (gain, table) = gains.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let (saved, table) = gains.max_by(|(a, _), (b, _)| a.active.total_cmp(&b.active))?;
     let hot = ratio(table.hot_updated, table.updated);
     let count = indexes(look, table).count();
     let advice = Advice {
@@ -44,12 +44,7 @@ fn examine(look: &Look) -> Option<Advice> {
             Evidence::new("of them HOT (touched no index)", hot * 100.0, "%", table.updated as u64),
             Evidence::new("indexes of the table", count as f64, "", 1),
         ],
-        prediction: Prediction::gain(
-            gain,
-            "updates that touch the table alone, once all of its pages have room",
-            MODEL,
-        )
-        .with_cpu(of_cpu(look, gain)),
+        prediction: saved.prediction("updates that touch the table alone, once all of its pages have room"),
         apply: vec![format!(
             "-- holds for pages that are filled from now on; all others: VACUUM FULL {}; (locks the table), or pg_repack",
             table.sql_name()

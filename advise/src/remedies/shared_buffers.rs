@@ -34,6 +34,21 @@ fn examine(look: &Look) -> Option<Advice> {
     let wanted = (memory / 4.0).min(database * 1.1);
     let held = ratio(wanted - pool, database - pool).clamp(0.0, 1.0);
     let megabytes = (wanted / 1e6).ceil();
+    let mut prediction = Prediction::gain(
+        (copies + waits) * held,
+        format!("{:.0} % fewer blocks read", held * 100.0),
+        format!(
+            "{:.1} us of CPU a block (a read of 8 kB that the kernel has cached, on this machine) with the run queue \
+             in proportion, and the waits for reads, for the part that would fit",
+            cost * 1e6
+        ),
+    );
+    let counted = look.statements.iter().filter_map(|one| one.counts.as_ref());
+    let executed: f64 = counted.map(|counts| counts.total_exec_time / 1e3).sum();
+    if executed > 0.0 {
+        let reads = look.database.blks_read * cost + waits * look.time.active();
+        prediction = prediction.with_execution(ratio(reads, executed) * held);
+    }
     let advice = Advice {
         finding: format!(
             "{rate:.0} blocks a second miss a buffer pool of {:.0} MB; the database has {:.0} MB, the machine {:.0} MB",
@@ -46,15 +61,7 @@ fn examine(look: &Look) -> Option<Advice> {
             Evidence::new("blocks read a second", rate, "1/s", look.database.blks_read as u64),
             Evidence::new("waits for reads, of active time", waits * 100.0, "%", n),
         ],
-        prediction: Prediction::gain(
-            (copies + waits) * held,
-            format!("{:.0} % fewer blocks read", held * 100.0),
-            format!(
-                "{:.1} us of CPU a block (a read of 8 kB that the kernel has cached, on this machine) with the run queue \
-                 in proportion, and the waits for reads, for the part that would fit",
-                cost * 1e6
-            ),
-        ),
+        prediction,
         apply: vec![
             "-- then restart the server".into(),
         ],
@@ -69,7 +76,8 @@ fn examine(look: &Look) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Database, Kind, Server, Share, TimeShares};
+    use crate::look::statements::Counts;
+    use crate::{Database, Kind, Server, Share, Statement, TimeShares};
 
     #[test]
     fn misses_count_only_where_the_pool_is_small() {
@@ -96,6 +104,12 @@ mod tests {
         // 1,000,000 blocks x 3 us = 3 s of 10 s; the whole database would fit.
         let advice = examine(&look(1e6, "2048")).unwrap();
         assert!((advice.prediction.gain.unwrap() - 0.3).abs() < 1e-9);
+        assert_eq!(advice.prediction.of_execution, None, "statements are not counted");
+        // Statements run for 6 of the 10 s.
+        let counts = Counts { total_exec_time: 6000.0, ..Counts::default() };
+        let mut counted = look(1e6, "2048");
+        counted.statements.push(Statement { counts: Some(counts), ..Statement::default() });
+        assert!((examine(&counted).unwrap().prediction.of_execution.unwrap() - 0.5).abs() < 1e-9);
         assert_eq!(advice.apply[0], "ALTER SYSTEM SET shared_buffers = '1100MB';");
         // Set in postgresql.conf, not by ALTER SYSTEM.
         assert_eq!(advice.undo[0], "ALTER SYSTEM RESET shared_buffers;");

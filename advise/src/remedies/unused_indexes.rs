@@ -5,9 +5,9 @@
 //! foreign key's checks, and duplicates, which have their own remedy.
 
 use super::duplicate_indexes::duplicates;
-use crate::index_upkeep::{dropping, gain_of_dropping, of_cpu, MODEL};
+use crate::index_upkeep::{dropping, saved_by_dropping};
 use crate::look::shares::ratio;
-use crate::{Advice, Audience, Evidence, Index, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Index, Look, Remedy};
 
 const WEEK: f64 = 7.0 * 86_400.0;
 
@@ -31,9 +31,9 @@ fn examine(look: &Look) -> Option<Advice> {
     };
     let found = look.tables.iter().filter(|table| table.inserted + table.updated > 0.0).map(|table| {
         let indexes = unused(table.oid);
-        (gain_of_dropping(look, table, &indexes), table, indexes)
+        (saved_by_dropping(look, table, &indexes), table, indexes)
     });
-    let (gain, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    let (saved, table, indexes) = found.max_by(|(a, ..), (b, ..)| a.active.total_cmp(&b.active))?;
     if indexes.is_empty() {
         return None;
     }
@@ -63,12 +63,8 @@ fn examine(look: &Look) -> Option<Advice> {
                 transactions as u64,
             ),
         ],
-        prediction: Prediction::gain(
-            gain,
-            format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len()),
-            MODEL,
-        )
-        .with_cpu(of_cpu(look, gain)),
+        prediction: saved
+            .prediction(format!("{} fewer indexes to maintain at each write that is not HOT", indexes.len())),
         risk: if look.server.standbys > 0 {
             "scans on standbys are not counted here: look there, too; undoing builds the indexes again".into()
         } else {

@@ -210,13 +210,15 @@ fn conduct_step(
     number: usize,
 ) -> (Step, Option<End>) {
     let finding = &candidate.finding;
+    let measure = order.server.measure(finding.remedy, &order.load);
+    let predicted = finding.advice.prediction.by(measure);
     let trial = Order {
         wanted: candidate.wanted.clone(),
         remedy: finding.remedy.to_owned(),
         finding: Some(finding.advice.finding.clone()),
         evidence: json!(finding.advice.evidence),
-        predicted: finding.advice.prediction.gain,
-        measure: order.server.measure(finding.remedy, &order.load),
+        predicted,
+        measure,
         pace: order.pace,
         keep: true,
         guards: order.guards,
@@ -241,7 +243,7 @@ fn conduct_step(
         remedy: finding.remedy.to_owned(),
         title: finding.title.to_owned(),
         finding: finding.advice.finding.clone(),
-        predicted: finding.advice.prediction.gain,
+        predicted,
         apply: candidate.switches.iter().flat_map(Switch::apply).collect(),
         undo: candidate.switches.iter().rev().flat_map(Switch::undo).collect(),
         entry: None,

@@ -88,7 +88,7 @@ pub struct Step {
     pub title: String,
     /// The rule's finding.
     pub finding: String,
-    /// The share of the active time that was predicted to be saved.
+    /// The share that was predicted to be saved of what decides.
     pub predicted: Option<f64>,
     /// The statements that apply it.
     pub apply: Vec<String>,
@@ -317,8 +317,8 @@ pub(super) fn plan_text(seen: &Seen, candidates: &[Candidate], left: &[Left], st
     let _ = writeln!(text, "\n{}", style.paint(Tone::Title, title));
     for (number, candidate) in candidates.iter().take(KEPT).enumerate() {
         let finding = &candidate.finding;
-        let gain = match finding.advice.prediction.gain {
-            Some(gain) => format!("-{:.0} % of active time predicted", gain * 100.0),
+        let gain = match finding.advice.prediction.by(finding.measure) {
+            Some(_) => format!("{} predicted", finding.advice.prediction.words_by(finding.measure)),
             None => "no prediction".into(),
         };
         let _ = writeln!(text, "{}  {}: {}, {gain}", number + 1, finding.remedy, finding.title);

@@ -101,7 +101,7 @@ fn details(entry: &Entry) -> Markup {
             div.scroll { table { tbody {
                 @if let Some(finding) = &begin.finding { (line("finding", printable(finding))) }
                 (line("predicted", begin.predicted.map_or("no figure".into(), |gain| {
-                    format!("{} of the time in the server", signed(-gain))
+                    format!("{} of what decides", signed(-gain))
                 })))
                 (line("changes", statements(begin.switches.iter().flat_map(Switch::apply).collect())))
                 (line("undone by", statements(begin.switches.iter().rev().flat_map(Switch::undo).collect())))

@@ -66,7 +66,7 @@ pub struct Order {
     pub finding: Option<String>,
     /// The figures that the rule relied on.
     pub evidence: Value,
-    /// The share of the active time that is predicted to be saved.
+    /// The share that is predicted to be saved of what decides.
     pub predicted: Option<f64>,
     /// The metric that decides.
     pub measure: Measure,

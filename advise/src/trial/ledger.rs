@@ -45,7 +45,7 @@ pub struct Begin {
     pub finding: Option<String>,
     /// The figures that the rule relied on.
     pub evidence: Value,
-    /// The share of the active time that was predicted to be saved.
+    /// The share that was predicted to be saved of what decides.
     pub predicted: Option<f64>,
     /// The switches, with the values before.
     pub switches: Vec<Switch>,

@@ -6,11 +6,13 @@
 //! * CPU per transaction: of all processes of the server, from the kernel. Processes that ended within the
 //!   block are included in the postmaster's reaped children, so none is missed or counted twice.
 //! * Transactions a second.
+//! * The log written per transaction, where the remedy is one of the log.
 
 use super::control::{literal, Control};
 use super::load::Running;
 use super::pause::pause;
 use super::TryError;
+use crate::look::disk::parent;
 use crate::look::views::quoted;
 use crate::Task;
 use hardmeter_evidence::{Direction, Metric, Role};
@@ -30,10 +32,12 @@ pub enum Measure {
     Cpu,
     /// Transactions a second.
     Throughput,
+    /// The log written per transaction; only where it decides.
+    Log,
 }
 
 impl Measure {
-    /// All metrics.
+    /// The metrics of each trial.
     pub const ALL: [Measure; 3] = [Measure::Latency, Measure::Cpu, Measure::Throughput];
 
     /// The metrics of a server that counts its statements, or whose processes can be seen.
@@ -42,6 +46,7 @@ impl Measure {
             Measure::Latency => statements,
             Measure::Cpu => processes,
             Measure::Throughput => true,
+            Measure::Log => false,
         };
         Measure::ALL.into_iter().filter(is_known).collect()
     }
@@ -50,7 +55,12 @@ impl Measure {
     pub fn of_remedy(remedy: &str) -> Measure {
         match remedy {
             "unused-indexes" | "duplicate-indexes" | "huge-pages" | "prepared-statements" => Measure::Cpu,
-            "slow-sync" | "connections" | "checkpoints" => Measure::Throughput,
+            // Waits between statements, and other statements than before, are not execution time per call.
+            // A sync takes its time for few bytes, too: the log is what more room between checkpoints saves.
+            "checkpoints" => Measure::Log,
+            "slow-sync" | "connections" | "hot-row" | "sleeping-holder" | "many-small-queries" => {
+                Measure::Throughput
+            }
             _ => Measure::Latency,
         }
     }
@@ -61,6 +71,7 @@ impl Measure {
             Measure::Latency => "execution time per call",
             Measure::Cpu => "CPU per transaction",
             Measure::Throughput => "transactions a second",
+            Measure::Log => "log per transaction",
         }
     }
 
@@ -69,13 +80,14 @@ impl Measure {
         match self {
             Measure::Latency | Measure::Cpu => "ms",
             Measure::Throughput => "/s",
+            Measure::Log => "kB",
         }
     }
 
     /// The direction of improvement.
     pub fn direction(self) -> Direction {
         match self {
-            Measure::Latency | Measure::Cpu => Direction::Less,
+            Measure::Latency | Measure::Cpu | Measure::Log => Direction::Less,
             Measure::Throughput => Direction::More,
         }
     }
@@ -109,6 +121,8 @@ pub(super) struct Counters {
     /// Other sessions that run a statement now.
     active: f64,
     cpu: Option<f64>,
+    /// Bytes of the log so far; `None` in recovery, which writes none.
+    log: Option<f64>,
     /// Calls and milliseconds by statement.
     statements: BTreeMap<String, (f64, f64)>,
 }
@@ -125,6 +139,8 @@ pub(super) struct Block {
     pub(super) rollbacks: f64,
     /// CPU of the server, in milliseconds.
     pub(super) cpu_ms: Option<f64>,
+    /// Bytes of the log.
+    pub(super) log_bytes: Option<f64>,
     /// Calls and milliseconds of each statement that was called.
     pub(super) statements: BTreeMap<String, (f64, f64)>,
 }
@@ -158,7 +174,9 @@ impl Source {
 
     /// The metrics that are available here.
     pub(super) fn measures(&self) -> Vec<Measure> {
-        Measure::known(self.schema.is_some(), self.postmaster.is_some())
+        let mut known = Measure::known(self.schema.is_some(), self.postmaster.is_some());
+        known.push(Measure::Log);
+        known
     }
 
     pub(super) fn read(&self, control: &mut Control) -> Result<Counters, TryError> {
@@ -179,11 +197,12 @@ impl Source {
         }
         const DATABASE: &str = "SELECT xact_commit, xact_rollback, \
             (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.state = 'active' AND a.datid = d.datid \
-             AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()) \
+             AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()), \
+            CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END \
             FROM pg_catalog.pg_stat_database d WHERE datname = current_database()";
         let row = control.row("reading pg_stat_database", DATABASE)?.unwrap_or_default();
-        let number =
-            |at: usize| row.get(at).cloned().flatten().and_then(|text| text.parse().ok()).unwrap_or(0.0);
+        let known = |at: usize| row.get(at).cloned().flatten().and_then(|text| text.parse::<f64>().ok());
+        let number = |at: usize| known(at).unwrap_or(0.0);
         Ok(Counters {
             at: Instant::now(),
             commits: number(0),
@@ -191,6 +210,7 @@ impl Source {
             own: control.queries() as f64,
             active: number(2),
             cpu: self.postmaster.and_then(server_cpu_ms),
+            log: known(3),
             statements,
         })
     }
@@ -253,6 +273,7 @@ impl Counters {
             transactions: commits + rollbacks,
             rollbacks,
             cpu_ms: self.cpu.zip(before.cpu).map(|(now, then)| now - then).filter(|ms| *ms >= 0.0),
+            log_bytes: self.log.zip(before.log).map(|(now, then)| now - then),
             statements: statements.collect(),
         }
     }
@@ -313,7 +334,10 @@ impl Mix {
             Measure::Cpu if block.transactions > 0.0 => {
                 block.cpu_ms.map_or(f64::NAN, |cpu| cpu / block.transactions)
             }
-            Measure::Cpu => f64::NAN,
+            Measure::Log if block.transactions > 0.0 => {
+                block.log_bytes.map_or(f64::NAN, |bytes| bytes / 1e3 / block.transactions)
+            }
+            Measure::Cpu | Measure::Log => f64::NAN,
             Measure::Throughput => block.transactions / block.seconds,
         }
     }
@@ -369,18 +393,20 @@ fn server_cpu_ms(postmaster: i32) -> Option<f64> {
     Some(reaped * tick_ms + running as f64 / 1e6)
 }
 
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn block(statements: &[(&str, f64, f64)]) -> Block {
         let statements = statements.iter().map(|(id, calls, ms)| ((*id).to_owned(), (*calls, *ms))).collect();
-        Block { seconds: 2.0, transactions: 10.0, cpu_ms: Some(30.0), statements, ..Block::default() }
+        Block {
+            seconds: 2.0,
+            transactions: 10.0,
+            cpu_ms: Some(30.0),
+            log_bytes: Some(5e4),
+            statements,
+            ..Block::default()
+        }
     }
 
     /// The slow statement takes half the time and is called twice as often: the mean over all calls would not
@@ -397,6 +423,9 @@ mod tests {
         assert!(mix.value(&block(&[]), Measure::Latency).is_nan());
         assert_eq!(mix.value(&after, Measure::Cpu), 3.0);
         assert_eq!(mix.value(&after, Measure::Throughput), 5.0);
+        // 50,000 bytes of 10 transactions.
+        assert_eq!(mix.value(&after, Measure::Log), 5.0);
+        assert!(mix.value(&Block { transactions: 1.0, ..Block::default() }, Measure::Log).is_nan());
         assert_eq!(mix.heavy(0.5), ["slow"]);
     }
 
@@ -421,11 +450,12 @@ mod tests {
             own,
             active: 1.0,
             cpu: Some(ms),
+            log: Some(commits * 1e3),
             statements: [("1".to_owned(), (calls, ms))].into(),
         };
         let block = counters(110.0, 13.0, 5.0, 50.0).since(&counters(100.0, 10.0, 3.0, 20.0));
         assert_eq!((block.transactions, block.rollbacks, block.cpu_ms), (7.0, 0.0, Some(30.0)));
-        assert_eq!(block.statements["1"], (2.0, 30.0));
+        assert_eq!((block.log_bytes, block.statements["1"]), (Some(10_000.0), (2.0, 30.0)));
         let reset = counters(1.0, 13.0, 0.0, 0.0).since(&counters(100.0, 10.0, 3.0, 20.0));
         assert_eq!((reset.transactions, reset.cpu_ms, reset.statements.len()), (0.0, None, 0));
     }
@@ -438,11 +468,5 @@ mod tests {
         assert!(!is_idle(&[Block { active: 1.0, ..few.clone() }], &mix), "a long statement");
         assert!(!is_idle(&[few.clone(), Block { total: 1090.0, ..few }], &mix));
         assert!(!is_idle(&idle, &Mix::of(&[block(&[("1", 1.0, 1.0)])])));
-    }
-
-    #[test]
-    fn a_process_has_a_parent() {
-        // SAFETY: no preconditions.
-        assert_eq!(parent(std::process::id() as i32), Some(unsafe { libc::getppid() }));
     }
 }

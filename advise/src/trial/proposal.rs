@@ -60,10 +60,7 @@ impl Proposal {
         if let Some(finding) = &self.finding {
             let prediction = &finding.advice.prediction;
             line("finding", &finding.advice.finding);
-            let gain = prediction
-                .gain
-                .map_or("no figure".to_owned(), |gain| format!("-{:.0} % of active time", gain * 100.0));
-            line("predicted", &format!("{gain}; {}", prediction.effect));
+            line("predicted", &format!("{}; {}", prediction.words_by(self.measure), prediction.effect));
         }
         for statement in self.apply() {
             line("changes", &statement);

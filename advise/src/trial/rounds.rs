@@ -49,7 +49,9 @@ impl Rounds {
         let values =
             |measure: Measure| first.iter().map(|block| mix.value(block, measure)).collect::<Vec<f64>>();
         let known = |measure: &Measure| values(*measure).iter().any(|value| *value > 0.0);
-        let usable: Vec<Measure> = measures.into_iter().filter(known).collect();
+        // The log decides, or is left out: a checkpoint that begins during a block must not end a trial.
+        let wanted = |measure: &Measure| *measure != Measure::Log || order.measure == Measure::Log;
+        let usable: Vec<Measure> = measures.into_iter().filter(wanted).filter(known).collect();
         let primary = match usable.contains(&order.measure) {
             true => order.measure,
             false => *usable.first().ok_or(TryError::NoLoad { seconds: order.pace.block })?,
@@ -58,10 +60,10 @@ impl Rounds {
             remarks.push(format!(
                 "{} is not known here (it needs {}): {} decides",
                 order.measure.name(),
-                if order.measure == Measure::Latency {
-                    "pg_stat_statements, or the performance schema"
-                } else {
-                    "the server's processes"
+                match order.measure {
+                    Measure::Latency => "pg_stat_statements, or the performance schema",
+                    Measure::Log => "a PostgreSQL server that writes",
+                    Measure::Cpu | Measure::Throughput => "the server's processes",
                 },
                 primary.name()
             ));
@@ -256,6 +258,7 @@ mod tests {
             transactions: 200.0,
             rollbacks,
             cpu_ms: Some(100.0),
+            log_bytes: Some(5e4),
             statements: statements.into(),
         }
     }
@@ -338,10 +341,16 @@ mod tests {
     #[test]
     fn a_measure_that_is_not_known_gives_way() {
         let first: Vec<Block> = (0..6).map(|_| Block { cpu_ms: None, ..block(1.0, 1.0, 0.0) }).collect();
-        let measures = vec![Measure::Throughput];
+        let measures = vec![Measure::Throughput, Measure::Log];
         let rounds = Rounds::new(&order(Measure::Cpu, 24), measures, Mix::of(&first), &first).unwrap();
         let result = rounds.result(&BTreeMap::new());
         assert_eq!(result.primary().unwrap().measure, Measure::Throughput);
+        assert_eq!(result.gauges.len(), 1, "the log decides or is left out");
+        let measures = vec![Measure::Throughput, Measure::Log];
+        let of_log = Rounds::new(&order(Measure::Log, 24), measures, Mix::of(&first), &first).unwrap();
+        let gauges = of_log.result(&BTreeMap::new()).gauges;
+        let measures: Vec<Measure> = gauges.iter().map(|gauge| gauge.measure).collect();
+        assert_eq!(measures, [Measure::Log, Measure::Throughput]);
         assert!(
             result.remarks[0].starts_with("CPU per transaction is not known here"),
             "{:?}",

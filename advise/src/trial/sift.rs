@@ -32,7 +32,7 @@ pub struct Left {
     pub title: String,
     /// Who can apply it.
     pub audience: &'static str,
-    /// The share of the active time that is predicted to be saved.
+    /// The share that is predicted to be saved of what a trial would measure.
     pub predicted: Option<f64>,
     /// The reason why it is not tried.
     pub reason: String,
@@ -65,7 +65,7 @@ pub(super) fn sift(
 ) -> Result<(Vec<Candidate>, Vec<Left>), TryError> {
     let (mut candidates, mut left) = (Vec::new(), Vec::new());
     for finding in findings {
-        if finding.advice.prediction.gain.is_some_and(|gain| gain < limits.minimum) {
+        if finding.advice.prediction.by(finding.measure).is_some_and(|gain| gain < limits.minimum) {
             continue;
         }
         let wanted = match Wanted::of_finding(finding) {
@@ -115,7 +115,7 @@ fn leave(finding: &Finding, reason: String) -> Left {
         remedy: finding.remedy.to_owned(),
         title: finding.title.to_owned(),
         audience: finding.audience.name(),
-        predicted: finding.advice.prediction.gain,
+        predicted: finding.advice.prediction.by(finding.measure),
         reason,
         apply: finding.advice.apply.clone(),
     }
@@ -132,6 +132,7 @@ fn key(remedy: &str, wanted: &[Wanted]) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::Measure;
     use super::*;
     use crate::{Advice, Audience, Change, ChangeKind, Prediction, Scope, Takes};
 
@@ -153,7 +154,14 @@ pub(super) mod tests {
             changes,
             risk: String::new(),
         };
-        Finding { remedy, title: "a title", audience: Audience::Operator, documentation: "", advice }
+        Finding {
+            remedy,
+            title: "a title",
+            audience: Audience::Operator,
+            documentation: "",
+            measure: Measure::Latency,
+            advice,
+        }
     }
 
     fn setting(name: &str, value: &str) -> Vec<Change> {

@@ -93,6 +93,7 @@ impl Wanted {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Measure;
     use super::*;
     use crate::{Advice, Audience, Change, Prediction, Takes};
 
@@ -107,7 +108,14 @@ mod tests {
             risk: String::new(),
         };
         let (title, documentation) = ("", "");
-        Finding { remedy: "stale-statistics", title, audience: Audience::Operator, documentation, advice }
+        Finding {
+            remedy: "stale-statistics",
+            title,
+            audience: Audience::Operator,
+            documentation,
+            measure: Measure::Latency,
+            advice,
+        }
     }
 
     #[test]

@@ -95,6 +95,8 @@ enum MeasureName {
     Cpu,
     /// Transactions a second.
     Throughput,
+    /// Log written per transaction, of PostgreSQL.
+    Log,
 }
 
 /// Runs the command.
@@ -157,7 +159,7 @@ pub(super) fn run(arguments: &Arguments, globals: &Globals) -> Result<Outcome, C
         remedy: name,
         finding: advice.map(|advice| advice.finding.clone()),
         evidence: advice.map_or(json!([]), |advice| json!(advice.evidence)),
-        predicted: advice.and_then(|advice| advice.prediction.gain),
+        predicted: advice.and_then(|advice| advice.prediction.by(measure)),
         measure,
         pace,
         keep: arguments.keep,
@@ -222,6 +224,7 @@ impl MeasureName {
             MeasureName::Latency => Measure::Latency,
             MeasureName::Cpu => Measure::Cpu,
             MeasureName::Throughput => Measure::Throughput,
+            MeasureName::Log => Measure::Log,
         }
     }
 }

@@ -134,6 +134,7 @@ impl Counters {
             total: self.questions - self.own,
             transactions: (self.questions - before.questions - own).max(0.0),
             rollbacks: (self.rollbacks - before.rollbacks).max(0.0),
+            log_bytes: None,
             cpu_ms: self.cpu.zip(before.cpu).map(|(now, then)| now - then).filter(|ms| *ms >= 0.0),
             statements: statements.collect(),
         }
