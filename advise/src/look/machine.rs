@@ -3,6 +3,7 @@
 //! Backends wait in the run queue for each other and for programs that are not the server's. Only the first
 //! wait is the server's fault, so the CPU time of both separates the two.
 
+use super::activity::ActivitySample;
 use super::shares::ratio;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub struct Program {
     pub name: String,
     /// CPUs that they used, on average.
     pub cpus: f64,
+    /// Sessions of the server have this name: it is a client.
+    pub client: bool,
 }
 
 /// The use of the machine's CPUs during a look, each on average: 2 of 2 are all.
@@ -36,6 +39,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Marks the programs that have sessions.
+    pub(super) fn mark_clients(&mut self, samples: &[ActivitySample]) {
+        for program in &mut self.programs {
+            let mut sessions = samples.iter().flat_map(|sample| &sample.backends);
+            program.client = sessions.any(|session| session.application == program.name);
+        }
+    }
+
     /// CPUs used by others that are not named: most of them ended before the look did.
     pub fn unnamed(&self) -> f64 {
         let named: f64 = self.programs.iter().map(|program| program.cpus).sum();
@@ -131,7 +142,7 @@ impl MachineCounts {
             let before = earlier.others.get(&process).map_or(0.0, |(_, before)| *before);
             *by_name.entry(name).or_default() += cpus(own - before);
         }
-        let programs = by_name.into_iter().map(|(name, cpus)| Program { name, cpus });
+        let programs = by_name.into_iter().map(|(name, cpus)| Program { name, cpus, client: false });
         let mut programs: Vec<Program> = programs.filter(|program| program.cpus >= LEAST_CPUS).collect();
         programs.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
         programs.truncate(MOST_NAMED);

@@ -207,7 +207,8 @@ pub fn look(target: &Target, time: Duration, stop: &Stop, progress: Progress) ->
         disk(&session).zip(disk_before).map(|(now, then)| now.since(&then, during.wal.least_written()));
     let seconds = begin.elapsed().as_secs_f64();
     let used = |(now, then): (MachineCounts, MachineCounts)| now.since(&then, machine::ticks(seconds));
-    let machine = machine(&session).zip(machine_before).map(used);
+    let mut machine = machine(&session).zip(machine_before).map(used);
+    machine.iter_mut().for_each(|machine| machine.mark_clients(&samples));
 
     let time = TimeShares::of(&samples);
     let statements = match &extension {

@@ -4,7 +4,7 @@
 //! the backends' active time or more is run queue. A client of the load that runs on the same machine is such a
 //! program, and uses less than that in a healthy case (pgbench: a third of what it makes the server use).
 
-use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
+use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Program, Remedy};
 
 pub(super) const REMEDY: Remedy = Remedy {
     id: "other-programs",
@@ -25,11 +25,14 @@ fn examine(look: &Look) -> Option<Advice> {
         return None;
     }
     let of_others = machine.of_others();
-    let programs: Vec<String> =
-        machine.programs.iter().map(|program| format!("{} {:.2}", program.name, program.cpus)).collect();
+    let words = |program: &Program| {
+        format!("{}{} {:.2}", if program.client { "client " } else { "" }, program.name, program.cpus)
+    };
+    let programs: Vec<String> = machine.programs.iter().map(words).collect();
     let named = if programs.is_empty() { "each briefly".into() } else { programs.join(", ") };
     let renice = |to: i32| {
-        machine.programs.iter().map(move |program| {
+        // A client with less CPU time sends less.
+        machine.programs.iter().filter(|program| !program.client).map(move |program| {
             let name = program.name.replace('\'', "'\\''");
             format!("renice -n {to} -p $(pgrep -x '{name}')")
         })
@@ -68,7 +71,7 @@ fn examine(look: &Look) -> Option<Advice> {
         ),
         apply,
         undo,
-        risk: "these programs take longer; a client of the server among them then sends less".into(),
+        risk: "these programs take longer".into(),
         ..Advice::default()
     })
 }
@@ -76,15 +79,16 @@ fn examine(look: &Look) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Program, Server, Share, TimeShares};
+    use crate::{Machine, Server, Share, TimeShares};
 
     fn look(others: f64, queue: f64) -> Look {
         let share = |kind, seconds| Share { kind, event: String::new(), seconds, n: 1 };
         let shares = vec![share(Kind::RunQueue, queue), share(Kind::RunningUser, 100.0 - queue)];
-        let rustc = Program { name: "rustc".into(), cpus: others };
+        let rustc = Program { name: "rustc".into(), cpus: others, client: false };
+        let client = Program { name: "pgbench".into(), cpus: 0.1, client: true };
         Look {
             server: Server { cpus: 2, local: true, ..Server::default() },
-            machine: Some(Machine { server: 0.5, others, stolen: 0.0, programs: vec![rustc] }),
+            machine: Some(Machine { server: 0.5, others, stolen: 0.0, programs: vec![rustc, client] }),
             time: TimeShares { total: 100.0, shares, ..TimeShares::default() },
             ..Look::default()
         }
@@ -94,13 +98,20 @@ mod tests {
     fn who_uses_the_cpus_is_named_and_the_wait_for_them_predicted() {
         let advice = examine(&look(1.5, 60.0)).unwrap();
         assert!(
-            advice.finding.contains("run queue 60 %: other programs use 1.5 of 2 CPUs (rustc 1.50)"),
+            advice.finding.contains(
+                "run queue 60 %: other programs use 1.5 of 2 CPUs (rustc 1.50, client pgbench 0.10)"
+            ),
             "{}",
             advice.finding
         );
         // 1.5 of 2.0 used CPUs are theirs.
         assert_eq!(advice.prediction.gain, Some(0.6 * 0.75));
         assert_eq!(advice.apply[1], "renice -n 10 -p $(pgrep -x 'rustc')");
+        assert!(
+            !advice.apply.concat().contains("pgbench"),
+            "a client is not slowed down: {:?}",
+            advice.apply
+        );
         assert_eq!(examine(&look(0.9, 60.0)), None, "less than half of the CPUs");
         assert_eq!(examine(&look(1.5, 20.0)), None, "backends do not wait");
         assert_eq!(examine(&Look { machine: None, ..look(1.5, 60.0) }), None, "another machine");
