@@ -9,8 +9,10 @@
  *       -> build plan: BatchScan            300,000 look-ups cost more than reading the table
  *
  *     plan    adaptive_join_plan.c    which nested loops can be one, what building would cost
- *     run     adaptive_join_exec.c    look up, decide, switch
+ *     run     adaptive_join_exec.c    look up, or find in the hash table
+ *             adaptive_join_decide.c  when to change, and building
  *             adaptive_lookup.c       rows by index
+ *             adaptive_shared.c       one table for all processes of a parallel plan
  *             adaptive_table.c        the hash table
  *     print   adaptive_join_explain.c
  */
@@ -20,6 +22,7 @@
 #include "compat.h"
 
 #include "nodes/execnodes.h"
+#include "utils/dsa.h"
 
 /* Joins with more key columns than this are left to core. */
 #define ADAPTIVE_MAX_KEYS 4
@@ -71,18 +74,56 @@ typedef struct AdaptiveRow AdaptiveRow;
 extern bool is_adaptive_key_type(Oid type);
 extern int64 adaptive_key(Datum value, Oid type);
 
-/*
- * Created in a memory context of its own below the current one, with the size for `expected` rows.
- */
-extern AdaptiveTable *adaptive_table_create(int nkeys, double expected);
+/* Created in a memory context of its own below the current one. */
+extern AdaptiveTable *adaptive_table_create(int nkeys);
 /* Copies the row. False if the table would then take more than `limit` bytes. */
 extern bool adaptive_table_add(AdaptiveTable *table, const int64 *keys, TupleTableSlot *slot,
                                Size limit);
+/* Bytes that a row of this width takes, without its bucket. */
+extern Size adaptive_row_size(int nkeys, int width);
+/* After the last row: makes the table ready to be searched. */
+extern void adaptive_table_link(AdaptiveTable *table);
+/*
+ * Instead: copies the table to a block of adaptive_table_block_size() bytes, which other processes
+ * attach to, with the number of its rows.
+ */
+extern Size adaptive_table_block_size(const AdaptiveTable *table);
+extern void adaptive_table_copy(const AdaptiveTable *table, void *block);
+extern uint64 adaptive_table_rows(const AdaptiveTable *table);
+extern AdaptiveTable *adaptive_table_attach(int nkeys, void *block, Size size, uint64 nrows);
 /* The first row with these keys, then the next; NULL at the end. */
 extern const AdaptiveRow *adaptive_table_find(const AdaptiveTable *table, const int64 *keys);
 extern const AdaptiveRow *adaptive_table_next(const AdaptiveTable *table, const AdaptiveRow *row);
 extern MinimalTuple adaptive_row_tuple(const AdaptiveTable *table, const AdaptiveRow *row);
 extern Size adaptive_table_memory(const AdaptiveTable *table);
 extern void adaptive_table_free(AdaptiveTable *table);
+
+/* ---- one table for all processes ---- */
+
+typedef struct AdaptiveShared AdaptiveShared;
+
+/* What a process has to do that would build the table. */
+typedef enum AdaptiveTask {
+  ADAPTIVE_BUILD_SHARED,  /* build it for all */
+  ADAPTIVE_BUILD_PRIVATE, /* build one for itself: there is no shared memory for it */
+  ADAPTIVE_LOOK_UP,       /* look up for now: another process builds it */
+  ADAPTIVE_GIVE_UP        /* it does not fit into work_mem */
+} AdaptiveTask;
+
+extern Size adaptive_shared_size(void);
+extern void adaptive_shared_init(AdaptiveShared *shared, int workers);
+/* Between two runs of the workers: a finished table stays. */
+extern void adaptive_shared_reset(AdaptiveShared *shared);
+/* Number of processes by which the planner divided the outer rows. */
+extern double adaptive_shared_processes(const AdaptiveShared *shared);
+extern bool adaptive_shared_is_ready(AdaptiveShared *shared);
+extern AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared);
+/*
+ * After ADAPTIVE_BUILD_SHARED: publishes the table (NULL: it did not fit). False if there is no memory
+ * for it: then the table is this process's own.
+ */
+extern bool adaptive_shared_publish(AdaptiveShared *shared, const AdaptiveTable *table,
+                                    dsa_area *area);
+extern AdaptiveTable *adaptive_shared_attach(AdaptiveShared *shared, int nkeys, dsa_area *area);
 
 #endif

@@ -394,7 +394,8 @@ static const char *refusal(Candidate *candidate, const PlannedStmt *statement) {
 
 /* ---- the node ---- */
 
-static Node *number(double value) { return (Node *)makeFloat(psprintf("%.6g", value)); }
+/* With an exponent: workers get the plan as text, in which a whole number would be an Integer. */
+static Node *number(double value) { return (Node *)makeFloat(psprintf("%.6e", value)); }
 
 /* In the order of AdaptivePrivate. */
 static List *private_of(const Candidate *candidate) {
@@ -423,7 +424,7 @@ static List *private_of(const Candidate *candidate) {
   return list;
 }
 
-static void put_adaptive(Plan **link, const Candidate *candidate, int *last_id) {
+static void put_adaptive(Plan **link, const Candidate *candidate, bool in_workers, int *last_id) {
   const Plan *join = &candidate->join->join.plan;
   CustomScan *scan = makeNode(CustomScan);
   Plan *plan = &scan->scan.plan;
@@ -432,6 +433,9 @@ static void put_adaptive(Plan **link, const Candidate *candidate, int *last_id) 
   plan->total_cost = join->total_cost;
   plan->plan_rows = join->plan_rows;
   plan->plan_width = join->plan_width;
+  plan->parallel_safe = join->parallel_safe;
+  /* Core then gives it memory that all processes share. */
+  plan->parallel_aware = in_workers && candidate->build != NULL;
   plan->plan_node_id = join->plan_node_id;
   plan->targetlist = plan_identity_list(join->targetlist, INDEX_VAR);
   plan->lefttree = join->lefttree;
@@ -453,16 +457,21 @@ static void put_adaptive(Plan **link, const Candidate *candidate, int *last_id) 
 
 typedef struct Pass {
   PlannedStmt *statement;
+  bool in_workers; /* below a Gather */
   int last_id;
 } Pass;
 
 static void visit(Plan *parent, Plan **link, ChildRole role, void *argument) {
   Pass *pass = argument;
+  const bool above = pass->in_workers;
   Candidate candidate = {.join = (NestLoop *)*link};
 
+  pass->in_workers |= IsA(*link, Gather) || IsA(*link, GatherMerge);
   plan_for_each_child(*link, visit, pass);
+  pass->in_workers = above;
   if (!IsA(*link, NestLoop)) return;
-  if (refusal(&candidate, pass->statement) == NULL) put_adaptive(link, &candidate, &pass->last_id);
+  if (refusal(&candidate, pass->statement) == NULL)
+    put_adaptive(link, &candidate, above, &pass->last_id);
 }
 
 void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
@@ -470,7 +479,7 @@ void adaptive_joins_insert(PlannedStmt *plan, int cursor_options) {
   ListCell *cell;
 
   /* What forbids a buffer also forbids reading a table before it is requested. */
-  if (buffer_statement_refusal(plan, cursor_options) != NULL) return;
+  if (read_ahead_refusal(plan, cursor_options) != NULL) return;
   pass.last_id = statement_last_id(plan);
   visit(NULL, &plan->planTree, CHILD_OUTER, &pass);
   foreach (cell, plan->subplans)

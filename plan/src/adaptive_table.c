@@ -1,10 +1,21 @@
 /*
  * The hash table of an adaptive join: rows by integer keys, chained in buckets.
+ *
+ *     adaptive_table_add ... ─> adaptive_table_link                    a table of this process
+ *                            └> adaptive_table_copy ─> .. _attach      a block that others can read
+ *
+ * Invariants:
+ *  1. A reference is the distance of a row from `base`, and 0 is none. `base` of a process's own table
+ *     is 0, so that its references are addresses; in a block they hold at whatever address it is mapped.
+ *  2. Rows are not linked before all are there; then nothing changes.
  */
 #include "adaptive_join.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
 #include "bump.h"
@@ -13,18 +24,27 @@
 #define ROWS_BLOCK (256 * 1024)
 
 struct AdaptiveRow {
-  AdaptiveRow *next; /* next in the bucket */
+  uint64 next; /* reference to the next row in the bucket */
   uint64 hash;
   int64 keys[FLEXIBLE_ARRAY_MEMBER]; /* nkeys integers, then the MinimalTuple */
 };
 
+/* Rows that lie one after the other. */
+typedef struct RowRun {
+  char *start, *end;
+} RowRun;
+
 struct AdaptiveTable {
   MemoryContext context;
   Bump rows;
+  RowRun *runs; /* of this process's own rows */
+  int nruns;
   int nkeys;
   uint64 nrows;
-  uint64 mask; /* number of buckets - 1 */
-  AdaptiveRow **buckets;
+  uint64 mask;     /* number of buckets - 1 */
+  uint64 *buckets; /* references; NULL until rows are linked */
+  uintptr_t base;
+  Size block; /* bytes of the block that it was attached to, or 0 */
 };
 
 bool is_adaptive_key_type(Oid type) {
@@ -54,66 +74,139 @@ static uint64 hash_keys(const int64 *keys, int nkeys) {
   return hash ^ hash >> 32;
 }
 
-static void make_buckets(AdaptiveTable *table, uint64 count) {
-  table->mask = count - 1;
-  table->buckets = MemoryContextAllocExtended(table->context, count * sizeof(*table->buckets),
-                                              MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-}
-
-AdaptiveTable *adaptive_table_create(int nkeys, double expected) {
+AdaptiveTable *adaptive_table_create(int nkeys) {
   MemoryContext context =
       AllocSetContextCreate(CurrentMemoryContext, "ccopt adaptive join", ALLOCSET_DEFAULT_SIZES);
   AdaptiveTable *table = MemoryContextAllocZero(context, sizeof(*table));
-  uint64 count = 1024;
 
   table->context = context;
   bump_init(&table->rows, context, ROWS_BLOCK);
   table->nkeys = nkeys;
-  while (count < expected && count < (UINT64CONST(1) << 24)) count *= 2;
-  make_buckets(table, count);
   return table;
 }
 
-static void grow(AdaptiveTable *table) {
-  AdaptiveRow **old = table->buckets;
-  uint64 old_count = table->mask + 1;
-
-  make_buckets(table, old_count * 2);
-  for (uint64 i = 0; i < old_count; i++) {
-    AdaptiveRow *row = old[i];
-    while (row) {
-      AdaptiveRow *next = row->next;
-      row->next = table->buckets[row->hash & table->mask];
-      table->buckets[row->hash & table->mask] = row;
-      row = next;
-    }
-  }
-  pfree(old);
+static Size keys_size(int nkeys) {
+  return MAXALIGN(offsetof(AdaptiveRow, keys) + sizeof(int64) * nkeys);
 }
 
-static Size keys_size(const AdaptiveTable *table) {
-  return MAXALIGN(offsetof(AdaptiveRow, keys) + sizeof(int64) * table->nkeys);
+Size adaptive_row_size(int nkeys, int width) {
+  return MAXALIGN(keys_size(nkeys) + SizeofMinimalTupleHeader + width);
+}
+
+/* ---- rows ---- */
+
+/* Notes where the row is: behind the one before, or in a new block. */
+static void extend_run(AdaptiveTable *table, char *row, Size size) {
+  RowRun *last = table->nruns > 0 ? &table->runs[table->nruns - 1] : NULL;
+
+  if (last == NULL || last->end != row) {
+    /* Room for a power of two of runs. */
+    if (table->nruns == 0)
+      table->runs = MemoryContextAlloc(table->context, sizeof(*table->runs));
+    else if ((table->nruns & (table->nruns - 1)) == 0)
+      table->runs = repalloc_huge(table->runs, sizeof(*table->runs) * table->nruns * 2);
+    last = &table->runs[table->nruns++];
+    last->start = row;
+  }
+  last->end = row + size;
 }
 
 bool adaptive_table_add(AdaptiveTable *table, const int64 *keys, TupleTableSlot *slot, Size limit) {
   bool copied;
   MinimalTuple tuple = ExecFetchSlotMinimalTuple(slot, &copied);
-  Size head = keys_size(table);
-  AdaptiveRow *row = (AdaptiveRow *)bump_alloc(&table->rows, head + tuple->t_len);
+  Size head = keys_size(table->nkeys);
+  Size size = MAXALIGN(head + tuple->t_len);
+  AdaptiveRow *row = (AdaptiveRow *)bump_alloc(&table->rows, size);
 
+  extend_run(table, (char *)row, size);
   memcpy(row->keys, keys, sizeof(int64) * table->nkeys);
   memcpy((char *)row + head, tuple, tuple->t_len);
   if (copied) pfree(tuple);
   row->hash = hash_keys(keys, table->nkeys);
-  if (++table->nrows > table->mask) grow(table);
-  row->next = table->buckets[row->hash & table->mask];
-  table->buckets[row->hash & table->mask] = row;
+  table->nrows++;
   return adaptive_table_memory(table) <= limit;
 }
 
-static const AdaptiveRow *first_of(const AdaptiveTable *table, const AdaptiveRow *row, uint64 hash,
+static Size row_size(const AdaptiveTable *table, const AdaptiveRow *row) {
+  return MAXALIGN(keys_size(table->nkeys) + adaptive_row_tuple(table, row)->t_len);
+}
+
+static uint64 bucket_count(uint64 nrows) { return pg_nextpower2_64(Max(nrows, 1024)); }
+
+/* Links rows from `start` to `end`, the first of which has the reference `reference`. */
+static void link_rows(const AdaptiveTable *table, uint64 *buckets, char *start, const char *end,
+                      uint64 reference) {
+  const uint64 mask = bucket_count(table->nrows) - 1;
+  Size size;
+
+  for (char *at = start; at < end; at += size, reference += size) {
+    AdaptiveRow *row = (AdaptiveRow *)at;
+    uint64 *bucket = &buckets[row->hash & mask];
+    row->next = *bucket;
+    *bucket = reference;
+    size = row_size(table, row);
+  }
+}
+
+void adaptive_table_link(AdaptiveTable *table) {
+  uint64 count = bucket_count(table->nrows);
+
+  table->buckets = MemoryContextAllocExtended(table->context, count * sizeof(*table->buckets),
+                                              MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+  table->mask = count - 1;
+  for (int i = 0; i < table->nruns; i++)
+    link_rows(table, table->buckets, table->runs[i].start, table->runs[i].end,
+              (uintptr_t)table->runs[i].start);
+}
+
+/* ---- in a block ---- */
+
+Size adaptive_table_block_size(const AdaptiveTable *table) {
+  Size size = bucket_count(table->nrows) * sizeof(*table->buckets);
+  for (int i = 0; i < table->nruns; i++) size += table->runs[i].end - table->runs[i].start;
+  return size;
+}
+
+void adaptive_table_copy(const AdaptiveTable *table, void *block) {
+  Size at = bucket_count(table->nrows) * sizeof(*table->buckets);
+
+  memset(block, 0, at);
+  for (int i = 0; i < table->nruns; i++) {
+    const RowRun *run = &table->runs[i];
+    char *copy = (char *)block + at;
+    Size size = run->end - run->start;
+
+    CHECK_FOR_INTERRUPTS();
+    memcpy(copy, run->start, size);
+    link_rows(table, block, copy, copy + size, at);
+    at += size;
+  }
+}
+
+uint64 adaptive_table_rows(const AdaptiveTable *table) { return table->nrows; }
+
+AdaptiveTable *adaptive_table_attach(int nkeys, void *block, Size size, uint64 nrows) {
+  AdaptiveTable *table = adaptive_table_create(nkeys);
+
+  table->nrows = nrows;
+  table->mask = bucket_count(nrows) - 1;
+  table->buckets = block;
+  table->base = (uintptr_t)block;
+  table->block = size;
+  return table;
+}
+
+/* ---- finding rows ---- */
+
+static const AdaptiveRow *row_at(const AdaptiveTable *table, uint64 reference) {
+  return reference == 0 ? NULL : (const AdaptiveRow *)(table->base + reference);
+}
+
+static const AdaptiveRow *first_of(const AdaptiveTable *table, uint64 reference, uint64 hash,
                                    const int64 *keys) {
-  for (; row; row = row->next)
+  const AdaptiveRow *row;
+
+  for (; (row = row_at(table, reference)) != NULL; reference = row->next)
     if (row->hash == hash && memcmp(row->keys, keys, sizeof(int64) * table->nkeys) == 0) return row;
   return NULL;
 }
@@ -128,11 +221,12 @@ const AdaptiveRow *adaptive_table_next(const AdaptiveTable *table, const Adaptiv
 }
 
 MinimalTuple adaptive_row_tuple(const AdaptiveTable *table, const AdaptiveRow *row) {
-  return (MinimalTuple)((char *)row + keys_size(table));
+  return (MinimalTuple)((char *)row + keys_size(table->nkeys));
 }
 
 Size adaptive_table_memory(const AdaptiveTable *table) {
-  return table->rows.total + (table->mask + 1) * sizeof(*table->buckets);
+  if (table->block > 0) return table->block;
+  return table->rows.total + bucket_count(table->nrows) * sizeof(*table->buckets);
 }
 
 void adaptive_table_free(AdaptiveTable *table) { MemoryContextDelete(table->context); }

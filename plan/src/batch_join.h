@@ -159,6 +159,7 @@ typedef struct BatchJoinState {
   JoinSpill *spill;  /* files with both sides, or NULL */
   JoinSharing sharing;
   SharedJoin *shared; /* with the other processes; NULL: there are none, or the table is private */
+  bool short_of_memory; /* for EXPLAIN: the rows of the shared table went to files */
   Size memory_limit;
   int64 inner_rows;  /* rows of the present table */
   NodeCounts counts; /* for ccopt_stats */

@@ -22,6 +22,8 @@ static void explain_run(const BatchJoinState *state, ExplainState *es) {
   int64 seen, passed;
   Size peak = Max(state->peak, state->table->peak);
 
+  if (state->short_of_memory)
+    ExplainPropertyText("Not Shared Because", "there is too little memory", es);
   ExplainPropertyInteger("Inner Rows", NULL, state->inner_rows, es);
   if (state->table->buckets != NULL)
     ExplainPropertyInteger("Buckets", NULL, (int64)state->table->mask + 1, es);

@@ -9,8 +9,8 @@
  *   FILL      each moves its rows to the block, and puts them into the buckets
  *   BUILT     all probe the block, in which nothing changes
  *
- * If the rows are too many for the memory of all processes, each writes its rows into a file that the
- * others can read. Then each builds a table of its own from all files, as if it had read the inner
+ * If the rows are too many for the memory of all processes, or for what the system has as shared
+ * memory, each writes its rows into a file that the others can read. Then each builds a table of its own from all files, as if it had read the inner
  * side alone (batch_join_spill.c).
  *
  * Invariants:
@@ -28,6 +28,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "shared_memory.h"
 #include "storage/barrier.h"
 #include "storage/sharedfileset.h"
 #include "utils/dsa.h"
@@ -141,13 +142,17 @@ static bool in_files(SharedJoin *shared) {
   return pg_atomic_read_u32(&shared->short_of_memory) != 0;
 }
 
-/* By the one process that is elected. */
+/* By the one process that is elected. Without memory for the block, the rows go to files. */
 static void allocate(Builder *builder) {
   SharedJoin *shared = builder->shared;
   dsa_area *area = builder->state->css.ss.ps.state->es_query_dsa;
   JoinBlock block = block_of(shared);
 
   if (in_files(shared)) return;
+  if (!shared_memory_has(join_block_size(&block))) {
+    pg_atomic_write_u32(&shared->short_of_memory, 1);
+    return;
+  }
   shared->block = dsa_allocate_extended(area, join_block_size(&block), DSA_ALLOC_HUGE);
   join_block_format(dsa_get_address(area, shared->block), &block);
 }
@@ -205,6 +210,7 @@ void join_shared_note(BatchJoinState *state) {
   JoinBlock block = block_of(shared);
 
   state->inner_rows = Max(state->inner_rows, (int64)pg_atomic_read_u64(&shared->inner_rows));
+  state->short_of_memory = in_files(shared);
   if (DsaPointerIsValid(shared->block)) state->peak = Max(state->peak, join_block_size(&block));
 }
 

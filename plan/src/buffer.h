@@ -58,6 +58,8 @@ typedef enum ChildRole { CHILD_OUTER, CHILD_INNER, CHILD_MEMBER } ChildRole;
 
 /* What is known about the child's position. */
 extern PlanPosition position_below(const Plan *parent, ChildRole role, PlanPosition position);
+/* The reason why no row of the plan may be read before it is requested, or NULL. */
+extern const char *read_ahead_refusal(const PlannedStmt *plan, int cursor_options);
 /* The reason why the whole plan must be left alone, or NULL. */
 extern const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options);
 /* The reason why no buffer can stand between these two, or NULL. */

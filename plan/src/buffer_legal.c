@@ -22,17 +22,21 @@ static bool has_volatile(Plan *plan, void *argument) {
 
 static bool is_foreign(Plan *plan, void *argument) { return IsA(plan, ForeignScan); }
 
-const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options) {
+const char *read_ahead_refusal(const PlannedStmt *plan, int cursor_options) {
   if (plan->commandType != CMD_SELECT) return "the statement writes";
   if (plan->rowMarks != NIL) return "the statement locks rows";
   if (plan->hasModifyingCTE) return "a WITH query writes";
   if (cursor_options & CURSOR_OPT_SCROLL) return "a scrolling cursor may go backwards";
   if ((cursor_options & CURSOR_OPT_FAST_PLAN) && !(cursor_options & CURSOR_OPT_NO_SCROLL))
     return "a cursor without NO SCROLL may go backwards";
-  if (plan->parallelModeNeeded) return "the plan is parallel";
   if (statement_any(plan, is_foreign, NULL)) return "a foreign table is read";
   if (statement_any(plan, has_volatile, NULL)) return "a function is volatile";
   return NULL;
+}
+
+const char *buffer_statement_refusal(const PlannedStmt *plan, int cursor_options) {
+  if (plan->parallelModeNeeded) return "the plan is parallel";
+  return read_ahead_refusal(plan, cursor_options);
 }
 
 /* ---- clauses that can fail ---- */

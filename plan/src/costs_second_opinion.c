@@ -23,6 +23,7 @@
 #include "costs_second_opinion.h"
 
 #include "catalog/pg_class.h"
+#include "costs.h"
 #include "miscadmin.h"
 #include "node_names.h"
 #include "optimizer/cost.h"
@@ -97,7 +98,12 @@ static void collect(Plan *plan, double loops, List **uses) {
       collect(plan->lefttree, loops, uses);
       collect(plan->righttree, loops * Max(plan->lefttree->plan_rows, 1), uses);
       return;
-    case T_Material: loops = 1; break; /* Material reads its child once */
+    case T_Material:
+      loops = 1;
+      break; /* Material reads its child once */
+    /* Below, a plan's rows are those of one process. */
+    case T_Gather: loops *= process_divisor(((Gather *)plan)->num_workers); break;
+    case T_GatherMerge: loops *= process_divisor(((GatherMerge *)plan)->num_workers); break;
     default: break;
   }
   collect(plan->lefttree, loops, uses);

@@ -159,4 +159,36 @@ select pg_temp.fails('select count(*) from facts a join facts b on a.k % 10 = b.
 reset statement_timeout;
 execute counted;
 execute joined;
+-- A plan without workers is not left to core for its look-ups by index if core's processes do as many between them:
+-- below a Gather, the rows of a plan are those of one process.
+create table wide (id int primary key, filler text);
+insert into wide select i, repeat('x', 200) from generate_series(1, 120000) i;
+create table labels (k int, name text);
+insert into labels select i, 'name ' || i % 50 from generate_series(0, 40000) i;
+vacuum analyze wide, labels;
+reset all;
+set client_min_messages = warning;
+set search_path = parallel;
+set enable_bitmapscan = off;
+set min_parallel_table_scan_size = 0;
+set max_parallel_workers_per_gather = 4;
+set min_parallel_index_scan_size = 0;
+set parallel_setup_cost = 300;
+set parallel_tuple_cost = 0.04;
+set work_mem = '64MB';
+set enable_mergejoin = off;
+set ccopt.margin = 2;
+create function lines_with(pattern text) returns bigint language plpgsql as $$
+declare
+  line text; n bigint := 0;
+begin
+  for line in explain (costs off) select labels.name, count(distinct wide.id) from wide join labels on labels.k = wide.id group by labels.name loop
+    n := n + (line ~ pattern)::int;
+  end loop;
+  return n;
+end $$;
+select lines_with('needs many look-ups') as refused, lines_with('BatchHashJoin') as batch;
+set ccopt.enabled = off;
+select lines_with('Gather') as with_workers, lines_with('Parallel Index Only Scan') as divided;
+reset ccopt.enabled;
 drop schema parallel cascade;
