@@ -187,13 +187,7 @@ class unordered_map : detail::not_copied<unordered_map<K, V>> {
 };
 
 template <class K, class V>
-struct unions_of<map_entry<K, V>> {
-  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
-  static const p3l_union *all() {
-    return detail::unions_of_members<map_entry<K, V>, &map_entry<K, V>::key,
-                                     &map_entry<K, V>::value>();
-  }
-};
+struct unions_of<map_entry<K, V>> : detail::unions_of_entry<map_entry<K, V>, K, V> {};
 
 template <class K, class V>
 struct class_of<map_entry<K, V>> : detail::registered_class<class_of<map_entry<K, V>>> {
