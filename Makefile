@@ -129,7 +129,7 @@ test_sanitized = for sanitizers in address,undefined thread; do \
 test-persist-sanitized: #: the persistent store under sanitizers
 	@$(call test_sanitized,persist,the persistent store,--parallel $(JOBS) $(WITHOUT_KILLS),--parallel $(JOBS) $(THREADED))
 WITHOUT_KILLS := --exclude-regex '^(torture|plugin_)'
-THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr)$$'
+THREADED := --tests-regex '^test_(threads|scope|pin|evict|prefetch|read_many|commit|pager|swizzle|residency|transaction|pptr|unread)$$'
 
 # The library and its queues; servers are not built with sanitizers.
 .PHONY: test-place-sanitized

@@ -168,6 +168,11 @@ typedef struct p3l_options {
   /* Number of memory areas, of up to 4 KB each, that each commit compares with the store to find
    * unreported changes. 0: one; P3L_AUDIT_ALL: all, for tests. */
   uint32_t audit_places;
+  /* Read an array whole when the program first comes to it. By default one of 4 MB and more that
+   * contains pointers is read 2 MB at a time, when the program touches them: by a handler of SIGSEGV
+   * of the library. For programs that have a handler of their own, or pass parts of such arrays to
+   * system calls (EFAULT). */
+  bool whole_arrays;
 } p3l_options;
 
 #define P3L_AUDIT_ALL UINT32_MAX
@@ -316,7 +321,7 @@ typedef struct p3l_statistics {
   uint64_t objects_upgraded; /* converted to the version of this program */
   uint64_t evictions;        /* sweeps */
   uint64_t objects_evicted;
-  uint64_t memory_bytes; /* in use for objects, pages and their tables */
+  uint64_t memory_bytes; /* in use for objects, pages and their tables; arrays count whole */
   uint64_t memory_peak;
   uint64_t cards_written; /* first writes to a card in a transaction */
   uint64_t commits;

@@ -216,6 +216,13 @@ const p3l_union *unions_of_members() {
   }
 }
 
+/* The base of unions_of<C>, where C has a key of K and then a value of V. */
+template <class C, class K, class V>
+struct unions_of_entry {
+  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
+  static const p3l_union *all() { return unions_of_members<C, &C::key, &C::value>(); }
+};
+
 /* ---- as classes of a store ---- */
 
 /* One name for each instance, composed of its elements' names; open refuses it if an element's

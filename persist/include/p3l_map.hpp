@@ -241,13 +241,7 @@ class map : detail::not_copied<map<K, V>> {
 };
 
 template <class K, class V>
-struct unions_of<map_node<K, V>> {
-  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
-  static const p3l_union *all() {
-    return detail::unions_of_members<map_node<K, V>, &map_node<K, V>::key,
-                                     &map_node<K, V>::value>();
-  }
-};
+struct unions_of<map_node<K, V>> : detail::unions_of_entry<map_node<K, V>, K, V> {};
 
 template <class K, class V>
 struct class_of<map_node<K, V>> : detail::registered_class<class_of<map_node<K, V>>> {

@@ -167,25 +167,27 @@ class unordered_map : detail::not_copied<unordered_map<K, V>> {
     pptr<entry> *old = buckets_.get(), *fresh = detail::room_for<pptr<entry>>(store, count, this);
     buckets_ = fresh;
     bucket_count_ = count;
-    for (std::size_t n = 0; n < before; n++)
-      for (entry *at = old[n], *next; at; at = next) {
-        next = at->next;
-        pptr<entry> *link = bucket(at->hash);
-        at->next = *link;
-        *link = at;
-      }
+    for (std::size_t n = 0; n < before; n++) split(old[n], before, fresh + n);
     if (old) p3l_delete(store, old);
+  }
+
+  /* Distributes the entries of a bucket over `to[0]` and `to[before]`, which are empty, in their order: of
+   * most of them the next one stays, and they need not be changed. */
+  static void split(entry *at, std::size_t before, pptr<entry> *to) {
+    pptr<entry> *links[2] = {to, to + before};
+    for (entry *next; at; at = next) {
+      next = at->next;
+      pptr<entry> *&link = links[(at->hash & before) != 0];
+      if (link->get() != at) *link = at;
+      link = &at->next;
+    }
+    for (pptr<entry> *link : links)
+      if (*link) *link = nullptr;
   }
 };
 
 template <class K, class V>
-struct unions_of<map_entry<K, V>> {
-  static constexpr std::size_t count = unions_of<K>::count + unions_of<V>::count;
-  static const p3l_union *all() {
-    return detail::unions_of_members<map_entry<K, V>, &map_entry<K, V>::key,
-                                     &map_entry<K, V>::value>();
-  }
-};
+struct unions_of<map_entry<K, V>> : detail::unions_of_entry<map_entry<K, V>, K, V> {};
 
 template <class K, class V>
 struct class_of<map_entry<K, V>> : detail::registered_class<class_of<map_entry<K, V>>> {

@@ -13,6 +13,7 @@
 #include "slots.h"
 #include "store.h"
 #include "types.h"
+#include "unread.h"
 
 /* A place of memory. Of a frame it is a page, which is read once; the objects of an arena are of as many
  * pages. */
@@ -130,6 +131,7 @@ static p3l_code audit_object(void *state, const p3l_place *place, p3l_error *err
   const uint32_t other = P3L_RESIDENT_NEW | P3L_RESIDENT_UPGRADED | P3L_RESIDENT_DEAD;
   if (place->resident != NULL && (place->resident->flags & other) != 0) return P3L_OK;
   uint64_t from = looking->from > place->memory ? (uint64_t)(looking->from - place->memory) : 0;
+  if (!p3l_is_read(place->segment, from)) return P3L_OK; /* a place lies in one stretch */
   uint64_t to = (uint64_t)(looking->to - place->memory);
   if (to > place->bytes) to = place->bytes;
   if (place->bytes > P3L_SMALL_BYTES) return audit_large(looking, place, from, to, error);

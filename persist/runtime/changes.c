@@ -24,33 +24,91 @@ bool p3l_place_list_grow(p3l_place_list *list) {
   return true;
 }
 
+/* ---- order ---- */
+
+/* A radix sort, by DIGIT bits at a time. Where each commit changes 10,000 places of a table of 8 MB at random,
+ * the look-ups of their pages were 9 % of a bulk build's samples, and are 4 % in order. */
+enum { DIGIT = 11, VALUES = 1 << DIGIT, FEW_CARDS = 64 };
+
+static uintptr_t card_of(const p3l_changes *changes, uint32_t index) {
+  return p3l_kept_card_at(changes, index)->card;
+}
+
+const uint32_t *p3l_changes_order(p3l_changes *changes) {
+  size_t count = changes->card_count;
+  if (count < FEW_CARDS || count > UINT32_MAX / 4) return NULL;
+  uint32_t *order = p3l_grown(changes->order, &changes->order_capacity, 2 * count, sizeof(*order));
+  if (order == NULL) return NULL;
+  changes->order = order;
+  uint32_t *from = order, *to = order + count;
+  uintptr_t all = 0, same = ~(uintptr_t)0;
+  for (uint32_t at = 0; at < count; at++) {
+    from[at] = at;
+    all |= card_of(changes, at);
+    same &= card_of(changes, at);
+  }
+  for (unsigned shift = 0; shift < 64 && (all & ~same) >> shift != 0; shift += DIGIT) {
+    uint32_t begin[VALUES] = {0}, sum = 0;
+    for (size_t at = 0; at < count; at++)
+      begin[card_of(changes, from[at]) >> shift & (VALUES - 1)]++;
+    for (size_t value = 0; value < VALUES; value++) {
+      uint32_t of_value = begin[value];
+      begin[value] = sum;
+      sum += of_value;
+    }
+    for (size_t at = 0; at < count; at++)
+      to[begin[card_of(changes, from[at]) >> shift & (VALUES - 1)]++] = from[at];
+    uint32_t *sorted = to;
+    to = from;
+    from = sorted;
+  }
+  return from;
+}
+
+/* ---- memory for the next one ---- */
+
 /*
  * The next transaction reuses the memory of the last one, up to this much of each sort. If it were
- * freed, the kernel would take it back, and one OO1 Insert in two would take page faults.
+ * freed, the kernel would take it back, and one OO1 Insert in two would take page faults. Beyond that only
+ * what the last one needed, up to the greater number.
  */
-enum { SPARE_CHUNKS = 4, SPARE_ENTRIES = 1024 };
+enum { SPARE_CHUNKS = 4, MOST_CHUNKS = 256, SPARE_ENTRIES = 1024, MOST_ENTRIES = 65536 };
 
 static void list_free(p3l_place_list *list) {
   free(list->places);
   *list = (p3l_place_list){0};
 }
 
+/* True if so much is kept: of `capacity`, `used` were. */
+static bool keeps(size_t capacity, size_t used) {
+  return capacity <= SPARE_ENTRIES || (capacity <= MOST_ENTRIES && used >= capacity / 8);
+}
+
 static void list_empty(p3l_place_list *list) {
+  if (!keeps(list->capacity, list->count)) list_free(list);
   list->count = 0;
-  if (list->capacity > SPARE_ENTRIES) list_free(list);
 }
 
 static void table_empty(p3l_table *table) {
-  if (table->capacity > SPARE_ENTRIES)
-    p3l_table_free(table);
-  else
+  if (keeps(table->capacity, table->count))
     p3l_table_clear(table);
+  else
+    p3l_table_free(table);
+}
+
+/* An array of `capacity`, of whose elements `used` were. */
+static void *array_empty(void *array, size_t *capacity, size_t used) {
+  if (keeps(*capacity, used)) return array;
+  free(array);
+  *capacity = 0;
+  return NULL;
 }
 
 static void changes_free(p3l_changes *changes) {
   if (changes == NULL) return;
   for (size_t i = 0; i < changes->chunk_count; i++) free(changes->chunks[i]);
   free(changes->chunks);
+  free(changes->order);
   p3l_table_free(&changes->kept);
   free(changes->new_cards);
   list_free(&changes->made);
@@ -65,15 +123,15 @@ static void changes_free(p3l_changes *changes) {
 }
 
 void p3l_changes_empty(p3l_changes *changes) {
-  while (changes->chunk_count > SPARE_CHUNKS) free(changes->chunks[--changes->chunk_count]);
+  size_t chunks = (changes->card_count + P3L_CHUNK_CARDS - 1) / P3L_CHUNK_CARDS;
+  if (chunks < SPARE_CHUNKS) chunks = SPARE_CHUNKS;
+  if (chunks > MOST_CHUNKS) chunks = MOST_CHUNKS;
+  while (changes->chunk_count > chunks) free(changes->chunks[--changes->chunk_count]);
+  changes->order = array_empty(changes->order, &changes->order_capacity, changes->card_count);
   changes->card_count = 0;
   table_empty(&changes->kept);
+  changes->new_cards = array_empty(changes->new_cards, &changes->new_capacity, changes->new_count);
   changes->new_count = 0;
-  if (changes->new_capacity > SPARE_ENTRIES) {
-    free(changes->new_cards);
-    changes->new_cards = NULL;
-    changes->new_capacity = 0;
-  }
   list_empty(&changes->made);
   list_empty(&changes->deleted);
   table_empty(&changes->deleted_at);
@@ -82,12 +140,9 @@ void p3l_changes_empty(p3l_changes *changes) {
   free(changes->moved);
   changes->moved = NULL;
   table_empty(&changes->upgraded_at);
+  changes->written =
+      array_empty(changes->written, &changes->written_capacity, changes->written_count);
   changes->written_count = 0;
-  if (changes->written_capacity > SPARE_ENTRIES) {
-    free(changes->written);
-    changes->written = NULL;
-    changes->written_capacity = 0;
-  }
   table_empty(&changes->written_at);
   changes->last_page = NULL;
 }

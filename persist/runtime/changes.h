@@ -61,6 +61,8 @@ typedef struct p3l_changes {
   p3l_kept_card **chunks;
   size_t chunk_count, chunk_capacity;
   size_t card_count;
+  uint32_t *order; /* p3l_changes_order() */
+  size_t order_capacity;
   p3l_table kept; /* index of a card -> which kept card */
   p3l_card_run *new_cards;
   size_t new_count, new_capacity;
@@ -88,7 +90,11 @@ static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t
   return &changes->chunks[index / P3L_CHUNK_CARDS][index % P3L_CHUNK_CARDS];
 }
 
-/* Empties the record for the next transaction; large memory is freed. */
+/* The kept cards in the order of their addresses, so that a commit comes to each page once; NULL: no
+ * memory, or they are few. */
+const uint32_t *p3l_changes_order(p3l_changes *changes);
+/* Empties the record for the next transaction, which gets as much memory as this one needed; more is
+ * freed. */
 void p3l_changes_empty(p3l_changes *changes);
 /* Frees the record that the store keeps for the next transaction, when the store closes. */
 void p3l_changes_close(p3l_store *store);

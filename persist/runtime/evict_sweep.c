@@ -10,6 +10,7 @@
 #include "segment_places.h"
 #include "slots.h"
 #include "types.h"
+#include "unread.h"
 
 /* The fate of a segment in a sweep. */
 enum { FOREIGN = 0, STAYS, SWEPT, VICTIM };
@@ -88,8 +89,8 @@ static p3l_code sweep_object(void *state, const p3l_place *place, p3l_error *err
   const p3l_stored_type *type = p3l_types_of(sweep->store, place->type);
   if (type == NULL || type->field_count + type->union_count == 0) return P3L_OK;
   sweep->memory = place->memory;
-  p3l_object_slots(type, place->memory + place->bytes, place->bytes, 0, place->bytes, sweep_slot,
-                   sweep);
+  for (uint64_t from = 0, to; p3l_read_part(place, &from, &to); from = to)
+    p3l_object_slots(type, place->memory + place->bytes, place->bytes, from, to, sweep_slot, sweep);
   return P3L_OK;
 }
 

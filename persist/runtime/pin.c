@@ -6,6 +6,7 @@
 #include "fault.h"
 #include "segment.h"
 #include "store.h"
+#include "unread.h"
 
 static _Noreturn void refuse(const char *call, const void *object, const char *what) {
   p3l_error error;
@@ -25,7 +26,10 @@ static p3l_segment *lock_segment(const void *object) {
 
 void p3l_pin(const void *object) {
   p3l_place place;
-  p3l_segment *segment = lock_segment(object);
+  p3l_error error;
+  p3l_segment *segment = p3l_segment_of(object);
+  if (segment != NULL && p3l_unread_read_all(segment, &error) != P3L_OK) p3l_raise(&error);
+  segment = lock_segment(object);
   bool there = segment != NULL && p3l_place_of(object, &place);
   if (there) segment->pins++;
   if (segment != NULL) pthread_mutex_unlock(&segment->store->slow);

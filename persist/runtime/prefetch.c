@@ -29,6 +29,7 @@
 #include "slots.h"
 #include "store.h"
 #include "types.h"
+#include "unread.h"
 
 /* Beyond this depth, or this share of pages wanted at once, a small store is read whole: one
  * request for every 16 pages is slower, and when only a few pages are wanted, they are wanted
@@ -248,6 +249,7 @@ static void look_at_slot(void *state, uint64_t offset) {
 
 static void look_at_fields(prefetch *p, const object *object, const p3l_stored_type *type) {
   const p3l_stored_type *whole = p3l_types_of(p->store, object->type);
+  if (p3l_unread_read_all(p3l_segment_of(object->memory), NULL) != P3L_OK) return;
   /* Behind the elements of a type with unions there are no slots. */
   uint64_t end = whole->union_count == 0 ? object->bytes
                                          : p3l_type_elements(whole, object->bytes) * whole->bytes;

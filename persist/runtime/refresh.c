@@ -40,6 +40,7 @@
 #include "slots.h"
 #include "store.h"
 #include "types.h"
+#include "unread.h"
 #include "visits.h"
 
 typedef struct refreshing {
@@ -213,6 +214,9 @@ static p3l_code refresh_large(refreshing *refreshing, const p3l_news_page *news,
     uint64_t done = (news->number - first) * P3L_LARGE_PART, left = place.bytes - done;
     uint32_t part_bytes = (uint32_t)(left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
     uint32_t begin = offsetof(p3l_large_page, part);
+    /* What is unread will be read in the next version. */
+    if (!p3l_is_read(place.segment, done) && !p3l_is_read(place.segment, done + part_bytes - 1))
+      return P3L_OK;
     p3l_code code = p3l_arms_refresh_large(refreshing->store, &place, page, error);
     p3l_guard_begin(memory + done, part_bytes);
     copy_units(memory + done, page, begin, begin + part_bytes, news->units);
@@ -327,8 +331,9 @@ static p3l_code mend_object(void *context, const p3l_place *place, p3l_error *er
   const p3l_stored_type *type = p3l_types_of(refreshing->store, place->type);
   if (type == NULL || type->field_count + type->union_count == 0) return P3L_OK;
   refreshing->object = place->memory;
-  p3l_object_slots(type, place->memory + place->bytes, place->bytes, 0, place->bytes, mend_slot,
-                   refreshing);
+  for (uint64_t from = 0, to; p3l_read_part(place, &from, &to); from = to)
+    p3l_object_slots(type, place->memory + place->bytes, place->bytes, from, to, mend_slot,
+                     refreshing);
   return P3L_OK;
 }
 

@@ -14,9 +14,8 @@
 #include "store.h"
 #include "transaction_cards.h"
 #include "types.h"
+#include "unread.h"
 
-/* Number of pages of a large object that one request reads. */
-#define LARGE_RUN 64u
 /* Objects that an upgrade made larger than this get segments of their own. */
 #define ARENA_BYTES (P3L_SEGMENT_BYTES / 16)
 
@@ -141,13 +140,14 @@ p3l_code p3l_load_object(p3l_store *store, p3l_page_state *state, p3l_address ad
 
 /* ---- large objects ---- */
 
-p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
-                        uint8_t **memory, p3l_error *error) {
+static p3l_code take_large(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
+                           bool unread, uint8_t **memory, p3l_error *error) {
   /* One byte more, so that the address of its end belongs to it alone. */
   uint64_t segments = bytes / P3L_SEGMENT_BYTES + 1;
   p3l_segment *segment;
-  if (segments > UINT32_MAX) return no_memory(store, error);
-  p3l_code code = p3l_segment_take(store, P3L_LARGE, (uint32_t)segments, &segment, error);
+  if (segments > UINT32_MAX - 1) return no_memory(store, error);
+  p3l_code code = unread ? p3l_segment_take_unread(store, (uint32_t)segments, &segment, error)
+                         : p3l_segment_take(store, P3L_LARGE, (uint32_t)segments, &segment, error);
   if (code != P3L_OK) return code;
   segment->large.object = object;
   segment->large.bytes = bytes;
@@ -155,6 +155,11 @@ p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, u
   p3l_segment_grew(segment, bytes);
   *memory = segment->memory;
   return P3L_OK;
+}
+
+p3l_code p3l_large_take(p3l_store *store, p3l_resident object, uint64_t bytes, uint64_t stored,
+                        uint8_t **memory, p3l_error *error) {
+  return take_large(store, object, bytes, stored, false, memory, error);
 }
 
 static uint64_t pages_of(uint64_t bytes) { return (bytes + P3L_LARGE_PART - 1) / P3L_LARGE_PART; }
@@ -173,26 +178,34 @@ static bool is_large_page(const p3l_page *page, uint64_t first) {
          p3l_data_page_fault(page) == NULL;
 }
 
-/* Reads the object's bytes from its pages; `buffer` holds LARGE_RUN pages. */
-static p3l_code read_large(p3l_store *store, uint64_t first, uint64_t bytes, p3l_page *buffer,
-                           uint8_t *memory, p3l_error *error) {
-  uint64_t pages = pages_of(bytes);
-  for (uint64_t at = 0; at < pages;) {
-    size_t run = pages - at < LARGE_RUN ? (size_t)(pages - at) : LARGE_RUN;
-    p3l_code code =
-        p3l_pager_read_run(store->pager, (p3l_page_number){first + at}, run, buffer, error);
+static p3l_code read_run(p3l_store *store, p3l_large_part *part, uint64_t at, size_t run,
+                         p3l_page *buffer, p3l_error *error) {
+  p3l_code code =
+      p3l_pager_read_run(store->pager, (p3l_page_number){part->first + at}, run, buffer, error);
+  part->reads++;
+  part->pages += run;
+  for (size_t i = 0; i < run && code == P3L_OK; i++)
+    if (!is_large_page(&buffer[i], part->first) ||
+        ((const p3l_large_page *)&buffer[i])->bytes != part->bytes)
+      code = not_its_page(store, part->first + at + i, part->first, error);
+  return code;
+}
+
+p3l_code p3l_large_read(p3l_store *store, p3l_large_part *part, p3l_page *buffer, uint8_t *memory,
+                        p3l_error *error) {
+  uint64_t end = pages_of(part->to);
+  for (uint64_t at = part->from / P3L_LARGE_PART; at < end;) {
+    size_t run = end - at < P3L_LARGE_RUN ? (size_t)(end - at) : P3L_LARGE_RUN;
+    p3l_code code = read_run(store, part, at, run, buffer, error);
     if (code != P3L_OK) return code;
-    store->statistics.reads++;
-    store->statistics.pages_read += run;
     for (size_t i = 0; i < run; i++, at++) {
-      const p3l_large_page *page = (const p3l_large_page *)&buffer[i];
-      if (!is_large_page(&buffer[i], first) || page->bytes != bytes)
-        return not_its_page(store, first + at, first, error);
-      uint64_t done = at * P3L_LARGE_PART, left = bytes - done;
-      uint64_t part_bytes = left < P3L_LARGE_PART ? left : P3L_LARGE_PART;
-      p3l_guard_begin(memory + done, part_bytes);
-      memcpy(memory + done, page->part, part_bytes);
-      p3l_guard_end(memory + done, part_bytes);
+      uint64_t page_from = at * P3L_LARGE_PART, from = page_from, to = page_from + P3L_LARGE_PART;
+      if (from < part->from) from = part->from;
+      if (to > part->to) to = part->to;
+      uint8_t *there = memory + (from - part->from);
+      p3l_guard_begin(there, to - from);
+      memcpy(there, ((const p3l_large_page *)&buffer[i])->part + (from - page_from), to - from);
+      p3l_guard_end(there, to - from);
     }
   }
   return P3L_OK;
@@ -242,7 +255,9 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
                          .flags = upgraded ? P3L_RESIDENT_UPGRADED : 0,
                          .generation = buffer->generation};
   uint8_t *object_memory = NULL, *old_bytes = NULL, *new_bytes = NULL;
-  code = p3l_large_take(store, object, upgrade.bytes, bytes, &object_memory, error);
+  bool unread = !upgraded && p3l_unread_wanted(store, p3l_types_of(store, type), bytes);
+  if (unread) p3l_unread_catch();
+  code = take_large(store, object, upgrade.bytes, bytes, unread, &object_memory, error);
   if (code != P3L_OK) return code;
   if (upgraded) {
     /* Both are ordinary memory: see p3l_upgrade in p3l.h. */
@@ -250,8 +265,12 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
     new_bytes = calloc(1, upgrade.bytes);
     if (old_bytes == NULL || new_bytes == NULL) code = no_memory(store, error);
   }
-  if (code == P3L_OK)
-    code = read_large(store, first.n, bytes, buffer, upgraded ? old_bytes : object_memory, error);
+  if (code == P3L_OK && !unread) {
+    p3l_large_part all = {first.n, bytes, 0, bytes, 0, 0};
+    code = p3l_large_read(store, &all, buffer, upgraded ? old_bytes : object_memory, error);
+    store->statistics.reads += all.reads;
+    store->statistics.pages_read += all.pages;
+  }
   if (code == P3L_OK && upgraded) {
     code = run_upgrade(store, &upgrade, old_bytes, new_bytes, error);
     p3l_guard_begin(object_memory, upgrade.bytes);
@@ -273,7 +292,7 @@ static p3l_code load_large(p3l_store *store, p3l_page_number first, p3l_page *bu
 
 p3l_code p3l_load_large(p3l_store *store, p3l_page_number first, uint8_t **memory,
                         uint64_t *forward, p3l_error *error) {
-  p3l_page *buffer = malloc(LARGE_RUN * sizeof(*buffer));
+  p3l_page *buffer = malloc(P3L_LARGE_RUN * sizeof(*buffer));
   if (buffer == NULL) return no_memory(store, error);
   p3l_code code = load_large(store, first, buffer, memory, forward, error);
   free(buffer);

@@ -131,12 +131,13 @@ static uint8_t *memory_of(uint64_t index) {
   return (uint8_t *)p3l_persistent_memory.base + index * P3L_SEGMENT_BYTES;
 }
 
-/* The lowest run of `count` free segments, or segment_count. */
-static uint64_t find_run(uint64_t count) {
+/* The lowest run of `count` free segments, or segment_count. `pairs`: it begins with a pair. */
+static uint64_t find_run(uint64_t count, bool pairs) {
   uint64_t run = 0;
   while (lowest < segment_count && p3l_segment_table[lowest] != NULL) lowest++;
   for (uint64_t at = lowest; at < segment_count; at++) {
     run = p3l_segment_table[at] == NULL ? run + 1 : 0;
+    if (pairs && run == 1 && at % 2 == 1) run = 0;
     if (run == count) return at + 1 - count;
   }
   return segment_count;
@@ -169,6 +170,11 @@ static int open_memory(const p3l_store *store, p3l_segment_kind kind, uint64_t f
   madvise(memory, bytes, MADV_DODUMP);
   if (wants_huge_pages(store, kind)) madvise(memory, bytes, MADV_HUGEPAGE);
   return 0;
+}
+
+/* For unread.c. Whole pairs: no neighbour opens a part of them. */
+static int keep_closed(uint64_t first, uint64_t count) {
+  return mprotect(memory_of(first), count * P3L_SEGMENT_BYTES, PROT_NONE) == 0 ? 0 : errno;
 }
 
 /*
@@ -208,9 +214,9 @@ static void unlink_segment(p3l_segment *segment) {
     store->youngest = segment->older;
 }
 
-p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segments,
-                          p3l_segment **taken, p3l_error *error) {
-  size_t mapped = sizeof(p3l_segment);
+static p3l_code take(p3l_store *store, p3l_segment_kind kind, uint32_t segments, bool unread,
+                     p3l_segment **taken, p3l_error *error) {
+  size_t mapped = sizeof(p3l_segment) + (unread ? segments / 2 : 0);
   if (kind == P3L_ARENA) mapped += P3L_SEGMENT_GRANULES * sizeof(p3l_resident);
   p3l_segment *segment = reserve(mapped, PROT_READ | PROT_WRITE);
   if (segment == NULL)
@@ -220,10 +226,13 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segm
   segment->segments = segments;
   segment->mapped = mapped;
   if (kind == P3L_ARENA) segment->arena.objects = (p3l_resident *)(segment + 1);
+  if (unread) segment->large.unread = memset(segment + 1, 1, segments / 2);
 
   pthread_mutex_lock(&lock);
-  uint64_t first = find_run(segments);
-  int failed = first == segment_count ? ENOMEM : open_memory(store, kind, first, segments);
+  uint64_t first = find_run(segments, unread);
+  int failed = first == segment_count ? ENOMEM
+               : unread               ? keep_closed(first, segments)
+                                      : open_memory(store, kind, first, segments);
   if (failed == 0) {
     segment->index = (uint32_t)first;
     segment->memory = memory_of(first);
@@ -248,6 +257,16 @@ p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segm
   p3l_segment_grew(segment, sizeof(*segment));
   *taken = segment;
   return P3L_OK;
+}
+
+p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segments,
+                          p3l_segment **segment, p3l_error *error) {
+  return take(store, kind, segments, false, segment, error);
+}
+
+p3l_code p3l_segment_take_unread(p3l_store *store, uint32_t segments, p3l_segment **segment,
+                                 p3l_error *error) {
+  return take(store, P3L_LARGE, segments + segments % 2, true, segment, error);
 }
 
 void p3l_segment_release(p3l_segment *segment) {

@@ -96,6 +96,7 @@ typedef struct p3l_segment {
       p3l_resident object; /* its granules and stored are not used */
       uint64_t bytes;
       uint64_t stored; /* its length in the store; differs from `bytes` if it was upgraded */
+      uint8_t *unread; /* [stretch]: 1: not read yet (unread.h); NULL: all of it is in memory */
     } large;
   };
 } p3l_segment;
@@ -116,6 +117,9 @@ p3l_code p3l_memory_reserve(p3l_error *error);
 /* Takes `segments` adjacent segments, zeroed, readable and writable. */
 p3l_code p3l_segment_take(p3l_store *store, p3l_segment_kind kind, uint32_t segments,
                           p3l_segment **segment, p3l_error *error);
+/* The same for a large object that is read by stretches: inaccessible, and whole pairs of segments. */
+p3l_code p3l_segment_take_unread(p3l_store *store, uint32_t segments, p3l_segment **segment,
+                                 p3l_error *error);
 /* Gives the memory back to the kernel. */
 void p3l_segment_release(p3l_segment *segment);
 /* Bytes that it holds, including the records of its objects; for arenas and frames, the touched

@@ -93,8 +93,8 @@ static inline bool p3l_segment_surrogate(const p3l_segment *segment, const void 
 }
 
 /*
- * The same for the cases that take few instructions: a byte of an adopted frame, or of the first
- * granule of an object in an arena, to which most pointers lead. Always inlined, because a commit
+ * The same for the cases that take few instructions: a byte of an adopted frame or a large object, or of
+ * the first granule of an object in an arena, to which most pointers lead. Always inlined, because a commit
  * calls it for each slot that it writes: a function with all cases took a fifth of OO1's Insert.
  */
 static inline __attribute__((always_inline)) bool p3l_segment_surrogate_soon(
@@ -110,6 +110,11 @@ static inline __attribute__((always_inline)) bool p3l_segment_surrogate_soon(
     *surrogate = p3l_surrogate_make((p3l_address){resident->address + offset % P3L_GRANULE},
                                     (uint8_t)resident->generation);
     return true;
+  }
+  if (segment->kind == P3L_LARGE) {
+    *surrogate = p3l_surrogate_make((p3l_address){segment->large.object.address + offset},
+                                    (uint8_t)segment->large.object.generation);
+    return offset <= segment->large.bytes;
   }
   const p3l_frame_info *info = &segment->frames.frame[offset / P3L_PAGE_SIZE];
   if (segment->kind != P3L_FRAMES || info->use != P3L_FRAME_ADOPTED || info->reused) return false;

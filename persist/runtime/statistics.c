@@ -12,4 +12,6 @@ void p3l_get_statistics(p3l_store *store, p3l_statistics *statistics) {
   memcpy((uint8_t *)statistics + rest, (const uint8_t *)&store->statistics + rest,
          sizeof(*statistics) - rest);
   pthread_mutex_unlock(&store->slow);
+  statistics->reads += __atomic_load_n(&store->unread_reads, __ATOMIC_RELAXED);
+  statistics->pages_read += __atomic_load_n(&store->unread_pages, __ATOMIC_RELAXED);
 }

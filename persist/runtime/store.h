@@ -21,7 +21,7 @@ struct p3l_page_states; /* page_state.h */
 struct p3l_pool;        /* pool_frames.h */
 struct p3l_segment;     /* segment.h */
 
-#define P3L_TYPE_CACHE 16 /* a power of two */
+#define P3L_TYPE_CACHE 256
 
 #define P3L_FOLLOWED_TYPES 256
 
@@ -52,6 +52,7 @@ struct p3l_store {
   uint64_t births;
   uint64_t page_count; /* pages of the store in the file, as of the last read */
   p3l_statistics statistics;
+  uint64_t unread_reads, unread_pages; /* unread.c: atomic, parts of `reads` and `pages_read` */
 
   /* swizzle_page.c: heuristics, atomic */
   uint64_t followed[P3L_FOLLOWED_TYPES]; /* [type id, wrapped]: kinds of slots that are followed */

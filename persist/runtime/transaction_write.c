@@ -129,6 +129,12 @@ static uint64_t different_words(const span *span) {
   return different;
 }
 
+/* Invariant 3: it was a surrogate, or was put back as one. Two addresses, or two surrogates, are of two
+ * places, and null is no place. */
+static bool may_be_healed(uint64_t before, uint64_t now) {
+  return before != 0 && now != 0 && ((before ^ now) & P3L_SURROGATE_BIT) != 0;
+}
+
 /* True if a slot leads elsewhere than before: invariant 3. */
 static bool slot_differs(const p3l_store *store, uint64_t before, uint64_t now) {
   uint64_t left, right;
@@ -151,6 +157,7 @@ static uint64_t stored_differences(const p3l_store *store, const p3l_place *plac
   if (type == NULL || type->field_count + type->union_count == 0) return words;
   for (uint64_t left = words; left != 0; left &= left - 1) {
     unsigned word = (unsigned)__builtin_ctzll(left);
+    if (!may_be_healed(word_at(span->before + word * 8), word_at(span->now + word * 8))) continue;
     uint64_t offset = (uint64_t)(span->now + word * 8 - place->memory);
     if ((p3l_type_is_slot(type, offset) || is_live(type, place, offset)) &&
         !slot_differs(store, word_at(span->before + word * 8), word_at(span->now + word * 8)))
@@ -213,8 +220,9 @@ static p3l_code write_span(p3l_store *store, const span *span, p3l_error *error)
 
 static p3l_code write_differences(p3l_store *store, p3l_error *error) {
   p3l_changes *changes = store->changes;
+  const uint32_t *order = p3l_changes_order(changes);
   for (size_t i = 0; i < changes->card_count; i++) {
-    const p3l_kept_card *kept = p3l_kept_card_at(changes, i);
+    const p3l_kept_card *kept = p3l_kept_card_at(changes, order == NULL ? i : order[i]);
     const uint8_t *card =
         (const uint8_t *)(p3l_persistent_memory.base + (kept->card << P3L_CARD_SHIFT));
     for (size_t at = 0; at < P3L_CARD_BYTES; at += SPAN_BYTES) {

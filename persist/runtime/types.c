@@ -398,8 +398,10 @@ p3l_code p3l_types_refresh(p3l_store *store, p3l_error *error) {
   return compare_all(store, error);
 }
 
+/* Two types in one slot would be looked up by name at each new object: descriptors lie side by side, so
+ * the bits are mixed, and there are more slots than types. */
 static size_t cache_slot(const p3l_type *type) {
-  return (uintptr_t)type / _Alignof(p3l_type) % P3L_TYPE_CACHE;
+  return (uintptr_t)type * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (P3L_TYPE_CACHE - 1);
 }
 
 p3l_code p3l_types_id(p3l_store *store, const p3l_type *type, p3l_type_id *id, p3l_error *error) {

@@ -4,8 +4,6 @@
 #ifndef P3L_MISUSE_H
 #define P3L_MISUSE_H
 
-#include <signal.h>
-
 #include "programs.h"
 
 typedef struct item {
@@ -101,29 +99,9 @@ static inline bool trapped(const char *output) {
          strstr(output, "reads 0x") != NULL || strstr(output, "follows a pointer") != NULL;
 }
 
-/* Captures what it prints, and checks that it exits normally or by the fault handler's abort(). */
+/* It exits normally or by the fault handler's abort(). */
 static inline void run(const wrong *wrong, char *output, size_t bytes) {
-  int ends[2], status;
-  size_t length = 0;
-  assert_int_equal(pipe(ends), 0);
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    const int cmockas[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}; /* handlers */
-    for (size_t at = 0; at < sizeof(cmockas) / sizeof(*cmockas); at++) signal(cmockas[at], SIG_DFL);
-    wrong->program();
-    _exit(0);
-  }
-  close(ends[1]);
-  for (ssize_t got; (got = read(ends[0], output + length, bytes - 1 - length)) > 0;)
-    length += (size_t)got;
-  output[length] = 0;
-  close(ends[0]);
-  assert_int_equal(waitpid(child, &status, 0), child);
+  int status = run_wrong(wrong->program, output, bytes);
   if (WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && !trapped(output))
     fail_msg("%s: ended by signal %d", wrong->name, WTERMSIG(status));
 }
@@ -146,5 +124,16 @@ static inline void each_is_caught(const wrong *programs, size_t count) {
   }
   assert_int_equal(missed, 0);
 }
+
+/* The main() of a test of these programs. */
+#define WRONG_MAIN(programs)                                        \
+  static void each_one(void **state) {                              \
+    (void)state;                                                    \
+    each_is_caught(programs, sizeof(programs) / sizeof(*programs)); \
+  }                                                                 \
+  int main(void) {                                                  \
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_one)}; \
+    return cmocka_run_group_tests(tests, NULL, NULL);               \
+  }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,6 +64,34 @@ static inline void run_program(void (*program)(void)) {
   }
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
+}
+
+/* Runs a program that goes wrong; returns the status of its process, and what it printed on standard
+ * error. */
+static inline int run_wrong(void (*program)(void), char *printed, size_t bytes) {
+  int ends[2], status;
+  size_t length = 0;
+  assert_int_equal(pipe(ends), 0);
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    const int cmockas[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}; /* handlers */
+    for (size_t at = 0; at < sizeof(cmockas) / sizeof(*cmockas); at++) signal(cmockas[at], SIG_DFL);
+    program();
+    _exit(0);
+  }
+  close(ends[1]);
+  for (ssize_t got;
+       length + 1 < bytes && (got = read(ends[0], printed + length, bytes - 1 - length)) > 0;)
+    length += (size_t)got;
+  printed[length] = 0;
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
 }
 
 static char program_folder[PATH_MAX], program_path[PATH_MAX + 16];

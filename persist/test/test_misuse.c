@@ -322,12 +322,4 @@ static const wrong programs[] = {
     WRONG(an_aborted_change, "right"),
 };
 
-static void each_one(void **state) {
-  (void)state;
-  each_is_caught(programs, sizeof(programs) / sizeof(*programs));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_one)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WRONG_MAIN(programs)

@@ -509,12 +509,4 @@ static const wrong programs[] = {
     WRONG(a_change_by_a_reader, "outside of a transaction of this thread"),
 };
 
-static void each_one(void **state) {
-  (void)state;
-  each_is_caught(programs, sizeof(programs) / sizeof(*programs));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_one)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+WRONG_MAIN(programs)

@@ -1,5 +1,7 @@
 /* The C++ interface: effects of exceptions, several stores, eviction, scopes and pins. */
+#include <csignal>
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include "pptr_fixture.hpp"
 
@@ -71,6 +73,62 @@ static void a_corrupt_page_throws(void **) {
   assert_int_equal(code_of([&] { walk(store); }), P3L_CORRUPT);
   assert_int_equal(code_of([&] { walk(store); }), P3L_CORRUPT);
   assert_int_equal(store.root<node>("list")->next->next->id, 2);
+}
+
+enum { ARRAY = 500000 }; /* 8 MB: read by stretches */
+
+__attribute__((noinline)) static std::uint32_t id_of(const node *n) {
+  return *const_cast<const volatile std::uint32_t *>(&n->id);
+}
+
+/* A load does not throw, says the compiler: nothing catches it, and the process ends with the sentence. */
+static void a_corrupt_part_of_an_array_ends_the_program(void **) {
+  folder folder;
+  std::uint64_t page = 0;
+  {
+    p3l::store store(folder / "s", p3l::create());
+    store.transact([&] {
+      node *all = store.make_array<node>(ARRAY);
+      for (std::uint32_t at = 0; at < ARRAY; at++) all[at].id = at;
+      store.set_root("all", all);
+      page = (p3l::kept<node>(all).number() & ~P3L_SURROGATE_BIT) >> 12;
+    });
+  }
+  int file = open((folder / "s").c_str(), O_RDWR | O_CLOEXEC), ends[2], status;
+  const std::uint64_t damaged = 1000; /* page of the array */
+  assert_int_equal(pwrite(file, "damage", 6, static_cast<off_t>((page + damaged) * 4096 + 100)), 6);
+  close(file);
+  p3l_options reads = {};
+  reads.read_only = true;
+  p3l::store store(folder / "s", reads);
+  const node *all = store.root<node>("all"), *there = all + damaged * 4032 / sizeof(node);
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    signal(SIGABRT, SIG_DFL); /* cmocka's */
+    try {
+      _exit(id_of(there) == 0 ? 1 : 2);
+    } catch (const p3l::error &) {
+      _exit(3);
+    }
+  }
+  close(ends[1]);
+  char said[1000] = "";
+  std::size_t length = 0;
+  for (ssize_t got; (got = read(ends[0], said + length, sizeof(said) - 1 - length)) > 0;)
+    length += static_cast<std::size_t>(got);
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  assert_non_null(strstr(said, "does not have the checksum"));
+  assert_int_equal(id_of(all + 7), 7);
+  assert_int_equal(id_of(all + ARRAY - 1), ARRAY - 1);
+  /* Read whole, it is an exception as any other. */
+  p3l_options whole = {};
+  whole.read_only = whole.whole_arrays = true;
+  p3l::store again(folder / "s", whole);
+  assert_int_equal(code_of([&] { again.root<node>("all"); }), P3L_CORRUPT);
 }
 
 static void exceptions_end_scopes_and_transactions(void **) {
@@ -179,6 +237,7 @@ int main() {
       cmocka_unit_test(failures_are_exceptions_and_leave_the_store_usable),
       cmocka_unit_test(a_pointer_that_cannot_be_followed_throws),
       cmocka_unit_test(a_corrupt_page_throws),
+      cmocka_unit_test(a_corrupt_part_of_an_array_ends_the_program),
       cmocka_unit_test(exceptions_end_scopes_and_transactions),
       cmocka_unit_test(stores_are_kept_apart),
       cmocka_unit_test(an_evicted_slot_is_a_surrogate_again),

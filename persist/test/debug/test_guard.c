@@ -161,33 +161,6 @@ static void follows_a_stored_pointer(void) {
 
 /* ---- how wrong programs are terminated ---- */
 
-/* What the program prints on standard error before it ends. */
-static int run_wrong(void (*program)(void), char *printed, size_t bytes) {
-  int ends[2], status;
-  size_t length = 0;
-  assert_int_equal(pipe(ends), 0);
-  make_folder();
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    signal(SIGSEGV, SIG_DFL); /* cmocka's */
-    program();
-    _exit(0);
-  }
-  close(ends[1]);
-  for (ssize_t got;
-       length + 1 < bytes && (got = read(ends[0], printed + length, bytes - 1 - length)) > 0;)
-    length += (size_t)got;
-  printed[length] = 0;
-  close(ends[0]);
-  assert_int_equal(waitpid(child, &status, 0), child);
-  remove_folder();
-  return status;
-}
-
 static bool has_addr2line(void) { return system("addr2line --version >/dev/null 2>&1") == 0; }
 
 static void wrong_programs_are_explained(void **state) {
@@ -226,7 +199,9 @@ static void wrong_programs_are_explained(void **state) {
   };
   for (size_t at = 0; at < sizeof(programs) / sizeof(programs[0]); at++) {
     char printed[16384];
+    make_folder();
     int status = run_wrong(programs[at].program, printed, sizeof(printed));
+    remove_folder();
     assert_int_not_equal(status, 0);
 #if !defined(__SANITIZE_ADDRESS__)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
