@@ -165,7 +165,21 @@ class Server:
             yield
         finally:
             with undisturbed():
-                self._hardmeter("stop")
+                self.stop()
+
+    def stop(self) -> None:
+        """Stops it, also if another program removed its folder, as one that clears /var/tmp does: `hardmeter server` needs the state there."""
+        if (self.folder / "state.json").exists():
+            self._hardmeter("stop")
+            return
+        with contextlib.suppress(OSError):
+            # The number may be another process's by now.
+            if self.postmaster and os.readlink(f"/proc/{self.postmaster}/cwd").startswith(str(self.folder)):
+                os.kill(self.postmaster, signal.SIGQUIT)
+        raise Trouble(
+            f"another program removed {self.folder / 'state.json'} while the server ran; the server is ended\n"
+            "  remedy: keep programs that clear temporary folders away from /var/tmp, and run it again"
+        )
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:

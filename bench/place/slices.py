@@ -14,7 +14,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 import evidence
 from figure import Bar, Figure
@@ -92,14 +92,16 @@ def _trial(case: Case, arms: Arms, load: Load, rounds: int, seconds: float, bloc
             say(f"{case.name}: round {len(blocks[arm])} of {rounds}, {arm}: {shown}; had {100 * block.had:.0f} %")
 
 
-def figures(case: Case, blocks: Dict[str, List[Block]], calm: float) -> Iterator[Figure]:
+def figures(
+    case: Case, blocks: Dict[str, List[Block]], calm: float, bars: Optional[Dict[str, Bar]] = None
+) -> Iterator[Figure]:
     """The figures of all arms, over all blocks and over calm ones."""
     everything = [block for of_arm in blocks.values() for block in of_arm]
     disturbed = sum(block.had < calm for block in everything)
     what = f"blocks in which the server had less than {100 * calm:.0f} % of all processors' time"
     yield Figure(f"{case.name}: disturbed", 100 * disturbed / len(everything), "%", len(everything), what)
     yield from _compared(case.name, blocks, 0.0, ", disturbed too", {})
-    yield from _compared(case.name, blocks, calm, "", BARS)
+    yield from _compared(case.name, blocks, calm, "", BARS if bars is None else bars)
 
 
 def _compared(name: str, blocks: Dict[str, List[Block]], calm: float, suffix: str, bars: Dict[str, Bar]) -> Iterator[Figure]:

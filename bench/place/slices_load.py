@@ -11,7 +11,7 @@ import os
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterator, List, Sequence, Tuple
 
@@ -33,6 +33,7 @@ class Block:
     latencies: List[float]  # microseconds of each look-up scheduled in the block, sorted
     aggregates: float  # a second; of one that began or ended outside, the share within
     had: float  # the part of all processors' time that the server's processes used
+    took: List[float] = field(default_factory=list)  # milliseconds of each aggregate that ended in the block, sorted
 
     def quantile(self, share: float) -> float:
         return self.latencies[min(len(self.latencies) - 1, int(share * len(self.latencies)))]
@@ -46,9 +47,13 @@ class Block:
 class Load:
     """Runs as long as its context; blocks are cut out of it."""
 
-    def __init__(self, server: Server, folder: Path, rate: int, parallel: bool, elsewhere: bool):
+    def __init__(
+        self, server: Server, folder: Path, rate: int, parallel: bool, elsewhere: bool,
+        clients: int = HEAVY_CLIENTS, aggregate: str = AGGREGATE,
+    ):  # fmt: skip
         self._server, self._folder, self._rate = server, folder, rate
         self._parallel, self._elsewhere = parallel, elsewhere
+        self._clients, self._statement = clients, aggregate
         self._done: List[Tuple[float, float]] = []
         self._stop = False
         self.heavy: List[int] = []
@@ -56,7 +61,7 @@ class Load:
 
     @contextlib.contextmanager
     def running(self) -> Iterator["Load"]:
-        connections = [self._server.connect() for _ in range(HEAVY_CLIENTS)]
+        connections = [self._server.connect() for _ in range(self._clients)]
         for connection in connections:
             connection.query(f"set max_parallel_workers_per_gather = {2 if self._parallel else 0}")
         self.heavy = [connection.backend for connection in connections]
@@ -98,8 +103,10 @@ class Load:
         latencies = sorted(self._latencies(begin, end))
         if not latencies:
             raise Trouble("no look-up ended in a block")
-        done = sum(_within(one, begin, end) for one in list(self._done))
-        return Block(latencies, done / (end - begin), had / (end - begin) / (os.cpu_count() or 1))
+        done = list(self._done)
+        rate = sum(_within(one, begin, end) for one in done) / (end - begin)
+        took = sorted((ended - begun) * 1e3 for begun, ended in done if begin <= ended < end)
+        return Block(latencies, rate, had / (end - begin) / (os.cpu_count() or 1), took)
 
     def _cpu_seconds(self) -> float:
         """CPU seconds of the server so far: permanent processes, and ended workers through the first process."""
@@ -109,7 +116,7 @@ class Load:
     def _aggregate(self, connection) -> None:  # type: ignore[no-untyped-def]
         while not self._stop:
             begin = time.time()
-            connection.query(AGGREGATE)
+            connection.query(self._statement)
             self._done.append((begin, time.time()))
 
     def _lookup_backends(self) -> List[int]:

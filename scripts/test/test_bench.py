@@ -2,8 +2,11 @@
 
 import json
 import random
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -12,6 +15,8 @@ sys.path.append(str(REPOSITORY / "bench/common"))
 
 import evidence  # noqa: E402
 import figure  # noqa: E402
+import servers  # noqa: E402
+from processes import Trouble  # noqa: E402
 
 
 class EachBenchmarkStarts(unittest.TestCase):
@@ -31,6 +36,19 @@ class EachBenchmarkStarts(unittest.TestCase):
         done = subprocess.run([program, "--only", "nothing"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("invalid choice: 'nothing'", done.stderr)
+
+
+class Servers(unittest.TestCase):
+    def test_a_server_whose_folder_another_program_removed_is_ended_and_reported(self) -> None:
+        with tempfile.TemporaryDirectory() as playground:
+            server = servers.Server("native", Path(playground), 1, {})
+            (server.folder / "data").mkdir(parents=True)
+            with subprocess.Popen(["sleep", "600"], cwd=server.folder / "data") as process:
+                server.postmaster = process.pid
+                shutil.rmtree(server.folder)
+                with self.assertRaisesRegex(Trouble, "another program removed .*state.json"):
+                    server.stop()
+                self.assertEqual(process.wait(), -signal.SIGQUIT)
 
 
 class Evidence(unittest.TestCase):

@@ -174,8 +174,9 @@ enum split_without {
   SPLIT_WITHOUT_BACKGROUND_EFFECT = 128 /* each process is alone in its scheduling group */
 };
 #define SPLIT_STALE_NS UINT64_C(1500000000)
-/* Slices end earlier than affinities: they are restored within a second of the analyzer's death. */
-#define SPLIT_SLICE_STALE_NS UINT64_C(700000000)
+/* Five heartbeats. Slices end earlier than affinities: they are restored within a second of the
+ * analyzer's death, on a busy machine, too. */
+#define SPLIT_SLICE_STALE_NS UINT64_C(500000000)
 /* The range that the kernel allows (sched_setattr(2)). A reader clamps a slice to it. */
 #define SPLIT_SLICE_MIN_US 100
 #define SPLIT_SLICE_MAX_US 100000

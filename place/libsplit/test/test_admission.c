@@ -19,10 +19,10 @@ static void expect_of(uint32_t code, uint64_t ns) {
   atomic_store(&decision->expected_cycles, (uint64_t)((double)ns * mapping->cycles_per_ns));
 }
 
-/* From 0.4 s ahead, which is accepted: so a machine that is busy for a second does not end
+/* From 0.49 s ahead, which is accepted: so a machine that is busy for most of a second does not end
  * placement. */
 static void beat(void) {
-  atomic_store(&header()->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC) + 2 * SECOND / 5);
+  atomic_store(&header()->heartbeat_ns, split_clock_ns(CLOCK_MONOTONIC) + 49 * SECOND / 100);
   atomic_store(&header()->placement_on, 1);
 }
 

@@ -235,6 +235,20 @@ impl Session {
         result.map_err(|error| self.explain(what, &error))
     }
 
+    /// Runs statements, each in a message of its own. Citus refuses some of its functions, and changes of distributed
+    /// tables, in a message of several statements.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] as [`Session::execute`]; the statements after the refused one are not sent.
+    pub fn execute_each<S: AsRef<str>>(
+        &mut self,
+        what: &str,
+        statements: impl IntoIterator<Item = S>,
+    ) -> Result<(), SessionError> {
+        statements.into_iter().try_for_each(|sql| self.execute(what, sql.as_ref()))
+    }
+
     /// Runs one statement by the simple protocol.
     ///
     /// # Errors

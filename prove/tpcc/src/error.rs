@@ -52,6 +52,8 @@ pub enum TpccError {
     NoCitus,
     #[error("tables are either cut into partitions here or distributed by Citus")]
     CutTwice,
+    #[error("Citus refuses the statements of client SQL, which join other rows to those of a warehouse")]
+    ClientOnCitus,
     #[error("stored procedures cannot be installed: {reason}")]
     NoRightToInstall { reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
@@ -95,6 +97,7 @@ impl TpccError {
                     .into()
             }
             TpccError::CutTwice => "leave --partitions or --distribute out".into(),
+            TpccError::ClientOnCitus => "use stored procedures: --style procedures".into(),
             TpccError::NoRightToInstall { .. } => {
                 "let the owner of the schema run GRANT CREATE ON SCHEMA public TO ..., let a user who may install them \
                  run once, or use client SQL: --style client"

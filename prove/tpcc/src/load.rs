@@ -100,6 +100,15 @@ impl Mark {
         serde_json::from_str(text).map(Some).map_err(|_| TpccError::BadMark { mark: text.to_owned() })
     }
 
+    /// Whether Citus distributes the tables of this database.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError`] as [`Mark::of`].
+    pub fn is_distributed(session: &mut Session) -> Result<bool, TpccError> {
+        Ok(Mark::of(session)?.is_some_and(|mark| mark.distributed))
+    }
+
     fn new(order: &LoadOrder) -> Mark {
         let LoadOrder { warehouses, seed, .. } = *order;
         let Layout { partitions, by, distributed, fill } = order.layout;
@@ -207,7 +216,8 @@ fn load_or_go_on(
     // The following run is measured: the load's dirty pages should be on disk. Not every user may request a
     // checkpoint.
     let _ = session.execute("writing a checkpoint", "CHECKPOINT");
-    Ok(Loaded { mark, resumed, bytes: size(&mut session)?, checks, seconds })
+    let bytes = size(&mut session, mark.distributed)?;
+    Ok(Loaded { mark, resumed, bytes, checks, seconds })
 }
 
 /// Creates the tables, or finds those of an interrupted load.
@@ -238,7 +248,7 @@ fn prepare(session: &mut Session, order: &LoadOrder) -> Result<Mark, TpccError> 
     let mut statements = vec!["BEGIN".to_owned(), CREATE_LOAD_TABLE.to_owned(), mark.statement()];
     statements.extend(Table::ALL.iter().flat_map(|table| table.create(order.layout, order.warehouses)));
     statements.push("COMMIT".into());
-    session.execute("making the tables", &statements.join("; "))?;
+    session.execute_each("making the tables", statements)?;
     Ok(mark)
 }
 
@@ -330,7 +340,7 @@ pub(crate) fn fill(rows: &mut Rows, make: &mut dyn FnMut(&mut Rows) -> bool) -> 
 fn copy_part(session: &mut Session, part: &Part) -> Result<(), TpccError> {
     let what = part.loading();
     // A load without its last commits can be continued: no commit needs to wait for the disk.
-    session.execute(&what, "BEGIN; SET LOCAL synchronous_commit = off")?;
+    session.execute_each(&what, ["BEGIN", "SET LOCAL synchronous_commit = off"])?;
     let order_lines = part.copy(|table, mut make| {
         let mut begun = false;
         let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
@@ -349,11 +359,8 @@ fn copy_part(session: &mut Session, part: &Part) -> Result<(), TpccError> {
         })?;
         Ok(rows)
     })?;
-    session.execute(
-        &what,
-        &format!("INSERT INTO {LOAD_TABLE} VALUES ({}, {order_lines}); COMMIT", part.number),
-    )?;
-    Ok(())
+    let done = format!("INSERT INTO {LOAD_TABLE} VALUES ({}, {order_lines})", part.number);
+    Ok(session.execute_each(&what, [done.as_str(), "COMMIT"])?)
 }
 
 /// A key may be there already, of a load that was interrupted after the copying.
@@ -365,19 +372,22 @@ fn make_key(session: &mut Session, what: &str, sql: &str) -> Result<(), TpccErro
     if session.query("looking for keys", &there)?.single().is_some() {
         return Ok(());
     }
-    let statement =
-        format!("SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; {sql}");
-    session.execute(&format!("making {what}"), &statement)?;
-    Ok(())
+    let settings = ["SET maintenance_work_mem = '256MB'", "SET max_parallel_maintenance_workers = 0"];
+    Ok(session.execute_each(&format!("making {what}"), [settings[0], settings[1], sql])?)
 }
 
-fn size(session: &mut Session) -> Result<u64, TpccError> {
+/// Bytes of all tables with their indexes, on all nodes.
+fn size(session: &mut Session, distributed: bool) -> Result<u64, TpccError> {
     let names: Vec<String> = Table::ALL.iter().map(|table| format!("'{table}'")).collect();
-    let sql = format!(
-        "SELECT sum(pg_total_relation_size(part)) FROM unnest(ARRAY[{}]::regclass[]) whole, \
-         LATERAL (SELECT whole UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = whole) parts(part)",
-        names.join(", ")
-    );
+    let tables = format!("unnest(ARRAY[{}]::regclass[])", names.join(", "));
+    let sql = if distributed {
+        format!("SELECT sum(citus_total_relation_size(whole)) FROM {tables} whole")
+    } else {
+        format!(
+            "SELECT sum(pg_total_relation_size(part)) FROM {tables} whole, \
+             LATERAL (SELECT whole UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = whole) parts(part)"
+        )
+    };
     let answer = session.query("asking for sizes", &sql)?;
     Ok(answer.single().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))
 }

@@ -17,7 +17,7 @@ use hardmeter_tpcc::audit::Verdict;
 use hardmeter_tpcc::backend::{Backends, Style};
 use hardmeter_tpcc::load::Mark;
 use hardmeter_tpcc::schema::Table;
-use hardmeter_tpcc::transactions::{backends, install};
+use hardmeter_tpcc::transactions::{backends, prepare};
 use hardmeter_tpcc::wire::PostgresBackends;
 use hardmeter_tpcc::TpccError;
 use serde_json::json;
@@ -95,12 +95,13 @@ impl Acid {
         let stop = cancelled_by_signals();
         let bar = Bar::new(globals);
         let mark = loaded(&target, &stop)?;
-        if self.style() == Style::Procedures || self.style.is_none() {
-            install(&target, &stop)?;
+        let styles = self.styles(&mark);
+        for style in &styles {
+            prepare(*style, &target, &stop)?;
         }
         let trying = Trying { acid: self, target: &target, mark: &mark, stop: &stop, bar: &bar };
         let mut tried = vec![];
-        for style in self.styles() {
+        for style in styles {
             tried.extend(trying.sessions(style)?);
         }
         if self.wants(Part::Consistency) {
@@ -128,9 +129,11 @@ impl Acid {
     }
 
     /// The styles in which sessions are interleaved.
-    fn styles(&self) -> Vec<Style> {
+    fn styles(&self, mark: &Mark) -> Vec<Style> {
         match self.style {
             Some(written) => vec![written.style()],
+            // Citus refuses client SQL.
+            None if mark.distributed => vec![Style::Procedures],
             None => vec![Style::Procedures, Style::Client],
         }
     }

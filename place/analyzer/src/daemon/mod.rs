@@ -1,7 +1,7 @@
 //! The daemon: reads all applications periodically, decides, writes the decisions, and writes a heartbeat.
 //!
 //! ```text
-//!   every 250 ms   heartbeat into every segment
+//!   every 100 ms   heartbeat into every segment
 //!   every interval scan the folder ─> snapshots ─> scores ─> policy ─> decisions, analyzer-state.json
 //!   at the guard's times  snapshots ─> guard: placement on or off
 //! ```
@@ -33,8 +33,9 @@ use std::sync::{mpsc, Arc, Condvar, Mutex};
 use std::time::Duration;
 use tracing::Tracing;
 
-/// A third of the servers' limit for a missing heartbeat would suffice; a sixth allows for a busy machine.
-const BEAT_NS: u64 = 250_000_000;
+/// A third of the servers' shortest limit for a missing heartbeat, 0.5 s for time slices, would suffice; a fifth allows
+/// for a busy machine.
+const BEAT_NS: u64 = 100_000_000;
 /// The limits of what applications may request.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);

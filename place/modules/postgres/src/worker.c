@@ -18,7 +18,7 @@
 
 #include "split.h"
 
-/* A slice is restored within 0.8 s of the analyzer's death (stale after 0.7 s), an affinity
+/* A slice is restored within 0.6 s of the analyzer's death (stale after 0.5 s), an affinity
  * within 1.6 s (1.5 s). */
 #define ROUND_MS 100
 #define RESTART_S 5

@@ -128,18 +128,30 @@ pub(super) enum Fate {
     Waits(String),
 }
 
+/// The statement that names the lock for which a process waits while another one holds it. On Citus both are
+/// processes of the coordinator, and those that wait for each other are on the nodes.
+fn who_waits(distributed: bool, waiting: i32, holding: i32) -> String {
+    if distributed {
+        return format!(
+            "SELECT 'a lock of a node' FROM citus_lock_waits \
+             WHERE citus_pid_for_gpid(waiting_gpid) = {waiting} AND citus_pid_for_gpid(blocking_gpid) = {holding}"
+        );
+    }
+    format!(
+        "SELECT wait_event FROM pg_stat_activity WHERE pid = {waiting} AND state = 'active' \
+         AND wait_event_type = 'Lock' AND {holding} = ANY (pg_blocking_pids(pid))"
+    )
+}
+
 /// Polls until an action has ended or waits for a lock that `other` holds.
 pub(super) fn watch<T>(
     onlooker: &mut Session,
+    distributed: bool,
     act: &mut Act<T>,
     who: &Player,
     other: &Player,
 ) -> Result<Fate, TpccError> {
-    let sql = format!(
-        "SELECT wait_event FROM pg_stat_activity WHERE pid = {} AND state = 'active' AND wait_event_type = 'Lock' \
-         AND {} = ANY (pg_blocking_pids(pid))",
-        who.backend, other.backend
-    );
+    let sql = who_waits(distributed, who.backend, other.backend);
     let begin = Instant::now();
     loop {
         if act.has_ended() {

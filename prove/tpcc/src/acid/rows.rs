@@ -131,7 +131,7 @@ pub(super) fn order(session: &mut Session, at: Place, order: u32) -> Result<Opti
     };
     let sql = format!(
         "SELECT (SELECT o_c_id FROM orders WHERE {orders}), (SELECT o_ol_cnt FROM orders WHERE {orders}), count(*), \
-         coalesce(sum(ol_amount), 0.00), EXISTS (SELECT FROM new_order WHERE {news}) FROM order_line WHERE {lines}",
+         coalesce(sum(ol_amount), 0.00), EXISTS (SELECT 1 FROM new_order WHERE {news}) FROM order_line WHERE {lines}",
         orders = format_args!("o_w_id = {warehouse} AND o_d_id = {district} AND o_id = {order}"),
         news = of("no_"),
         lines = of("ol_"),

@@ -248,7 +248,7 @@ fn check_one(session: &mut Session, tool: Tool, money: &Money, number: u8) -> Re
 
 /// Whether transactions ran on the initial population: new orders, or deliveries of initial ones.
 fn has_run(snapshot: &mut Snapshot<'_>) -> Result<bool, TpccError> {
-    let sql = "SELECT EXISTS (SELECT FROM {district} WHERE d_next_o_id <> 3001)
+    let sql = "SELECT EXISTS (SELECT 1 FROM {district} WHERE d_next_o_id <> 3001)
              OR (SELECT count(*) FROM {new_order}) <> 900 * (SELECT count(*) FROM {district})";
     Ok(snapshot.single("looking for traces of a run", sql)?.as_deref() == Some("t"))
 }

@@ -1,7 +1,8 @@
 //! Installing the stored procedures, once for a database and version.
 
-use super::procedures::FUNCTIONS;
+use super::procedures::{CITUS_FUNCTIONS, FUNCTIONS};
 use crate::error::TpccError;
+use crate::load::Mark;
 use hardmeter_session::{Session, SessionError, Stop, Target};
 
 /// The result of [`install`].
@@ -27,13 +28,18 @@ pub fn install(target: &Target, stop: &Stop) -> Result<Installed, TpccError> {
             return Err(TpccError::NoData { table: table.name().into() });
         }
     }
+    let functions = if Mark::is_distributed(&mut session)? { CITUS_FUNCTIONS } else { FUNCTIONS };
     // A second driver waits here, and then finds them installed.
     session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})"))?;
     let there = session.query("looking for stored procedures", MARK_THERE)?;
-    let installed = if there.single() == Some(&mark()) { Installed::Before } else { Installed::Now };
+    let installed = if there.single() == Some(&mark(functions)) { Installed::Before } else { Installed::Now };
     if installed == Installed::Now {
-        let mark = format!("COMMENT ON FUNCTION hardmeter_tpcc_stock_level IS '{}'", mark());
-        session.execute(WHAT, &format!("{DROP_ALL}; {FUNCTIONS}; {mark}")).map_err(refused)?;
+        let mark = format!("COMMENT ON FUNCTION hardmeter_tpcc_stock_level IS '{}'", mark(functions));
+        if functions == CITUS_FUNCTIONS {
+            // They run on this node, the coordinator; their statements go to the others.
+            session.execute(WHAT, "SET LOCAL citus.enable_ddl_propagation = off")?;
+        }
+        session.execute(WHAT, &format!("{DROP_ALL}; {functions}; {mark}")).map_err(refused)?;
     }
     session.execute(WHAT, "COMMIT")?;
     Ok(installed)
@@ -64,8 +70,8 @@ const DROP_ALL: &str = "DO $drop$ DECLARE old regprocedure; BEGIN \
      LOOP EXECUTE format('DROP FUNCTION %s', old); END LOOP; END $drop$";
 
 /// The version mark: FNV-1a of the source text, which needs no maintenance.
-fn mark() -> String {
-    let hash = FUNCTIONS
+fn mark(functions: &str) -> String {
+    let hash = functions
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     format!("stored procedures of hardmeter tpcc, version {hash:016x}")

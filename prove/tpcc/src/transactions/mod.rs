@@ -40,6 +40,11 @@
 //! Deliveries of a warehouse never reach its customers together; a Payment locks one customer, last. Orders and
 //! their lines are touched by the one Delivery that holds their NEW-ORDER.
 //!
+//! # Citus
+//!
+//! Where the tables are distributed, [`install`] takes other procedures, whose statements name one warehouse each
+//! (procedures_citus.sql), and client SQL is refused ([`prepare`]).
+//!
 //! # Sources
 //!
 //! Verified against the text of revision 5.11: level 3, and test 8. From memory, not verified: the rule of +91 for
@@ -56,9 +61,11 @@ pub use install::{install, Installed};
 pub use procedures::{calls, Procedures, ITEM_NOT_VALID};
 
 use crate::backend::Style;
+use crate::error::TpccError;
+use crate::load::Mark;
 use crate::origin::Origin;
 use crate::wire::{PostgresBackends, Scripts};
-use hardmeter_session::Target;
+use hardmeter_session::{Session, Stop, Target};
 
 /// The scripts of a style; statements carry their origin if there is one. Procedures have to be installed
 /// ([`install`]).
@@ -72,4 +79,19 @@ pub fn scripts(style: Style, origin: Option<Origin>) -> Box<dyn Scripts> {
 /// A server by a style.
 pub fn backends(style: Style, origin: Option<Origin>, target: Target) -> PostgresBackends {
     PostgresBackends::new(target, scripts(style, origin))
+}
+
+/// Prepares a database for transactions of a style: installs the stored procedures if they are missing.
+///
+/// # Errors
+///
+/// [`TpccError::ClientOnCitus`] for client SQL where Citus distributes the tables; otherwise as [`install`].
+pub fn prepare(style: Style, target: &Target, stop: &Stop) -> Result<(), TpccError> {
+    match style {
+        Style::Procedures => install(target, stop).map(|_| ()),
+        Style::Client if Mark::is_distributed(&mut Session::open(target, stop)?)? => {
+            Err(TpccError::ClientOnCitus)
+        }
+        Style::Client => Ok(()),
+    }
 }

@@ -10,6 +10,8 @@ use crate::work::{Customer, Input, Kind, Outcome};
 
 /// The functions that [`super::install`] installs.
 pub(super) const FUNCTIONS: &str = include_str!("procedures.sql");
+/// The same where Citus distributes the tables.
+pub(super) const CITUS_FUNCTIONS: &str = include_str!("procedures_citus.sql");
 
 /// SQLSTATE that New-Order raises once all of its work is done, if an item is not there (clause 2.4.2.3).
 pub const ITEM_NOT_VALID: &str = "HM001";
@@ -148,5 +150,26 @@ fn customer(customer: Customer, parameters: &mut crate::wire::Parameters<'_>) {
             parameters.i32(0);
             parameters.text(&last_name(u32::from(number)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names, parameters and results, without their layout.
+    fn signatures(functions: &str) -> Vec<String> {
+        let of = |text: &str| {
+            text.split("LANGUAGE").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        functions.split("CREATE FUNCTION ").skip(1).map(of).collect()
+    }
+
+    #[test]
+    fn the_procedures_for_citus_have_the_same_calls_and_results() {
+        assert_eq!(signatures(FUNCTIONS).len(), 5);
+        assert_eq!(signatures(FUNCTIONS), signatures(CITUS_FUNCTIONS));
+        // A generic plan has no node.
+        assert_eq!(CITUS_FUNCTIONS.matches("SET plan_cache_mode = force_custom_plan AS").count(), 5);
     }
 }

@@ -16,7 +16,7 @@ use hardmeter_tpcc::measure::Condition;
 use hardmeter_tpcc::observe::{Postgres, Server};
 use hardmeter_tpcc::origin::Origin;
 use hardmeter_tpcc::stub::Stub;
-use hardmeter_tpcc::transactions::{backends, install};
+use hardmeter_tpcc::transactions::{backends, prepare};
 use hardmeter_tpcc::TpccError;
 
 /// The system under test.
@@ -77,9 +77,7 @@ impl System {
         Ok(match self {
             System::Stub(stub) => Box::new(*stub),
             System::Postgres(target) => {
-                if style == Style::Procedures {
-                    install(target, stop).map_err(not_installed)?;
-                }
+                prepare(style, target, stop).map_err(not_installed)?;
                 Box::new(backends(style, origin, Target::clone(target)))
             }
             System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?.signed(origin)),

@@ -19,6 +19,7 @@ mod status;
 
 use super::{Trial, Ways};
 use crate::error::TpccError;
+use crate::load::Mark;
 use crate::random::{Part, Stream};
 use hardmeter_session::{Progress, Session, Stop, Target};
 use stage::Stage;
@@ -42,11 +43,14 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Vec<Trial>, TpccError> {
     progress.phase("playing isolation scenarios", wanted.len() as u64);
+    let mut onlooker = Session::open(target, stop)?;
+    let distributed = Mark::is_distributed(&mut onlooker)?;
     let mut stage = Stage {
         target,
         stop,
         ways: ways.clone(),
-        onlooker: Session::open(target, stop)?,
+        onlooker,
+        distributed,
         warehouses,
         chance: Stream::of(seed, Part::Constants, u32::MAX - 1),
     };

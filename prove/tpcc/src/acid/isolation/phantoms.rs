@@ -89,7 +89,7 @@ fn put_back(stage: &Stage, at: Place) -> Result<u64, TpccError> {
     let mut session = Session::open(stage.target, &Stop::new())?;
     let sql = format!(
         "WITH back AS (INSERT INTO new_order (no_o_id, no_d_id, no_w_id) SELECT o_id, o_d_id, o_w_id FROM orders \
-         WHERE o_w_id = {} AND o_d_id = {} AND o_carrier_id IS NULL AND NOT EXISTS (SELECT FROM new_order \
+         WHERE o_w_id = {} AND o_d_id = {} AND o_carrier_id IS NULL AND NOT EXISTS (SELECT 1 FROM new_order \
          WHERE no_w_id = o_w_id AND no_d_id = o_d_id AND no_o_id = o_id) RETURNING 1) SELECT count(*) FROM back",
         at.warehouse, at.district
     );

@@ -64,12 +64,12 @@ impl Held {
         let Place { warehouse, district } = at;
         let stock = |line: usize| {
             let item = order.lines()[line].item;
-            format!("SELECT FROM stock WHERE s_w_id = {warehouse} AND s_i_id = {item} FOR UPDATE")
+            format!("SELECT 1 FROM stock WHERE s_w_id = {warehouse} AND s_i_id = {item} FOR UPDATE")
         };
         match self {
             Held::BeforeItsEnd => None,
             Held::AtDistrict => Some(format!(
-                "SELECT FROM district WHERE d_w_id = {warehouse} AND d_id = {district} FOR UPDATE"
+                "SELECT 1 FROM district WHERE d_w_id = {warehouse} AND d_id = {district} FOR UPDATE"
             )),
             Held::AtStockBetween => Some(stock(1)),
             Held::AtStockOfY => Some(stock(4)),

@@ -23,6 +23,8 @@ pub(super) struct Stage<'a> {
     pub(super) stop: &'a Stop,
     pub(super) ways: Arc<dyn Ways>,
     pub(super) onlooker: Session,
+    /// Whether Citus distributes the tables.
+    pub(super) distributed: bool,
     pub(super) warehouses: u32,
     pub(super) chance: Stream,
 }
@@ -98,7 +100,7 @@ impl Stage<'_> {
         who: &Player,
         other: &Player,
     ) -> Result<Fate, TpccError> {
-        watch(&mut self.onlooker, act, who, other)
+        watch(&mut self.onlooker, self.distributed, act, who, other)
     }
 
     /// An order that is placed and committed.
