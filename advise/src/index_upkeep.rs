@@ -76,8 +76,7 @@ fn by_accesses(look: &Look, table: &Table, entries: f64, indexes: &[&Index]) -> 
         let counts = statement.counts.as_ref()?;
         accesses += counts.shared_blks_hit + counts.shared_blks_read;
         // Waits for locks remain.
-        let waits = ratio(statement.lock_samples as f64, statement.samples as f64);
-        let executed = counts.total_exec_time / 1e3 * (1.0 - waits);
+        let executed = (counts.total_exec_time / 1e3 - look.lock_seconds(statement)).max(0.0);
         seconds += executed;
         cpu += executed * part_on_cpu(look, ratio(counts.total_exec_time, counts.calls));
     }
@@ -189,9 +188,9 @@ mod tests {
             ..Counts::default()
         };
         let (text, share, counts) = ("UPDATE t SET a = 1".into(), 1.0, Some(counts));
-        let update = Statement { text, share, counts, samples: 10, ..Statement::default() };
+        let update = Statement { text, share, counts, ..Statement::default() };
         let run = Share { kind: Kind::RunningUser, event: String::new(), seconds: 10.0, n: 1 };
-        let time = TimeShares { total: 10.0, shares: vec![run], ..TimeShares::default() };
+        let time = TimeShares { total: 10.0, samples: 100, shares: vec![run], ..TimeShares::default() };
         let table = Table { name: "t".into(), updated: 1000.0, ..Table::default() };
         let mut look = Look { time, statements: vec![update], ..Look::default() };
         let five = [&index; 5];
@@ -200,8 +199,8 @@ mod tests {
             assert!(pairs.iter().all(|(one, other)| (one - other).abs() < 1e-9), "{saved:?}");
         };
         is(saved_by_dropping(&look, &table, &five), 0.2, 0.2, 0.5);
-        // Half of its samples waited for a lock.
-        look.statements[0].lock_samples = 5;
+        // 20 of the 100 samples waited for a lock in it: 2 of its 4 s.
+        look.statements[0].lock_samples = 20;
         is(saved_by_dropping(&look, &table, &five), 0.1, 0.1, 0.25);
         // Other statements run for 4 s.
         look.statements[0].lock_samples = 0;

@@ -121,6 +121,11 @@ impl Look {
         Others::of(sync_ms, self.disk.as_ref(), self.time.turn_wait_ms())
     }
 
+    /// Seconds for which sessions waited for locks in a statement, by its samples: each stands for the same time.
+    pub(crate) fn lock_seconds(&self, statement: &Statement) -> f64 {
+        self.time.total * shares::ratio(statement.lock_samples as f64, self.time.samples as f64)
+    }
+
     /// Transactions of the database a second.
     pub fn transactions_per_second(&self) -> f64 {
         shares::ratio(self.database.commits + self.database.rollbacks, self.seconds)

@@ -73,8 +73,8 @@ fn prediction(look: &Look, effect: String) -> Prediction {
     let all: f64 = counted().map(|(_, counts)| counts.total_exec_time / 1e3).sum();
     let saved: f64 = counted()
         .map(|(statement, counts)| {
-            let waits = ratio(statement.lock_samples as f64, statement.samples as f64);
-            counts.total_exec_time / 1e3 * (1.0 - waits) * part_in_the_way(look, statement)
+            let executed = (counts.total_exec_time / 1e3 - look.lock_seconds(statement)).max(0.0);
+            executed * part_in_the_way(look, statement)
         })
         .sum();
     if saved == 0.0 {
@@ -147,6 +147,11 @@ mod tests {
         let prediction = examine(&look(5000.0)).unwrap().prediction;
         assert!((prediction.of_execution.unwrap() - 0.45).abs() < 1e-9);
         assert!((prediction.gain.unwrap() - 0.18).abs() < 1e-9 && prediction.grows);
+        // One sample of 50 waited for a lock: 0.2 of 10 s.
+        let mut waits = look(5000.0);
+        waits.statements[0].lock_samples = 1;
+        waits.time.samples = 50;
+        assert!((examine(&waits).unwrap().prediction.of_execution.unwrap() - 0.405).abs() < 1e-9);
         assert_eq!(examine(&look(900.0)).unwrap().prediction.gain, None, "few dead rows");
     }
 
