@@ -41,7 +41,7 @@ def _prediction(server: bed.TunedServer, fault: Fault) -> Optional[Tuple[dict, M
     with in_place(server, fault):
         page = bed.looked(server, fault.load, fault.seconds, fault.holder)
     finding = cures._finding(page, fault)
-    return finding and (finding, _calls(page))
+    return (finding, _calls(page)) if finding else None
 
 
 def _calls(page: dict) -> Mix:
