@@ -23,8 +23,12 @@ use std::process::{Command, Output};
 /// A recording; `None`, with a message, if CPUs may not be sampled.
 fn recorded(command: &mut Command) -> Option<Output> {
     let output = run(command);
-    let refusals =
-        ["no right to profile", "no perf_event_open", "the self-test found only", "the self-test got only"];
+    let refusals = [
+        "no right to profile",
+        "no perf_event_open",
+        "the self-test found only",
+        "other programs use the processors",
+    ];
     if refusals.iter().any(|refusal| stderr(&output).contains(refusal)) {
         eprintln!("skipped: {}", stderr(&output));
         return None;

@@ -72,8 +72,12 @@ fn interrupt(recorder: &mut Child) {
 }
 
 fn skipped(output: &Output) -> bool {
-    let refusals =
-        ["no right to profile", "no perf_event_open", "the self-test found only", "the self-test got only"];
+    let refusals = [
+        "no right to profile",
+        "no perf_event_open",
+        "the self-test found only",
+        "other programs use the processors",
+    ];
     let refused = refusals.iter().any(|refusal| stderr(output).contains(refusal));
     if refused {
         eprintln!("skipped: {}", stderr(output));

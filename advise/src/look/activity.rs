@@ -129,7 +129,9 @@ impl BackendSample {
     /// It commits: by its statement, or because it waits for the log or for standbys.
     pub fn commits(&self) -> bool {
         let word = self.query.trim_start().get(..3).unwrap_or_default();
-        let waits = self.wait.as_deref().is_some_and(|event| event.starts_with("WAL") || event == "SyncRep");
+        let waits = self.wait.as_deref().is_some_and(|event| {
+            ["WAL", "Wal"].iter().any(|log| event.starts_with(log)) || event == "SyncRep"
+        });
         self.state == "active" && (waits || ["com", "end"].contains(&word.to_ascii_lowercase().as_str()))
     }
 

@@ -1,7 +1,7 @@
 //! What a look could not observe, and what would make it visible.
 
 use super::disk::Others;
-use super::{Look, SLOW_SYNC_MS};
+use super::{Look, LEAST_LOG_WAITS, SLOW_SYNC_MS};
 
 /// Adds what the rules could not observe, and what would make it visible.
 pub(super) fn add(look: &mut Look) {
@@ -18,13 +18,14 @@ pub(super) fn add(look: &mut Look) {
                 .into(),
         );
     }
-    if setting("track_wal_io_timing") != "on" && look.time.waits(&["WAL"]).0 >= 0.2 {
+    if setting("track_wal_io_timing") != "on" && look.time.waits(&["WAL", "Wal"]).0 >= 0.2 {
         unknown.push(
             "the time of one sync of the log (its waits alone are no fault): ALTER SYSTEM SET track_wal_io_timing = on"
                 .into(),
         );
     }
-    let slow = look.sync_ms().filter(|ms| *ms >= SLOW_SYNC_MS);
+    let waited = look.time.waits(&["WAL", "Wal"]).0 >= LEAST_LOG_WAITS;
+    let slow = look.sync_ms().filter(|ms| *ms >= SLOW_SYNC_MS && waited);
     unknown.extend(slow.and_then(|ms| look.others_delay(ms)).map(Others::blind_spot));
     if look.time.busy > 0 && !look.time.exact {
         unknown.push(
@@ -63,6 +64,12 @@ mod tests {
         look.server.settings.insert("track_wal_io_timing".into(), "on".into());
         add(&mut look);
         assert!(!look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
+        // PostgreSQL 17 spells its names differently.
+        look.unknown.clear();
+        look.server.settings.clear();
+        look.time.shares[0].event = "WalSync".into();
+        add(&mut look);
+        assert!(look.unknown.iter().any(|text| text.contains("track_wal_io_timing")), "{:?}", look.unknown);
     }
 
     #[test]

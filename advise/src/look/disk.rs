@@ -9,6 +9,7 @@
 use super::shares::ratio;
 use serde::Serialize;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 
 /// Writes of a file's sync that follow each other: the data, the file system's journal, the journal's commit. After
@@ -104,7 +105,7 @@ impl DiskCounts {
         let device = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
         let name = fs::read_link(&device).ok()?.file_name()?.to_str()?.to_owned();
         let counts = DiskCounts::parse(&fs::read_to_string(device + "/stat").ok()?)?;
-        Some(DiskCounts { device: name, server_bytes: written_by(is_of_server), ..counts })
+        Some(DiskCounts { device: name, server_bytes: written_by(is_of_server)?, ..counts })
     }
 
     fn parse(stat: &str) -> Option<DiskCounts> {
@@ -127,15 +128,23 @@ impl DiskCounts {
     }
 }
 
-/// Bytes that some processes wrote so far; those of processes that may not be read are left out.
-fn written_by(is_of_server: &dyn Fn(i32) -> bool) -> f64 {
+/// Bytes that some processes wrote so far; `None` if one of them may not be read: its writes would count as those
+/// of others.
+fn written_by(is_of_server: &dyn Fn(i32) -> bool) -> Option<f64> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let written = |pid: i32| {
-        let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-        io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse::<f64>().ok()
-    };
-    pids.filter(|pid| is_of_server(*pid)).filter_map(written).sum()
+    let mut sum = 0.0;
+    for pid in pids.filter(|pid| is_of_server(*pid)) {
+        match fs::read_to_string(format!("/proc/{pid}/io")) {
+            Ok(io) => {
+                let written = io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
+                sum += written.trim().parse::<f64>().ok()?;
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            Err(_) => {} // has ended
+        }
+    }
+    Some(sum)
 }
 
 /// The parent of a process.

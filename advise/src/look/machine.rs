@@ -8,6 +8,7 @@ use super::shares::ratio;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 /// Programs that are named.
 const MOST_NAMED: usize = 3;
@@ -21,6 +22,8 @@ pub struct Program {
     pub name: String,
     /// CPUs that they used, on average.
     pub cpus: f64,
+    /// Those that still ran at the end.
+    pub pids: Vec<i32>,
     /// Sessions of the server have this name: it is a client.
     pub client: bool,
 }
@@ -36,6 +39,10 @@ pub struct Machine {
     pub stolen: f64,
     /// The other programs that used most, the first most, at most three.
     pub programs: Vec<Program>,
+    /// All processes of the machine can be seen: this is not a container with processes of its own.
+    pub all_visible: bool,
+    /// The server may use all CPUs, all of the time, as far as cgroups and its own mask tell.
+    pub unlimited: bool,
 }
 
 impl Machine {
@@ -43,7 +50,11 @@ impl Machine {
     pub(super) fn mark_clients(&mut self, samples: &[ActivitySample]) {
         for program in &mut self.programs {
             let mut sessions = samples.iter().flat_map(|sample| &sample.backends);
-            program.client = sessions.any(|session| session.application == program.name);
+            // The kernel cuts names of programs at 15 bytes.
+            program.client = sessions.any(|session| {
+                let name = session.application.as_bytes();
+                !name.is_empty() && name[..name.len().min(15)] == *program.name.as_bytes()
+            });
         }
     }
 
@@ -67,7 +78,12 @@ pub(super) struct MachineCounts {
     server: f64,
     /// Processes of others, by number and time of their start: a number may be used again.
     others: BTreeMap<(i32, u64), (String, f64)>,
+    all_visible: bool,
+    unlimited: bool,
 }
+
+/// The kernel's number of the first PID namespace (`PROC_PID_INIT_INO`).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The fields of `/proc/PID/stat` that are used; times in clock ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,6 +121,9 @@ impl MachineCounts {
     pub(super) fn read(backend: i32) -> Option<MachineCounts> {
         let first = Process::read(backend)?.parent;
         let mut counts = MachineCounts::of_all(&fs::read_to_string("/proc/stat").ok()?)?;
+        let namespace = fs::read_link("/proc/self/ns/pid");
+        counts.all_visible = namespace.is_ok_and(|name| name.as_os_str() == FIRST_NAMESPACE);
+        counts.unlimited = may_use_all(backend);
         let entries = fs::read_dir("/proc").ok()?.flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
             if let Some(process) = Process::read(pid) {
@@ -137,12 +156,15 @@ impl MachineCounts {
     /// The use between an earlier moment and this one, in this many clock ticks of one CPU.
     pub(super) fn since(self, earlier: &MachineCounts, ticks: f64) -> Machine {
         let cpus = |ticks_used: f64| ratio(ticks_used, ticks).max(0.0);
-        let mut by_name: BTreeMap<String, f64> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, (f64, Vec<i32>)> = BTreeMap::new();
         for (process, (name, own)) in self.others {
             let before = earlier.others.get(&process).map_or(0.0, |(_, before)| *before);
-            *by_name.entry(name).or_default() += cpus(own - before);
+            let (sum, pids) = by_name.entry(name).or_default();
+            *sum += cpus(own - before);
+            pids.extend((own > before).then_some(process.0));
         }
-        let programs = by_name.into_iter().map(|(name, cpus)| Program { name, cpus, client: false });
+        let programs =
+            by_name.into_iter().map(|(name, (cpus, pids))| Program { name, cpus, pids, client: false });
         let mut programs: Vec<Program> = programs.filter(|program| program.cpus >= LEAST_CPUS).collect();
         programs.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
         programs.truncate(MOST_NAMED);
@@ -152,8 +174,30 @@ impl MachineCounts {
             others: (cpus(self.used - earlier.used) - server).max(0.0),
             stolen: cpus(self.stolen - earlier.stolen),
             programs,
+            all_visible: self.all_visible,
+            unlimited: self.unlimited,
         }
     }
+}
+
+/// Whether a process may use all CPUs, all of the time: its mask has as many as are online, and no cgroup above it
+/// has a quota. Unreadable limits count as none.
+fn may_use_all(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).unwrap_or_default();
+    let allowed: u32 = mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum();
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let online = stat.lines().filter(is_cpu).count();
+    if (allowed as usize) < online {
+        return false;
+    }
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let quotas = Path::new(path.trim_start_matches('/')).ancestors().map(|group| {
+        fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join("cpu.max")).unwrap_or_default()
+    });
+    quotas.into_iter().all(|quota| quota.is_empty() || quota.starts_with("max"))
 }
 
 /// Clock ticks of `seconds`.
@@ -166,6 +210,7 @@ pub(super) fn ticks(seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BackendSample;
 
     fn process(name: &str, parent: i32, own: f64, of_children: f64) -> Process {
         Process { name: name.into(), parent, own, of_children, start: 7 }
@@ -205,8 +250,36 @@ mod tests {
         assert_eq!(machine.stolen, 0.1);
         let named: Vec<(&str, f64)> = machine.programs.iter().map(|one| (&*one.name, one.cpus)).collect();
         assert_eq!(named, [("rustc", 1.2), ("backup", 0.15)]);
+        assert_eq!(machine.programs[0].pids, [20]);
         assert!((machine.of_others() - 0.97).abs() < 1e-9);
         assert!((machine.unnamed() - (1.94 - 1.35)).abs() < 1e-9);
         assert_eq!(Machine::default().of_others(), 0.0);
+    }
+
+    #[test]
+    fn a_client_is_known_by_the_first_bytes_of_its_name() {
+        let session =
+            |application: &str| BackendSample { application: application.into(), ..Default::default() };
+        let backends = vec![session(""), session("a-service-with-a-long-name")];
+        let sample = ActivitySample { backends, ..ActivitySample::default() };
+        let program = |name: &str| Program { name: name.into(), ..Program::default() };
+        let programs = vec![program("a-service-with-"), program("a-service"), program("rustc")];
+        let mut machine = Machine { programs, ..Machine::default() };
+        machine.mark_clients(&[sample]);
+        let clients: Vec<bool> = machine.programs.iter().map(|program| program.client).collect();
+        assert_eq!(clients, [true, false, false]);
+    }
+
+    #[test]
+    fn a_mask_is_a_limit() {
+        // SAFETY: the set is initialised; this thread's mask alone changes, and the thread ends.
+        let limited = std::thread::spawn(|| unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut one);
+            libc::sched_setaffinity(0, size_of_val(&one), &one);
+            may_use_all(libc::syscall(libc::SYS_gettid) as i32)
+        });
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        assert!(!limited.join().expect("ends") || cpus == 1);
     }
 }

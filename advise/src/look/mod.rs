@@ -118,12 +118,20 @@ impl Look {
 
     /// The work of other programs that explains syncs of this time.
     pub(crate) fn others_delay(&self, sync_ms: f64) -> Option<Others<'_>> {
-        Others::of(sync_ms, self.disk.as_ref(), self.time.turn_wait_ms())
+        // Backends also wait for each other's CPU: that is not the work of others.
+        let of_others = self.machine.as_ref().map_or(1.0, Machine::of_others);
+        Others::of(sync_ms, self.disk.as_ref(), self.time.turn_wait_ms() * of_others)
     }
 
     /// Seconds for which sessions waited for locks in a statement, by its samples: each stands for the same time.
     pub(crate) fn lock_seconds(&self, statement: &Statement) -> f64 {
         self.time.total * shares::ratio(statement.lock_samples as f64, self.time.samples as f64)
+    }
+
+    /// A statement's part of the time without its waits for heavyweight locks, which another plan does not
+    /// shorten.
+    pub(crate) fn own_share(&self, statement: &Statement) -> f64 {
+        (statement.share - shares::ratio(self.lock_seconds(statement), self.time.active())).max(0.0)
     }
 
     /// Transactions of the database a second.
@@ -167,6 +175,8 @@ const MOST_EXPLAINED: usize = 5;
 const LEAST_SYNCS: f64 = 20.0;
 /// Syncs that take as long, in milliseconds, are slow.
 pub(crate) const SLOW_SYNC_MS: f64 = 3.0;
+/// Less of the active time is not worth a word about syncs.
+pub(crate) const LEAST_LOG_WAITS: f64 = 0.2;
 /// A transaction of this age, in seconds, is a long one.
 const LONG: f64 = 5.0;
 

@@ -48,12 +48,6 @@ impl Statement {
         }
     }
 
-    /// Its part of the time without its waits for heavyweight locks, which another plan does not shorten.
-    pub fn own_share(&self) -> f64 {
-        let waits = ratio(self.lock_samples as f64, self.samples as f64);
-        self.share * (1.0 - waits)
-    }
-
     /// Milliseconds of execution per call, if known.
     pub fn ms_per_call(&self) -> Option<f64> {
         let counts = self.counts.as_ref().filter(|counts| counts.calls > 0.0)?;

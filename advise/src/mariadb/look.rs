@@ -96,9 +96,10 @@ pub fn look_at_mariadb(
     let thread = session.value("reading the thread", thread)?.and_then(|text| text.parse().ok());
     let own = thread.and_then(thread_task);
     let process = thread.filter(|_| own.is_some()).and_then(process_of);
-    const LOG: &str =
-        "SELECT IF(@@innodb_log_group_home_dir LIKE '/%', @@innodb_log_group_home_dir, @@datadir)";
-    let log = session.value("reading the folder of the log", LOG)?.unwrap_or_default();
+    const LOG: &str = "SELECT IF(@@innodb_log_group_home_dir LIKE '/%', @@innodb_log_group_home_dir, \
+                       CONCAT(@@datadir, @@innodb_log_group_home_dir))";
+    // A server without InnoDB has no such variable.
+    let log = session.value("reading the folder of the log", LOG).ok().flatten().unwrap_or_default();
     let disk = || DiskCounts::of_process(&log, process?);
     let disk_before = disk();
     let (before, begin) = (status(&mut session)?, Instant::now());
@@ -210,7 +211,8 @@ fn blind_spots(look: &mut Look) {
     if look.time.busy > 0 && !look.time.exact {
         unknown.push("run queue and kernel time: run this on the server's machine".into());
     }
-    let slow = maria.sync_ms(look.seconds);
+    let waited = look.time.waits(&["log sync"]).0 >= 0.1;
+    let slow = maria.sync_ms(look.seconds).filter(|_| waited);
     unknown.extend(slow.and_then(|ms| look.others_delay(ms)).map(Others::blind_spot));
     if look.server.database.is_empty() {
         unknown.push("plans, indexes: name the database with --database".into());

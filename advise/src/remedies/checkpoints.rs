@@ -31,7 +31,7 @@ fn examine(look: &Look) -> Option<Advice> {
     if look.wal.checkpoints_requested < 1.0 || every > MOST_SECONDS || !full || pages < LEAST_PAGES {
         return None;
     }
-    let (waits, n) = look.time.waits(&["WAL", "DataFile", "Checkpoint"]);
+    let (waits, n) = look.time.waits(&["WAL", "Wal", "DataFile", "Checkpoint"]);
     // Twice the log of five minutes: half of max_wal_size is written between two checkpoints.
     let wanted = (ratio(written, look.seconds) * 300.0 * 2.0).max(megabytes * 4.0).min(65_536.0);
     let value = format!("{wanted:.0}MB");

@@ -84,7 +84,7 @@ fn prediction(look: &Look, effect: String) -> Prediction {
         );
     }
     let model = "what the dead rows cost now, and they grow: of statements that change rows of a table with more dead rows \
-                 than live ones, the block accesses above the levels of the largest index and 3 for each row; execution \
+                 than live ones, the block accesses above the levels of its indexes and 3 for each row; execution \
                  time in proportion to block accesses";
     Prediction::gain(ratio(saved, look.time.active()), effect, model).with_execution(ratio(saved, all))
 }
@@ -103,7 +103,11 @@ fn part_in_the_way(look: &Look, statement: &Statement) -> f64 {
         return 0.0;
     };
     let indexes = look.indexes.iter().filter(|index| index.table == table.oid);
-    let needed = counts.rows * (indexes.map(levels).fold(0.0, f64::max) + BLOCKS_OF_ROW);
+    let scans = statement.plan.as_ref().is_some_and(|plan| !plan.seq_scans.is_empty());
+    if scans || counts.rows == 0.0 {
+        return 0.0; // pages of live rows, or of rows that were looked for in vain
+    }
+    let needed = counts.rows * (indexes.map(levels).sum::<f64>() + BLOCKS_OF_ROW);
     match counts.shared_blks_hit + counts.shared_blks_read {
         0.0 => 0.0,
         accesses => (1.0 - needed / accesses).max(0.0),

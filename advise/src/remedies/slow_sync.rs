@@ -7,7 +7,7 @@
 //! (`look/disk.rs`).
 
 use crate::look::shares::ratio;
-use crate::look::SLOW_SYNC_MS;
+use crate::look::{LEAST_LOG_WAITS, SLOW_SYNC_MS};
 use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Remedy};
 
 pub(super) const REMEDY: Remedy = Remedy {
@@ -21,7 +21,7 @@ pub(super) const REMEDY: Remedy = Remedy {
 fn examine(look: &Look) -> Option<Advice> {
     let (waits, n) = look.time.waits(&["WAL", "Wal"]);
     let ms = look.sync_ms()?;
-    if waits < 0.2 || ms < SLOW_SYNC_MS || look.others_delay(ms).is_some() {
+    if waits < LEAST_LOG_WAITS || ms < SLOW_SYNC_MS || look.others_delay(ms).is_some() {
         return None;
     }
     // A session that holds a lock waits for the log like others, and sessions that want the lock wait for

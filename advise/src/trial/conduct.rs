@@ -157,6 +157,7 @@ impl Order {
             finding: self.finding.clone(),
             evidence: self.evidence.clone(),
             predicted: self.predicted,
+            measure: Some(self.measure),
             run: self.run.clone(),
             ..Begin::default()
         }

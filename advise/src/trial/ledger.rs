@@ -13,7 +13,7 @@
 //! 3. Numbers of entries rise; the file is locked while one is given out.
 
 use super::outcome::Closing;
-use super::{Switch, TrialResult, TryError};
+use super::{Measure, Switch, TrialResult, TryError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -47,6 +47,9 @@ pub struct Begin {
     pub evidence: Value,
     /// The share that was predicted to be saved of what decides.
     pub predicted: Option<f64>,
+    /// What was to decide; none in ledgers of earlier versions.
+    #[serde(default)]
+    pub measure: Option<Measure>,
     /// The switches, with the values before.
     pub switches: Vec<Switch>,
     /// The backends of the trial, which may be terminated to undo it.
@@ -272,6 +275,7 @@ pub(super) mod tests {
             finding: None,
             evidence: Value::Null,
             predicted: Some(0.5),
+            measure: Some(Measure::Latency),
             switches: Vec::new(),
             backends: vec![1],
             run: None,

@@ -2,7 +2,7 @@
 
 use super::ledger::Entry;
 use super::outcome::Closing;
-use super::result::{interval, signed};
+use super::result::{interval, signed, Gauge};
 use hardmeter_evidence::number::counted;
 use hardmeter_evidence::table::{printable, Column, Cut, Style, TextTable};
 use hardmeter_evidence::{Direction, Verdict};
@@ -80,7 +80,10 @@ impl Log {
             .iter()
             .filter_map(|entry| {
                 let result = entry.result.as_ref().filter(|result| result.verdict == Verdict::Better)?;
-                let gauge = result.primary()?;
+                // If another measure decided, the prediction is of something else.
+                let meant =
+                    |gauge: &&Gauge| entry.begin.measure.is_none_or(|measure| measure == gauge.measure);
+                let gauge = result.primary().filter(meant)?;
                 // Predictions are shares of time: twice the throughput is half the time.
                 let gain = match gauge.measure.direction() {
                     Direction::Less => -gauge.change?,
@@ -124,7 +127,7 @@ pub(super) fn utc(seconds: u64) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::trial::result::tests::result;
-    use crate::trial::Begin;
+    use crate::trial::{Begin, Measure};
 
     pub(in crate::trial) fn entry(
         number: u64,
@@ -143,6 +146,7 @@ pub(super) mod tests {
             finding: None,
             evidence: Value::Null,
             predicted: Some(predicted),
+            measure: None,
             switches: Vec::new(),
             backends: Vec::new(),
             run: None,
@@ -166,5 +170,12 @@ pub(super) mod tests {
         assert!(text.contains("Of 3 proven gains with a prediction, 2 came within"), "{text}");
         assert_eq!(log.json()["predicted_within_factor_two"]["count"], 2);
         assert_eq!(Log(Vec::new()).text(Style::default()), "No remedy was tried yet.\n");
+        // A prediction of what did not decide is not counted.
+        let meant = [Measure::Latency, Measure::Cpu, Measure::Throughput].map(|measure| {
+            let mut one = entry(4, 0.86, -0.88, None);
+            one.begin.measure = Some(measure);
+            one
+        });
+        assert_eq!(Log(meant.into()).json()["predicted_within_factor_two"]["of"], 1);
     }
 }

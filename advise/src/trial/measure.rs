@@ -109,6 +109,8 @@ pub(super) struct Source {
     schema: Option<String>,
     /// The postmaster, if its processes are visible.
     postmaster: Option<i32>,
+    /// The position of the log may be read: servers of some providers refuse it.
+    log: bool,
 }
 
 /// Counters at one moment.
@@ -164,7 +166,10 @@ impl Source {
         let schema = control.value("looking for pg_stat_statements", SCHEMA)?;
         let backend = control.backend();
         let postmaster = Task::read(backend).and_then(|_| parent(backend)).filter(|pid| *pid > 1);
-        Ok(Source { schema, postmaster })
+        const LOG: &str =
+            "SELECT has_function_privilege('pg_catalog.pg_current_wal_insert_lsn()', 'EXECUTE')";
+        let log = control.value("asking for rights", LOG)?.as_deref() == Some("t");
+        Ok(Source { schema, postmaster, log })
     }
 
     /// The server's first process, if its processes are visible: it runs on this machine.
@@ -195,12 +200,15 @@ impl Source {
                 }
             }
         }
-        const DATABASE: &str = "SELECT xact_commit, xact_rollback, \
+        let log = match self.log {
+            true => "CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END",
+            false => "NULL::numeric",
+        };
+        let database = format!("SELECT xact_commit, xact_rollback, \
             (SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.state = 'active' AND a.datid = d.datid \
-             AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()), \
-            CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END \
-            FROM pg_catalog.pg_stat_database d WHERE datname = current_database()";
-        let row = control.row("reading pg_stat_database", DATABASE)?.unwrap_or_default();
+             AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()), {log} \
+            FROM pg_catalog.pg_stat_database d WHERE datname = current_database()");
+        let row = control.row("reading pg_stat_database", &database)?.unwrap_or_default();
         let known = |at: usize| row.get(at).cloned().flatten().and_then(|text| text.parse::<f64>().ok());
         let number = |at: usize| known(at).unwrap_or(0.0);
         Ok(Counters {

@@ -65,7 +65,9 @@ pub(super) fn sift(
 ) -> Result<(Vec<Candidate>, Vec<Left>), TryError> {
     let (mut candidates, mut left) = (Vec::new(), Vec::new());
     for finding in findings {
-        if finding.advice.prediction.by(finding.measure).is_some_and(|gain| gain < limits.minimum) {
+        let prediction = &finding.advice.prediction;
+        // A harm that grows is worth a trial, however small it is today.
+        if !prediction.grows && prediction.by(finding.measure).is_some_and(|gain| gain < limits.minimum) {
             continue;
         }
         let wanted = match Wanted::of_finding(finding) {

@@ -96,6 +96,12 @@ pub enum LiveError {
         /// Samples in the loop.
         samples: u64,
     },
+    /// The kernel takes too few samples.
+    #[error("the self-test got only {samples} samples in {} ms of CPU time: the kernel holds samples back", SKID_TIME.as_millis())]
+    Few {
+        /// Samples in the loop.
+        samples: u64,
+    },
     /// Samples do not land at one place.
     #[error(
         "the self-test found only {share:.0} % of {samples} samples at one distance from the load that was waited for: \
@@ -118,6 +124,11 @@ impl LiveError {
             }
             LiveError::Busy { .. } => {
                 "run it with a higher priority (nice -n -10), or at a calmer time; --source timer needs no test".into()
+            }
+            LiveError::Few { .. } => {
+                "sudo sysctl kernel.perf_event_max_sample_rate=100000 kernel.perf_cpu_time_max_percent=25; or use \
+                 --source timer"
+                    .into()
             }
             LiveError::Open(error) => error.remedy.clone(),
             LiveError::Ring(_) => "see `hardmeter doctor`; or use --source timer".to_string(),
@@ -205,13 +216,13 @@ fn skid(event: &OwnedFd) -> Result<(Landing, Vec<SkidCount>), LiveError> {
     })
     .map_err(|error| broken(error.to_string()))?;
     let behind = places.behind.wrapping_sub(places.load) as i64;
-    let landing = judge(&counts, behind)?;
+    let landing = judge(&counts, behind, used() < SKID_TIME)?;
     let skid = counts.into_iter().map(|(offset, samples)| SkidCount { offset, samples }).collect();
     Ok((landing, skid))
 }
 
-/// The place where samples land, if it is a single one.
-fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError> {
+/// The place where samples land, if it is a single one; `short` if the loop had not enough CPU time.
+fn judge(counts: &BTreeMap<i64, u64>, behind: i64, short: bool) -> Result<Landing, LiveError> {
     let samples: u64 = counts.values().sum();
     let (offset, most) = counts.iter().max_by_key(|(_, samples)| **samples).unwrap_or((&0, &0));
     let share = *most as f64 / samples.max(1) as f64;
@@ -221,7 +232,7 @@ fn judge(counts: &BTreeMap<i64, u64>, behind: i64) -> Result<Landing, LiveError>
         _ => None,
     };
     if samples < LEAST_SAMPLES {
-        return Err(LiveError::Busy { samples });
+        return Err(if short { LiveError::Busy { samples } } else { LiveError::Few { samples } });
     }
     landing.filter(|_| share >= LEAST_SHARE).ok_or(LiveError::Skid { samples, share: share * 100.0 })
 }
@@ -274,7 +285,10 @@ mod tests {
 
     #[test]
     fn a_place_has_to_have_nine_of_ten_samples() {
-        let judge = |counts: &[(i64, u64)]| judge(&counts.iter().copied().collect(), 4);
+        let of = |counts: &[(i64, u64)], short| judge(&counts.iter().copied().collect(), 4, short);
+        let held_back = of(&[(4, 50)], false).expect_err("few").to_string();
+        assert!(held_back.contains("50 samples in 200 ms of CPU time"), "{held_back}");
+        let judge = |counts: &[(i64, u64)]| of(counts, true);
         let said = |counts: &[(i64, u64)]| judge(counts).expect_err("no place").to_string();
         assert!(said(&[(4, 50)]).contains("only 50 samples in 10 seconds"), "{}", said(&[(4, 50)]));
         assert!(said(&[(4, 890), (0, 110)]).contains("only 89 % of 1000 samples"));
