@@ -44,6 +44,7 @@ typedef enum AdaptivePrivate {
   ADAPTIVE_BUILD_ROWS, /* Float: number of rows that the hash table would hold */
   ADAPTIVE_BUILD_NS,   /* Float: nanoseconds to build it */
   ADAPTIVE_PROBE_NS,   /* Float: nanoseconds to probe it */
+  ADAPTIVE_MARGIN,     /* Float: building must save this many times its time */
   ADAPTIVE_LENGTH
 } AdaptivePrivate;
 

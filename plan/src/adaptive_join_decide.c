@@ -14,9 +14,6 @@
 #include "executor/nodeHash.h"
 #include "miscadmin.h"
 
-#include "costs.h"
-#include "costs_in_force.h"
-
 /* This many of the longest times are replaced by the next longest one: a look-up during which
  * another process had the processor takes thousands of times as long. */
 #define DOUBTFUL_ROWS 8
@@ -71,8 +68,7 @@ static bool worth_building(AdaptiveJoinState *state) {
   to_come = state->foreseen - state->rows;
   if (state->shared) to_come *= adaptive_shared_processes(state->shared);
   if (state->force) return true;
-  return to_come * (lookup_ns(state) - state->probe_ns) >
-         state->build_ns * cost_constants()->margin;
+  return to_come * (lookup_ns(state) - state->probe_ns) > state->build_ns * state->margin;
 }
 
 /* The rows of the table, not linked yet; NULL: they do not fit. */

@@ -38,7 +38,7 @@ typedef struct AdaptiveJoinState {
   /* the decision */
   bool force;
   double expected_rows; /* outer rows of one execution, estimated by the planner */
-  double build_rows, build_ns, probe_ns;
+  double build_rows, build_ns, probe_ns, margin;
   Size build_width;  /* least bytes of a row of the table, as far as is known */
   uint64 executions; /* the first run and rescans */
   uint64 rows;       /* outer rows so far, of all executions */
