@@ -22,6 +22,7 @@
 #include "compat.h"
 
 #include "nodes/execnodes.h"
+#include "shared_memory.h"
 #include "utils/dsa.h"
 
 /* Joins with more key columns than this are left to core. */
@@ -124,7 +125,7 @@ extern AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared);
  * for it: then the table is this process's own.
  */
 extern bool adaptive_shared_publish(AdaptiveShared *shared, const AdaptiveTable *table,
-                                    dsa_area *area);
+                                    dsa_area *area, SharedBytes *bytes_of_area);
 extern AdaptiveTable *adaptive_shared_attach(AdaptiveShared *shared, int nkeys, dsa_area *area);
 
 #endif

@@ -124,7 +124,8 @@ static void build_table(AdaptiveJoinState *state, bool for_all) {
   AdaptiveTable *table = read_rows(state);
 
   if (for_all &&
-      adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa)) {
+      adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa,
+                              state->bytes_of_area)) {
     adaptive_table_free(table);
     attach_table(state);
     return;
@@ -165,19 +166,22 @@ void adaptive_decide(AdaptiveJoinState *state) {
 /* ---- in several processes ---- */
 
 Size adaptive_estimate_dsm(CustomScanState *node, ParallelContext *context) {
+  shared_memory_estimate(context);
   return adaptive_shared_size();
 }
 
 /* Materialized rows are read by each process, as core has it. */
 void adaptive_initialize_worker(CustomScanState *node, shm_toc *toc, void *memory) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
-  if (state->build != innerPlanState(node)) state->shared = memory;
+  if (state->build == innerPlanState(node)) return;
+  state->shared = memory;
+  state->bytes_of_area = shared_memory_begin(toc);
 }
 
 void adaptive_initialize_dsm(CustomScanState *node, ParallelContext *context, void *memory) {
   adaptive_shared_init(memory, context->nworkers);
   /* Without a segment there are no workers. */
-  if (context->seg != NULL) adaptive_initialize_worker(node, NULL, memory);
+  if (context->seg != NULL) adaptive_initialize_worker(node, context->toc, memory);
 }
 
 void adaptive_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *memory) {

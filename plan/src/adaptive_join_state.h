@@ -53,6 +53,7 @@ typedef struct AdaptiveJoinState {
   /* the hash table */
   PlanState *build;       /* returns the table's rows */
   AdaptiveShared *shared; /* NULL: the table is this process's own */
+  SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
   AdaptiveTable *table;
   bool attached; /* the table is in shared memory */
   bool built;    /* for EXPLAIN: a table was used; memory: its size */

@@ -22,6 +22,7 @@
 #include "compat.h"
 #include "join_table.h"
 #include "qual.h"
+#include "shared_memory.h"
 #include "stats.h"
 #include "storage/buffile.h"
 #include "top_n.h"
@@ -159,6 +160,7 @@ typedef struct BatchJoinState {
   JoinSpill *spill;  /* files with both sides, or NULL */
   JoinSharing sharing;
   SharedJoin *shared; /* with the other processes; NULL: there are none, or the table is private */
+  SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
   bool short_of_memory; /* for EXPLAIN: the rows of the shared table went to files */
   Size memory_limit;
   int64 inner_rows;  /* rows of the present table */

@@ -10,8 +10,8 @@
  *   BUILT     all probe the block, in which nothing changes
  *
  * If the rows are too many for the memory of all processes, or for what the system has as shared
- * memory, each writes its rows into a file that the others can read. Then each builds a table of its own from all files, as if it had read the inner
- * side alone (batch_join_spill.c).
+ * memory, each writes its rows into a file that the others can read. Then each builds a table of its
+ * own from all files, as if it had read the inner side alone (batch_join_spill.c).
  *
  * Invariants:
  *  1. A process hands on no row between BarrierAttach() and BarrierDetach(): one that waits here waits
@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
-#include "shared_memory.h"
 #include "storage/barrier.h"
 #include "storage/sharedfileset.h"
 #include "utils/dsa.h"
@@ -149,12 +148,12 @@ static void allocate(Builder *builder) {
   JoinBlock block = block_of(shared);
 
   if (in_files(shared)) return;
-  if (!shared_memory_has(join_block_size(&block))) {
+  shared->block =
+      shared_memory_allocate(area, builder->state->bytes_of_area, join_block_size(&block));
+  if (DsaPointerIsValid(shared->block))
+    join_block_format(dsa_get_address(area, shared->block), &block);
+  else
     pg_atomic_write_u32(&shared->short_of_memory, 1);
-    return;
-  }
-  shared->block = dsa_allocate_extended(area, join_block_size(&block), DSA_ALLOC_HUGE);
-  join_block_format(dsa_get_address(area, shared->block), &block);
 }
 
 static void fill(Builder *builder) {
@@ -230,6 +229,7 @@ static void reset(SharedJoin *shared) {
 }
 
 Size join_shared_estimate(CustomScanState *node, ParallelContext *context) {
+  shared_memory_estimate(context);
   return sizeof(SharedJoin);
 }
 
@@ -242,6 +242,7 @@ void join_shared_initialize(CustomScanState *node, ParallelContext *context, voi
   shared->segment = dsm_segment_handle(context->seg);
   shared->limit = get_hash_memory_limit() * (context->nworkers + 1);
   SharedFileSetInit(&shared->files, context->seg);
+  ((BatchJoinState *)node)->bytes_of_area = shared_memory_begin(context->toc);
   ((BatchJoinState *)node)->shared = shared;
 }
 
@@ -249,7 +250,11 @@ void join_shared_reinitialize(CustomScanState *node, ParallelContext *context, v
   SharedJoin *shared = memory;
 
   if (context->seg == NULL) return;
-  if (DsaPointerIsValid(shared->block)) dsa_free(node->ss.ps.state->es_query_dsa, shared->block);
+  if (DsaPointerIsValid(shared->block)) {
+    JoinBlock block = block_of(shared);
+    shared_memory_free(node->ss.ps.state->es_query_dsa, ((BatchJoinState *)node)->bytes_of_area,
+                       shared->block, join_block_size(&block));
+  }
   SharedFileSetDeleteAll(&shared->files);
   reset(shared);
 }
@@ -258,5 +263,6 @@ void join_shared_worker(CustomScanState *node, shm_toc *toc, void *memory) {
   SharedJoin *shared = memory;
 
   SharedFileSetAttach(&shared->files, dsm_find_mapping(shared->segment));
+  ((BatchJoinState *)node)->bytes_of_area = shared_memory_begin(toc);
   ((BatchJoinState *)node)->shared = shared;
 }
