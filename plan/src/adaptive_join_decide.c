@@ -123,9 +123,8 @@ static void attach_table(AdaptiveJoinState *state) {
 static void build_table(AdaptiveJoinState *state, bool for_all) {
   AdaptiveTable *table = read_rows(state);
 
-  if (for_all &&
-      adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa,
-                              state->bytes_of_area)) {
+  if (for_all && adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa,
+                                         state->bytes_of_area)) {
     adaptive_table_free(table);
     attach_table(state);
     return;

@@ -51,8 +51,8 @@ typedef struct AdaptiveJoinState {
   uint64 built_after;
 
   /* the hash table */
-  PlanState *build;       /* returns the table's rows */
-  AdaptiveShared *shared; /* NULL: the table is this process's own */
+  PlanState *build;           /* returns the table's rows */
+  AdaptiveShared *shared;     /* NULL: the table is this process's own */
   SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
   AdaptiveTable *table;
   bool attached; /* the table is in shared memory */

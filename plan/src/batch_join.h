@@ -135,6 +135,9 @@ typedef struct JoinColumn {
   const StoredColumn *stored; /* for inner columns that are needed */
 } JoinColumn;
 
+/* Whether the rows of a shared table went to files, and for want of what. */
+typedef enum JoinShortage { SHORT_OF_NOTHING, SHORT_OF_WORK_MEM, SHORT_OF_SHM } JoinShortage;
+
 typedef struct JoinSpill JoinSpill;
 typedef struct SharedJoin SharedJoin;
 
@@ -161,7 +164,7 @@ typedef struct BatchJoinState {
   JoinSharing sharing;
   SharedJoin *shared; /* with the other processes; NULL: there are none, or the table is private */
   SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
-  bool short_of_memory; /* for EXPLAIN: the rows of the shared table went to files */
+  JoinShortage shortage;      /* for EXPLAIN */
   Size memory_limit;
   int64 inner_rows;  /* rows of the present table */
   NodeCounts counts; /* for ccopt_stats */

@@ -36,10 +36,10 @@ typedef enum SharedPhase { SHARED_READ, SHARED_ALLOCATE, SHARED_FILL, SHARED_BUI
 
 struct SharedJoin {
   Barrier barrier;
-  dsm_handle segment;      /* that it is in */
-  SharedFileSet files;     /* of rows for which there is no memory */
-  pg_atomic_uint32 nfiles; /* number of files so far */
-  pg_atomic_uint32 short_of_memory;
+  dsm_handle segment;        /* that it is in */
+  SharedFileSet files;       /* of rows for which there is no memory */
+  pg_atomic_uint32 nfiles;   /* number of files so far */
+  pg_atomic_uint32 shortage; /* JoinShortage */
   pg_atomic_uint32
       readers; /* processes that wanted to read the inner side; JOIN_ONCE: the first does */
   Size limit;  /* of the memory of all processes together */
@@ -108,8 +108,8 @@ static void check_memory(Builder *builder) {
   sum = pg_atomic_add_fetch_u64(&shared->memory, (int64)memory - (int64)builder->counted);
   builder->counted = memory;
   /* Rows are in a process's own table and in the block for a moment. */
-  if (2 * sum > shared->limit) pg_atomic_write_u32(&shared->short_of_memory, 1);
-  if (pg_atomic_read_u32(&shared->short_of_memory) == 0) return;
+  if (2 * sum > shared->limit) pg_atomic_write_u32(&shared->shortage, SHORT_OF_WORK_MEM);
+  if (pg_atomic_read_u32(&shared->shortage) == SHORT_OF_NOTHING) return;
   write_rows(builder);
   memory = join_table_memory(builder->state->table);
   pg_atomic_fetch_add_u64(&shared->memory, (int64)memory - (int64)builder->counted);
@@ -138,7 +138,7 @@ static JoinBlock block_of(SharedJoin *shared) {
 }
 
 static bool in_files(SharedJoin *shared) {
-  return pg_atomic_read_u32(&shared->short_of_memory) != 0;
+  return pg_atomic_read_u32(&shared->shortage) != SHORT_OF_NOTHING;
 }
 
 /* By the one process that is elected. Without memory for the block, the rows go to files. */
@@ -153,7 +153,7 @@ static void allocate(Builder *builder) {
   if (DsaPointerIsValid(shared->block))
     join_block_format(dsa_get_address(area, shared->block), &block);
   else
-    pg_atomic_write_u32(&shared->short_of_memory, 1);
+    pg_atomic_write_u32(&shared->shortage, SHORT_OF_SHM);
 }
 
 static void fill(Builder *builder) {
@@ -209,7 +209,7 @@ void join_shared_note(BatchJoinState *state) {
   JoinBlock block = block_of(shared);
 
   state->inner_rows = Max(state->inner_rows, (int64)pg_atomic_read_u64(&shared->inner_rows));
-  state->short_of_memory = in_files(shared);
+  state->shortage = (JoinShortage)pg_atomic_read_u32(&shared->shortage);
   if (DsaPointerIsValid(shared->block)) state->peak = Max(state->peak, join_block_size(&block));
 }
 
@@ -218,7 +218,7 @@ void join_shared_note(BatchJoinState *state) {
 static void reset(SharedJoin *shared) {
   BarrierInit(&shared->barrier, 0);
   pg_atomic_init_u32(&shared->nfiles, 0);
-  pg_atomic_init_u32(&shared->short_of_memory, 0);
+  pg_atomic_init_u32(&shared->shortage, SHORT_OF_NOTHING);
   pg_atomic_init_u32(&shared->readers, 0);
   pg_atomic_init_u64(&shared->memory, 0);
   pg_atomic_init_u64(&shared->inner_rows, 0);

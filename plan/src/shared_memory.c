@@ -42,7 +42,8 @@ static bool has_space(Size bytes) {
   /* Otherwise the memory is not in /dev/shm, or part of it was allocated when the server started. */
   if (dynamic_shared_memory_type != DSM_IMPL_POSIX || min_dynamic_shared_memory > 0) return true;
   if (statvfs("/dev/shm", &space) != 0) return true;
-  if (space.f_blocks == 0) return true; /* a tmpfs without a limit reports no blocks, and none free */
+  if (space.f_blocks == 0)
+    return true; /* a tmpfs without a limit reports no blocks, and none free */
   return (uint64)space.f_bavail * space.f_frsize >= bytes + bytes / PAGE_MAP_SHARE + SEGMENT_SLACK;
 }
 
