@@ -119,6 +119,8 @@ extern void adaptive_shared_reset(AdaptiveShared *shared);
 /* Number of processes by which the planner divided the outer rows. */
 extern double adaptive_shared_processes(const AdaptiveShared *shared);
 extern bool adaptive_shared_is_ready(AdaptiveShared *shared);
+/* True if the builder ended without a table for all. */
+extern bool adaptive_shared_has_failed(AdaptiveShared *shared);
 extern AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared);
 /*
  * After ADAPTIVE_BUILD_SHARED: publishes the table (NULL: it did not fit). False if there is no memory

@@ -140,7 +140,10 @@ static void begin_build(AdaptiveJoinState *state) {
     case ADAPTIVE_BUILD_SHARED:
     case ADAPTIVE_BUILD_PRIVATE: build_table(state, task == ADAPTIVE_BUILD_SHARED); break;
     case ADAPTIVE_GIVE_UP: use_table(state, NULL); break;
-    case ADAPTIVE_LOOK_UP: state->next_decision *= 2; break;
+    case ADAPTIVE_LOOK_UP:
+      state->awaits_table = true;
+      state->next_decision *= 2;
+      break;
   }
 }
 
@@ -154,6 +157,11 @@ void adaptive_decide(AdaptiveJoinState *state) {
   if (state->shared && adaptive_shared_is_ready(state->shared)) {
     attach_table(state);
     return;
+  }
+  /* A table was worth its time here, too. */
+  if (state->shared && state->awaits_table && adaptive_shared_has_failed(state->shared)) {
+    state->awaits_table = false;
+    state->next_decision = state->rows;
   }
   if (state->rows < state->next_decision) return;
   if (can_build && worth_building(state))

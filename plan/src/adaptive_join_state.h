@@ -43,7 +43,8 @@ typedef struct AdaptiveJoinState {
   uint64 executions; /* the first run and rescans */
   uint64 rows;       /* outer rows so far, of all executions */
   uint64 next_decision;
-  bool settled; /* no further decision: the table is built, or did not fit */
+  bool awaits_table; /* that another process builds */
+  bool settled;      /* no further decision: the table is built, or did not fit */
   bool too_large;
   bool inner_ended;                        /* the inner plan was read to its end at least once */
   instr_time lookups[ADAPTIVE_TIMED_ROWS]; /* time in the inner plan, for each outer row */

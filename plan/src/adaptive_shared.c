@@ -55,6 +55,11 @@ bool adaptive_shared_is_ready(AdaptiveShared *shared) {
   return pg_atomic_read_u32(&shared->phase) == SHARED_READY;
 }
 
+bool adaptive_shared_has_failed(AdaptiveShared *shared) {
+  uint32 phase = pg_atomic_read_u32(&shared->phase);
+  return phase == SHARED_TOO_LARGE || phase == SHARED_NO_MEMORY;
+}
+
 AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared) {
   uint32 phase = SHARED_NONE;
 
