@@ -170,8 +170,9 @@ typedef struct p3l_options {
   uint32_t audit_places;
   /* Read an array whole when the program first comes to it. By default one of 4 MB and more that
    * contains pointers is read 2 MB at a time, when the program touches them: by a handler of SIGSEGV
-   * of the library. For programs that have a handler of their own, or pass parts of such arrays to
-   * system calls (EFAULT). */
+   * of the library. For programs that have a handler of their own, pass parts of such arrays to
+   * system calls (EFAULT), or touch them in threads that block SIGSEGV: the kernel ends those, unless the
+   * first thread that comes to the array blocks it, for which the array is read whole. */
   bool whole_arrays;
 } p3l_options;
 

@@ -70,7 +70,8 @@ const uint32_t *p3l_changes_order(p3l_changes *changes) {
 /*
  * The next transaction reuses the memory of the last one, up to this much of each sort. If it were
  * freed, the kernel would take it back, and one OO1 Insert in two would take page faults. Beyond that only
- * what the last one needed, up to the greater number.
+ * what the last one needed, up to the greater number, and not with a memory limit, which would have to count
+ * it.
  */
 enum { SPARE_CHUNKS = 4, MOST_CHUNKS = 256, SPARE_ENTRIES = 1024, MOST_ENTRIES = 65536 };
 
@@ -79,26 +80,26 @@ static void list_free(p3l_place_list *list) {
   *list = (p3l_place_list){0};
 }
 
-/* True if so much is kept: of `capacity`, `used` were. */
-static bool keeps(size_t capacity, size_t used) {
-  return capacity <= SPARE_ENTRIES || (capacity <= MOST_ENTRIES && used >= capacity / 8);
+/* True if so much is kept, `most` at most: of `capacity`, `used` were. */
+static bool keeps(size_t capacity, size_t used, size_t most) {
+  return capacity <= SPARE_ENTRIES || (capacity <= most && used >= capacity / 8);
 }
 
-static void list_empty(p3l_place_list *list) {
-  if (!keeps(list->capacity, list->count)) list_free(list);
+static void list_empty(p3l_place_list *list, size_t most) {
+  if (!keeps(list->capacity, list->count, most)) list_free(list);
   list->count = 0;
 }
 
-static void table_empty(p3l_table *table) {
-  if (keeps(table->capacity, table->count))
+static void table_empty(p3l_table *table, size_t most) {
+  if (keeps(table->capacity, table->count, most))
     p3l_table_clear(table);
   else
     p3l_table_free(table);
 }
 
 /* An array of `capacity`, of whose elements `used` were. */
-static void *array_empty(void *array, size_t *capacity, size_t used) {
-  if (keeps(*capacity, used)) return array;
+static void *array_empty(void *array, size_t *capacity, size_t used, size_t most) {
+  if (keeps(*capacity, used, most)) return array;
   free(array);
   *capacity = 0;
   return NULL;
@@ -122,28 +123,31 @@ static void changes_free(p3l_changes *changes) {
   free(changes);
 }
 
-void p3l_changes_empty(p3l_changes *changes) {
+void p3l_changes_empty(p3l_changes *changes, bool limited) {
+  size_t most = limited ? SPARE_ENTRIES : MOST_ENTRIES;
+  size_t most_chunks = limited ? SPARE_CHUNKS : MOST_CHUNKS;
   size_t chunks = (changes->card_count + P3L_CHUNK_CARDS - 1) / P3L_CHUNK_CARDS;
   if (chunks < SPARE_CHUNKS) chunks = SPARE_CHUNKS;
-  if (chunks > MOST_CHUNKS) chunks = MOST_CHUNKS;
+  if (chunks > most_chunks) chunks = most_chunks;
   while (changes->chunk_count > chunks) free(changes->chunks[--changes->chunk_count]);
-  changes->order = array_empty(changes->order, &changes->order_capacity, changes->card_count);
+  changes->order = array_empty(changes->order, &changes->order_capacity, changes->card_count, most);
   changes->card_count = 0;
-  table_empty(&changes->kept);
-  changes->new_cards = array_empty(changes->new_cards, &changes->new_capacity, changes->new_count);
+  table_empty(&changes->kept, most);
+  changes->new_cards =
+      array_empty(changes->new_cards, &changes->new_capacity, changes->new_count, most);
   changes->new_count = 0;
-  list_empty(&changes->made);
-  list_empty(&changes->deleted);
-  table_empty(&changes->deleted_at);
+  list_empty(&changes->made, most);
+  list_empty(&changes->deleted, most);
+  table_empty(&changes->deleted_at, most);
   changes->neighbour = NULL;
-  list_empty(&changes->upgraded);
+  list_empty(&changes->upgraded, most);
   free(changes->moved);
   changes->moved = NULL;
-  table_empty(&changes->upgraded_at);
+  table_empty(&changes->upgraded_at, most);
   changes->written =
-      array_empty(changes->written, &changes->written_capacity, changes->written_count);
+      array_empty(changes->written, &changes->written_capacity, changes->written_count, most);
   changes->written_count = 0;
-  table_empty(&changes->written_at);
+  table_empty(&changes->written_at, most);
   changes->last_page = NULL;
 }
 

@@ -94,8 +94,8 @@ static inline p3l_kept_card *p3l_kept_card_at(const p3l_changes *changes, size_t
  * memory, or they are few. */
 const uint32_t *p3l_changes_order(p3l_changes *changes);
 /* Empties the record for the next transaction, which gets as much memory as this one needed; more is
- * freed. */
-void p3l_changes_empty(p3l_changes *changes);
+ * freed. `limited`: the store has a memory limit, and only little is kept. */
+void p3l_changes_empty(p3l_changes *changes, bool limited);
 /* Frees the record that the store keeps for the next transaction, when the store closes. */
 void p3l_changes_close(p3l_store *store);
 

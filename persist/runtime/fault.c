@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static p3l_fault_handler handler;
@@ -21,6 +22,15 @@ void p3l_on_fault(p3l_fault_handler new_handler, void *state) {
   pthread_mutex_unlock(&lock);
 }
 
+/* Not by stdio: this may be a signal handler, and the thread may hold the lock of stderr. */
+static void say(const char *sentence) {
+  char line[sizeof(p3l_error) + 128];
+  int length = snprintf(line, sizeof(line), "p3l: %s\n", sentence);
+  if (length <= 0) return;
+  size_t bytes = (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1;
+  if (write(STDERR_FILENO, line, bytes) < 0) return; /* the process ends in any case */
+}
+
 void p3l_raise(const p3l_error *error) {
   pthread_mutex_lock(&lock);
   p3l_fault_handler told = handler;
@@ -29,10 +39,10 @@ void p3l_raise(const p3l_error *error) {
 
   if (told != NULL) {
     told(state, error);
-    fputs(
-        "p3l: the handler of p3l_on_fault() returned; it must end the process, longjmp or throw\n",
-        stderr);
+    say("the handler of p3l_on_fault() returned; it must end the process, longjmp or throw");
   }
-  fprintf(stderr, "p3l: %s (%s)\n", error->message, p3l_code_name(error->code));
+  char sentence[sizeof(error->message) + 64];
+  snprintf(sentence, sizeof(sentence), "%s (%s)", error->message, p3l_code_name(error->code));
+  say(sentence);
   abort();
 }

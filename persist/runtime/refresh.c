@@ -214,13 +214,17 @@ static p3l_code refresh_large(refreshing *refreshing, const p3l_news_page *news,
     uint64_t done = (news->number - first) * P3L_LARGE_PART, left = place.bytes - done;
     uint32_t part_bytes = (uint32_t)(left < P3L_LARGE_PART ? left : P3L_LARGE_PART);
     uint32_t begin = offsetof(p3l_large_page, part);
-    /* What is unread will be read in the next version. */
-    if (!p3l_is_read(place.segment, done) && !p3l_is_read(place.segment, done + part_bytes - 1))
-      return P3L_OK;
+    /* What is unread will be read in the next version. The page may be part of two stretches. */
+    uint64_t from = done, to = done + part_bytes;
+    uint64_t border = (to - 1) / P3L_STRETCH_BYTES * P3L_STRETCH_BYTES;
+    if (!p3l_is_read(place.segment, to - 1)) to = border > from ? border : from;
+    if (border > from && !p3l_is_read(place.segment, from)) from = border;
+    if (from >= to) return P3L_OK;
     p3l_code code = p3l_arms_refresh_large(refreshing->store, &place, page, error);
-    p3l_guard_begin(memory + done, part_bytes);
-    copy_units(memory + done, page, begin, begin + part_bytes, news->units);
-    p3l_guard_end(memory + done, part_bytes);
+    p3l_guard_begin(memory + from, to - from);
+    copy_units(memory + from, page, begin + (uint32_t)(from - done), begin + (uint32_t)(to - done),
+               news->units);
+    p3l_guard_end(memory + from, to - from);
     return code;
   }
   p3l_code code = bury_large(refreshing, &place, error);

@@ -8,6 +8,7 @@
 #include "segment.h"
 #include "store.h"
 #include "types.h"
+#include "unread.h"
 
 /* Slots of an array to read ahead: more gains nothing on a disk. */
 #define AHEAD 4u
@@ -82,6 +83,8 @@ void p3l_soon_neighbours(p3l_store *store, p3l_soon *soon, uint64_t first, uint6
   /* The page that the thread waits for comes first. */
   p3l_pager_soon(store->pager, (p3l_page_number){first}, count);
   const uint64_t *slots = store->slot;
-  for (uint32_t at = 1; at <= behind; at++)
+  /* Reading a stretch may fail, which must not happen while the lock is held. */
+  for (uint32_t at = 1; at <= behind && p3l_is_read(place.segment, offset + at * sizeof(uint64_t));
+       at++)
     hint(store, soon, place.type, __atomic_load_n(&slots[at], __ATOMIC_RELAXED), size);
 }

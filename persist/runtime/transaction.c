@@ -55,7 +55,7 @@ static void end(p3l_store *store, bool committed) {
   store->statistics.commits += committed;
   store->statistics.bytes_logged = p3l_pager_bytes_logged(store->pager);
   pthread_mutex_unlock(&store->slow);
-  p3l_changes_empty(changes);
+  p3l_changes_empty(changes, store->options.memory_bytes != 0);
   store->spare_changes = changes;
   store->changes = NULL;
 }

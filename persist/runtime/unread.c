@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "fault.h"
@@ -17,9 +18,16 @@
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
 
+/* The kernel ends a process that traps in a thread which blocks the signal. */
+static bool blocks_signal(void) {
+  sigset_t blocked;
+  return pthread_sigmask(SIG_SETMASK, NULL, &blocked) != 0 || sigismember(&blocked, SIGSEGV) == 1;
+}
+
 bool p3l_unread_wanted(const p3l_store *store, const p3l_stored_type *type, uint64_t bytes) {
   return !P3L_GUARDED && store->options.memory_bytes == 0 && !store->options.whole_arrays &&
-         bytes >= P3L_UNREAD_LEAST && type->field_count > 0 && type->union_count == 0;
+         bytes >= P3L_UNREAD_LEAST && type->field_count > 0 && type->union_count == 0 &&
+         !blocks_signal();
 }
 
 /* ---- reading ---- */
@@ -86,13 +94,23 @@ p3l_code p3l_unread_read_all(p3l_segment *segment, p3l_error *error) {
 
 /* ---- the signal ---- */
 
+/*
+ * True if this signal came here before: a handler passes on in turn, to this one, since it was set after
+ * it, and this one again. The mark is where the kernel writes zeros for each signal. A variable of the thread
+ * would stay set when a handler leaves by siglongjmp(), and the next signal may have the same address.
+ */
+static bool came_before(siginfo_t *information) {
+  static const uint32_t mark = 0x70336c21;
+  uint8_t *place = (uint8_t *)information + sizeof(*information) - sizeof(mark);
+  bool before = memcmp(place, &mark, sizeof(mark)) == 0;
+  memcpy(place, &mark, sizeof(mark));
+  return before;
+}
+
 /* To the handler of before; without one the instruction traps again, and ends the process. */
 static void pass_on(int signal, siginfo_t *information, void *state) {
-  /* A handler that passes on in turn, to this one: it was set after it, and this one again. */
-  static _Thread_local bool passing;
   const struct sigaction none = {.sa_handler = SIG_DFL};
-  bool circle = passing;
-  passing = true;
+  bool circle = came_before(information);
   if (!circle && (before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, information, state);
   } else if (!circle && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
@@ -101,7 +119,6 @@ static void pass_on(int signal, siginfo_t *information, void *state) {
     sigaction(signal, &none, NULL);
     if (information->si_code <= 0) raise(signal); /* a process sent it: nothing traps again */
   }
-  passing = false;
 }
 
 static void touched(int signal, siginfo_t *information, void *state) {
@@ -119,11 +136,17 @@ static void touched(int signal, siginfo_t *information, void *state) {
   if (code != P3L_OK) p3l_raise(&error);
 }
 
+/* In a child: the thread that held it is not there. What it was reading is unread, and read again. */
+static void forked(void) { reading = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, forked); }
+
 void p3l_unread_catch(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   /* Another access may trap while a fault handler leaves this one by longjmp() or throw. */
   struct sigaction now,
       action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
   sigemptyset(&action.sa_mask);
+  pthread_once(&once, watch_forks);
   pthread_mutex_lock(&reading);
   sigaction(SIGSEGV, NULL, &now);
   if ((now.sa_flags & SA_SIGINFO) == 0 || now.sa_sigaction != touched) {

@@ -18,8 +18,8 @@
  *  4. Reading takes no lock of the runtime but its own: the library itself may touch what is unread
  *     while it holds any of them. The pager's locks are never held then.
  *  5. Not for objects without pointers, which programs pass to the kernel: a system call does not read a
- *     stretch, it fails with EFAULT. Nor with a memory limit, for unions, for upgraded objects, or in the debug
- *     library.
+ *     stretch, it fails with EFAULT. Nor with a memory limit, for unions, for upgraded objects, in the debug
+ *     library, or if the thread that comes to it first blocks the signal.
  *  6. A pinned object is read whole, since it outlives its deletion.
  */
 #ifndef P3L_UNREAD_H

@@ -96,11 +96,31 @@ static void memory_is_kept_as_it_was_needed(void **state) {
   fixture_drop(&f);
 }
 
+/* The limit does not count it. */
+static void little_is_kept_with_a_memory_limit(void **state) {
+  (void)state;
+  fixture f = fixture_new();
+  made(&f);
+  f.options.memory_bytes = FIXTURE_LIMIT;
+  fixture_reopen(&f);
+  begin(&f);
+  change(p3l_root(f.store, "all"), PEBBLES, 61027);
+  commit(&f);
+  begin(&f);
+  assert_true(f.store->changes->chunk_count <= 4);
+  assert_true(f.store->changes->kept.capacity <= 1024);
+  assert_true(f.store->changes->order_capacity <= 1024);
+  assert_true(f.store->changes->written_at.capacity <= 1024);
+  p3l_abort(f.store);
+  fixture_drop(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cards_are_in_order),
       cmocka_unit_test(changes_in_any_order_are_stored),
       cmocka_unit_test(memory_is_kept_as_it_was_needed),
+      cmocka_unit_test(little_is_kept_with_a_memory_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

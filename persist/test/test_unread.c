@@ -1,56 +1,17 @@
 /*
  * Large arrays with pointers are read where the program touches them (unread.h): counted by pages, at the
- * version that the store shows, beside transactions, evictions, damage, threads and other handlers.
+ * version that the store shows, beside transactions, evictions, damage, threads and refreshes. Signals and
+ * forks: test_unread_signals.c.
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "store_fixture.h"
-#include "unread.h"
+#include "pool_frames.h"
+#include "soon.h"
+#include "unread_fixture.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
-typedef struct item {
-  uint64_t number;
-  struct item *other;
-} item;
-P3L_TYPE(item, item, 1, P3L_POINTERS(item, other));
 P3L_PLAIN_TYPE(plain, uint64_t, 1);
-
-/* 16 MB and a bit: 9 stretches, the last of 16 bytes and the byte behind the end. */
-enum { ITEMS = (16 << 20) / sizeof(item) + 1, STRETCH_ITEMS = P3L_STRETCH_BYTES / sizeof(item) };
-/* A stretch begins and ends within pages. */
-enum { STRETCH_PAGES = P3L_STRETCH_BYTES / P3L_LARGE_PART + 2 };
-enum { ALL_PAGES = (ITEMS * sizeof(item) + 1) / P3L_LARGE_PART + 1 };
-
-static void fill(p3l_store *store, p3l_error *error) {
-  if (p3l_begin(store, error) != P3L_OK) fail_msg("%s", error->message);
-  item *items = p3l_new_array(store, item, ITEMS);
-  for (uint64_t at = 0; at < ITEMS; at++)
-    items[at] = (item){at * 3 + 1, &items[(at + ITEMS / 2) % ITEMS]};
-  p3l_set_root(store, "items", items);
-  if (p3l_commit(store, error) != P3L_OK) fail_msg("%s", error->message);
-}
-
-static fixture filled(void) {
-  fixture f = fixture_new();
-  f.options.audit_places = P3L_AUDIT_ALL;
-  fill(f.store, &f.error);
-  fixture_reopen(&f);
-  return f;
-}
-
-static p3l_statistics counts(fixture *f) {
-  p3l_statistics statistics;
-  p3l_get_statistics(f->store, &statistics);
-  return statistics;
-}
 
 static void touched_parts_are_read(void **state) {
   (void)state;
@@ -289,47 +250,114 @@ static void readers_keep_their_version(void **state) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-/* ---- other signals ---- */
+/* ---- locks ---- */
 
-static void programs_own(int signal) { _exit(signal == SIGSEGV ? 7 : 8); }
+typedef struct files {
+  char folder[32], path[64], log[64];
+  p3l_store *writer, *reader;
+} files;
 
-/* A process whose own handler is there before the first array is read, or which has none. */
-static int status_of(bool handler, bool sent) {
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    volatile int *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    signal(SIGSEGV, handler ? programs_own : SIG_DFL);
-    fixture f = filled();
-    item *items = p3l_root(f.store, "items");
-    if (items[STRETCH_ITEMS].number != STRETCH_ITEMS * UINT64_C(3) + 1) _exit(9);
-    if (sent)
-      raise(SIGSEGV);
-    else
-      *nowhere = 1;
-    _exit(0);
-  }
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return status;
+static void files_open(files *files) {
+  p3l_error error;
+  strcpy(files->folder, "/tmp/p3l-unread-XXXXXX");
+  assert_non_null(mkdtemp(files->folder));
+  snprintf(files->path, sizeof(files->path), "%s/s", files->folder);
+  snprintf(files->log, sizeof(files->log), "%s/s-log", files->folder);
+  const p3l_options writes = {.create = true}, reads = {.read_only = true};
+  assert_int_equal(p3l_open(files->path, &writes, &files->writer, &error), P3L_OK);
+  fill(files->writer, &error);
+  assert_int_equal(p3l_close(files->writer, &error), P3L_OK); /* all is in the file */
+  assert_int_equal(p3l_open(files->path, &writes, &files->writer, &error), P3L_OK);
+  assert_int_equal(p3l_open(files->path, &reads, &files->reader, &error), P3L_OK);
 }
 
-static void other_signals_pass(void **state) {
+static void files_close(files *files) {
+  p3l_error error;
+  assert_int_equal(p3l_close(files->reader, &error), P3L_OK);
+  assert_int_equal(p3l_close(files->writer, &error), P3L_OK);
+  unlink(files->path);
+  unlink(files->log);
+  assert_int_equal(rmdir(files->folder), 0);
+}
+
+/* Changes a byte of the page with that item, in the file; once more changes it back. */
+static void files_damage(const files *files, uint64_t item_number) {
+  p3l_place place;
+  uint8_t byte;
+  assert_true(p3l_place_of(p3l_root(files->reader, "items"), &place));
+  uint64_t part = item_number * sizeof(item) / P3L_LARGE_PART;
+  off_t at = (off_t)(place.address.byte + part * P3L_PAGE_SIZE + 2000);
+  int file = open(files->path, O_RDWR | O_CLOEXEC);
+  assert_int_equal(pread(file, &byte, 1, at), 1);
+  byte ^= 4;
+  assert_int_equal(pwrite(file, &byte, 1, at), 1);
+  close(file);
+}
+
+/* Stretch 1 is read, those beside it are not and cannot be; the pages across its borders changed. */
+static void refresh_changes_what_is_read(void **state) {
   (void)state;
-  for (int sent = 0; sent < 2; sent++) {
-    int status = status_of(true, sent == 1);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 7);
-#ifndef SANITIZED /* a sanitizer has a handler */
-    status = status_of(false, sent == 1);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-#endif
+  files files;
+  p3l_error error;
+  p3l_statistics before, after;
+  files_open(&files);
+  item *read = p3l_root(files.reader, "items"), *written = p3l_root(files.writer, "items");
+  const uint64_t borders[] = {STRETCH_ITEMS, 2 * STRETCH_ITEMS};
+  assert_int_equal(read[STRETCH_ITEMS + 1000].number, (STRETCH_ITEMS + 1000) * UINT64_C(3) + 1);
+  assert_int_equal(p3l_begin(files.writer, &error), P3L_OK);
+  for (int at = 0; at < 2; at++) {
+    P3L_SET(written[borders[at] - 1].number, 70 + at);
+    P3L_SET(written[borders[at]].number, 80 + at);
   }
+  files_damage(&files, STRETCH_ITEMS / 2);
+  files_damage(&files, 2 * STRETCH_ITEMS + STRETCH_ITEMS / 2);
+  assert_int_equal(p3l_commit(files.writer, &error), P3L_OK);
+  p3l_get_statistics(files.reader, &before);
+  assert_int_equal(p3l_refresh(files.reader, &error), P3L_OK);
+  p3l_get_statistics(files.reader, &after);
+  assert_true(after.pages_read - before.pages_read < STRETCH_PAGES - 1); /* not a stretch */
+  assert_int_equal(read[borders[0]].number, 80);
+  assert_int_equal(read[borders[1] - 1].number, 71);
+  files_damage(&files, STRETCH_ITEMS / 2);
+  files_damage(&files, 2 * STRETCH_ITEMS + STRETCH_ITEMS / 2);
+  assert_int_equal(read[borders[0] - 1].number, 70);
+  assert_int_equal(read[borders[1]].number, 81);
+  files_close(&files);
+}
+
+typedef struct three {
+  struct three *to[3];
+} three;
+P3L_TYPE(three, three, 1, P3L_POINTERS(three, to));
+enum { THREES = (8 << 20) / sizeof(three), ACROSS = P3L_STRETCH_BYTES / sizeof(three) };
+
+/* to[0] of one element is the last word of a stretch: the slots behind it are not looked at. */
+static void hints_read_nothing(void **state) {
+  (void)state;
+  fixture f = fixture_new();
+  begin(&f);
+  three *all = p3l_new_array(f.store, three, THREES);
+  for (int at = 0; at < 3; at++) all[ACROSS].to[at] = &all[at];
+  p3l_set_root(f.store, "threes", all);
+  commit(&f);
+  fixture_reopen(&f);
+  all = p3l_root(f.store, "threes");
+  assert_int_equal((uintptr_t)&all[ACROSS].to[1] % P3L_STRETCH_BYTES, 0);
+  assert_ptr_equal(P3L_LD(all[ACROSS].to[0]), all); /* reads stretch 0 */
+  uint64_t before = counts(&f).reads;
+  pthread_mutex_lock(&f.store->slow);
+  f.store->slot = &all[ACROSS].to[0];
+  p3l_soon_neighbours(f.store, &f.store->pool->soon, 1, 1, 1);
+  f.store->slot = NULL;
+  pthread_mutex_unlock(&f.store->slow);
+  assert_int_equal(counts(&f).reads, before);
+  assert_ptr_equal(P3L_LD(all[ACROSS].to[2]), &all[2]);
+  assert_true(counts(&f).reads > before);
+  fixture_drop(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(other_signals_pass),
       cmocka_unit_test(touched_parts_are_read),
       cmocka_unit_test(whole_arrays_are_read_at_once),
       cmocka_unit_test(changes_read_first),
@@ -340,6 +368,8 @@ int main(void) {
 #endif
       cmocka_unit_test(threads_see_whole_stretches),
       cmocka_unit_test(readers_keep_their_version),
+      cmocka_unit_test(refresh_changes_what_is_read),
+      cmocka_unit_test(hints_read_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "compat.h"
 
 #include "nodes/execnodes.h"
+#include "shared_memory.h"
 #include "utils/dsa.h"
 
 /* Joins with more key columns than this are left to core. */
@@ -44,6 +45,7 @@ typedef enum AdaptivePrivate {
   ADAPTIVE_BUILD_ROWS, /* Float: number of rows that the hash table would hold */
   ADAPTIVE_BUILD_NS,   /* Float: nanoseconds to build it */
   ADAPTIVE_PROBE_NS,   /* Float: nanoseconds to probe it */
+  ADAPTIVE_MARGIN,     /* Float: building must save this many times its time */
   ADAPTIVE_LENGTH
 } AdaptivePrivate;
 
@@ -117,13 +119,15 @@ extern void adaptive_shared_reset(AdaptiveShared *shared);
 /* Number of processes by which the planner divided the outer rows. */
 extern double adaptive_shared_processes(const AdaptiveShared *shared);
 extern bool adaptive_shared_is_ready(AdaptiveShared *shared);
+/* True if the builder ended without a table for all. */
+extern bool adaptive_shared_has_failed(AdaptiveShared *shared);
 extern AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared);
 /*
  * After ADAPTIVE_BUILD_SHARED: publishes the table (NULL: it did not fit). False if there is no memory
  * for it: then the table is this process's own.
  */
 extern bool adaptive_shared_publish(AdaptiveShared *shared, const AdaptiveTable *table,
-                                    dsa_area *area);
+                                    dsa_area *area, SharedBytes *bytes_of_area);
 extern AdaptiveTable *adaptive_shared_attach(AdaptiveShared *shared, int nkeys, dsa_area *area);
 
 #endif

@@ -14,9 +14,6 @@
 #include "executor/nodeHash.h"
 #include "miscadmin.h"
 
-#include "costs.h"
-#include "costs_in_force.h"
-
 /* This many of the longest times are replaced by the next longest one: a look-up during which
  * another process had the processor takes thousands of times as long. */
 #define DOUBTFUL_ROWS 8
@@ -71,8 +68,7 @@ static bool worth_building(AdaptiveJoinState *state) {
   to_come = state->foreseen - state->rows;
   if (state->shared) to_come *= adaptive_shared_processes(state->shared);
   if (state->force) return true;
-  return to_come * (lookup_ns(state) - state->probe_ns) >
-         state->build_ns * cost_constants()->margin;
+  return to_come * (lookup_ns(state) - state->probe_ns) > state->build_ns * state->margin;
 }
 
 /* The rows of the table, not linked yet; NULL: they do not fit. */
@@ -127,8 +123,8 @@ static void attach_table(AdaptiveJoinState *state) {
 static void build_table(AdaptiveJoinState *state, bool for_all) {
   AdaptiveTable *table = read_rows(state);
 
-  if (for_all &&
-      adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa)) {
+  if (for_all && adaptive_shared_publish(state->shared, table, state->css.ss.ps.state->es_query_dsa,
+                                         state->bytes_of_area)) {
     adaptive_table_free(table);
     attach_table(state);
     return;
@@ -144,7 +140,10 @@ static void begin_build(AdaptiveJoinState *state) {
     case ADAPTIVE_BUILD_SHARED:
     case ADAPTIVE_BUILD_PRIVATE: build_table(state, task == ADAPTIVE_BUILD_SHARED); break;
     case ADAPTIVE_GIVE_UP: use_table(state, NULL); break;
-    case ADAPTIVE_LOOK_UP: state->next_decision *= 2; break;
+    case ADAPTIVE_LOOK_UP:
+      state->awaits_table = true;
+      state->next_decision *= 2;
+      break;
   }
 }
 
@@ -159,6 +158,11 @@ void adaptive_decide(AdaptiveJoinState *state) {
     attach_table(state);
     return;
   }
+  /* A table was worth its time here, too. */
+  if (state->shared && state->awaits_table && adaptive_shared_has_failed(state->shared)) {
+    state->awaits_table = false;
+    state->next_decision = state->rows;
+  }
   if (state->rows < state->next_decision) return;
   if (can_build && worth_building(state))
     begin_build(state);
@@ -169,19 +173,22 @@ void adaptive_decide(AdaptiveJoinState *state) {
 /* ---- in several processes ---- */
 
 Size adaptive_estimate_dsm(CustomScanState *node, ParallelContext *context) {
+  shared_memory_estimate(context);
   return adaptive_shared_size();
 }
 
 /* Materialized rows are read by each process, as core has it. */
 void adaptive_initialize_worker(CustomScanState *node, shm_toc *toc, void *memory) {
   AdaptiveJoinState *state = (AdaptiveJoinState *)node;
-  if (state->build != innerPlanState(node)) state->shared = memory;
+  if (state->build == innerPlanState(node)) return;
+  state->shared = memory;
+  state->bytes_of_area = shared_memory_begin(toc);
 }
 
 void adaptive_initialize_dsm(CustomScanState *node, ParallelContext *context, void *memory) {
   adaptive_shared_init(memory, context->nworkers);
   /* Without a segment there are no workers. */
-  if (context->seg != NULL) adaptive_initialize_worker(node, NULL, memory);
+  if (context->seg != NULL) adaptive_initialize_worker(node, context->toc, memory);
 }
 
 void adaptive_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *memory) {

@@ -85,6 +85,7 @@ static void begin_adaptive_join(CustomScanState *node, EState *estate, int eflag
   state->build_rows = private_float(plan, ADAPTIVE_BUILD_ROWS);
   state->build_ns = private_float(plan, ADAPTIVE_BUILD_NS);
   state->probe_ns = private_float(plan, ADAPTIVE_PROBE_NS);
+  state->margin = private_float(plan, ADAPTIVE_MARGIN);
   begin_keys(state, plan);
   state->build_width = expected_width(plan, state->nkeys);
   state->need_outer = true;

@@ -420,6 +420,7 @@ static List *private_of(const Candidate *candidate) {
   list = lappend(
       list, number(candidate->build_ns + candidate->build_rows * 2 * constants->probe_plain[size]));
   list = lappend(list, number(constants->batch_emit + constants->probe_plain[size]));
+  list = lappend(list, number(constants->margin));
   Assert(list_length(list) == ADAPTIVE_LENGTH);
   return list;
 }

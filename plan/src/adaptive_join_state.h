@@ -38,12 +38,13 @@ typedef struct AdaptiveJoinState {
   /* the decision */
   bool force;
   double expected_rows; /* outer rows of one execution, estimated by the planner */
-  double build_rows, build_ns, probe_ns;
+  double build_rows, build_ns, probe_ns, margin;
   Size build_width;  /* least bytes of a row of the table, as far as is known */
   uint64 executions; /* the first run and rescans */
   uint64 rows;       /* outer rows so far, of all executions */
   uint64 next_decision;
-  bool settled; /* no further decision: the table is built, or did not fit */
+  bool awaits_table; /* that another process builds */
+  bool settled;      /* no further decision: the table is built, or did not fit */
   bool too_large;
   bool inner_ended;                        /* the inner plan was read to its end at least once */
   instr_time lookups[ADAPTIVE_TIMED_ROWS]; /* time in the inner plan, for each outer row */
@@ -51,8 +52,9 @@ typedef struct AdaptiveJoinState {
   uint64 built_after;
 
   /* the hash table */
-  PlanState *build;       /* returns the table's rows */
-  AdaptiveShared *shared; /* NULL: the table is this process's own */
+  PlanState *build;           /* returns the table's rows */
+  AdaptiveShared *shared;     /* NULL: the table is this process's own */
+  SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
   AdaptiveTable *table;
   bool attached; /* the table is in shared memory */
   bool built;    /* for EXPLAIN: a table was used; memory: its size */

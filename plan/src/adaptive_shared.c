@@ -19,7 +19,6 @@
 
 #include "costs.h"
 #include "port/atomics.h"
-#include "shared_memory.h"
 
 typedef enum SharedPhase {
   SHARED_NONE,
@@ -56,6 +55,11 @@ bool adaptive_shared_is_ready(AdaptiveShared *shared) {
   return pg_atomic_read_u32(&shared->phase) == SHARED_READY;
 }
 
+bool adaptive_shared_has_failed(AdaptiveShared *shared) {
+  uint32 phase = pg_atomic_read_u32(&shared->phase);
+  return phase == SHARED_TOO_LARGE || phase == SHARED_NO_MEMORY;
+}
+
 AdaptiveTask adaptive_shared_claim(AdaptiveShared *shared) {
   uint32 phase = SHARED_NONE;
 
@@ -74,14 +78,15 @@ static void finish(AdaptiveShared *shared, SharedPhase phase) {
   pg_atomic_write_u32(&shared->phase, phase);
 }
 
-bool adaptive_shared_publish(AdaptiveShared *shared, const AdaptiveTable *table, dsa_area *area) {
+bool adaptive_shared_publish(AdaptiveShared *shared, const AdaptiveTable *table, dsa_area *area,
+                             SharedBytes *bytes_of_area) {
   Size bytes = table == NULL ? 0 : adaptive_table_block_size(table);
 
-  if (table == NULL || !shared_memory_has(bytes)) {
+  if (table != NULL) shared->block = shared_memory_allocate(area, bytes_of_area, bytes);
+  if (table == NULL || !DsaPointerIsValid(shared->block)) {
     finish(shared, table == NULL ? SHARED_TOO_LARGE : SHARED_NO_MEMORY);
     return false;
   }
-  shared->block = dsa_allocate_extended(area, bytes, DSA_ALLOC_HUGE);
   adaptive_table_copy(table, dsa_get_address(area, shared->block));
   shared->bytes = bytes;
   shared->nrows = adaptive_table_rows(table);

@@ -22,6 +22,7 @@
 #include "compat.h"
 #include "join_table.h"
 #include "qual.h"
+#include "shared_memory.h"
 #include "stats.h"
 #include "storage/buffile.h"
 #include "top_n.h"
@@ -134,6 +135,9 @@ typedef struct JoinColumn {
   const StoredColumn *stored; /* for inner columns that are needed */
 } JoinColumn;
 
+/* Whether the rows of a shared table went to files, and for want of what. */
+typedef enum JoinShortage { SHORT_OF_NOTHING, SHORT_OF_WORK_MEM, SHORT_OF_SHM } JoinShortage;
+
 typedef struct JoinSpill JoinSpill;
 typedef struct SharedJoin SharedJoin;
 
@@ -159,7 +163,8 @@ typedef struct BatchJoinState {
   JoinSpill *spill;  /* files with both sides, or NULL */
   JoinSharing sharing;
   SharedJoin *shared; /* with the other processes; NULL: there are none, or the table is private */
-  bool short_of_memory; /* for EXPLAIN: the rows of the shared table went to files */
+  SharedBytes *bytes_of_area; /* if shared: of all tables of the parallel plan */
+  JoinShortage shortage;      /* for EXPLAIN */
   Size memory_limit;
   int64 inner_rows;  /* rows of the present table */
   NodeCounts counts; /* for ccopt_stats */

@@ -22,8 +22,12 @@ static void explain_run(const BatchJoinState *state, ExplainState *es) {
   int64 seen, passed;
   Size peak = Max(state->peak, state->table->peak);
 
-  if (state->short_of_memory)
-    ExplainPropertyText("Not Shared Because", "there is too little memory", es);
+  if (state->shortage != SHORT_OF_NOTHING)
+    ExplainPropertyText("Not Shared Because",
+                        state->shortage == SHORT_OF_WORK_MEM
+                            ? "the rows would not fit into work_mem"
+                            : "/dev/shm has too little space",
+                        es);
   ExplainPropertyInteger("Inner Rows", NULL, state->inner_rows, es);
   if (state->table->buckets != NULL)
     ExplainPropertyInteger("Buckets", NULL, (int64)state->table->mask + 1, es);

@@ -10,8 +10,8 @@
  *   BUILT     all probe the block, in which nothing changes
  *
  * If the rows are too many for the memory of all processes, or for what the system has as shared
- * memory, each writes its rows into a file that the others can read. Then each builds a table of its own from all files, as if it had read the inner
- * side alone (batch_join_spill.c).
+ * memory, each writes its rows into a file that the others can read. Then each builds a table of its
+ * own from all files, as if it had read the inner side alone (batch_join_spill.c).
  *
  * Invariants:
  *  1. A process hands on no row between BarrierAttach() and BarrierDetach(): one that waits here waits
@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
-#include "shared_memory.h"
 #include "storage/barrier.h"
 #include "storage/sharedfileset.h"
 #include "utils/dsa.h"
@@ -37,10 +36,10 @@ typedef enum SharedPhase { SHARED_READ, SHARED_ALLOCATE, SHARED_FILL, SHARED_BUI
 
 struct SharedJoin {
   Barrier barrier;
-  dsm_handle segment;      /* that it is in */
-  SharedFileSet files;     /* of rows for which there is no memory */
-  pg_atomic_uint32 nfiles; /* number of files so far */
-  pg_atomic_uint32 short_of_memory;
+  dsm_handle segment;        /* that it is in */
+  SharedFileSet files;       /* of rows for which there is no memory */
+  pg_atomic_uint32 nfiles;   /* number of files so far */
+  pg_atomic_uint32 shortage; /* JoinShortage */
   pg_atomic_uint32
       readers; /* processes that wanted to read the inner side; JOIN_ONCE: the first does */
   Size limit;  /* of the memory of all processes together */
@@ -109,8 +108,8 @@ static void check_memory(Builder *builder) {
   sum = pg_atomic_add_fetch_u64(&shared->memory, (int64)memory - (int64)builder->counted);
   builder->counted = memory;
   /* Rows are in a process's own table and in the block for a moment. */
-  if (2 * sum > shared->limit) pg_atomic_write_u32(&shared->short_of_memory, 1);
-  if (pg_atomic_read_u32(&shared->short_of_memory) == 0) return;
+  if (2 * sum > shared->limit) pg_atomic_write_u32(&shared->shortage, SHORT_OF_WORK_MEM);
+  if (pg_atomic_read_u32(&shared->shortage) == SHORT_OF_NOTHING) return;
   write_rows(builder);
   memory = join_table_memory(builder->state->table);
   pg_atomic_fetch_add_u64(&shared->memory, (int64)memory - (int64)builder->counted);
@@ -139,7 +138,7 @@ static JoinBlock block_of(SharedJoin *shared) {
 }
 
 static bool in_files(SharedJoin *shared) {
-  return pg_atomic_read_u32(&shared->short_of_memory) != 0;
+  return pg_atomic_read_u32(&shared->shortage) != SHORT_OF_NOTHING;
 }
 
 /* By the one process that is elected. Without memory for the block, the rows go to files. */
@@ -149,12 +148,12 @@ static void allocate(Builder *builder) {
   JoinBlock block = block_of(shared);
 
   if (in_files(shared)) return;
-  if (!shared_memory_has(join_block_size(&block))) {
-    pg_atomic_write_u32(&shared->short_of_memory, 1);
-    return;
-  }
-  shared->block = dsa_allocate_extended(area, join_block_size(&block), DSA_ALLOC_HUGE);
-  join_block_format(dsa_get_address(area, shared->block), &block);
+  shared->block =
+      shared_memory_allocate(area, builder->state->bytes_of_area, join_block_size(&block));
+  if (DsaPointerIsValid(shared->block))
+    join_block_format(dsa_get_address(area, shared->block), &block);
+  else
+    pg_atomic_write_u32(&shared->shortage, SHORT_OF_SHM);
 }
 
 static void fill(Builder *builder) {
@@ -210,7 +209,7 @@ void join_shared_note(BatchJoinState *state) {
   JoinBlock block = block_of(shared);
 
   state->inner_rows = Max(state->inner_rows, (int64)pg_atomic_read_u64(&shared->inner_rows));
-  state->short_of_memory = in_files(shared);
+  state->shortage = (JoinShortage)pg_atomic_read_u32(&shared->shortage);
   if (DsaPointerIsValid(shared->block)) state->peak = Max(state->peak, join_block_size(&block));
 }
 
@@ -219,7 +218,7 @@ void join_shared_note(BatchJoinState *state) {
 static void reset(SharedJoin *shared) {
   BarrierInit(&shared->barrier, 0);
   pg_atomic_init_u32(&shared->nfiles, 0);
-  pg_atomic_init_u32(&shared->short_of_memory, 0);
+  pg_atomic_init_u32(&shared->shortage, SHORT_OF_NOTHING);
   pg_atomic_init_u32(&shared->readers, 0);
   pg_atomic_init_u64(&shared->memory, 0);
   pg_atomic_init_u64(&shared->inner_rows, 0);
@@ -230,6 +229,7 @@ static void reset(SharedJoin *shared) {
 }
 
 Size join_shared_estimate(CustomScanState *node, ParallelContext *context) {
+  shared_memory_estimate(context);
   return sizeof(SharedJoin);
 }
 
@@ -242,6 +242,7 @@ void join_shared_initialize(CustomScanState *node, ParallelContext *context, voi
   shared->segment = dsm_segment_handle(context->seg);
   shared->limit = get_hash_memory_limit() * (context->nworkers + 1);
   SharedFileSetInit(&shared->files, context->seg);
+  ((BatchJoinState *)node)->bytes_of_area = shared_memory_begin(context->toc);
   ((BatchJoinState *)node)->shared = shared;
 }
 
@@ -249,7 +250,11 @@ void join_shared_reinitialize(CustomScanState *node, ParallelContext *context, v
   SharedJoin *shared = memory;
 
   if (context->seg == NULL) return;
-  if (DsaPointerIsValid(shared->block)) dsa_free(node->ss.ps.state->es_query_dsa, shared->block);
+  if (DsaPointerIsValid(shared->block)) {
+    JoinBlock block = block_of(shared);
+    shared_memory_free(node->ss.ps.state->es_query_dsa, ((BatchJoinState *)node)->bytes_of_area,
+                       shared->block, join_block_size(&block));
+  }
   SharedFileSetDeleteAll(&shared->files);
   reset(shared);
 }
@@ -258,5 +263,6 @@ void join_shared_worker(CustomScanState *node, shm_toc *toc, void *memory) {
   SharedJoin *shared = memory;
 
   SharedFileSetAttach(&shared->files, dsm_find_mapping(shared->segment));
+  ((BatchJoinState *)node)->bytes_of_area = shared_memory_begin(toc);
   ((BatchJoinState *)node)->shared = shared;
 }

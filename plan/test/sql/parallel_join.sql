@@ -96,6 +96,7 @@ set work_mem = '64kB';
 execute again;
 select shown('execute again', 'Gather .*(loops=\d+)');
 select shown('execute again', 'Shared Hash Table: .*|Inner Rows: .*');
+select shown('execute again', 'Not Shared Because: .*');
 select count(*) as in_files from shown('execute again', 'Partitions: (?!1$)');
 set work_mem = '16MB';
 reset enable_material;
