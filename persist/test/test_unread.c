@@ -331,7 +331,7 @@ typedef struct three {
 P3L_TYPE(three, three, 1, P3L_POINTERS(three, to));
 enum { THREES = (8 << 20) / sizeof(three), ACROSS = P3L_STRETCH_BYTES / sizeof(three) };
 
-/* to[0] of one element is the last word of a stretch: the slots behind it are not looked at. */
+/* to[0] of one element is the last word of a stretch: the slots behind it are not read. */
 static void hints_read_nothing(void **state) {
   (void)state;
   fixture f = fixture_new();
