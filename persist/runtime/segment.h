@@ -153,4 +153,13 @@ p3l_code p3l_places_in(p3l_segment *segment, const uint8_t *from, const uint8_t 
  * False: there is no such memory. */
 bool p3l_memory_surrogate(const void *memory, p3l_store **store, uint64_t *surrogate);
 
+/* Large objects with pointers are read in stretches of this length (unread.h). */
+#define P3L_STRETCH_BYTES (2 * P3L_SEGMENT_BYTES)
+
+/* True if the byte is in memory. */
+static inline bool p3l_is_read(const p3l_segment *segment, uint64_t offset) {
+  return segment->kind != P3L_LARGE || segment->large.unread == NULL ||
+         __atomic_load_n(&segment->large.unread[offset / P3L_STRETCH_BYTES], __ATOMIC_ACQUIRE) == 0;
+}
+
 #endif

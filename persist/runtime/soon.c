@@ -8,7 +8,6 @@
 #include "segment.h"
 #include "store.h"
 #include "types.h"
-#include "unread.h"
 
 /* Slots of an array to read ahead: more gains nothing on a disk. */
 #define AHEAD 4u

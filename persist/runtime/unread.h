@@ -28,7 +28,6 @@
 #include "catalog.h"
 #include "segment.h"
 
-#define P3L_STRETCH_BYTES (2 * P3L_SEGMENT_BYTES)
 /* Shorter objects are read whole: the time for them is short, and the kernel's areas of memory are few. */
 #define P3L_UNREAD_LEAST (2 * P3L_STRETCH_BYTES)
 
@@ -39,12 +38,6 @@ bool p3l_unread_wanted(const p3l_store *store, const p3l_stored_type *type, uint
 void p3l_unread_catch(void);
 /* Reads what is unread of an object. */
 p3l_code p3l_unread_read_all(p3l_segment *segment, p3l_error *error);
-
-/* True if the byte is in memory. */
-static inline bool p3l_is_read(const p3l_segment *segment, uint64_t offset) {
-  return segment->kind != P3L_LARGE || segment->large.unread == NULL ||
-         __atomic_load_n(&segment->large.unread[offset / P3L_STRETCH_BYTES], __ATOMIC_ACQUIRE) == 0;
-}
 
 /* The next bytes [*from, *to) of the object, from *from on, that are in memory; false: there are none.
  * for (uint64_t from = 0, to; p3l_read_part(place, &from, &to); from = to) */
