@@ -1,4 +1,4 @@
--- Included by the tests parallel*: tables, settings under which small tables get workers, plan_of() and same_as_core().
+-- Included by the tests parallel*: tables, settings under which small tables get workers, plan_of(), same_as_core() and fails().
 create table facts (id int primary key, k int, v numeric(10,2), d date, t text);
 insert into facts select i, i % 500, i / 4.0, date '2000-01-01' + i % 1000, 'text ' || i % 977 from generate_series(1, 60000) i;
 update facts set v = 'NaN' where id % 20000 = 7;
@@ -47,4 +47,12 @@ begin
   execute rows into stock;
   perform set_config('ccopt.enabled', 'on', false);
   return format('%s, %s rows%s', case when ours = stock then 'same' else 'DIFFERENT' end, n, case when found then ', ' || what else '' end);
+end $$;
+
+-- The code of the error that a query ends with.
+create function pg_temp.fails(query text) returns text language plpgsql as $$
+begin
+  execute query;
+  return 'no error';
+exception when others or query_canceled then return sqlstate;
 end $$;

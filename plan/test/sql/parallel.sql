@@ -147,12 +147,6 @@ select count(*) from facts where d <= date '2000-06-01';
 select analyzed('execute counted');
 
 -- An error in a worker or in the leader, and a statement that is cancelled: the next one works.
-create function pg_temp.fails(query text) returns text language plpgsql as $$
-begin
-  execute query;
-  return 'no error';
-exception when others or query_canceled then return sqlstate;
-end $$;
 select pg_temp.fails('select count(1 / (id - 30000)) from facts where k >= 0');
 set statement_timeout = '300ms';
 select pg_temp.fails('select count(*) from facts a join facts b on a.k % 10 = b.k % 10 where a.v > 0 and b.t like ''text%''');

@@ -83,12 +83,6 @@ move 3 in c;
 move 3000 in c;
 close c;
 rollback;
-create function pg_temp.fails(query text) returns text language plpgsql as $$
-begin
-  execute query;
-  return 'no error';
-exception when others or query_canceled then return sqlstate;
-end $$;
 select pg_temp.fails('select count(*) from facts f join names n on n.k = f.k where 1 / (f.id - 30000) < 5');
 select pg_temp.fails('select count(*) from facts f join names n on n.k = f.k where 1 / (f.id - n.k - 30000) < 5');
 set statement_timeout = '200ms';

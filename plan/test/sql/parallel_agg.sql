@@ -72,12 +72,6 @@ select plan_of('select g, sum(amount) from sums group by g');
 -- An error in a process, and a statement that is cancelled: the next one works.
 reset ccopt.enable_batch_agg;
 set ccopt.force = on;
-create function pg_temp.fails(query text) returns text language plpgsql as $$
-begin
-  execute query;
-  return 'no error';
-exception when others or query_canceled then return sqlstate;
-end $$;
 select pg_temp.fails('select g, sum(whole * whole) from sums group by g');
 select pg_temp.fails('select sum(amount / (id - 30000)) from sums');
 set statement_timeout = '200ms';

@@ -110,12 +110,6 @@ close c;
 rollback;
 
 -- An error while the table is built, and while it is probed; a statement that is cancelled: the next one works.
-create function pg_temp.fails(query text) returns text language plpgsql as $$
-begin
-  execute query;
-  return 'no error';
-exception when others or query_canceled then return sqlstate;
-end $$;
 -- With files of all processes, too.
 set work_mem = '64kB';
 select pg_temp.fails('select count(*) from facts a join facts b on b.id = a.k where 1 / (b.id - 30000) < 5');
