@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "programs.h"
 #include "unread_fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -65,20 +66,6 @@ static void children_read_too(void **state) {
 }
 
 /* ---- other signals ---- */
-
-/* Runs it in a process of its own; its status. */
-static int status_of_program(void (*program)(void)) {
-  int status;
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    program();
-    _exit(0);
-  }
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return status;
-}
 
 static void check(bool right) {
   if (!right) _exit(9);
