@@ -6,6 +6,7 @@
 //! and the time in the run queue for each turn on a CPU. A delay that neither the device nor the run queue has is
 //! the server's own, whatever others do.
 
+use super::machine::Process;
 use super::shares::ratio;
 use serde::Serialize;
 use std::fs;
@@ -149,8 +150,7 @@ fn written_by(is_of_server: &dyn Fn(i32) -> bool) -> Option<f64> {
 
 /// The parent of a process.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok()
+    Process::read(pid).map(|process| process.parent)
 }
 
 #[cfg(test)]

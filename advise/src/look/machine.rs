@@ -87,9 +87,9 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The fields of `/proc/PID/stat` that are used; times in clock ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Process {
+pub(super) struct Process {
     name: String,
-    parent: i32,
+    pub(super) parent: i32,
     own: f64,
     /// Of children that have ended and were waited for.
     of_children: f64,
@@ -97,7 +97,7 @@ struct Process {
 }
 
 impl Process {
-    fn read(pid: i32) -> Option<Process> {
+    pub(super) fn read(pid: i32) -> Option<Process> {
         Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 

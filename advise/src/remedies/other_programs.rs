@@ -2,8 +2,8 @@
 //!
 //! Rule: on average programs that are not the server's use half of the machine's CPUs or more, a quarter of
 //! the backends' active time or more is run queue, and no quota or mask of CPUs limits the server, whose run queue
-//! would be its own. A client of the load that runs on the same machine is such a
-//! program, and uses less than that in a healthy case (pgbench: a third of what it makes the server use).
+//! would be its own. A client of the load that runs on the same machine is such a program, and uses less than that
+//! in a healthy case.
 
 use crate::{Advice, Audience, Evidence, Kind, Look, Prediction, Program, Remedy};
 
