@@ -254,7 +254,9 @@ fn an_interrupted_load_and_an_interrupted_query_leave_nothing_behind() {
     let mut command = tpch.command(&slow);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let active = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hardmeter tpch' AND state = 'active'";
-    wait_for(|| tpch.server.cluster().query(active).unwrap() == "1");
+    // Other statements precede the query: only this one sleeps.
+    let sleeping = format!("{active} AND wait_event = 'PgSleep'");
+    wait_for(|| tpch.server.cluster().query(&sleeping).unwrap() == "1");
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -11,6 +11,7 @@ use hardmeter_samples::perf_data::{
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn events() -> Vec<EventAttributes> {
     let event = |name: &str, id| {
@@ -101,17 +102,23 @@ fn bytes_that_are_no_records_are_refused() {
 }
 
 /// A file system of one megabyte; `None` (with a message) without permission to mount one.
-struct SmallDisk(PathBuf);
+///
+/// One at a time: between the fork and the exec of another test's `mount`, that child has the files of this test open,
+/// and a removed file keeps its room on the disk until then.
+struct SmallDisk(PathBuf, #[expect(dead_code, reason = "held until it is dropped")] MutexGuard<'static, ()>);
+
+static ONE_DISK: Mutex<()> = Mutex::new(());
 
 impl SmallDisk {
     fn mount(folder: &Path) -> Option<SmallDisk> {
+        let alone = ONE_DISK.lock().unwrap_or_else(PoisonError::into_inner);
         let arguments = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
         let mounted = Command::new("mount").args(arguments).arg(folder).output();
         if !mounted.is_ok_and(|output| output.status.success()) {
             println!("skipped: no right to mount a small file system");
             return None;
         }
-        Some(SmallDisk(folder.to_path_buf()))
+        Some(SmallDisk(folder.to_path_buf(), alone))
     }
 }
 

@@ -87,22 +87,23 @@ static double median_displaced(const struct split_probe *probe, uint32_t kilobyt
   return shares[count / 2];
 }
 
-/* Independent of other load: it can displace lines, but never bring them back. */
+/* Almost independent of other load: it displaces lines and never brings them back. But a thread that
+ * moves to another CPU for the section and returns finds its lines in the first CPU's cache: the
+ * median of the large sections counts, not their minimum. */
 static void primed_lines_stay_and_large_sections_displace_them(void **state) {
   (void)state;
   struct split_probe *probe = open_or_skip(true);
-  double fewest = 1, fewest_of_large = 1;
+  double fewest = 1, large[SHOTS];
   for (uint32_t try = 0; try < 500 && fewest > 0.1; try++) {
     const double share = displaced(probe, 0, try);
     if (share < fewest) fewest = share;
   }
-  for (uint32_t try = 0; try < 10; try++) {
-    const double share = displaced(probe, 4096, try);
-    if (share < fewest_of_large) fewest_of_large = share;
-  }
+  for (uint32_t try = 0; try < SHOTS; try++) large[try] = displaced(probe, 4096, try);
   split_probe_close(probe);
+  qsort(large, SHOTS, sizeof(large[0]), by_share);
+  print_message("displaced by nothing %.2f, by 4 MB %.2f\n", fewest, large[SHOTS / 2]);
   assert_true(fewest <= 0.25);
-  assert_true(fewest_of_large >= 0.5);
+  assert_true(large[SHOTS / 2] >= 0.5);
 }
 
 struct medians {
