@@ -95,7 +95,8 @@ class Server:
     def __init__(self, kind: str, playground: Path, scale: object, settings: Dict[str, str]):
         self.kind = kind
         self.scale = scale
-        self.folder = playground / f"{kind}-{scale}"
+        # Resolved: /proc/PID/cwd, which stop() compares with it, has no symbolic links.
+        self.folder = playground.resolve() / f"{kind}-{scale}"
         self.capture = playground / f"{kind}-{scale}.data"
         self._settings = settings
         self.postmaster = 0

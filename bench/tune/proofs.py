@@ -51,6 +51,8 @@ def _calls(page: dict) -> Mix:
 
 def _execution(page: dict, mix: Mix) -> float:
     """Milliseconds a call, each statement weighted by its calls in the mix, as `hardmeter tune try` does."""
+    if not mix:
+        raise Trouble("the look counted no statement\n  remedy: pg_stat_statements must be loaded on the server")
     calls = _calls(page)
     # A statement that was not called counts with its time in the mix.
     each = [n * calls[one][1] / calls[one][0] if one in calls else ms for one, (n, ms) in mix.items()]
