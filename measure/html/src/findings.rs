@@ -6,7 +6,7 @@ use hardmeter_answers::{CubeAnswer, CubeKey, Share};
 use hardmeter_evidence::number::{duration, grouped, rounded};
 use hardmeter_evidence::page::{bar, Bar};
 use hardmeter_evidence::{WeightedShare, Weights};
-use hardmeter_views::printable;
+use hardmeter_views::{advice, printable};
 use maud::{html, Markup};
 use serde_json::{json, Value as Json};
 
@@ -147,6 +147,15 @@ fn object_text((class, name): (&str, &str)) -> String {
     printable(format!("{class} {name}").trim())
 }
 
+/// A text with its `commands` as code.
+fn with_commands(text: &str) -> Markup {
+    html! {
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
 impl Finding {
     /// The filter that shows this finding, and the chapter to open.
     fn way_down(&self, measures: &[Measure]) -> (Json, &'static str) {
@@ -164,7 +173,15 @@ impl Finding {
         Bar { share, n: piece.samples, label: printable(&piece.name) }
     }
 
-    pub(crate) fn markup(&self, rank: usize, measures: &[Measure]) -> Markup {
+    /// What an administrator can try against it, as in the views of the terminal.
+    pub(crate) fn advice(&self, server: Option<&str>) -> Option<&'static str> {
+        match &self.subject {
+            Subject::Object(class, name) => advice::on_object(server, class, name),
+            Subject::Routine(name) => advice::on_routine(name),
+        }
+    }
+
+    pub(crate) fn markup(&self, rank: usize, measures: &[Measure], server: Option<&str>) -> Markup {
         let measure = &measures[self.measure];
         let whole = measure.whole.as_ref().map(|(what, all)| {
             let part = self.value as f64 / (*all).max(1) as f64;
@@ -200,6 +217,9 @@ impl Finding {
                 @for (title, pieces) in &self.bars {
                     @let pieces: Vec<Bar> = pieces.iter().map(|piece| self.piece(piece)).collect();
                     (bar(title, &pieces))
+                }
+                @if let Some(advice) = self.advice(server) {
+                    p { b { "Try: " } (with_commands(advice)) "." }
                 }
                 p.down {
                     a href=(chapter) data-filter=(filter) { "Filter the page by this" }

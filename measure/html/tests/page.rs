@@ -74,6 +74,43 @@ fn chapters_have_the_figures_of_their_answers() {
     }
 }
 
+/// Lets the lines of the shared area belong to an object of this class, name and part, of this server.
+fn store_object(file: &Path, server: &str, [class, name, part]: [&str; 3]) {
+    let mut objects = ObjectNotes::new(server);
+    objects.texts = ["", class, name, part].map(String::from).into();
+    objects.facts.push(ObjectFact {
+        pid: Some(Pid(7)),
+        start: VirtualAddress(0x7f00_0000_0000),
+        length: ByteCount(1 << 20),
+        seen: (Timestamp(0), Timestamp(u64::MAX)),
+        state: None,
+        path: ObjectPath { class: TextId(1), name: TextId(2), instance: TextId(0), part: TextId(3) },
+        origin: VirtualAddress(0x7f00_0000_0000),
+    });
+    objects.store(file).expect("stored");
+}
+
+#[test]
+fn findings_say_what_to_try_on_the_server_whose_rules_are_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hardmeter.data");
+    example::capture(&file);
+    let page = |server: &str, class: &str, name: &str| {
+        store_object(&file, server, [class, name, "tuple"]);
+        page_of(&file)
+    };
+    let table = page("PostgreSQL 15.20 (process 7)", "table", "public.t");
+    assert!(table.contains("<b>Try: </b><code>hardmeter pages</code> shows which part; then an index"));
+    assert!(table.contains("<code>hardmeter tune</code> predicts"), "and how a remedy is proven");
+    let log = page("PostgreSQL 15.20 (process 7)", "WAL buffers", "");
+    assert!(log.contains("<b>Try: </b>write less log"));
+    for (server, class) in [("MariaDB 10.11 (process 7)", "table"), ("PostgreSQL 15.20", "global variable")] {
+        let page = page(server, class, "public.t");
+        assert!(page.contains("class=\"finding\"") && !page.contains("Try: "), "{server} {class}");
+        assert!(!page.contains("<code>hardmeter tune</code>"), "{server} {class}");
+    }
+}
+
 #[test]
 fn hostile_names_stay_text() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -83,20 +120,7 @@ fn hostile_names_stay_text() {
     notes.statements = vec![Statement { id: StatementId(7), text: HOSTILE.into() }];
     notes.notes = vec![HOSTILE.into()];
     notes.store(&file).expect("stored");
-    // The lines of the shared area belong to an object with a hostile class, name and part.
-    let mut objects = ObjectNotes::new(HOSTILE);
-    objects.texts = vec![String::new(), HOSTILE.into()];
-    let hostile = TextId(1);
-    objects.facts.push(ObjectFact {
-        pid: Some(Pid(7)),
-        start: VirtualAddress(0x7f00_0000_0000),
-        length: ByteCount(1 << 20),
-        seen: (Timestamp(0), Timestamp(u64::MAX)),
-        state: None,
-        path: ObjectPath { class: hostile, name: hostile, instance: TextId(0), part: hostile },
-        origin: VirtualAddress(0x7f00_0000_0000),
-    });
-    objects.store(&file).expect("stored");
+    store_object(&file, HOSTILE, [HOSTILE; 3]);
     let page = page_of(&file);
     assert_eq!(page.matches("<script").count(), 2, "the data and the script");
     for markup in ["<img", "<b>.data", "\u{1b}"] {

@@ -68,14 +68,16 @@ const RULES: [Rule; 17] = [
     ),
 ];
 
-/// What to try against misses on an object.
-pub(crate) fn on_object(class: &str, name: &str) -> Option<&'static str> {
+/// What to try against misses on an object of this server, by the object's class and name. The rules are those
+/// of PostgreSQL: `None` for another server.
+pub fn on_object(server: Option<&str>, class: &str, name: &str) -> Option<&'static str> {
+    server.filter(|server| server.starts_with("PostgreSQL"))?;
     let fits = |rule: &&Rule| class.starts_with(rule.class) && name.contains(rule.name);
     RULES.iter().find(fits).map(|rule| rule.advice)
 }
 
 /// What to try where a routine of PostgreSQL, or of its libraries, misses.
-pub(crate) fn on_routine(routine: &str) -> Option<&'static str> {
+pub fn on_routine(routine: &str) -> Option<&'static str> {
     Some(match routine {
         "base_yyparse" | "core_yylex" | "raw_parser" => PREPARE,
         "standard_planner" | "subquery_planner" | "query_planner" | "grouping_planner" => PREPARE,
@@ -114,16 +116,22 @@ pub(crate) fn against(besides: &Besides) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
+    fn on(class: &str, name: &str) -> Option<&'static str> {
+        on_object(Some("PostgreSQL 15.20 (process 7)"), class, name)
+    }
+
     #[test]
     fn the_more_particular_rule_counts() {
-        assert_eq!(on_object("memory context", "TopMemoryContext/MessageContext"), Some(PREPARE));
-        assert_eq!(on_object("memory context", "TopMemoryContext"), None);
-        assert_eq!(on_object("lightweight lock", "WALInsert"), Some(LESS_WAL));
-        assert_eq!(on_object("lightweight lock", "ProcArray"), Some(FEWER_BACKENDS));
-        assert_eq!(on_object("process slot", "client backend"), Some(FEWER_BACKENDS));
-        assert!(on_object("table", "public.t").is_some_and(|advice| advice.starts_with("`hardmeter pages`")));
+        assert_eq!(on("memory context", "TopMemoryContext/MessageContext"), Some(PREPARE));
+        assert_eq!(on("memory context", "TopMemoryContext"), None);
+        assert_eq!(on("lightweight lock", "WALInsert"), Some(LESS_WAL));
+        assert_eq!(on("lightweight lock", "ProcArray"), Some(FEWER_BACKENDS));
+        assert_eq!(on("process slot", "client backend"), Some(FEWER_BACKENDS));
+        assert!(on("table", "public.t").is_some_and(|advice| advice.starts_with("`hardmeter pages`")));
+        assert_eq!(on_object(Some("MariaDB 10.11"), "table", "public.t"), None);
+        assert_eq!(on_object(None, "table", "public.t"), None, "no server was recorded");
         assert_eq!(on_routine("base_yyparse"), Some(PREPARE));
         assert_eq!(on_routine("main"), None);
-        assert_eq!(on_object("global variable", "counters"), None);
+        assert_eq!(on("global variable", "counters"), None);
     }
 }

@@ -29,7 +29,7 @@
 //! assert_eq!(percent_interval(share), "41.11..42.82 %");
 //! ```
 
-mod advice;
+pub mod advice;
 mod compare_view;
 mod drawn;
 mod error;

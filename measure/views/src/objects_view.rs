@@ -62,10 +62,8 @@ impl ObjectsReport {
         sentences
     }
 
-    /// The rules are those of PostgreSQL.
     fn advice(&self, finding: &ObjectFinding) -> Option<&'static str> {
-        let postgres = self.server.as_deref().is_some_and(|server| server.starts_with("PostgreSQL"));
-        advice::on_object(&finding.class, &finding.name).filter(|_| postgres)
+        advice::on_object(self.server.as_deref(), &finding.class, &finding.name)
     }
 
     /// One sentence for all events on costly samples without a named object, with remedies.

@@ -90,9 +90,14 @@ impl HtmlReport {
     }
 
     fn findings_section(&self) -> Option<Section> {
+        let server = self.server.as_deref();
+        let advised = self.findings.iter().any(|finding| finding.advice(server).is_some());
         let body = html! {
             @for (index, finding) in self.findings.iter().enumerate() {
-                (finding.markup(index + 1, &self.measures))
+                (finding.markup(index + 1, &self.measures, server))
+            }
+            @if advised {
+                p.note { code { "hardmeter tune" } " predicts the gain of remedies on the running server, tries them, and proves what they bring." }
             }
         };
         let title = match self.findings.len() {
