@@ -1,6 +1,9 @@
 """How often loads are found for timer samples, and whether their objects agree with the simulation."""
 
+import contextlib
 import json
+import subprocess
+import time
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -49,7 +52,8 @@ def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     seconds = "5" if quick else "20"
     with _server(playground).running() as server:
         say("pgbench -S, recorded by live")
-        _record(server, ["--source", "live"], seconds)
+        # 8 of the true top ten within a minute, the start and the answer included.
+        _record(server, ["--source", "live"], "5" if quick else "50")
         live = _by_name(_objects(server)["tables"][0], lambda row: float(row["count"]))
         say("pgbench -S, recorded by simulated")
         _record(server, ["--source", "simulated", "-e", "l1d-miss"], seconds)
@@ -57,8 +61,38 @@ def objects(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     common = len(_top(live) & _top(simulated))
     apart = 50 * sum(abs(live.get(name, 0) - simulated.get(name, 0)) for name in {*live, *simulated})
     what = "objects of pgbench -S, stall time against simulated miss latency beyond L1"
-    yield Figure("objects: common to both top ten", common, "of 10", 1, what)
+    yield Figure("objects: common to both top ten", common, "of 10", 1, what, Bar(8, False))
     yield Figure("objects: total variation", apart, "points", 1, what)
+
+
+def first_answer(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
+    """Seconds from the command until the first screen of `objects`, on a server at work: five of them record."""
+    blocks: List[float] = []
+    with _server(playground).running() as server, pgbench(server):
+        record = [HARDMETER, "--quiet", "record", "--source", "live", "-o", server.capture]
+        for block in range(3 if quick else 9):
+            say(f"first answer: {block + 1}")
+            begin = time.monotonic()
+            run([*record, "--server", server.folder, "--", "sleep", "5"], env=server.environment())
+            screen = run([HARDMETER, "objects", "-i", server.capture])
+            blocks.append(time.monotonic() - begin)
+            if "pgbench_accounts" not in screen:
+                raise Trouble(f"the first screen names no table\n  remedy: read it:\n{screen}")
+    yield Figure.of_blocks("first answer", blocks, "s", "record -- sleep 5, then objects, beside pgbench -S -c 2", Bar(10))
+
+
+@contextlib.contextmanager
+def pgbench(server: Server) -> Iterator[None]:
+    """pgbench -S with two clients, until the block ends."""
+    command = ["pgbench", "-n", "-S", "-c", "2", "-T", "3600"]
+    output = subprocess.DEVNULL
+    with subprocess.Popen(command, env=server.environment(), stdout=output, stderr=output) as load:
+        try:
+            yield
+            if load.poll() is not None:
+                raise Trouble("pgbench ended early\n  remedy: read the server's log")
+        finally:
+            load.terminate()
 
 
 def _server(playground: Playground) -> Server:
