@@ -198,7 +198,7 @@ static void go_round(unsigned workers, uintptr_t turns) {
   struct round round[TAKERS];
   pthread_t threads[TAKERS];
   split_queue *queue = split_queue_open(4, workers);
-  alarm(60);
+  alarm(600);
   for (unsigned i = 0; i < workers; i++) {
     round[i] = (struct round){queue, i};
     pthread_create(&threads[i], NULL, hand_on, &round[i]);
@@ -244,7 +244,7 @@ static void *take_and_count(void *of) {
 
 /* True if a thread is restricted to exactly these CPUs (bits) within some time. */
 static bool comes_to(pid_t tid, uint64_t mask) {
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 12000; i++) {
     cpu_set_t cpus;
     uint64_t bits = 0;
     if (sched_getaffinity(tid, sizeof(cpus), &cpus) != 0) return false;
@@ -257,7 +257,7 @@ static bool comes_to(pid_t tid, uint64_t mask) {
 }
 
 static void wait_for(_Atomic int *number, int value) {
-  for (int i = 0; i < 2000 && *number < value; i++) usleep(5000);
+  for (int i = 0; i < 12000 && *number < value; i++) usleep(5000);
   assert_int_equal(*number, value);
 }
 

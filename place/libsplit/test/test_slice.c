@@ -227,7 +227,7 @@ static void the_analyzer_is_killed(void **state) {
     }
   }
   for (int i = 0; i < 20; i++) {
-    section("long", 100 * MS);
+    section_in_time("long", 100 * MS);
     pause_ms(20);
   }
   kill(analyzer, SIGKILL);
