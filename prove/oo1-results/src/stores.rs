@@ -27,7 +27,7 @@ const STORE_BYTES: u64 = 500;
 #[derive(Debug)]
 pub struct Stores {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Stores {
@@ -44,7 +44,7 @@ impl Stores {
         if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             return Err(Oo1Error::Busy { folder: folder.into() });
         }
-        Ok(Stores { folder: folder.into(), _lock: lock })
+        Ok(Stores { folder: folder.into(), lock })
     }
 
     /// Removes all stores; returns how many bytes that freed.
@@ -216,19 +216,31 @@ fn free_bytes(folder: &Path) -> std::io::Result<u64> {
     }
 }
 
+/// Unlocked explicitly, not by closing: a child that another thread has just forked shares the open file until its
+/// `exec`, and would keep the lock.
+impl Drop for Stores {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open for as long as `self` lives.
+        unsafe { libc::flock(self.lock.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stop::Stop;
-    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
     use std::time::Duration;
 
     const GRAPH: Graph = Graph { parts: 100, locality: true, seed: 1 };
 
+    /// A shell writes it: a file that this process has open for writing is open in a child that another test has just
+    /// forked, too, and cannot be executed until that child's `exec`.
     fn program(folder: &Path, name: &str, script: &str) {
-        let path = folder.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod 755 "$2""#;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", write, "sh", script]).arg(folder.join(name));
+        assert!(shell.status().unwrap().success());
     }
 
     fn counted(folder: &Path) -> usize {
@@ -276,5 +288,9 @@ mod tests {
         let huge = Graph { parts: 1 << 50, ..GRAPH };
         let error = stores.check_room(&[(huge, Layout::Oo1, "plain".into())]).unwrap_err();
         assert!(matches!(error, Oo1Error::NoRoom { .. }), "{error}");
+        let forked = stores.lock.try_clone().unwrap();
+        drop(stores);
+        Stores::open(folder.path()).unwrap();
+        drop(forked);
     }
 }

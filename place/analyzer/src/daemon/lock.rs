@@ -21,7 +21,7 @@ pub(super) enum LockError {
 /// Held until dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -41,7 +41,16 @@ impl Lock {
         }
         file.set_len(0).map_err(LockError::Io)?;
         writeln!(file, "{}", std::process::id()).map_err(LockError::Io)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
+    }
+}
+
+/// Unlocked explicitly, not by closing: a child that another thread has just forked shares the open file until its
+/// `exec`, and would keep the lock.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is open for as long as `self` lives.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
@@ -82,7 +91,9 @@ mod tests {
             Err(LockError::Taken(Some(pid))) => assert_eq!(pid, std::process::id()),
             other => panic!("{other:?}"),
         }
+        let forked = first.file.try_clone().expect("a second descriptor");
         drop(first);
         Lock::take(folder.path()).expect("free again");
+        drop(forked);
     }
 }
