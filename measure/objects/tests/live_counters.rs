@@ -6,10 +6,11 @@
 
 mod common;
 
-use common::Throwaway;
+use common::{wait_until, Throwaway};
 use hardmeter_objects::{attach, Counted};
 use hardmeter_samples::model::Timestamp;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A server with pgbench's tables.
@@ -82,6 +83,7 @@ fn figures(counted: &Counted) -> [u64; 6] {
 
 /// Both must see the same for a workload of four clients with fifty transactions each; returns the counters.
 fn same(server: &Throwaway, kind: &[&str]) -> [u64; 6] {
+    server.wait_for_last_client();
     let mut judge = Judge::connect(server);
     let mut objects = attach(server.pid).expect("attached");
     let before = judge.counts();
@@ -114,6 +116,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
     assert!(fetched >= 200, "each looks one row up: {fetched}");
 
     // Without other clients the figures are exact, and have no limits.
+    server.wait_for_last_client();
     let mut objects = attach(server.pid).expect("attached");
     pgbench(&server, &["-c", "1", "-t", "10"]);
     let counted = objects.counted();
@@ -137,6 +140,7 @@ fn counters_read_from_outside_are_those_of_pg_stat_database() {
         assert_eq!((inserted, updated, deleted), (200, 600, 0), "{setting}");
     }
     server.start_with(&["track_counts=off"]);
+    server.wait_for_last_client();
     let mut objects = attach(server.pid).expect("attached");
     pgbench(&server, &["-c", "4", "-t", "50"]);
     let counted = objects.counted();
@@ -158,13 +162,14 @@ fn a_reset_and_a_crash_are_told_instead_of_wrong_figures() {
     assert!(counted.trouble.as_deref().is_some_and(|why| why.contains("pg_stat_reset")), "{counted:?}");
 
     let mut objects = attach(server.pid).expect("attached");
+    let writer = server.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'");
     let mut judge = Judge::connect(&server);
     let backend: i32 = judge.ask("SELECT pg_backend_pid()").parse().expect("a number");
     // SAFETY: no memory is passed; the process is a backend of this test's server.
     assert_eq!(unsafe { libc::kill(backend, libc::SIGKILL) }, 0);
-    while server.cluster.query("SELECT 1").is_err() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    // Until the postmaster detects the crash it accepts connections. Then it ends all its processes.
+    wait_until("the crash", || !Path::new("/proc").join(&writer).exists());
+    wait_until("the server after the crash", || server.cluster.query("SELECT 1").is_ok());
     pgbench(&server, &["-c", "1", "-t", "10"]);
     assert_eq!(objects.counted(), Counted::default());
     let notes = objects.finish(Timestamp(u64::MAX));

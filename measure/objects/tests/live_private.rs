@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Throwaway;
+use common::{wait_until, Throwaway};
 use hardmeter_objects::postgres::layout::Layout;
 use hardmeter_objects::process_memory::ProcessMemory;
 use hardmeter_objects::program::Program;
@@ -86,7 +86,7 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     session.query(
         "select count(*) from pg_class c join pg_proc p on p.oid = c.oid where c.relname = 'pg_proc';",
     );
-    session.send("select pg_sleep(20), relname from pg_class where relname = 'pg_type';");
+    session.send("select pg_sleep(600), relname from pg_class where relname = 'pg_type';");
 
     let memory = ProcessMemory::open(pid).expect("it runs");
     let mappings = memory.mappings().expect("maps");
@@ -99,11 +99,8 @@ fn contexts_cache_entries_and_plan_nodes_of_a_backend() {
     };
     let pointer = |name: &str| memory.pointer(program.address(name).expect(name)).expect("read");
     let offset = |structure: &str, field: &str| layout.offset(structure, field).expect("known");
-    // Waits until it sleeps: ActivePortal is set while a query runs.
-    let begin = std::time::Instant::now();
-    while pointer("ActivePortal").0 == 0 && begin.elapsed().as_secs() < 10 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let event = format!("select wait_event from pg_stat_activity where pid = {pid}");
+    wait_until("the sleep", || server.ask(&event) == "PgSleep");
 
     // Searches for the magic number of catalog cache entries in all memory that malloc may have.
     let mut entries = Vec::new();

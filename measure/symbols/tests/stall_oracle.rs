@@ -40,7 +40,9 @@ impl Stepped {
         stepped.wait(); // at its exec
                         // SAFETY: our own child, stopped.
         unsafe { libc::ptrace(libc::PTRACE_CONT, stepped.pid(), 0, 0) };
-        std::thread::sleep(Duration::from_millis(100));
+        while stepped.cpu_ticks() < 5 {
+            std::thread::sleep(Duration::from_millis(10)); // before, it may still be in the dynamic linker
+        }
         // SAFETY: our own child.
         unsafe { libc::kill(stepped.pid(), libc::SIGSTOP) };
         stepped.wait();
@@ -49,6 +51,13 @@ impl Stepped {
 
     fn pid(&self) -> i32 {
         self.0.id() as i32
+    }
+
+    /// Processor time of the child, in hundredths of a second.
+    fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("stat");
+        let fields = stat.rsplit(") ").next().expect("fields").split(' ');
+        fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
     }
 
     fn wait(&self) {

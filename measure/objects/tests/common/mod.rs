@@ -5,6 +5,16 @@
 
 use hardmeter_samples::model::Pid;
 use hardmeter_servers::{Cluster, Engine, Programs, ProgramsWanted, ServerFolder, Setting, StartOptions};
+use std::time::{Duration, Instant};
+
+/// Waits for an event that must occur; it fails only if the machine hangs.
+pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "{what} never came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// The server.
 pub struct Throwaway {
@@ -55,6 +65,16 @@ impl Throwaway {
     /// Its folder.
     pub fn folder(&self) -> ServerFolder {
         ServerFolder::new(self.folder.path().join("server"))
+    }
+
+    /// Waits until no process serves a client: a client ends before its backend does. By their titles, since a query
+    /// would need a backend.
+    pub fn wait_for_last_client(&self) {
+        let serves = |pid: &Pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|title| title.contains("[local]"))
+        };
+        wait_until("the end of the last backend", || !self.cluster.processes().iter().any(serves));
     }
 
     /// The server's answer to a query.

@@ -51,32 +51,29 @@ fn contexts_and_their_sizes_are_those_that_the_server_tells() {
 }
 
 fn compare(cluster: &Cluster) {
-    let told = temporary_file("told");
-    let _ = fs::remove_file(&told);
+    let (told, done) = (temporary_file("told"), temporary_file("done"));
+    let remove = || [&told, &done].map(fs::remove_file);
+    let _ = remove();
     // Twice: the first run fills the caches for the second.
     let view = "select name, coalesce(ident, ''), total_bytes from pg_backend_memory_contexts";
     let script = format!(
-        "{view};\n\\o {}\nselect pg_backend_pid();\n{view};\n\\o\nselect pg_sleep(8);\n",
-        told.display()
+        "{view};\n\\o {}\nselect pg_backend_pid();\n{view};\n\\o\n\\! touch {}\nselect pg_sleep(600);\n",
+        told.display(),
+        done.display()
     );
     let words = ["psql", "-X", "-q", "-A", "-t", "-d", "postgres"].map(Into::into).to_vec();
     let mut command = cluster.command(words);
     command.envs(cluster.environment()).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.spawn().expect("psql comes with the server");
     std::io::Write::write_all(&mut child.stdin.take().expect("piped"), script.as_bytes()).expect("sent");
-    let begin = Instant::now();
-    let text = loop {
-        let text = fs::read_to_string(&told).unwrap_or_default();
-        // psql writes the file when `\o` ends it; then the sleep begins.
-        if text.lines().count() > 20 || begin.elapsed() > Duration::from_secs(20) {
-            break text;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    std::thread::sleep(Duration::from_millis(300));
-    let _ = fs::remove_file(&told);
+    // psql writes the file piece by piece, and its end when `\o` closes it.
+    wait_until("the whole view", || done.exists());
+    let text = fs::read_to_string(&told).expect("written");
+    let _ = remove();
     let mut lines = text.lines();
     let pid = Pid(lines.next().expect("a line").parse().expect("a number"));
+    let event = format!("select wait_event from pg_stat_activity where pid = {pid}");
+    wait_until("the sleep", || cluster.query(&event).expect("an answer") == "PgSleep");
     let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
     // A statement's text may have line breaks; the test's has none.
     for line in lines {
@@ -125,6 +122,14 @@ fn compare(cluster: &Cluster) {
     assert!(expected.contains_key(&("CacheMemoryContext".into(), String::new())));
     let more: Vec<_> = found.keys().filter(|key| is_stable(&key.0) && !expected.contains_key(*key)).collect();
     assert!(more.is_empty(), "{more:?} are not told by the server");
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(300), "{what} never came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// psql of the server's account writes it.
