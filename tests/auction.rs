@@ -60,6 +60,8 @@ fn visitors_of_a_mix_find_their_way_and_are_counted() {
         "1",
         "--visitors",
         "40",
+        "--patience",
+        "300",
         "-o",
         file.to_str().unwrap(),
     ]);
@@ -136,7 +138,7 @@ fn placement_looks_on_without_disturbing() {
     let site = folder.path().join("site");
     let words =
         ["--mix", "browsing", "--rate", "50", "--seconds", "2", "--split", "collect", "--split-build"];
-    let paths = [modules.to_str().unwrap(), "--dir", site.to_str().unwrap()];
+    let paths = [modules.to_str().unwrap(), "--dir", site.to_str().unwrap(), "--patience", "300"];
     let result = visited(&[&words[..], &paths].concat());
     assert_eq!(
         (result["errors"].as_u64(), result["site"]["split"].as_str()),
@@ -185,7 +187,7 @@ fn a_site_that_stays_is_visited_and_its_end_is_told() {
         "--clients",
         "2",
         "--seconds",
-        "0.5",
+        "3",
         "--warmup",
         "0",
     ]))));

@@ -8,7 +8,8 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{hardmeter, run, stderr, stdout, succeeded};
+use common::{hardmeter, run, stderr, stdout, succeeded, wait_until};
+use hardmeter_samples::model::Pid;
 use hardmeter_samples::sidecar::Sidecar;
 use serde_json::Value;
 use server::ThrowawayServer;
@@ -19,8 +20,18 @@ fn server() -> Option<ThrowawayServer> {
     ThrowawayServer::new(&["pgbench", "psql"], &["autovacuum=off"], 1)
 }
 
+/// Waits until no process serves a client: a client ends before its backend does. By their titles, since a query would
+/// need a backend.
+fn wait_for_last_client(server: &ThrowawayServer) {
+    let serves = |pid: &Pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|title| title.contains("[local]"))
+    };
+    wait_until("the end of the last backend", || !server.cluster().processes().iter().any(serves));
+}
+
 /// Records the server by the timer while a shell command runs. `None`, with a message, without a timer.
 fn recorded(server: &ThrowawayServer, options: &[&str], shell: &str) -> Option<Output> {
+    wait_for_last_client(server);
     let mut command = hardmeter();
     command.current_dir(server.room()).envs(server.cluster().environment());
     command.args(["record", "--source", "timer", "-F", "4000", "-o", "server.data"]).args(options);
@@ -100,7 +111,9 @@ fn figures_are_per_transaction_and_per_row() {
     assert!(!queries(&server, &["--by", "role"]).contains("per row written"));
 
     // A client that stays connected may have reported fewer than it has counted.
-    let stays = "psql -Atc 'SELECT pg_sleep(10)' >/dev/null 2>&1 & pgbench -S -n -c 4 -t 1000 >/dev/null 2>&1; exit 0";
+    let stays = "psql -Atc 'SELECT pg_sleep(600)' >/dev/null 2>&1 & \
+                 until [ \"$(psql -Atc \"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'\")\" = 1 ]; \
+                 do sleep 0.1; done; pgbench -S -n -c 4 -t 1000 >/dev/null 2>&1; exit 0";
     recorded(&server, &[], stays);
     let told = "1 client backend was connected when they began or ended";
     assert!(
@@ -125,9 +138,12 @@ fn where_there_are_no_figures_the_view_says_why() {
     );
 
     // A crash during the recording: earlier values are invalid, and counters start again.
-    let crash = "psql -Atc 'SELECT pg_sleep(60)' >/dev/null 2>&1 & \
+    // Until the postmaster detects the crash it accepts connections; then it ends all its processes.
+    let crash = "writer=$(psql -Atc \"SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'\"); \
+                 psql -Atc 'SELECT pg_sleep(600)' >/dev/null 2>&1 & \
                  until pid=$(psql -Atc \"SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'\"); [ \"$pid\" ]; \
-                 do sleep 0.1; done; kill -9 $pid; wait; until psql -Atc 'SELECT 1' >/dev/null 2>&1; do sleep 0.1; done; \
+                 do sleep 0.1; done; kill -9 $pid; wait; \
+                 while kill -0 $writer 2>/dev/null; do sleep 0.1; done; until psql -Atc 'SELECT 1' >/dev/null 2>&1; do sleep 0.1; done; \
                  pgbench -S -n -c 2 -t 2000 >/dev/null 2>&1";
     let output = recorded(&server, &[], crash).expect("a timer");
     let told = "the server restarted while it was recorded, as after the crash of a backend";

@@ -80,7 +80,7 @@ int main(void) {
          (unsigned long long)(uintptr_t)(ring + LINES));
   fflush(stdout);
   struct line *at = ring;
-  for (time_t start = time(NULL); time(NULL) < start + 3;) {
+  for (clock_t start = clock(); clock() < start + 3 * CLOCKS_PER_SEC;) {
     long left = 100000;
     struct line *next;
     __asm__ volatile(
@@ -151,9 +151,9 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     let mut command = hardmeter();
     command.current_dir(server.room()).envs(server.cluster().environment());
     command.args(["record", "-F", "400", "-o"]).arg(&capture).arg("--server").arg(server.folder().path());
-    let Some(output) = recorded(command.args(["--", "pgbench", "-S", "-n", "-c", "2", "-T", "8"])) else {
-        return;
-    };
+    // The same work however busy the machine is. The limit is for the software PMU, which may stand in.
+    let work = "timeout 120 pgbench -S -n -c 2 -t 50000 || [ $? = 124 ]";
+    let Some(output) = recorded(command.args(["--", "sh", "-c", work])) else { return };
     let said = stderr(&output);
     if !said.contains("source live (it runs already") {
         // With a PMU, that is recorded; a user without rights restarts the server.
@@ -179,7 +179,7 @@ fn a_running_postgres_shows_where_it_stalls_without_a_restart() {
     assert!(index.is_some_and(|index| index < 8), "{names:?}");
 
     let counts = Sidecar::load(&capture).unwrap().unwrap().stall.unwrap().counts;
-    assert!(counts.stalls() > 100, "{counts:?}"); // a quarter of what an idle machine gives
+    assert!(counts.stalls() > 100, "{counts:?}"); // of 460 beside other load
     assert!(counts.with_address * 100 >= counts.stalls() * 75, "{counts:?}");
     // Addresses lie in memory that the observer knows, unless it was freed meanwhile.
     let coverage = &objects["coverage"];
@@ -214,7 +214,7 @@ fn the_statement_of_a_sample_is_read_from_the_running_server() {
         command.current_dir(server.room()).envs(server.cluster().environment());
         command.args(["record", "--source", "live", "-F", "400"]).args(more).arg("-o").arg(capture);
         command.arg("--server").arg(server.folder().path());
-        recorded(command.args(["--", "pgbench", "-n", "-c", "2", "-T", "4", "-f"]).arg(&script)).is_some()
+        recorded(command.args(["--", "pgbench", "-n", "-c", "2", "-t", "400", "-f"]).arg(&script)).is_some()
     };
     let queries = |capture: &Path| -> Value {
         let output = succeeded(run(hardmeter().args(["queries", "--format", "json", "-i"]).arg(capture)));

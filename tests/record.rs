@@ -261,9 +261,17 @@ fn children_of_a_running_process_are_recorded_too() {
         skip!("needs perf events and perf");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // A small server: a parent that forks a child for each round. Its folder looks like a cluster.
-    let mut server =
-        Command::new("sh").args(["-c", "while :; do sh -c :; sleep 0.01; done"]).spawn().expect("starts");
+    // A small server: a parent that forks a child for each round, and counts the rounds. Its folder looks like a
+    // cluster.
+    let rounds = folder.path().join("rounds");
+    std::fs::write(&rounds, "").expect("written");
+    let server = format!("while :; do sh -c :; sleep 0.01; echo >> {}; done", rounds.display());
+    let mut server = Command::new("sh").args(["-c", &server]).spawn().expect("starts");
+    // Of five ends of rounds, four are of whole rounds.
+    let five_rounds = format!(
+        "begun=$(wc -l < {0}); while [ $(wc -l < {0}) -lt $((begun + 5)) ]; do sleep 0.05; done",
+        rounds.display()
+    );
     std::fs::create_dir(folder.path().join("data")).expect("made");
     std::fs::write(folder.path().join("data/postmaster.pid"), format!("{}\n", server.id())).expect("written");
     let pid = server.id().to_string();
@@ -274,7 +282,7 @@ fn children_of_a_running_process_are_recorded_too() {
             .args(["record", "-e", "page-faults:u", "-o"])
             .arg(&capture)
             .args(target)
-            .args(["--", "sleep", "0.5"])));
+            .args(["--", "sh", "-c", &five_rounds])));
         let mut processes = perf_script(&capture, "pid,comm");
         processes.sort();
         processes.dedup();
@@ -297,14 +305,19 @@ __attribute__((noinline)) static void spin_of_grandchild(void) { for (;;) turns+
 int main(void) {
     if (fork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int named[2];
+        char byte;
+        if (pipe(named) != 0) return 1;
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             prctl(PR_SET_NAME, "grandchild");
+            if (read(named[0], &byte, 1) != 1) return 1;
             puts("ready");
             fflush(stdout);
             spin_of_grandchild();
         }
         prctl(PR_SET_NAME, "child");
+        if (write(named[1], "", 1) != 1) return 1;
         spin_of_child();
     }
     pause();

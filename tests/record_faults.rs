@@ -20,8 +20,9 @@ fn a_server_that_crashes_leaves_a_complete_capture_and_a_message() {
     let capture = folder.path().join("crash.data");
     let mut server = Command::new("sh").args(["-c", "while :; do sh -c :; done"]).spawn().expect("starts");
     let pid = server.id().to_string();
-    // The command kills the profiled process, and continues for a while.
-    let script = format!("sleep 0.3; kill -SEGV {pid}; sleep 0.5");
+    // The command kills the profiled process, and continues for a while after this test has reaped it.
+    let script =
+        format!("sleep 0.3; kill -SEGV {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; sleep 3");
     let recorder = hardmeter()
         .args(["record", "-e", "page-faults:u", "-p", &pid, "-o"])
         .arg(&capture)

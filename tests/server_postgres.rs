@@ -2,6 +2,9 @@
 //!
 //! Runs as root (the server then runs as `postgres`) and as an ordinary user. Needs PostgreSQL; `make setup` brings it.
 
+mod common;
+
+use common::{run, wait_until};
 use hardmeter_servers::{
     Cluster, Engine, Programs, ProgramsWanted, ServerError, ServerFolder, StartOptions, Status, StopOutcome,
 };
@@ -136,7 +139,8 @@ fn pgbench_runs_on_a_server_that_opens_no_port_and_is_not_root() {
     let processes = cluster.processes();
     assert_eq!(processes[0].0, pid);
     assert!(processes.len() >= 5, "checkpointer, writers, launchers: {processes:?}");
-    assert_eq!(cluster.backends().unwrap(), []);
+    // A client ends before its backend does.
+    wait_until("the end of the last backend", || cluster.backends().unwrap().is_empty());
 
     for process in &processes {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -296,7 +300,7 @@ fn a_long_path_still_has_a_socket_and_what_is_lent_can_be_read() {
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     for _ in 0..2 {
         let lent = cluster.lend(&home.join("tool")).unwrap();
-        let output = cluster.command(vec![lent.join("run").into()]).output().unwrap();
+        let output = run(&mut cluster.command(vec![lent.join("run").into()]));
         assert_eq!(text(&output.stdout), "lent\n", "{}", text(&output.stderr));
     }
 
@@ -337,10 +341,10 @@ fn a_server_that_never_gets_ready_is_given_up_and_ended() {
         command.args(["-c", "echo still warming up; exec sleep 600"]);
         command
     };
-    let patience = Some(Duration::from_secs(1));
+    let patience = Some(Duration::from_secs(5));
     let options = StartOptions { wrapper: Some(Box::new(wrapper)), patience, ..StartOptions::default() };
     let error = cluster.start(&options, &|_| {}).unwrap_err();
-    assert!(matches!(error, ServerError::TimedOut { seconds: 1, .. }), "{error}");
+    assert!(matches!(error, ServerError::TimedOut { seconds: 5, .. }), "{error}");
     assert!(
         error.to_string().contains("still warming up") && error.remedy().contains("--timeout"),
         "{error}"
@@ -366,7 +370,8 @@ fn a_full_disk_is_named_and_nothing_half_made_stays() {
     let folder = ServerFolder::new(small.path().join("server"));
     let made = Cluster::create(&folder, &programs(), &|_| {});
     let left = folder.path().exists();
-    assert!(mount("umount", &[]));
+    // A child of another test has the files of this one open until its exec.
+    wait_until("the end of the mount", || mount("umount", &[]));
     let error = made.unwrap_err();
     assert!(error.to_string().contains("No space left on device"), "{error}");
     assert!(error.remedy().contains("disk space"), "{}", error.remedy());

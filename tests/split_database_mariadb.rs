@@ -16,6 +16,7 @@ use mysql::prelude::Queryable;
 use mysql::Conn;
 use split::{count, kinds, narrowed, processors, Analyzer};
 use split_mariadb::{Server, APP};
+use std::cell::Cell;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -335,7 +336,11 @@ fn threads_go_where_the_analyzer_says_and_come_back() {
     let mut segment = server.segment();
     let mut connection = server.connect();
     let mut other = server.connect();
-    let ask = |connection: &mut Conn| connection.query_drop("SELECT name FROM items WHERE id=1").unwrap();
+    let asked = Cell::new(0);
+    let ask = |connection: &mut Conn| {
+        connection.query_drop("SELECT name FROM items WHERE id=1").unwrap();
+        asked.set(asked.get() + 1);
+    };
     ask(&mut connection);
     wait_for(&mut segment, BY_ID, 1);
     let code = kinds(&mut segment)[BY_ID].code;
@@ -352,6 +357,7 @@ fn threads_go_where_the_analyzer_says_and_come_back() {
     // Off by variable: immediately.
     let analyzer = decide();
     place(&mut connection);
+    wait_for(&mut segment, BY_ID, asked.get());
     other.query_drop("SET GLOBAL split_engine=OFF").unwrap();
     assert_eq!(narrowed_now(), [], "switched off by the variable");
     let counted = count(&mut segment, BY_ID);

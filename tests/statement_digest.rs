@@ -93,7 +93,7 @@ fn digest(asked: &mut Conn, reader: &mut Conn, statement: &str) -> String {
     let sql = "SELECT digest FROM performance_schema.events_statements_summary_by_digest \
                WHERE digest_text NOT LIKE '%events_statements_summary_by_digest%'";
     // The server counts a statement when it ends, which is after its answer was sent.
-    for _ in 0..500 {
+    for _ in 0..12_000 {
         let mut found: Vec<String> = reader.query(sql).expect("answers");
         assert!(found.len() <= 1, "{statement}: {found:?}");
         if let Some(digest) = found.pop() {

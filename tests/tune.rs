@@ -8,7 +8,7 @@ mod common;
 #[path = "common/server.rs"]
 mod server;
 
-use common::{hardmeter, run, stderr, stdout, succeeded};
+use common::{hardmeter, run, stderr, stdout, succeeded, wait_until};
 use serde_json::Value;
 use server::ThrowawayServer;
 use std::fs;
@@ -34,7 +34,7 @@ struct Load(Child);
 impl Load {
     fn start(server: &ThrowawayServer, arguments: &[&str], script: Option<&str>) -> Load {
         let mut command = Command::new("pgbench");
-        command.envs(server.cluster().environment()).args(["-n", "-M", "prepared", "-T", "60"]);
+        command.envs(server.cluster().environment()).args(["-n", "-M", "prepared", "-T", "600"]);
         command.args(arguments);
         if let Some(script) = script {
             let file = server.path("script.sql");
@@ -69,9 +69,15 @@ fn looked(server: &ThrowawayServer) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The findings under a load that has run for a second.
+/// The findings under a load that has run for a second with all its clients. Their number follows `-c`, the first
+/// argument.
 fn under(server: &ThrowawayServer, arguments: &[&str], script: Option<&str>) -> Value {
     let _load = Load::start(server, arguments, script);
+    let begun = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench' AND query <> ''";
+    let clients: u32 = arguments[1].parse().expect("a number");
+    wait_until("the first statement of each client", || {
+        sql(server, begun).parse::<u32>().expect("a number") >= clients
+    });
     sleep(Duration::from_secs(1));
     looked(server)
 }
@@ -225,7 +231,9 @@ fn idle_in_transaction(server: &ThrowawayServer) {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").unwrap();
     let _load = Load::start(server, &["-c", "2"], None);
     // Long enough to count as forgotten, and 500 transactions.
-    sleep(Duration::from_secs(3));
+    let forgotten = "SELECT max(age(backend_xmin)) > 600 AND bool_and(now() - xact_start > '5 s') \
+                     FROM pg_stat_activity WHERE application_name = 'forgetful'";
+    wait_until("a forgotten transaction", || sql(server, forgotten) == "t");
     let page = looked(server);
     let finding = first(&page, "idle-in-transaction");
     assert!(

@@ -15,9 +15,18 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use tempfile::TempDir;
 
 const HARDMETER: &str = env!("CARGO_BIN_EXE_hardmeter");
+
+/// Each recorder of statements removes the names that dead recorders have left: a test that checks such a name takes
+/// the write lock.
+static RECORDERS: RwLock<()> = RwLock::new(());
+
+fn among_others() -> RwLockReadGuard<'static, ()> {
+    RECORDERS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A loaded server that ends with the test.
 struct Server {
@@ -63,6 +72,12 @@ impl Server {
 
     /// Records statements under a command; returns the recorder's output.
     fn record(&self, command: &[&str]) -> String {
+        let _shared = among_others();
+        self.record_alone(command)
+    }
+
+    /// The same, where the caller holds the lock of recorders.
+    fn record_alone(&self, command: &[&str]) -> String {
         let recorder = self
             .hardmeter(&["record", "--source", "timer", "--statements", "-o", "capture.data", "--server"])
             .arg(self.place())
@@ -231,6 +246,7 @@ fn a_text_longer_than_the_kernel_copies_is_a_statement_without_text() {
 #[test]
 fn a_killed_recorder_leaves_a_name_that_the_next_one_takes_away() {
     let Some(server) = Server::start() else { return };
+    let _alone = RECORDERS.write().unwrap_or_else(PoisonError::into_inner);
     let mut killed = server
         .hardmeter(&["record", "--source", "timer", "--statements", "-o", "killed.data", "--server"])
         .arg(server.place())
@@ -245,7 +261,7 @@ fn a_killed_recorder_leaves_a_name_that_the_next_one_takes_away() {
     killed.kill().expect("runs"); // SIGKILL: the recorder cannot clean up
     killed.wait().expect("ended");
     assert!(named_probes().contains(&group), "who took it away?");
-    server.record(&["psql", "-X", "-c", "SELECT 1", "postgres"]);
+    server.record_alone(&["psql", "-X", "-c", "SELECT 1", "postgres"]);
     assert!(!named_probes().contains(&group), "{}", named_probes());
 }
 
@@ -278,7 +294,8 @@ fn a_target_without_probes_is_refused_with_a_remedy() {
         println!("skipped: {reason}");
         return;
     }
-    let mut sleeper = Command::new("sleep").arg("60").spawn().expect("starts");
+    let _shared = among_others();
+    let mut sleeper = Command::new("sleep").arg("600").spawn().expect("starts");
     let refused = |arguments: &[&str]| {
         let output = Command::new(HARDMETER)
             .args(["record", "--source", "timer", "--statements", "-o", "/nonexistent/x.data"])
