@@ -42,7 +42,7 @@ fn state(server: &ThrowawayServer) -> (String, String) {
 
 /// Waits for a reload to reach sessions.
 fn becomes(server: &ThrowawayServer, expected: &(String, String)) {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     while state(server) != *expected && Instant::now() < end {
         sleep(Duration::from_millis(100));
     }
@@ -67,7 +67,7 @@ fn a_run_that_is_killed_leaves_nothing(server: &ThrowawayServer) {
     let before = state(server);
     let mut command = auto(server, &["--yes"], SUMS);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(120);
     while sql(server, "SHOW jit") != "off" && Instant::now() < end {
         sleep(Duration::from_millis(50));
     }

@@ -182,7 +182,7 @@ impl Web {
     pub fn expect_counts(&self, app: AppId, expected: &[(&str, u64)]) {
         let expected: BTreeMap<String, u64> =
             expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        for _ in 0..500 {
+        for _ in 0..30_000 {
             if self.counts(app) == expected {
                 return;
             }

@@ -76,7 +76,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+        assert!(begin.elapsed() < Duration::from_secs(300), "no {what} within five minutes");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
