@@ -12,10 +12,12 @@
  *                                                before: a pointer to a deleted object dangles, and does
  *                                                not lead to another
  *
- * The file holds surrogates too, so that reading a page converts nothing. A surrogate is not
- * canonical on any 64-bit processor with 48 or 57 bits of address: used without the check, it
- * traps. It is not relative to its place: it may be copied anywhere (memcpy, struct assignment),
- * and surrogate + 8 is the address of the byte eight further on.
+ * The file holds surrogates too, so that reading a page converts nothing. On x86-64 a surrogate is
+ * not canonical, with 48 or 57 bits of address: used without the check, it traps. On AArch64 the
+ * processor ignores the top byte: the access goes to the object's address in the store, where a
+ * position-independent program, the compilers' default, has no memory; that traps as well. It is not
+ * relative to its place: it may be copied anywhere (memcpy, struct assignment), and surrogate + 8 is
+ * the address of the byte eight further on.
  *
  * The rule: values in registers, arguments and local variables are swizzled; only slots may hold
  * surrogates. So every pointer is checked where it is loaded from a slot, and nowhere else. The
@@ -41,8 +43,9 @@ extern "C" {
 
 /*
  * The range of virtual memory that holds all resident persistent objects, and a byte for each
- * card of it: 0 if the running transaction has not changed the card. Read only; zero before the
- * first store is opened, so that no address is inside.
+ * card of it: 0 if the running transaction has not changed the card. Read only. Before the first
+ * store is opened `bytes` is 0 and `base` 2^63, where no memory is: a thread may see either change
+ * before the other, and no address is inside.
  */
 typedef struct p3l_memory {
   uintptr_t base;  /* address of the first byte */
@@ -89,7 +92,9 @@ static inline void p3l_dirty(void *address, size_t bytes) {
 
 /*
  * The swizzled slot publishes the object's bytes: a relaxed load and the dependency on its value
- * are enough on x86-64 and AArch64. ThreadSanitizer does not understand dependencies.
+ * are enough on x86-64 and AArch64, whose order of loads respects dependencies of addresses: what a
+ * thread reads by way of the address (the object, and its entries in the library's tables, which are
+ * found by it) is not older than the slot. ThreadSanitizer does not understand dependencies.
  */
 #if defined(__SANITIZE_THREAD__)
 #define P3L_LOAD_ORDER __ATOMIC_ACQUIRE

@@ -69,6 +69,12 @@ class description {
   std::vector<std::string> names_;
   std::vector<p3l_field> fields_;
 
+  /* Before the room is freed: another thread may get its memory. */
+  static void end_probe() {
+    the_probe.base = probe::nowhere;
+    the_probe.bytes = 0;
+  }
+
   static std::vector<std::uint32_t> slots_of_one() {
     struct alignas(16) room {
       unsigned char bytes[sizeof(T)];
@@ -81,10 +87,10 @@ class description {
     try {
       ::new (static_cast<void *>(one.get())) T();
     } catch (...) {
-      the_probe.bytes = 0;
+      end_probe();
       throw;
     }
-    the_probe.bytes = 0;
+    end_probe();
     std::vector<std::uint32_t> slots = std::move(the_probe.offsets);
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());

@@ -36,10 +36,12 @@ inline void dirty_whole(T *place) {
 
 /*
  * The object under construction whose pptrs are being collected. Each constructor of pptr checks if
- * it runs within this object. `bytes` is 0 at all other times.
+ * it runs within this object. `bytes` is 0 at all other times, and `base` an address that no memory
+ * has: another thread may see one of them change before the other.
  */
 struct probe {
-  std::atomic<std::uintptr_t> base{0}, bytes{0};
+  static constexpr std::uintptr_t nowhere = std::uintptr_t{1} << 63;
+  std::atomic<std::uintptr_t> base{nowhere}, bytes{0};
   std::mutex one_at_a_time;
   std::vector<std::uint32_t> offsets; /* offsets of slots, in the order of construction */
 };

@@ -32,41 +32,103 @@ static struct sigaction before;
 
 typedef enum access { READS, WRITES, USES } access_kind;
 
+#if defined(__aarch64__)
+
+/* What a load or store of the A64 instruction set does: the groups of its table of encodings "Loads and
+ * stores". */
+static access_kind access_by(uint32_t instruction) {
+  if ((instruction & 0x0a000000) != 0x08000000) return USES;  /* neither */
+  if ((instruction & 0x3b000000) == 0x18000000) return READS; /* of a literal */
+  uint32_t bit22 = instruction >> 22 & 1, bit23 = instruction >> 23 & 1, vector = 1u << 26;
+  if ((instruction & 0x3a000000) != 0x38000000) return bit22 ? READS : WRITES;
+  /* One register. An atomic operation; else a load, also one that extends a sign (bit 23), but of
+   * vectors that bit without the other one is a store of 16 bytes. */
+  if ((instruction & 0x01200c00) == 0x00200000) return WRITES;
+  return bit22 || (bit23 && (instruction & vector) == 0) ? READS : WRITES;
+}
+
+/* The kernel's record of the exception syndrome register, where it has one. */
+static bool syndrome_of(const ucontext_t *context, uint64_t *syndrome) {
+  const uint8_t *at = context->uc_mcontext.__reserved;
+  const uint8_t *end = at + sizeof(context->uc_mcontext.__reserved);
+  struct esr_context record;
+  while (at + sizeof(record) <= end) {
+    memcpy(&record, at, sizeof(record));
+    if (record.head.magic == ESR_MAGIC) {
+      *syndrome = record.esr;
+      return true;
+    }
+    if (record.head.magic == 0 || record.head.size < sizeof(record.head)) return false;
+    at += record.head.size;
+  }
+  return false;
+}
+
+static uintptr_t instruction_of(const ucontext_t *context) { return context->uc_mcontext.pc; }
+
 static access_kind access_of(const ucontext_t *context) {
-#if defined(__x86_64__)
+  const uint64_t writes = 1u << 6; /* WnR of a data abort */
+  uint64_t syndrome;
+  if (syndrome_of(context, &syndrome)) return (syndrome & writes) != 0 ? WRITES : READS;
+  uint32_t instruction; /* an emulator may leave the record out */
+  memcpy(&instruction, (const void *)instruction_of(context), sizeof(instruction));
+  return access_by(instruction);
+}
+
+/* A register that holds a pointer in its stored form. The processor ignores the top byte of an address, so
+ * the kernel reports the object's address in the store as the one that is not mapped. */
+static uint64_t stored_pointer_in(const ucontext_t *context, const siginfo_t *information) {
+  if (information->si_code <= 0) return 0;
+  for (int at = 0; at < 31; at++) {
+    uint64_t value = context->uc_mcontext.regs[at], address = p3l_surrogate_address(value).byte;
+    if (p3l_surrogate_possible(value) && address >= P3L_PAGE_SIZE &&
+        (uintptr_t)information->si_addr - address < P3L_SEGMENT_BYTES)
+      return value;
+  }
+  return 0;
+}
+
+#elif defined(__x86_64__)
+
+static access_kind access_of(const ucontext_t *context) {
   return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? WRITES : READS;
-#else
-  (void)context;
-  return USES;
-#endif
 }
 
 static uintptr_t instruction_of(const ucontext_t *context) {
-#if defined(__x86_64__)
   return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-#elif defined(__aarch64__)
-  return context->uc_mcontext.pc;
-#else
-  (void)context;
-  return 0;
-#endif
 }
 
-/* A register that holds a pointer in its stored form, or bytes of a deleted object: such an address is
- * not canonical, so the kernel does not say which it was. */
-static uint64_t stored_pointer_in(const ucontext_t *context) {
-#if defined(__x86_64__)
+/* A register that holds a pointer in its stored form: such an address is not canonical, so the kernel does
+ * not say which it was. */
+static uint64_t stored_pointer_in(const ucontext_t *context, const siginfo_t *information) {
+  if (information->si_code != SI_KERNEL) return 0;
   for (int at = REG_R8; at < REG_RSP; at++) {
     uint64_t value = (uint64_t)context->uc_mcontext.gregs[at];
     uint64_t address = p3l_surrogate_address(value).byte;
     if (p3l_surrogate_possible(value) && address >= P3L_PAGE_SIZE && address >> 48 == 0)
       return value;
   }
-#else
-  (void)context;
-#endif
   return 0;
 }
+
+#else
+
+static access_kind access_of(const ucontext_t *context) {
+  (void)context;
+  return USES;
+}
+
+static uintptr_t instruction_of(const ucontext_t *context) {
+  (void)context;
+  return 0;
+}
+
+static uint64_t stored_pointer_in(const ucontext_t *context, const siginfo_t *information) {
+  (void)context, (void)information;
+  return 0;
+}
+
+#endif
 
 /* ---- sentences ---- */
 
@@ -148,10 +210,9 @@ static void explain_stored(uint64_t value) {
 
 static void trap(int signal, siginfo_t *information, void *state) {
   const ucontext_t *context = state;
-  uint64_t stored = 0;
   bool persistent = information->si_code > 0 && information->si_code != SI_KERNEL &&
                     p3l_is_persistent(information->si_addr);
-  if (information->si_code == SI_KERNEL) stored = stored_pointer_in(context);
+  uint64_t stored = persistent ? 0 : stored_pointer_in(context, information);
   if (persistent) explain(information->si_addr, access_of(context));
   if (stored != 0) explain_stored(stored);
   if (persistent || stored != 0) p3l_guard_print_calls(instruction_of(context));

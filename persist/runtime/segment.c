@@ -25,7 +25,7 @@
  */
 #define OPENED_BYTES (2 * P3L_SEGMENT_BYTES)
 
-p3l_memory p3l_persistent_memory;
+p3l_memory p3l_persistent_memory = {.base = UINT64_C(1) << 63};
 p3l_segment **p3l_segment_table;
 
 /* Guards the reservation and the table's entries, because each store has its own lock. */
@@ -107,8 +107,9 @@ static bool reserve_all(uint64_t bytes) {
   p3l_segment_table = table_memory;
   segment_count = (bytes >> P3L_SEGMENT_SHIFT) - 1; /* the last one is a gap before other memory */
   p3l_persistent_memory.cards = card_memory;
+  /* In any order (p3l_access.h): a thread that has a store, or an address within, sees all of it. */
   p3l_persistent_memory.base = base;
-  p3l_persistent_memory.bytes = bytes; /* set last: from here on addresses lie within */
+  p3l_persistent_memory.bytes = bytes;
   return true;
 }
 

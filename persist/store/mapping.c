@@ -12,12 +12,15 @@
 #endif
 
 #define CACHE_LINE 64u
-#define WINDOW 16u /* number of pages that the kernel maps with one fault */
+/* Number of pages that the kernel maps with one fault: 64 KB, a whole number of the kernel's pages, which
+ * may be larger than the store's. */
+#define WINDOW 16u
 
 struct p3l_mapping {
   uint8_t *memory;
   uint64_t pages;
-  uint8_t mapped[]; /* [window] */
+  uint64_t kernel_page; /* bytes */
+  uint8_t mapped[];     /* [window] */
 };
 
 /* For processes other than the owner, mincore() always reports that everything is in memory. */
@@ -30,12 +33,14 @@ static bool kernel_would_say(int descriptor, uint64_t bytes) {
 p3l_mapping *p3l_mapping_open(p3l_device *file, uint64_t pages) {
   int descriptor = p3l_file_descriptor(file);
   uint64_t bytes = pages * P3L_PAGE_SIZE;
-  if (descriptor < 0 || sysconf(_SC_PAGESIZE) != P3L_PAGE_SIZE ||
-      !kernel_would_say(descriptor, bytes))
+  long kernel_page = sysconf(_SC_PAGESIZE);
+  if (descriptor < 0 || kernel_page < (long)P3L_PAGE_SIZE ||
+      WINDOW * P3L_PAGE_SIZE % (uint64_t)kernel_page != 0 || !kernel_would_say(descriptor, bytes))
     return NULL;
   p3l_mapping *mapping = calloc(1, sizeof(*mapping) + (pages + WINDOW - 1) / WINDOW);
   if (mapping == NULL) return NULL;
   mapping->pages = pages;
+  mapping->kernel_page = (uint64_t)kernel_page;
   mapping->memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   if (mapping->memory == MAP_FAILED) {
     free(mapping);
@@ -58,12 +63,13 @@ void p3l_mapping_close(p3l_mapping *mapping) {
 static bool map_window(p3l_mapping *mapping, uint64_t window) {
   uint64_t first = window * WINDOW, left = mapping->pages - first;
   uint64_t count = left < WINDOW ? left : WINDOW;
+  uint64_t bytes = count * P3L_PAGE_SIZE;
   uint8_t *memory = mapping->memory + first * P3L_PAGE_SIZE;
-  unsigned char resident[WINDOW];
-  if (mincore(memory, count * P3L_PAGE_SIZE, resident) != 0) return false;
-  for (uint64_t at = 0; at < count; at++)
+  unsigned char resident[WINDOW]; /* one for each of the kernel's pages, the last one in part */
+  if (mincore(memory, bytes, resident) != 0) return false;
+  for (uint64_t at = 0; at * mapping->kernel_page < bytes; at++)
     if ((resident[at] & 1) == 0) return false;
-  return madvise(memory, count * P3L_PAGE_SIZE, MADV_POPULATE_READ) == 0;
+  return madvise(memory, bytes, MADV_POPULATE_READ) == 0;
 }
 
 const p3l_page *p3l_mapping_page(p3l_mapping *mapping, p3l_page_number number) {

@@ -192,7 +192,7 @@ static void wrong_programs_are_explained(void **state) {
     {reads_after_the_close, {"reads 0x", "its store is closed", "look"}},
     {reads_behind_the_end,
      {"writes to byte 32 of the item", "has 16 bytes", "the_writer_that_forgot"}},
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     {follows_a_stored_pointer,
      {"follows a pointer in its stored form, to page 2, byte 96", "P3L_LD", "look"}},
 #endif
