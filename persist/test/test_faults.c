@@ -235,7 +235,8 @@ static const char *no_permission(void) {
   p3l_pager *pager;
   CHECK(make_store(&error) == P3L_OK);
   CHECK(chmod(path, 0444) == 0 && chmod(log_path, 0444) == 0 && chmod(folder, 0755) == 0);
-  if (geteuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+  if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+    return SKIPPED "this user namespace has root alone, who may write to every file";
   CHECK(open_store(false, &pager, &error) == P3L_IO);
   CHECK(says(&error, path, "opening it", "Permission denied"));
   CHECK(open_store(true, &pager, &error) == P3L_OK);
@@ -474,10 +475,12 @@ static const char *little_memory(void) {
   p3l_pager_transaction *transaction;
   p3l_page_number number;
   p3l_page *page;
-  struct rlimit limit = {64 << 20, RLIM_INFINITY};
+  struct rlimit limit = {64 << 20, RLIM_INFINITY}, now;
   CHECK(make_store(&error) == P3L_OK);
   CHECK(open_store(false, &pager, &error) == P3L_OK);
-  CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  CHECK(setrlimit(RLIMIT_AS, &limit) == 0 && getrlimit(RLIMIT_AS, &now) == 0);
+  if (now.rlim_cur != limit.rlim_cur)
+    return SKIPPED "a limit of addresses (RLIMIT_AS) has no effect, as in qemu-user";
   CHECK(p3l_pager_begin(pager, &transaction, &error) == P3L_OK);
   p3l_code code;
   while ((code = p3l_page_allocate(transaction, &number, &page, &error)) == P3L_OK) continue;

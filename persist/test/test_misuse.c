@@ -178,7 +178,10 @@ static void a_local_deleted(void) {
   begin();
   p3l_delete(store, &local);
 }
-static void deleted_outside_of_a_transaction(void) { p3l_delete(store, three()); }
+static void deleted_outside_of_a_transaction(void) {
+  item *first = three(); /* sets `store`: the order of arguments is the compiler's */
+  p3l_delete(store, first);
+}
 
 /* ---- stores, roots, loads ---- */
 

@@ -191,18 +191,25 @@ static int run_alone(void (*function)(void)) {
   return status;
 }
 
+/* The limit ends with the process: so this is for children only. */
+static bool ration(rlim_t bytes) {
+  struct rlimit limit = {bytes, bytes}, now;
+  return setrlimit(RLIMIT_AS, &limit) == 0 && getrlimit(RLIMIT_AS, &now) == 0 &&
+         now.rlim_cur == bytes;
+}
+
+static void rations_addresses(void) { EXPECT(ration(UINT64_C(2) << 30)); }
+
 static void with_rationed_addresses(void) {
   p3l_error error;
-  struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
-  EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+  EXPECT(ration(UINT64_C(2) << 30));
   EXPECT(p3l_memory_reserve(&error) == P3L_OK);
   EXPECT(p3l_persistent_memory.bytes == UINT64_C(1) << 30); /* half of them */
 }
 
 static void with_too_few_addresses(void) {
   p3l_error error;
-  struct rlimit limit = {UINT64_C(100) << 20, UINT64_C(100) << 20};
-  EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
+  EXPECT(ration(UINT64_C(100) << 20));
   EXPECT(p3l_memory_reserve(&error) == P3L_NO_MEMORY);
   EXPECT(strstr(error.message, "ulimit -v") != NULL);
   EXPECT(p3l_persistent_memory.bytes == 0);
@@ -213,6 +220,10 @@ static void with_too_few_addresses(void) {
 static void less_is_reserved_where_addresses_are_rationed(void **state) {
   (void)state;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (run_alone(rations_addresses) != 0) {
+    print_message("skipped: a limit of addresses (RLIMIT_AS) has no effect, as in qemu-user\n");
+    skip();
+  }
   assert_int_equal(run_alone(with_rationed_addresses), 0);
   assert_int_equal(run_alone(with_too_few_addresses), 0);
 #else

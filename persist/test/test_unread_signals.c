@@ -147,10 +147,12 @@ static void arrays_are_whole_where_signals_are_blocked(void **state) {
 /* The length that docs/persist.md names, and nothing behind it. */
 __attribute__((unused)) static void small_signal_stacks_suffice(void **state) {
   (void)state;
-  const size_t bytes = 32 << 10;
-  uint8_t *memory = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_int_equal(mprotect(memory + bytes, bytes, PROT_READ | PROT_WRITE), 0);
-  const stack_t own = {.ss_sp = memory + bytes, .ss_size = bytes}, none = {.ss_flags = SS_DISABLE};
+  const size_t bytes = 32 << 10, page = (size_t)sysconf(_SC_PAGESIZE);
+  const size_t before = page > bytes ? page : bytes;
+  uint8_t *memory = mmap(NULL, before + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *stack = memory + before;
+  assert_int_equal(mprotect(stack, bytes, PROT_READ | PROT_WRITE), 0);
+  const stack_t own = {.ss_sp = stack, .ss_size = bytes}, none = {.ss_flags = SS_DISABLE};
   fixture f = filled();
   item *items = p3l_root(f.store, "items");
   assert_int_equal(sigaltstack(&own, NULL), 0);
@@ -158,9 +160,9 @@ __attribute__((unused)) static void small_signal_stacks_suffice(void **state) {
   assert_int_equal(sigaltstack(&none, NULL), 0);
   assert_int_equal(number, 4 * STRETCH_ITEMS * UINT64_C(3) + 1);
   bool used = false;
-  for (size_t at = 0; at < bytes; at++) used = used || memory[bytes + at] != 0;
+  for (size_t at = 0; at < bytes; at++) used = used || stack[at] != 0;
   assert_true(used);
-  munmap(memory, 2 * bytes);
+  munmap(memory, before + bytes);
   fixture_drop(&f);
 }
 
