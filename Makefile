@@ -145,6 +145,11 @@ test-postgres: ## the parts on PostgreSQL 16 and 18, which Debian 12 and 13 lack
 test-platform: ## as a new user on PLATFORM=bookworm or trixie: setup, build, packages, demo, test, in a root of its own
 	@scripts/test-platform $(SHORT) $(PLATFORM)
 
+# Nothing is installed; qemu-user and libraries of arm64 are unpacked in a folder of their own.
+.PHONY: test-aarch64
+test-aarch64: ## the persistent store for aarch64 under qemu-user, with pages of 4, 16 and 64 KB
+	@scripts/test-aarch64 $(foreach size,$(PAGES),--pages $(size))
+
 # REPORT: a page that `hardmeter report --html` wrote. npm fetches the checks; building needs neither npm nor a browser.
 REPORT ?= hardmeter.data.html
 .PHONY: check-report screenshots
