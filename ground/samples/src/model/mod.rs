@@ -1,5 +1,6 @@
 //! The sample model: plain data, no I/O, no policy.
 
+mod architecture;
 mod data_source;
 mod event;
 mod ghosts;
@@ -13,6 +14,7 @@ mod state;
 mod statement_mark;
 mod units;
 
+pub use architecture::Architecture;
 pub use data_source::{DataSource, MemoryLevel, MemoryOperation, Snoop, TlbOutcome};
 pub use event::{EventDescription, EventIndex, EventSource, MemoryEvent};
 pub use ghosts::{GhostNotes, GhostPauses, GhostStretches};

@@ -47,6 +47,8 @@ pub(crate) enum ImageError {
 
 /// Page size for matching mappings and segments. Larger pages are multiples of it.
 const PAGE: u64 = 4096;
+/// Page sizes of other machines: AArch64 has these two as well.
+const LARGER_PAGES: [u64; 2] = [16 << 10, 64 << 10];
 
 /// A part of the file that is loaded as one piece (`PT_LOAD`).
 #[derive(Clone, Copy, Debug)]
@@ -191,13 +193,24 @@ impl Image {
 
     /// The address of the first byte of a mapping. Mappings begin at whole pages, mostly before their segment.
     pub(crate) fn address_of_mapping(&self, offset: FileOffset, executable: bool) -> Option<ImageAddress> {
-        let begins_here = |segment: &&Segment| {
-            segment.executable == executable && segment.file_start - segment.file_start % PAGE == offset.0
+        let alike = || self.segments.iter().filter(|segment| segment.executable == executable);
+        let begins_here = |page: u64| {
+            let segment =
+                alike().find(|segment| segment.file_start - segment.file_start % page == offset.0)?;
+            Some(ImageAddress(segment.address.wrapping_sub(segment.file_start % page)))
         };
-        match self.segments.iter().find(begins_here) {
-            Some(segment) => Some(ImageAddress(segment.address.wrapping_sub(segment.file_start % PAGE))),
-            None => self.address_of(offset, executable),
-        }
+        // A part of a segment, split by a change of its protection, has its own offset.
+        let is_part = || {
+            let holds = |segment: &Segment| {
+                (segment.file_start..segment.file_start.saturating_add(segment.file_size)).contains(&offset.0)
+            };
+            alike().any(holds)
+        };
+        let by_larger_pages = || {
+            let larger = || LARGER_PAGES.into_iter().find_map(begins_here);
+            (!is_part()).then(larger).flatten()
+        };
+        begins_here(PAGE).or_else(by_larger_pages).or_else(|| self.address_of(offset, executable))
     }
 
     /// Whether an address lies in a segment, `.bss` included.
@@ -328,4 +341,51 @@ fn section_flags(section: &object::read::Section<'_, '_>) -> elf::SectionFlags {
 
 pub(crate) fn is_executable_section(section: &object::read::Section<'_, '_>) -> bool {
     section_flags(section).contains(elf::SHF_EXECINSTR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two segments as Debian's arm64 programs have them, which are linked for pages of up to 64 KB.
+    fn image() -> Image {
+        let segment = |file_start, file_size, address, executable| Segment {
+            file_start,
+            file_size,
+            address,
+            memory_size: file_size,
+            executable,
+        };
+        Image {
+            path: PathBuf::new(),
+            build_id: None,
+            architecture: Architecture::Aarch64,
+            segments: vec![
+                segment(0, 0x1b_20ca, 0x40_0000, true),
+                segment(0x1b_9850, 0x8cc8, 0x5c_9850, false),
+            ],
+            sections: Vec::new(),
+            functions: SymbolTable::default(),
+            variables: SymbolTable::default(),
+            unwind: UnwindRanges::default(),
+            plt: PltStubs::default(),
+            has_static_names: false,
+            debug_file: None,
+            bytes: Arc::new(ImageBytes::Owned(Vec::new())),
+        }
+    }
+
+    #[test]
+    fn mappings_begin_at_whole_pages_of_any_size() {
+        let image = image();
+        let address =
+            |offset, executable| image.address_of_mapping(FileOffset(offset), executable).map(|at| at.0);
+        assert_eq!(address(0, true), Some(0x40_0000));
+        for (page, offset, start) in
+            [(4, 0x1b_9000, 0x5c_9000), (16, 0x1b_8000, 0x5c_8000), (64, 0x1b_0000, 0x5c_0000)]
+        {
+            assert_eq!(address(offset, false), Some(start), "pages of {page} KB");
+        }
+        assert_eq!(address(0x1b_a000, false), Some(0x5c_a000), "a part with another protection");
+    }
 }

@@ -4,22 +4,9 @@
 //! one ([`Landing::Behind`]). Processors that stop at the waiting instruction itself are [`Landing::At`].
 
 use super::function::Function;
+use super::machine::{Machine, NoAddress, State};
 use super::values::Values;
 use hardmeter_samples::model::{Landing, Registers};
-use iced_x86::{
-    Instruction, InstructionInfoFactory, InstructionInfoOptions, OpAccess, Register as Name, UsedMemory,
-};
-
-/// The reason why the address of a load cannot be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoAddress {
-    /// A register of its address was overwritten, and no copy of it is left.
-    Overwritten,
-    /// It is relative to `%fs` or `%gs`, whose base no sample carries.
-    Segment,
-    /// Its addresses are several: a gather.
-    Several,
-}
 
 /// The reason why it is not known whether a load was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +31,19 @@ pub(super) struct Blamed {
 }
 
 /// Looks for the load behind a sample. `Ok(None)`: it waited for no load.
-pub(super) fn blame(
-    function: &Function,
+pub(super) fn blame<M: Machine>(
+    function: &Function<M>,
     position: usize,
     registers: &Registers<'_>,
     bias: u64,
     landing: Landing,
 ) -> Result<Option<Blamed>, NoBlame> {
-    let mut loads = Loads(InstructionInfoFactory::new());
+    let mut machine = M::default();
     let here = function.at(position);
-    // An interrupted string instruction is restarted: the sample is at the instruction, and its registers are those
-    // of the interrupted iteration.
-    if landing == Landing::At || (here.is_string_instruction() && has_repeat(here)) {
-        return Ok(loads.operand(here).map(|operand| {
+    if landing == Landing::At || M::is_restarted(here) {
+        return Ok(machine.load(here).map(|operand| {
             let mut values = Values::new(function, position, position, registers, bias);
-            finish(here, operand, &mut values, position, bias)
+            finish(&mut values, position, operand)
         }));
     }
     let before = function.predecessors(position).ok_or(NoBlame::Entry)?;
@@ -68,7 +53,7 @@ pub(super) fn blame(
         let load = [Some(last), fused]
             .into_iter()
             .flatten()
-            .find_map(|candidate| loads.operand(function.at(candidate)).map(|operand| (candidate, operand)));
+            .find_map(|candidate| machine.load(function.at(candidate)).map(|operand| (candidate, operand)));
         if let Some((load, operand)) = load {
             if found.is_some() {
                 return Err(NoBlame::Join);
@@ -78,59 +63,19 @@ pub(super) fn blame(
     }
     Ok(found.map(|(load, operand, end)| {
         let mut values = Values::new(function, load, end, registers, bias);
-        finish(function.at(load), operand, &mut values, load, bias)
+        finish(&mut values, load, operand)
     }))
 }
 
-fn finish(
-    instruction: &Instruction,
-    operand: UsedMemory,
-    values: &mut Values<'_>,
-    position: usize,
-    bias: u64,
-) -> Blamed {
-    let (base, index) = (operand.base(), operand.index());
-    let relative = instruction.is_ip_rel_memory_operand()
-        && base == Name::None
-        && operand.displacement() == instruction.ip_rel_memory_address();
-    let address = if matches!(operand.segment(), Name::FS | Name::GS) {
-        Err(NoAddress::Segment)
-    } else if index.is_vector_register() {
-        Err(NoAddress::Several)
-    } else if relative {
-        Ok(operand.displacement().wrapping_add(bias))
-    } else {
-        let scale = u64::from(operand.scale());
-        values.sum(position, base, index, scale, operand.displacement()).ok_or(NoAddress::Overwritten)
-    };
-    Blamed { load: instruction.ip(), address }
-}
-
-fn has_repeat(instruction: &Instruction) -> bool {
-    instruction.has_rep_prefix() || instruction.has_repne_prefix()
-}
-
-struct Loads(InstructionInfoFactory);
-
-impl Loads {
-    /// The operand that an instruction loads from; if it has two, the explicit one rather than the stack.
-    fn operand(&mut self, instruction: &Instruction) -> Option<UsedMemory> {
-        let information = self.0.info_options(instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
-        let reads = |used: &&UsedMemory| {
-            matches!(
-                used.access(),
-                OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-            )
-        };
-        let of_stack = |used: &&UsedMemory| instruction.is_stack_instruction() && used.base() == Name::RSP;
-        let loads = information.used_memory().iter().filter(reads);
-        loads.min_by_key(of_stack).copied()
-    }
+fn finish<M: Machine>(values: &mut Values<'_, M>, position: usize, operand: M::Operand) -> Blamed {
+    let load = M::address(&values.at(position));
+    Blamed { load, address: M::data_address(values, position, operand) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stall::x86::X86;
     use hardmeter_samples::model::Register;
 
     const START: u64 = 0x1000;
@@ -144,7 +89,7 @@ mod tests {
         let mask = recorded.iter().fold(0, |mask, (register, _)| mask | 1 << *register as u8);
         let registers = Registers { abi: 2, mask, values: &values };
         let with_end = [code, &[0x90]].concat();
-        let function = Function::decode(&with_end, START, &|_| None);
+        let function = Function::<X86>::decode(&with_end, START, &|_| None);
         let position = function.position(START + code.len() as u64).expect("the end");
         let blamed = blame(&function, position, &registers, BIAS, Landing::Behind)?;
         Ok(blamed.map(|blamed| blamed.address))
@@ -195,7 +140,7 @@ mod tests {
     fn a_loop_is_entered_from_two_sides() {
         // 1000 mov (%rbx),%rax; 1003 mov (%rcx),%rdx; 1006 dec %rsi; 1009 jne 1003; 100b ret
         let code = [0x48, 0x8b, 0x03, 0x48, 0x8b, 0x11, 0x48, 0xff, 0xce, 0x75, 0xf8, 0xc3];
-        let function = Function::decode(&code, START, &|_| None);
+        let function = Function::<X86>::decode(&code, START, &|_| None);
         let values = [0x2000u64.to_ne_bytes(), 0x3000u64.to_ne_bytes()];
         let registers = Registers { abi: 2, mask: 1 << Rbx as u8 | 1 << Rcx as u8, values: &values };
         let load =
@@ -225,7 +170,7 @@ mod tests {
             let values: Vec<[u8; 8]> = (0..18).map(|_| random().to_ne_bytes()).collect();
             let registers = Registers { abi: 2, mask: Register::general_mask(), values: &values };
             let word = random() as i32;
-            let function = Function::decode(&code, start, &|_| Some(word));
+            let function = Function::<X86>::decode(&code, start, &|_| Some(word));
             for offset in 0..code.len() as u64 {
                 let Some(position) = function.position(start.wrapping_add(offset)) else { continue };
                 for landing in [Landing::Behind, Landing::At] {

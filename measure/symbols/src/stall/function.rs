@@ -5,16 +5,11 @@
 //! 2. Every direct jump inside the function, and every jump table that was recognized, has its targets in `leaders`.
 //! 3. A block never crosses a leader, a call, a return or a jump that is taken.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use super::machine::{Flow, Machine, Word};
 use rustc_hash::FxHashMap;
-use std::ops::Range;
 
 /// Maximum length of a decoded function; compilers generate none that is longer.
 const LONGEST: usize = 1 << 20;
-/// Entries read of one jump table.
-const TABLE_LIMIT: u64 = 1024;
-/// The number of instructions before an indirect jump that are searched for the address of its table.
-const TABLE_DISTANCE: usize = 10;
 
 /// The ways to reach a jump target.
 #[derive(Debug, Default)]
@@ -26,58 +21,52 @@ struct Arrivals {
 }
 
 /// The instructions of a function.
-#[derive(Debug)]
-pub(super) struct Function {
-    code: Vec<Instruction>,
+pub(super) struct Function<M: Machine> {
+    code: Vec<M::Instruction>,
     leaders: FxHashMap<u64, Arrivals>,
 }
 
-impl Function {
+impl<M: Machine> Function<M> {
     /// Decodes a function that starts at an address of its image. `word` reads a 32-bit word of the image.
-    pub(super) fn decode(bytes: &[u8], start: u64, word: &dyn Fn(u64) -> Option<i32>) -> Function {
+    pub(super) fn decode(bytes: &[u8], start: u64, word: Word<'_>) -> Function<M> {
         let bytes = &bytes[..bytes.len().min(LONGEST)];
         let end = start.saturating_add(bytes.len() as u64);
-        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
-        let mut code = Vec::with_capacity(bytes.len() / 4);
-        while decoder.can_decode() {
-            code.push(decoder.decode());
-        }
+        let code = M::decode(bytes, start);
         let mut leaders: FxHashMap<u64, Arrivals> = FxHashMap::default();
         for (position, instruction) in code.iter().enumerate() {
-            match instruction.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                    let target = instruction.near_branch_target();
+            match M::flow(instruction) {
+                Flow::Conditional(target) | Flow::Jump(target) => {
                     leaders.entry(target).or_default().jumps.push(position);
                 }
-                FlowControl::IndirectBranch => {
-                    for target in table_targets(&code[..=position], start..end, word) {
+                Flow::Indirect => {
+                    for target in M::table_targets(&code[..=position], start..end, word) {
                         leaders.entry(target).or_default().table = true;
                     }
                 }
-                _ => {}
+                Flow::Next | Flow::Away => {}
             }
         }
         Function { code, leaders }
     }
 
     /// The instruction at a position.
-    pub(super) fn at(&self, position: usize) -> &Instruction {
+    pub(super) fn at(&self, position: usize) -> &M::Instruction {
         &self.code[position]
     }
 
     /// The position of the instruction that begins at an address.
     pub(super) fn position(&self, address: u64) -> Option<usize> {
-        self.code.binary_search_by_key(&address, Instruction::ip).ok()
+        self.code.binary_search_by_key(&address, M::address).ok()
     }
 
     /// Whether control may arrive at a position from elsewhere than the instruction before it.
     fn is_leader(&self, position: usize) -> bool {
-        self.leaders.contains_key(&self.code[position].ip())
+        self.leaders.contains_key(&M::address(&self.code[position]))
     }
 
     /// Whether control passes from a position to the next one without leaving the function.
     fn falls_through(&self, position: usize) -> bool {
-        matches!(self.code[position].flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
+        matches!(M::flow(&self.code[position]), Flow::Next | Flow::Conditional(_))
     }
 
     /// The possible predecessors of a position, including the instruction itself: `None` if unknown (entry of the
@@ -87,7 +76,7 @@ impl Function {
         if position > 0 && self.falls_through(position - 1) {
             before.push(position - 1);
         }
-        if let Some(arrivals) = self.leaders.get(&self.code[position].ip()) {
+        if let Some(arrivals) = self.leaders.get(&M::address(&self.code[position])) {
             if arrivals.table {
                 return None;
             }
@@ -99,12 +88,9 @@ impl Function {
 
     /// The position before a conditional jump whose instruction is fused with it: the two retire as one.
     pub(super) fn fused_with(&self, jump: usize) -> Option<usize> {
-        use Mnemonic::{Add, And, Cmp, Dec, Inc, Sub, Test};
-        let fusible = |position: usize| {
-            matches!(self.code[position].mnemonic(), Cmp | Test | Add | Sub | And | Inc | Dec)
-        };
-        let is_conditional = self.code[jump].flow_control() == FlowControl::ConditionalBranch;
-        let before = jump.checked_sub(1).filter(|before| is_conditional && fusible(*before))?;
+        let is_conditional = matches!(M::flow(&self.code[jump]), Flow::Conditional(_));
+        let fusible = |position: &usize| is_conditional && M::is_fusible(&self.code[*position]);
+        let before = jump.checked_sub(1).filter(fusible)?;
         (!self.is_leader(jump)).then_some(before)
     }
 
@@ -114,7 +100,7 @@ impl Function {
         while first > 0
             && !self.is_leader(first)
             && self.falls_through(first - 1)
-            && !self.code[first - 1].is_invalid()
+            && !M::is_invalid(&self.code[first - 1])
         {
             first -= 1;
         }
@@ -122,45 +108,10 @@ impl Function {
     }
 }
 
-/// The targets of a jump table in position-independent code:
-///
-/// ```text
-///   lea    table(%rip),%base
-///   movslq (%base,%index,4),%target
-///   add    %base,%target
-///   jmp    *%target
-/// ```
-fn table_targets(until: &[Instruction], function: Range<u64>, word: &dyn Fn(u64) -> Option<i32>) -> Vec<u64> {
-    let Some((jump, before)) = until.split_last() else { return Vec::new() };
-    if jump.op_kind(0) != OpKind::Register {
-        return Vec::new();
-    }
-    let near = &before[before.len().saturating_sub(TABLE_DISTANCE)..];
-    let load = near.iter().rev().find(|instruction| {
-        instruction.mnemonic() == Mnemonic::Movsxd
-            && instruction.op_kind(1) == OpKind::Memory
-            && instruction.memory_index_scale() == 4
-            && instruction.memory_index() != Register::None
-    });
-    let Some(base) = load.map(Instruction::memory_base) else { return Vec::new() };
-    // The address of the table may have been computed long before, outside a loop.
-    let table = before.iter().rev().find(|instruction| {
-        instruction.mnemonic() == Mnemonic::Lea
-            && instruction.op_register(0) == base
-            && instruction.is_ip_rel_memory_operand()
-    });
-    let Some(table) = table.map(Instruction::ip_rel_memory_address) else { return Vec::new() };
-    let entry = |number: u64| {
-        let offset = word(table.wrapping_add(4 * number))?;
-        let target = table.wrapping_add(i64::from(offset) as u64);
-        function.contains(&target).then_some(target)
-    };
-    (0..TABLE_LIMIT).map_while(entry).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stall::x86::X86;
 
     /// ```text
     /// 1000  48 83 f8 03            cmp    $0x3,%rax
@@ -179,7 +130,7 @@ mod tests {
         0x01, 0xd0, 0xff, 0xe0, 0x8b, 0x07, 0xc3, 0x31, 0xc0, 0xc3,
     ];
 
-    fn switch() -> Function {
+    fn switch() -> Function<X86> {
         let word = |address: u64| match address {
             0x2000 => Some(0x1016 - 0x2000),
             0x2004 => Some(0x1019 - 0x2000),
