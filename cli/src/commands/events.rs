@@ -87,7 +87,7 @@ fn table(processor: &Processor, entries: &[CatalogueEntry], globals: &Globals) -
     let _ = writeln!(text, "{}", bold("Which loads does a running server wait for?"));
     let _ = writeln!(
         text,
-        "  -e stall                  source live, x86-64: time at loads, with the data address; no PMU needed\n"
+        "  -e stall                  source live, x86-64, AArch64: time at loads, with the data address; no PMU\n"
     );
     let _ = writeln!(text, "{}", bold("Where does the time go?"));
     let _ = writeln!(

@@ -8,7 +8,7 @@ use crate::pmu::encoding::Encoding;
 use crate::pmu::open::{self, OpenError};
 use crate::pmu::syscall::{self, Place};
 use crate::rings::{Ring, RingError, RingWatch};
-use hardmeter_samples::model::{Landing, Period, Pid, SkidCount, StateRule, VirtualAddress};
+use hardmeter_samples::model::{Architecture, Landing, Period, Pid, SkidCount, StateRule, VirtualAddress};
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, PerfEventAttr};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -82,7 +82,7 @@ impl Calibration {
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The processor's architecture is not supported.
-    #[error("stall samples are read on x86-64 only, this is {}", std::env::consts::ARCH)]
+    #[error("stall samples are read on x86-64 and AArch64 only, this is {}", std::env::consts::ARCH)]
     Architecture,
     /// An event could not be opened.
     #[error(transparent)]
@@ -154,7 +154,7 @@ pub fn cost_of_timer_sample() -> u64 {
 /// # Errors
 /// Names what is missing; [`LiveError::remedy`] has the remedy.
 pub fn calibrate(with_readers: bool) -> Result<Calibration, LiveError> {
-    if !cfg!(target_arch = "x86_64") {
+    if Architecture::HOST.is_none() {
         return Err(LiveError::Architecture);
     }
     let kernel = open::kernel_features();

@@ -17,9 +17,9 @@
 
 mod at_sample;
 mod calibrate;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod chase;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "no_chase.rs"]
 mod chase;
 mod source;

@@ -13,7 +13,7 @@ use std::io;
 const FIRST: usize = 1 << 10;
 /// Bytes of text read at most: later ones rarely distinguish statements.
 const MOST: usize = 16 << 10;
-/// A piece within one page is read completely or not at all.
+/// A piece within one page is read completely or not at all. Larger pages are multiples of the smallest one.
 const PAGE: u64 = 4096;
 
 /// The memory that is read of each process.

@@ -1,7 +1,7 @@
 //! Builds the `perf_event_attr` of a resolved event, and the weaker variants to try if the kernel refuses it.
 
 use super::encoding::Encoding;
-use hardmeter_samples::model::Period;
+use hardmeter_samples::model::{Architecture, Period};
 use hardmeter_samples::perf_data::abi::PerfEventAttr;
 use hardmeter_samples::perf_data::abi::{attr_flag, read_format, sample_type};
 use serde::Serialize;
@@ -73,22 +73,9 @@ impl KernelFeatures {
     pub const ALL: KernelFeatures = KernelFeatures { build_id: true, weight_struct: true, clockid: true };
 }
 
-/// The general registers in this architecture's numbering (`sample_regs_intr`).
-#[cfg(target_arch = "x86_64")]
+/// The general registers in this architecture's numbering (`sample_regs_intr`); 0 on an unsupported architecture.
 pub fn register_mask() -> u64 {
-    hardmeter_samples::model::Register::general_mask()
-}
-
-/// The general registers in this architecture's numbering (`sample_regs_intr`): x0 to x30, sp and pc.
-#[cfg(target_arch = "aarch64")]
-pub fn register_mask() -> u64 {
-    (1 << 33) - 1
-}
-
-/// The general registers; 0 on an unsupported architecture.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub fn register_mask() -> u64 {
-    0
+    Architecture::HOST.map_or(0, Architecture::general_mask)
 }
 
 /// The fields of every sample.

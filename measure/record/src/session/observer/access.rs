@@ -8,7 +8,7 @@
 //! and skips samples with others.
 
 use hardmeter_samples::model::{
-    DataSource, MemoryOperation, Pid, Register, SimulatedDetail, StateId, Timestamp, VirtualAddress,
+    Architecture, DataSource, MemoryOperation, Pid, SimulatedDetail, StateId, Timestamp, VirtualAddress,
 };
 use hardmeter_samples::perf_data::abi::{attr_flag, record_type, sample_type, PerfEventAttr};
 use hardmeter_samples::perf_data::EventAttributes;
@@ -45,9 +45,6 @@ const LEADING: [u64; 9] = [
 const UNKNOWN: u64 =
     sample_type::READ | sample_type::BRANCH_STACK | sample_type::REGS_USER | sample_type::STACK_USER;
 
-/// The stack pointer's number among the registers.
-const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { Register::Rsp as u32 };
-
 /// Positions of the needed fields in an event's samples.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
@@ -75,7 +72,8 @@ impl Layout {
         }
         let before =
             |field: u64| LEADING.iter().take_while(|bit| **bit != field).filter(|bit| has(**bit)).count();
-        let pointer = 1u64 << STACK_POINTER;
+        // No register is recorded on an architecture that is not known: no bit is set in its mask.
+        let pointer = Architecture::HOST.map_or(0, |machine| 1u64 << machine.stack_pointer());
         let mask = attr.sample_regs_intr;
         Some(Layout {
             process: before(sample_type::TID),
@@ -176,12 +174,16 @@ mod tests {
 
     const ID: u64 = 3;
 
+    fn machine() -> Architecture {
+        Architecture::HOST.unwrap_or(Architecture::X86_64)
+    }
+
     fn event(fields: u64, flags: u64) -> EventAttributes {
         let mut attr = PerfEventAttr::new(4, 0);
         attr.sample_type = fields;
         attr.flags = flags;
         attr.clockid = libc::CLOCK_MONOTONIC;
-        attr.sample_regs_intr = Register::general_mask();
+        attr.sample_regs_intr = machine().general_mask();
         EventAttributes { name: "l1d-miss".into(), attr, ids: vec![ID] }
     }
 
@@ -240,7 +242,7 @@ mod tests {
         let source_at = words.len() + 1;
         words.extend([12, 0x02]); // weight, a load
         words.push(2); // ABI of the registers
-        words.extend((0..18).map(|index| 0x1000 + index));
+        words.extend((0..machine().general_mask().count_ones()).map(|index| 0x1000 + u64::from(index)));
         let read = reader.read(&record(&words), Timestamp(900));
         assert_eq!(
             read,
@@ -248,8 +250,11 @@ mod tests {
                 pid: Pid(17),
                 address: VirtualAddress(0x7f00),
                 time: Timestamp(777),
-                // AX, BX, CX, DX, SI, DI, BP come before SP.
-                stack_pointer: Some(VirtualAddress(0x1007)),
+                // AX, BX, CX, DX, SI, DI, BP come before SP; or x0 to x30.
+                stack_pointer: Some(VirtualAddress(match machine() {
+                    Architecture::X86_64 => 0x1007,
+                    Architecture::Aarch64 => 0x101f,
+                })),
                 states: vec![(StateId(5), b"tag".to_vec())],
             }]
         );
