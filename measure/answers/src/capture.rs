@@ -362,7 +362,7 @@ impl Capture {
             .expect_builds(builds.filter_map(|build| Some((build.path.clone(), BuildId::new(&build.id)?))));
         let statements = Statements::new(self.sidecar().map_or(&[], |notes| &notes.statements));
         let mut pass = Pass::new(SymbolNames::new(symbolizer), options.filter)
-            .with_objects(objects)
+            .with_objects(objects.of_machine(self.reader.header().architecture.as_deref()))
             .with_statements(statements);
         if !with_places {
             pass = pass.without_places();

@@ -6,7 +6,7 @@ use super::range_tree::{Range, RangeTree};
 use super::texts::Texts;
 use super::{Object, ObjectSource};
 use hardmeter_samples::model::{
-    CpuMode, MemoryOperation, Pid, Record, Register, Sample, SimulatedDetail, StateId, Tid, Timestamp,
+    Architecture, CpuMode, MemoryOperation, Pid, Record, Sample, SimulatedDetail, StateId, Tid, Timestamp,
     VirtualAddress,
 };
 use hardmeter_samples::object_notes::{ObjectNotes, ObjectPath, TextId};
@@ -86,6 +86,8 @@ pub struct ObjectIndex {
     unspecific: [TextId; UNSPECIFIC.len()],
     /// The number of "stack".
     stack: TextId,
+    /// The stack pointer's number among the registers of the recorded machine.
+    stack_pointer: Option<u32>,
 }
 
 impl ObjectIndex {
@@ -95,6 +97,7 @@ impl ObjectIndex {
         let mut index = ObjectIndex {
             unspecific: UNSPECIFIC.map(|class| texts.number(class)),
             stack: texts.number("stack"),
+            stack_pointer: Some(Architecture::X86_64.stack_pointer()),
             texts,
             facts: Vec::new(),
             shared: RangeTree::default(),
@@ -107,6 +110,14 @@ impl ObjectIndex {
             index.take(notes);
         }
         index
+    }
+
+    /// For samples of another machine than an x86-64 one: the architecture in the capture's header.
+    pub fn of_machine(mut self, architecture: Option<&str>) -> Self {
+        if let Some(name) = architecture {
+            self.stack_pointer = Architecture::of_header(name).map(Architecture::stack_pointer);
+        }
+        self
     }
 
     fn take(&mut self, notes: &ObjectNotes) {
@@ -197,6 +208,16 @@ impl ObjectIndex {
         !self.unspecific.contains(&path.class)
     }
 
+    /// True if an address lies near the stack pointer of the sample's thread.
+    fn near_stack(&self, sample: &Sample<'_>, address: VirtualAddress) -> bool {
+        let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
+        let pointer = registers.and_then(|registers| registers.get_index(self.stack_pointer?));
+        pointer.filter(|pointer| !GO_ARENAS.contains(pointer)).is_some_and(|pointer| {
+            address.0 >= pointer.saturating_sub(RED_ZONE)
+                && address.0 - pointer.min(address.0) < STACK_AT_MOST
+        })
+    }
+
     /// The object at a sample's data address; `None` if it has no address.
     ///
     /// `map` answers where the side file has no fact.
@@ -237,7 +258,7 @@ impl ObjectIndex {
         };
         let nameless = matches!(area, DataArea::Anonymous | DataArea::Unknown);
         // The side file contains the stacks: an address with another name is not on a stack.
-        let on_stack = nameless && fact.is_none() && near_stack(sample, address);
+        let on_stack = nameless && fact.is_none() && self.near_stack(sample, address);
         let area = if on_stack { DataArea::Stack } else { area };
         let by_mapping = match area {
             // The side file had the same information, at the right time.
@@ -433,15 +454,6 @@ fn names_better(near: &Fact, holding: &Fact) -> bool {
 fn operand<M: DataMap>(sample: &Sample<'_>, map: &mut M) -> Option<OperandField> {
     let user = matches!(sample.mode, CpuMode::User | CpuMode::GuestUser);
     map.operand(sample.pid, sample.ip.filter(|_| user && sample.exact_ip)?)
-}
-
-/// True if an address lies near the stack pointer of the sample's thread.
-fn near_stack(sample: &Sample<'_>, address: VirtualAddress) -> bool {
-    let registers = sample.registers.as_ref().or(sample.user_registers.as_ref());
-    let pointer = registers.and_then(|registers| registers.get(Register::Rsp));
-    pointer.filter(|pointer| !GO_ARENAS.contains(pointer)).is_some_and(|pointer| {
-        address.0 >= pointer.saturating_sub(RED_ZONE) && address.0 - pointer.min(address.0) < STACK_AT_MOST
-    })
 }
 
 fn plus(offset: u64) -> String {

@@ -216,6 +216,24 @@ fn the_stack_pointer_tells_a_stack_that_has_no_name() {
 }
 
 #[test]
+fn the_stack_pointer_is_that_of_the_recorded_machine() {
+    // x7 and sp of AArch64: 7 is the stack pointer of x86-64.
+    let values = [0x20_0000u64.to_ne_bytes(), 0xa000u64.to_ne_bytes()];
+    let mut sample = sample(0, 10, 0x1000);
+    sample.registers =
+        Some(hardmeter_samples::model::Registers { abi: 2, mask: 1 << 7 | 1 << 31, values: &values });
+    sample.address = Some(VirtualAddress(0xa010));
+    let class = |machine| {
+        let mut index = ObjectIndex::new(None).of_machine(machine);
+        let object = index.of_sample(&sample, &mut Map).unwrap();
+        index.text(object.path.class).to_string()
+    };
+    assert_eq!(class(Some("aarch64")), "stack");
+    assert_eq!(class(Some("x86_64")), "anonymous memory");
+    assert_eq!(class(Some("riscv64")), "anonymous memory", "its registers are not known");
+}
+
+#[test]
 fn above_a_stack_pointer_into_gos_arenas_lies_its_heap_as_well() {
     let values = [0xc0_0000_a000u64.to_ne_bytes()];
     let mut sample = sample(0, 10, 0x1000);
