@@ -218,12 +218,18 @@ impl Image {
     /// The load bias, from one mapping of its file.
     fn bias(&self, mapping: &Mapping) -> Option<u64> {
         // Segments are mapped by whole pages: a mapping begins up to a page before the segment.
-        const PAGE: u64 = 4096;
+        let page = page_size();
         let offset = mapping.offset.0;
         self.segments.iter().find_map(|(file, address, _)| {
-            (file / PAGE * PAGE == offset).then(|| mapping.start.0.wrapping_sub(address / PAGE * PAGE))
+            (file / page * page == offset).then(|| mapping.start.0.wrapping_sub(address / page * page))
         })
     }
+}
+
+/// The size of this machine's pages: 4, 16 or 64 KB.
+fn page_size() -> u64 {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
 /// An executable as loaded into a process.
