@@ -143,16 +143,24 @@ fn a_short_verdict_is_exit_status_1() {
 }
 
 #[test]
-fn a_run_does_not_differ_from_itself_and_others_are_refused() {
+fn a_pair_of_runs_is_described_and_others_are_refused() {
     let results = Results::new();
     let result = measured(1);
     results.save("a.json", &result);
-    let value = results.json(&["compare", "a.json", "a.json"]);
-    let lines = value["comparison"]["lines"].as_array().unwrap();
-    assert!(lines.iter().all(|line| line["a"] == line["b"]));
-    let text = stdout(&succeeded(results.tpcc(&["compare", "a.json", "a.json"])));
-    assert!(!text.contains("B is better") && !text.contains("B is worse"), "{text}");
-    assert!(text.contains("same  ") || text.contains("undecided  "), "{text}");
+    let mut slower = result.clone();
+    slower.kinds[0].completed /= 3;
+    slower.order.seed = 2;
+    results.save("slower.json", &slower);
+    let runs = results.json(&["compare", "a.json", "slower.json"])["runs"].clone();
+    assert_eq!(runs["answer"]["verdict"], "undecided");
+    let orders = &runs["answer"]["rows"][0];
+    let ratio = orders["b"].as_f64().unwrap() / orders["a"].as_f64().unwrap();
+    assert!((ratio - 1.0 / 3.0).abs() < 0.01, "{orders}");
+    assert_eq!(runs["differences"][0]["what"], "order.seed");
+    let text = stdout(&succeeded(results.tpcc(&["compare", "a.json", "slower.json"])));
+    assert!(text.starts_with("no verdict: one run a side is one observation"), "{text}");
+    assert!(text.contains("hardmeter tpcc compare --a SET --b SET"), "{text}");
+    assert!(!text.contains("better") && !text.contains("worse"), "{text}");
     let mut other = result.clone();
     other.order.all_warehouses = 5;
     results.save("b.json", &other);
@@ -165,6 +173,36 @@ fn a_run_does_not_differ_from_itself_and_others_are_refused() {
     );
     let forced = stdout(&succeeded(results.tpcc(&["compare", "a.json", "b.json", "--force"])));
     assert!(forced.contains("NOT COMPARABLE") && forced.contains("order.all_warehouses"), "{forced}");
+}
+
+#[test]
+fn runs_that_took_turns_are_judged() {
+    let results = Results::new();
+    let result = measured(1);
+    // A B B A A B B A ...: eight pairs, a minute apart; B did a third.
+    for minute in 0..16u64 {
+        let is_b = matches!(minute % 4, 1 | 2);
+        let mut run = result.clone();
+        run.started_at += minute * 60_000_000;
+        run.kinds[0].completed /= if is_b { 3 } else { 1 };
+        results.save(&format!("{}{minute}.json", if is_b { "b" } else { "a" }), &run);
+    }
+    let files = |minutes: [u64; 8], side: &str| minutes.map(|minute| format!("{side}{minute}.json"));
+    let (a, b) = (files([0, 3, 4, 7, 8, 11, 12, 15], "a"), files([1, 2, 5, 6, 9, 10, 13, 14], "b"));
+    let words = |a: &[String], b: &[String]| -> Vec<String> {
+        let ends = |name: &str| vec!["compare".to_owned(), name.to_owned()];
+        [ends("--a"), a.to_vec(), vec!["--b".into()], b.to_vec()].concat()
+    };
+    let arguments = words(&a, &b);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let text = stdout(&succeeded(results.tpcc(&arguments)));
+    assert!(text.starts_with("B is worse: New-Orders a minute -66.7 %"), "{text}");
+    let twice = words(&[a[0].clone(), a[0].clone()], &b);
+    let twice: Vec<&str> = twice.iter().map(String::as_str).collect();
+    let refused = results.tpcc(&twice);
+    assert!(stderr(&refused).contains("a0.json is named twice on one side"), "{}", stderr(&refused));
+    assert_eq!(results.tpcc(&["compare", "a0.json"]).status.code(), Some(2));
+    assert_eq!(results.tpcc(&["compare", "--a", "a0.json"]).status.code(), Some(2));
 }
 
 #[test]

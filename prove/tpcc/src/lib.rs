@@ -11,6 +11,7 @@
 //!                                                                                   [`transactions`], [`mariadb`], [`stub`])
 //!   beside it    what the server used, which CPUs it had                           ([`observe`])
 //! result         counts; verdicts, clause by clause                                ([`measure`], [`report`])
+//! compare        two sides: is one better? The unit is a run, or a block           ([`compare`])
 //! audit          conditions 3.3.2.1 to 3.3.2.12; signs of how the data was made    ([`audit`])
 //! clause 3       transactions held open, servers killed                            ([`acid`])
 //! ```
@@ -34,6 +35,7 @@
 pub mod acid;
 pub mod audit;
 pub mod backend;
+pub mod compare;
 pub mod copy;
 mod error;
 pub mod inspection;

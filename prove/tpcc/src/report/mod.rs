@@ -1,13 +1,13 @@
 //! Reports on a [`crate::measure::RunResult`]: verdicts by clause, an HTML file with the graphs of clause 5.6,
-//! text, the comparison of two runs, the sum of several drivers.
+//! text, the sum of several drivers.
 //!
 //! ```text
 //!   result file(s) --> verdicts --> text, html, JSON       (the same verdicts in all three)
-//!                  --> compare      two runs, with intervals: is there a difference?
 //!                  --> merge        several drivers' results of one run become one result
 //! ```
 //!
-//! Reports depend only on result files, so that a newer version can report on an old file.
+//! Reports depend only on result files, so that a newer version can report on an old file. [`crate::compare`] compares
+//! results.
 //!
 //! The mix, keying and think times, response times, their average, and the 80 s of deferred deliveries were read in
 //! pages of revision 5.11 (clauses 5.2.5.6, 5.2.5.7). **Not verified against the official text**, and marked so
@@ -16,15 +16,14 @@
 
 mod batches;
 mod chance;
-pub mod compare;
 pub mod context;
 pub mod html;
 pub mod merge;
-mod number;
+pub(crate) mod number;
 pub mod prices;
 pub mod summary;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod text;
 pub mod verdicts;
 

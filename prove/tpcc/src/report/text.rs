@@ -191,7 +191,7 @@ fn verdict_lines(verdicts: &[&Verdict]) -> String {
 }
 
 /// A text from a server or a file, without line breaks and terminal control characters.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
