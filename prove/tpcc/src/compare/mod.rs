@@ -1,4 +1,4 @@
-//! Compares two sides, A and B: by finished runs, or by blocks that take turns.
+//! Compares two sides, A and B, by their finished runs.
 //!
 //! ```text
 //! runs       results of finished runs; one a side is described, several that took turns are judged   [`of_runs`]

@@ -99,8 +99,8 @@ impl RunComparison {
     pub fn in_words(&self) -> String {
         let mut text = match &self.no_verdict {
             Some(reason) => format!(
-                "no verdict: {reason}\n  for a verdict: hardmeter tpcc compare --a SET --b SET, or seven runs a side that took \
-                 turns (A B B A ...): --a A*.json --b B*.json\n"
+                "no verdict: {reason}\n  for a verdict: seven runs a side that took turns (A B B A ...): \
+                 hardmeter tpcc compare --a A*.json --b B*.json\n"
             ),
             None => self.answer.in_words("runs"),
         };
