@@ -43,9 +43,7 @@ impl Answer {
     fn why_undecided(&self, pairs: &str) -> String {
         match self.pairs < FEWEST_PAIRS {
             true => format!("undecided: {pairs}, and a verdict needs {FEWEST_PAIRS} or more\n"),
-            false => {
-                format!("undecided: {pairs} are compatible with no difference and with one that matters\n")
-            }
+            false => format!("undecided: {pairs} do not decide\n"),
         }
     }
 
