@@ -41,6 +41,16 @@ static size_t stem_length(const char *segment, size_t length) {
   return (size_t)(dot - segment);
 }
 
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+bool key_is_entry(const char *path, const char *file) {
+  const char *name = name_of(file);
+  return strncmp(name, "index.", 6) == 0 || strcmp(name_of(path), name) != 0;
+}
+
 size_t key_pattern(const char *path, char *pattern, size_t size) {
   struct text text = {pattern, 0, size};
   if (size == 0) return 0;

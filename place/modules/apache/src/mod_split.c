@@ -3,7 +3,8 @@
  * work on a request, and the request's kind; passes the kind to the next tier.
  *
  *   post_read_request   the request is read: its section begins
- *   fixups              its file is known, and by that its kind; the kind's id goes into the environment (mod_php, FastCGI, CGI)
+ *   fixups              its file is known, and by that its kind; the kind's id, and of an entry script its page, go into the environment
+ *                       (mod_php, FastCGI, CGI)
  *   output filter       the last bucket of the response (EOR) has passed: the section ends. This is always on the request's thread;
  *                       log_transaction is not (event MPM with sendfile: seconds later, on another one)
  *
@@ -11,6 +12,7 @@
  * the thread begins its next request.
  */
 #include "keys.h"
+#include "pages.h"
 #include "request_section.h"
 #include "settings.h"
 
@@ -29,17 +31,20 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 APLOG_USE_MODULE(split);
 
 #define HEADER "split-id"
 #define VARIABLE "SPLIT_CODE_ID"
+#define KIND_VARIABLE "SPLIT_KIND"
 #define FILTER "SPLIT_END_OF_REQUEST"
 
 /* Set in the parent before children are forked, constant afterwards. */
 static ap_filter_rec_t *output_filter;
 static server_rec *main_server;
 static bool active;
+static struct pages *pages; /* shared by all processes; NULL: there was no memory */
 
 /* Logs the library's message once per process, and again if it changes. */
 static void log_problem(void) {
@@ -80,6 +85,24 @@ static bool will_not_be_found(const request_rec *r) {
   return r->finfo.filetype == APR_NOFILE && !r->handler && !r->proxyreq;
 }
 
+static const request_rec *first_of(const request_rec *r) {
+  while (r->prev) r = r->prev;
+  return r;
+}
+
+/* The file that answers; if it is a script to which other addresses lead, with the page that was asked for. An error's page is the same
+ * for every address. */
+static const char *script_of(const request_rec *r) {
+  const request_rec *first = first_of(r);
+  const char *path = first->parsed_uri.path;
+  if (!pages || !r->handler || !path || r->method_number == M_CONNECT) return r->filename;
+  if ((r->prev && r->prev->status >= 400) || !key_is_entry(path, r->filename)) return r->filename;
+  char page[SPLIT_KEY_LENGTH];
+  pages_page(pages, path, first->parsed_uri.query, page, sizeof page);
+  if (strcmp(page, "/") == 0) return r->filename;
+  return apr_pstrcat(r->pool, r->filename, " ", page, NULL);
+}
+
 /* The key before the handler runs. NULL: it depends on the answer. */
 static const char *early_key(const request_rec *r) {
   if (will_not_be_found(r)) return NULL;
@@ -88,7 +111,7 @@ static const char *early_key(const request_rec *r) {
     case KEY_PATTERN: return pattern_of(r);
     default:
       /* An address of a handler or a proxy has no file, and may turn out not to exist. */
-      return r->finfo.filetype == APR_NOFILE || r->proxyreq ? NULL : r->filename;
+      return r->finfo.filetype == APR_NOFILE || r->proxyreq ? NULL : script_of(r);
   }
 }
 
@@ -115,9 +138,7 @@ static int on_post_read_request(request_rec *r) {
 }
 
 static int on_fixups(request_rec *r) {
-  const request_rec *first = r;
-  while (first->prev) first = first->prev;
-  if (r->main || !section_is_of(first)) return DECLINED;
+  if (r->main || !section_is_of(first_of(r))) return DECLINED;
   const char *key = early_key(r);
   if (!key) return DECLINED;
   section_set_kind(key);
@@ -126,6 +147,8 @@ static int on_fixups(request_rec *r) {
     apr_table_setn(r->subprocess_env, VARIABLE, apr_pstrdup(r->pool, id));
   else
     apr_table_unset(r->subprocess_env, VARIABLE);
+  /* Each variable costs PHP time, and a script's own name it knows. */
+  if (key != r->filename) apr_table_setn(r->subprocess_env, KIND_VARIABLE, key);
   return DECLINED;
 }
 
@@ -186,6 +209,19 @@ static apr_status_t close_library(void *unused) {
   return APR_SUCCESS;
 }
 
+static apr_status_t forget_pages(void *mapped) {
+  munmap(mapped, sizeof *pages);
+  return APR_SUCCESS;
+}
+
+/* Before children are forked. Children of a graceful restart keep the memory that they have. */
+static void make_pages(apr_pool_t *pool) {
+  void *mapped =
+      mmap(NULL, sizeof *pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pages = mapped == MAP_FAILED ? NULL : mapped;
+  if (pages) apr_pool_cleanup_register(pool, pages, forget_pages, apr_pool_cleanup_null);
+}
+
 static int on_post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp, server_rec *s) {
   (void)plog, (void)ptemp;
   main_server = s;
@@ -194,6 +230,7 @@ static int on_post_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp
   if (!active || ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG ||
       ap_state_query(AP_SQ_RUN_MODE) == AP_SQ_RM_CONFIG_TEST)
     return OK;
+  make_pages(pconf);
   const struct server_settings *settings = &settings_of(s)->server;
   if (settings->directory) split_configure(settings->directory);
   if (settings->kinds) split_set(SPLIT_HASH_SIZE, &settings->kinds);

@@ -43,9 +43,21 @@ static void long_paths_are_cut(void **unused) {
   assert_int_equal(key_pattern("/abc", pattern, 0), 0);
 }
 
+static void entry_scripts_answer_for_other_addresses(void **unused) {
+  (void)unused;
+  assert_true(key_is_entry("/", "/srv/www/index.php"));
+  assert_true(key_is_entry("/index.php", "/srv/www/index.php"));
+  assert_true(key_is_entry("/2026/11/27/a-title/", "/srv/www/index.php"));
+  assert_true(key_is_entry("/app.php/news", "/srv/www/app.php"));
+  assert_true(key_is_entry("/news", "/srv/www/app.php"));
+  assert_false(key_is_entry("/SearchItems.php", "/srv/www/SearchItems.php"));
+  assert_false(key_is_entry("/wp-admin/export.php", "/srv/www/wp-admin/export.php"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(ids_are_taken_out),
                                      cmocka_unit_test(names_stay),
-                                     cmocka_unit_test(long_paths_are_cut)};
+                                     cmocka_unit_test(long_paths_are_cut),
+                                     cmocka_unit_test(entry_scripts_answer_for_other_addresses)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

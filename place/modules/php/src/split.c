@@ -83,6 +83,16 @@ static size_t given_id(char id[SPLIT_ORIGIN_LENGTH]) {
   return length;
 }
 
+/* The kind of this request as the web server names it (SPLIT_KIND), if that is this script with the page that was asked for; else the
+ * script. A client cannot give it: its headers have other names. */
+static char *given_kind(const char *script) {
+  char *kind = sapi_getenv(ZEND_STRL("SPLIT_KIND"));
+  const size_t length = strlen(script);
+  if (kind && strncmp(kind, script, length) == 0 && kind[length] == ' ') return kind;
+  if (kind) efree(kind);
+  return NULL;
+}
+
 /* The id of the request's first tier; without one, that of this process's section. Determined
  * once per request, at its first statement. */
 static void know_comment(void) {
@@ -130,7 +140,10 @@ static PHP_RINIT_FUNCTION(split) {
   if (has_sections && script) {
     char origin[SPLIT_ORIGIN_LENGTH];
     size_t length = given_id(origin);
-    split_begin(&SPLIT_G(section), SPLIT_CODE_NONE, script, strnlen(script, SPLIT_KEY_LENGTH));
+    char *kind = given_kind(script);
+    const char *key = kind ? kind : script;
+    split_begin(&SPLIT_G(section), SPLIT_CODE_NONE, key, strnlen(key, SPLIT_KEY_LENGTH));
+    if (kind) efree(kind);
     if (length > 0) split_note_section(&SPLIT_G(section), SPLIT_NOTE_ORIGIN, origin, length);
     SPLIT_G(has_section) = true;
   }
