@@ -10,6 +10,7 @@
 //! | time | short kinds before long ones on each core | time slices by predicted processor time; no thread moves |
 //! | admit | a limited number of long requests at once | requests of long kinds wait for a place; time can do both |
 
+mod apart;
 mod cores;
 mod grouping;
 mod harm;
