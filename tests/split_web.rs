@@ -117,6 +117,40 @@ fn threads_before_processes_of_php_count_both() {
     assert_eq!(said, format!("{id} {id} none"));
 }
 
+/// WordPress and most frameworks send all addresses to index.php: its pages are kinds of their own, in PHP-FPM, too.
+#[test]
+fn pages_of_an_entry_script_are_distinguished() {
+    let entry = ("index.php", "<?php echo $_SERVER['REQUEST_URI'];");
+    for (mpm, php) in [(Mpm::Prefork, Php::Module), (Mpm::Event, Php::Fpm)] {
+        let Some(mut web) = Web::new(&[entry, PAGE]) else { return };
+        if !web.start(mpm, php, None, &["FallbackResource /index.php"]) {
+            return;
+        }
+        let mut kept = Connection::new(web.address());
+        for number in 0..9 {
+            for path in
+                ["/?s=word-", "/?s=word&paged=", "/?p=", "/2026/11/27/", "/news/?x=", "/page.php?item="]
+            {
+                assert_eq!(kept.get(&format!("{path}{number}")).status, 200, "{path}");
+            }
+            assert_eq!(kept.get("/").text(), "/");
+        }
+        let expected = [
+            ("index.php", 9),
+            ("index.php /?s", 9),
+            ("index.php /?paged&s", 9),
+            ("index.php /?p", 9),
+            ("index.php /<id>/<id>/<id>/<id>", 9),
+            ("index.php /news/?x", 9),
+            ("page.php", 9),
+        ];
+        web.expect_counts(WEB, &expected);
+        if php == Php::Fpm {
+            web.expect_counts(PHP, &expected);
+        }
+    }
+}
+
 /// Without split.app_id the id is that of split.name: php, php8.2 and php-fpm8.2 are one application.
 #[test]
 fn programs_of_php_are_one_application_by_their_name() {
