@@ -3,37 +3,42 @@ whether their misses agree with source `simulated` on the same load."""
 
 import json
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, Optional
 
 import loads
+import works
 from figure import Bar, Figure
-from processes import Trouble, run
-from servers import HARDMETER, Playground, Server
+from processes import Trouble
+from servers import Playground, Server
 
 Say = Callable[[str], None]
 EVENTS = "l1d-miss,l2-miss,stlb-miss"
-# Load, arguments of pgbench, minimum share of equal stretches.
-LOADS: Sequence[Tuple[str, List[str], float]] = (("pgbench -S", ["-S"], 99.0), ("TPC-B", [], 95.0))
-# Event, its title, the number of points that shares of objects may be apart.
 PRIVATE = ("heap", "memory context")
+SEGMENT = "dynamic shared memory"
+# Event, its title, the number of points that shares of objects may be apart.
+PAUSES = (("p50", "p50_ns", 0.3), ("p99", "p99_ns", 2.0), ("longest", "max_ns", 20.0))
 COMPARED = (("l1d-miss", "L1D misses", 5.0), ("l2-miss", "L2 misses", 6.0), ("stlb-miss", "page walks", None))
 
 
 def checks(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
-    """The self-check, losses and pauses under two loads."""
-    for load, arguments, least in LOADS:
-        with loads._server(playground).running() as server:
-            say(f"{load}, followed")
-            _record(server, ["--ghosts", "-e", EVENTS], arguments, "10" if quick else "40")
+    """The self-check and losses under each load; pauses and the part that is followed under those of pgbench."""
+    for work in works.ALL:
+        load = work.name
+        with works.of(playground, work).running() as server:
+            works.record(server, work, ["--ghosts", "-e", EVENTS], 10 if quick else 40 if work.usual else 20, say)
             notes = _sidecar(server.capture)["ghosts"]
         counts = notes["stretches"]
         different = counts["other_call"] + counts["other_registers"] + counts["died"]
         checked, total = counts["same"] + different, sum(counts.values())
-        what = f"stretches of {load}, 2 clients"
-        yield loads._share(f"{load}: ended as the server's did", counts["same"], checked, what, Bar(least, False))
+        what = f"stretches of {load}"
+        if checked:
+            yield loads._share(f"{load}: ended as the server's did", counts["same"], checked, what, Bar(work.least, False))
+        yield loads._share(f"{load}: at the limit, not checked", counts["unchecked"], total, what)
         yield loads._share(f"{load}: lost to the emulator", counts["unsupported"], total, what, Bar(1.0))
+        if not work.usual:
+            continue
         pauses = notes["pauses"]
-        for name, key, most in (("p50", "p50_ns", 0.3), ("p99", "p99_ns", 2.0), ("longest", "max_ns", 20.0)):
+        for name, key, most in PAUSES:
             yield Figure(f"{load}: pause, {name}", pauses[key] / 1e6, "ms", pauses["n"], f"pauses of {what}", Bar(most))
         followed = 100 * notes["kept_ns"] / max(1, notes["stood_for_ns"])
         yield Figure(f"{load}: CPU time followed", followed, "%", notes["windows"], f"windows of {load}")
@@ -41,13 +46,11 @@ def checks(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
 
 def agreement(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]:
     """Misses per 1,000 instructions, and their objects, against the simulation on the same server."""
-    seconds = "10" if quick else "60"
-    with loads._server(playground).running() as server:
-        say("pgbench -S, followed")
-        _record(server, ["--ghosts", "-e", EVENTS], ["-S"], seconds)
+    seconds, work = 10 if quick else 60, works.READS[0]
+    with works.of(playground, work).running() as server:
+        works.record(server, work, ["--ghosts", "-e", EVENTS], seconds, say)
         ghosts, of_ghosts = _sidecar(server.capture)["counts"], _tables(server)
-        say("pgbench -S, simulated")
-        _record(server, ["--source", "simulated", "-e", EVENTS], ["-S"], seconds)
+        works.record(server, work, [*works.SIMULATED, "-e", EVENTS], seconds, say)
         simulated, of_simulated = _sidecar(server.capture)["counts"], _tables(server)
     for event, title in (("loads", "loads"), ("stores", "stores"), *((event, title) for event, title, _ in COMPARED)):
         followed, truth = (1000 * counts[event] / counts["instructions"] for counts in (ghosts, simulated))
@@ -63,20 +66,21 @@ def agreement(playground: Playground, quick: bool, say: Say) -> Iterator[Figure]
 
 
 def _comparable(table: dict) -> dict:
-    """Without the log, whose buffers a restarted server clears once; private memory as one object, since ghosts' chunks
-    are looked up after they were freed."""
-    rows = [row for row in table["rows"] if row["class"] != "WAL"]
-    private = {"class": "private memory", "name": ""}
-    return {**table, "rows": [{**row, **private} if row["class"] in PRIVATE else row for row in rows]}
+    """Without what only a restarted server uses: the log's buffers, which it clears once, and empty buffers, which its background
+    writer reads. Private memory as one object, since ghosts' chunks are looked up after they were freed; likewise segments that
+    have another name at each start."""
+    rows = [
+        row for row in table["rows"] if row["class"] != "WAL" and (row["class"], row["name"]) != ("buffer descriptor", "empty")
+    ]
+    merged = {**dict.fromkeys(PRIVATE, "private memory"), SEGMENT: SEGMENT}
+    return {
+        **table,
+        "rows": [{**row, "class": merged[row["class"]], "name": ""} if row["class"] in merged else row for row in rows],
+    }
 
 
 def _count(row: dict) -> float:
     return float(row["count"])
-
-
-def _record(server: Server, source: List[str], load: List[str], seconds: str) -> None:
-    command = [HARDMETER, "--quiet", "record", *source, "-o", server.capture, "--server", server.folder, "--"]
-    run([*command, "pgbench", "-n", *load, "-c", "2", "-T", seconds], env=server.environment())
 
 
 def _sidecar(capture: Path) -> dict:

@@ -188,10 +188,11 @@ class Load:
 
 
 @contextlib.contextmanager
-def _load(server: Server) -> Iterator[Load]:
-    """pgbench with two clients."""
+def _load(server: Server, clients: int = 2) -> Iterator[Load]:
+    """pgbench -S with some clients."""
     before, prefix = set(server.processes()), server.capture.parent / "latency"
-    command = ["pgbench", "-n", "-S", "-c", "2", "-T", "1000000", "--log", "--aggregate-interval=1", f"--log-prefix={prefix}"]
+    command = ["pgbench", "-n", "-S", "-c", str(clients), "-T", "1000000"]
+    command += ["--log", "--aggregate-interval=1", f"--log-prefix={prefix}"]
     output = subprocess.PIPE
     with subprocess.Popen(
         command, env=server.environment(), stdout=output, stderr=output, text=True, start_new_session=True
@@ -205,7 +206,7 @@ def _load(server: Server) -> Iterator[Load]:
                     raise Trouble("pgbench does not connect\n  remedy: see what the server's log says")
                 time.sleep(0.1)
                 backends = set(server.processes()) - before
-                connected = connected + 1 if len(backends) == 2 and backends == load.backends else 0
+                connected = connected + 1 if len(backends) == clients and backends == load.backends else 0
                 load.backends = backends
             yield load
             pgbench.send_signal(signal.SIGALRM)  # the end of -T: it prints its summary
@@ -225,11 +226,11 @@ def _load(server: Server) -> Iterator[Load]:
 
 
 @contextlib.contextmanager
-def _watcher(pids: List[int]) -> Iterator[Seen]:
+def _watcher(pids: List[int], every: float = LOOK_EVERY) -> Iterator[Seen]:
     """A process that looks at the server's all the time; the result is complete when the block ends."""
     context = multiprocessing.get_context("fork")
     own, other = context.Pipe()
-    process = context.Process(target=_watch, args=(pids, other), daemon=True)
+    process = context.Process(target=_watch, args=(pids, other, every), daemon=True)
     process.start()
     seen = Seen()
     try:
@@ -245,7 +246,7 @@ def _watcher(pids: List[int]) -> Iterator[Seen]:
         process.kill()
 
 
-def _watch(pids: List[int], pipe: Pipe) -> None:
+def _watch(pids: List[int], pipe: Pipe, every: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -258,7 +259,7 @@ def _watch(pids: List[int], pipe: Pipe) -> None:
     before: Dict[int, float] = dict.fromkeys(pids, time.monotonic())
     seen, last = Seen(), time.monotonic()
     pipe.send(None)
-    while not pipe.poll(LOOK_EVERY):
+    while not pipe.poll(every):
         now = time.monotonic()
         seen.looks, seen.gap, last = seen.looks + 1, max(seen.gap, now - last), now
         for pid, (stat, schedule) in list(files.items()):

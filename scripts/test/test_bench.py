@@ -11,11 +11,12 @@ import unittest
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.append(str(REPOSITORY / "bench/common"))
+sys.path += [str(REPOSITORY / "bench/common"), str(REPOSITORY / "bench/live")]
 
 import evidence  # noqa: E402
 import figure  # noqa: E402
 import servers  # noqa: E402
+import variation  # noqa: E402
 from processes import Trouble  # noqa: E402
 
 
@@ -49,6 +50,22 @@ class Servers(unittest.TestCase):
                 with self.assertRaisesRegex(Trouble, "another program removed .*state.json"):
                     server.stop()
                 self.assertEqual(process.wait(), -signal.SIGQUIT)
+
+
+class Live(unittest.TestCase):
+    def test_variation_is_half_the_sum_of_differences(self) -> None:
+        one = variation.Shares({("table", "a"): 0.5, ("index", "b"): 0.5}, 100, 100)
+        other = variation.Shares({("table", "a"): 0.75, ("index", "c"): 0.25}, 100, 100)
+        self.assertEqual(variation.apart(one, one), 0)
+        self.assertEqual(variation.apart(one, other), 50)
+
+    def test_the_floor_falls_with_the_root_of_the_number(self) -> None:
+        def of(number: int) -> variation.Shares:
+            return variation.Shares({("table", "a"): 0.5, ("index", "b"): 0.5}, number, number)
+
+        # Two names: 50 x 2 x sqrt(2 / pi x 0.25 x 2 / 100).
+        self.assertAlmostEqual(variation.floor(of(100), of(100)), 5.6419, 4)
+        self.assertAlmostEqual(variation.floor(of(10000), of(10000)), 0.56419, 5)
 
 
 class Evidence(unittest.TestCase):
