@@ -298,7 +298,8 @@ mod tests {
         let (one, mut other) = (run(0, 1.0), run(1, 1.0));
         other.result.order.mode = Mode::Closed { clients: 16 };
         other.result.order.warehouses = 8;
-        let error = of_runs(&[one.clone()], &[other.clone()], false).unwrap_err().to_string();
+        let error =
+            of_runs(std::slice::from_ref(&one), std::slice::from_ref(&other), false).unwrap_err().to_string();
         assert!(error.contains("mode: terminals") && error.contains("warehouses: 4 and 8"), "{error}");
         let forced = of_runs(&[one], &[other], true).unwrap();
         assert_eq!(forced.incomparable.len(), 2);
