@@ -236,7 +236,13 @@ fn assert_adds_up(view: &Value) {
 #[test]
 fn short_lived_backends_are_known_and_damaged_notes_are_told() {
     let Some(server) = ObservedServer::new(1) else { return };
-    let output = run(&mut server.recorder("short.data", "pgbench -n -C -c 2 -t 20 >/dev/null 2>&1"));
+    // Each connection stays for a moment: the recorder asks the server for new backends now and then, and gets its turn
+    // on a CPU late where other programs run.
+    let script = server.path("visit.sql");
+    let update = "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid";
+    std::fs::write(&script, format!("\\set aid random(1, 100000)\n{update};\n\\sleep 300 ms\n")).unwrap();
+    let visits = format!("pgbench -n -C -c 2 -t 20 -f {} >/dev/null 2>&1", script.display());
+    let output = run(&mut server.recorder("short.data", &visits));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let path = server.path("short.data");
     assert_complete(&path, &output, &["l1d-miss", "l2-miss"]);

@@ -176,10 +176,11 @@ fn captures_of_a_running_server_name_its_objects_and_the_oldest_go() {
     old.interval = Some(std::time::Duration::from_secs(3));
     old.store(&out.join("pg-20200101T010000.data")).expect("written");
     let mut load = Command::new("pgbench");
-    load.envs(server.cluster().environment()).args(["-S", "-n", "-c", "2", "-T", "600"]);
+    load.envs(server.cluster().environment()).args(["-S", "-n", "-M", "prepared", "-c", "2", "-T", "600"]);
     let mut load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     let mut command = hardmeter();
-    command.args(["record", "--source", "live", "-F", "300", "--interval", "3s", "--keep", "2", "-o"]);
+    // Long enough for samples of the index also where other programs take most of the CPUs.
+    command.args(["record", "--source", "live", "-F", "300", "--interval", "6s", "--keep", "2", "-o"]);
     command.arg(out.join("pg.data")).arg("--server").arg(server.folder().path());
     let mut recorder = command.stderr(Stdio::piped()).spawn().expect("starts");
     let begun = std::time::Instant::now();
@@ -210,7 +211,7 @@ fn captures_of_a_running_server_name_its_objects_and_the_oldest_go() {
         let of_one = |capture: &PathBuf| stdout(&run(hardmeter().args(arguments).arg("-i").arg(capture)));
         own.iter().map(of_one).collect()
     };
-    let objects = shown(&["objects", "--by", "name"]);
+    let objects = shown(&["objects", "--by", "name", "--all"]);
     assert!(objects.contains("pgbench_accounts_pkey"), "{objects}");
     let queries = shown(&["queries", "--full"]);
     let text = "select abalance from pgbench_accounts where aid=?";
