@@ -394,7 +394,8 @@ fn a_run_loads_measures_and_checks() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = hardmeter();
     command.args(["tpcc", "run", "--warehouses", "1", "--mode", "closed", "--clients", "2", "--ramp", "1s"]);
-    command.args(["--interval", "2s", "--split-id", "7cc", "--output"]).arg(folder.path().join("run"));
+    command.args(["--interval", "2s", "--split-id", "7cc", "--set", "sort_buffer_size=4194304"]);
+    command.arg("--output").arg(folder.path().join("run"));
     server.sql("", "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = 1");
     let output = run(command.arg("--server").arg(server.cluster().folder().path()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -414,6 +415,11 @@ fn a_run_loads_measures_and_checks() {
     let done: u64 = series.iter().map(|second| second["completed"][0].as_u64().unwrap()).sum();
     let ordered: u64 = server.sql("tpcc", "SELECT sum(d_next_o_id - 3001) FROM district").parse().unwrap();
     assert!(ordered > 0 && ordered <= done + 2, "{ordered} in the database, {done} told");
+    // The setting was tried once, and given to each of the two connections.
+    assert_eq!(result["order"]["settings"]["sort_buffer_size"], "4194304");
+    let given = "SELECT count(*) FROM mysql.general_log WHERE command_type = 'Query' \
+                 AND argument = 'SET SESSION sort_buffer_size = 4194304'";
+    assert_eq!(server.sql("", given), "3");
     // Each call has its transaction in a comment.
     let calls = server.sql(
         "",
@@ -424,6 +430,22 @@ fn a_run_loads_measures_and_checks() {
         assert!(calls.contains(call), "{calls}");
     }
     assert_eq!(calls.matches("tpcc_").count(), calls.matches("7cc.").count(), "{calls}");
+
+    let mut refused = hardmeter();
+    refused.args([
+        "tpcc",
+        "run",
+        "--mode",
+        "closed",
+        "--set",
+        "innodb_buffer_pool_size=64000000",
+        "--output",
+    ]);
+    refused.arg(folder.path().join("refused")).arg("--server").arg(server.cluster().folder().path());
+    let said = stderr(&run(&mut refused));
+    assert!(said.contains("'innodb_buffer_pool_size' is a GLOBAL variable"), "{said}");
+    assert!(said.contains("SET GLOBAL NAME = VALUE") && !said.contains("MySqlError"), "{said}");
+    assert!(!folder.path().join("refused.json").exists());
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn measured(first: u32) -> RunResult {
         constants: Constants { last: 100, customer: 7, item: 7 },
         load_last: Some(200),
         checkpoint_seconds: None,
+        settings: Default::default(),
         start_at: None,
     };
     let stub = Stub { service: Micros(200) };

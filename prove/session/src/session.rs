@@ -76,6 +76,16 @@ impl Target {
         self
     }
 
+    /// Adds startup options to its sessions, as PGOPTIONS does: `-c work_mem=64MB`. Later ones win.
+    pub fn with_options(&self, options: &str) -> Target {
+        let mut target = self.clone();
+        match target.config.get_options().map(str::to_owned) {
+            Some(before) => target.config.options(&format!("{before} {options}")),
+            None => target.config.options(options),
+        };
+        target
+    }
+
     /// The connection parameters, for own implementations of the protocol. They contain the password: never print
     /// them.
     pub fn config(&self) -> &Config {

@@ -58,6 +58,8 @@ pub enum TpccError {
     NoRightToInstall { reason: String },
     #[error("the CPU plan cannot be followed: {cause}")]
     CpuPlan { cause: String, remedy: String },
+    #[error("a setting of the run's connections is refused: {reason}")]
+    Setting { reason: String, remedy: String },
     #[error("impossible order: {reason}")]
     BadOrder { reason: String, remedy: String },
     #[error(
@@ -142,10 +144,10 @@ impl TpccError {
             TpccError::BadPrices { .. } => "see hardmeter tpcc show --help for what a price sheet looks like".into(),
             TpccError::DamagedResult { .. } => "use another copy of it, or run again".into(),
             TpccError::CpuPlan { remedy, .. } => remedy.clone(),
-            TpccError::BadOrder { remedy, .. } => remedy.clone(),
+            TpccError::BadOrder { remedy, .. } | TpccError::Setting { remedy, .. } => remedy.clone(),
             TpccError::LegFailed { .. } => {
                 "see the server's log, and whether hardmeter tpcc run --mode closed --clients 4 works; if it is only \
-                 slow, measure for longer: hardmeter tpcc sweep --leg 10"
+                 slow, measure for longer: hardmeter tpcc sweep --leg 10, hardmeter tpcc compare --seconds 30"
                     .into()
             }
             TpccError::Drawing { .. } => "leave the picture away".into(),

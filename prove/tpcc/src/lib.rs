@@ -7,6 +7,7 @@
 //! population     clause 4.3.3.1: every row of every warehouse, from a seed         ([`population`], [`copy`])
 //! load           warehouses in parallel; an interrupted load continues             ([`load`], [`schema`], [`inspection`])
 //! run            the order, the terminals, the connections                         ([`order`], [`terminals`], [`monitor`])
+//!   settings     of its connections, chosen by the user                            ([`settings`])
 //!   systems      what is driven: PostgreSQL, MariaDB, a stub                       ([`backend`]: [`wire`] with
 //!                                                                                   [`transactions`], [`mariadb`], [`stub`])
 //!   beside it    what the server used, which CPUs it had                           ([`observe`])
@@ -50,6 +51,7 @@ pub mod population;
 pub mod random;
 pub mod report;
 pub mod schema;
+pub mod settings;
 pub mod stub;
 pub mod terminals;
 pub mod text;

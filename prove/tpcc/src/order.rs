@@ -3,6 +3,7 @@
 use crate::backend::Style;
 use crate::random::Constants;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The parameters of a run. They are part of the result, so that each figure has its conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,8 +43,39 @@ pub struct RunOrder {
     pub load_last: Option<u32>,
     /// Seconds between checkpoints that the driver requests; `None`: only the server's own.
     pub checkpoint_seconds: Option<f64>,
+    /// Settings of its connections that the user chose, by name; secrets are masked.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// Start in calendar time, microseconds since 1970, for several drivers that begin together. `None`: now.
     pub start_at: Option<u64>,
+}
+
+impl RunOrder {
+    /// Clients without think times, one a connection, over all warehouses of a database.
+    pub fn closed(warehouses: u32, load_last: Option<u32>, clients: u32, seed: u64) -> RunOrder {
+        RunOrder {
+            all_warehouses: warehouses,
+            first_warehouse: 1,
+            warehouses,
+            mode: Mode::Closed { clients },
+            mix: Mix::Deck,
+            style: Style::Procedures,
+            connections: clients,
+            threads: 1,
+            queueing: Queueing::Fifo,
+            affinity: false,
+            retries: 5,
+            ramp_seconds: 0.0,
+            interval_seconds: 0.0,
+            seed,
+            // Without C-Load the legal distance is unknown; the report warns about it.
+            constants: Constants::for_run(load_last.unwrap_or(0), seed),
+            load_last,
+            checkpoint_seconds: None,
+            settings: BTreeMap::new(),
+            start_at: None,
+        }
+    }
 }
 
 /// Which clients send transactions, and when.

@@ -39,6 +39,7 @@ use system::System;
                   consistency condition does not hold.\n\n\
                   Example:\n  hardmeter tpcc run --warehouses 10\n  \
                   hardmeter tpcc run --mode closed --clients 16 --ramp 20s --interval 2m --output peak\n  \
+                  hardmeter tpcc run --set work_mem=64MB --set jit=off\n  \
                   hardmeter tpcc run --connection 'host=db1 user=bench dbname=tpcc' --warehouses 100 --ramp 20m --interval 2h\n  \
                   hardmeter tpcc run --stub 2ms --warehouses 10000 --interval 1m"
 )]
@@ -54,7 +55,7 @@ pub struct Run {
     cpu_plan: Option<Planned>,
     /// No server: answers come after this time, to measure the driver.
     #[arg(long, value_name = "TIME", value_parser = times::duration, help_heading = "Where",
-          conflicts_with_all = ["server", "connection", "database", "checkpoint_every"])]
+          conflicts_with_all = ["server", "connection", "database", "checkpoint_every", "set"])]
     stub: Option<Duration>,
     /// Do not check the twelve consistency conditions afterwards.
     #[arg(long)]
@@ -110,7 +111,8 @@ impl Run {
         let order = self.what.order(population).map_err(|cause| {
             CommandError::new(cause, "see hardmeter tpcc run --help under Several drivers")
         })?;
-        let backends = system.backends(self.what.style(), self.what.origin(), &stop)?;
+        let settings = self.what.settings().map_err(|cause| CommandError::new(cause, "give it once"))?;
+        let backends = system.backends(self.what.style(), self.what.origin(), &settings, &stop)?;
         let (order, found) = match self.what.wants_auto() {
             true => best_connections(&system, order, backends.as_ref(), &stop, globals)?,
             false => (order, None),

@@ -8,9 +8,9 @@ use crate::commands::workload::{cancelled_by_signals, remark, writable, Bar};
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_session::Stop;
 use hardmeter_tpcc::measure::files::write_whole;
-use hardmeter_tpcc::monitor::auto::{sweep, Settings};
-use hardmeter_tpcc::order::{Mix, Mode, Queueing, RunOrder};
-use hardmeter_tpcc::random::Constants;
+use hardmeter_tpcc::monitor::auto::{self, sweep};
+use hardmeter_tpcc::order::RunOrder;
+use hardmeter_tpcc::settings::Settings;
 use hardmeter_tpcc::TpccError;
 use serde_json::json;
 use std::path::PathBuf;
@@ -75,13 +75,13 @@ impl Sweep {
         let system = System::find_or_make(&self.place, self.warehouses, globals)?;
         let stop = cancelled_by_signals();
         let population = system.population(self.warehouses, true, &stop, globals)?;
-        let backends = system.backends(self.style.style(), None, &stop)?;
+        let backends = system.backends(self.style.style(), None, &Settings::default(), &stop)?;
         let server = system.observer(&Stop::new())?.and_then(|server| server.first_process());
-        let settings = Settings {
+        let settings = auto::Settings {
             counts: self.connections.clone(),
             rounds: self.rounds,
             leg_seconds: self.leg,
-            ..Settings::default()
+            ..auto::Settings::default()
         };
         let bar = Bar::new(globals);
         let swept = sweep(&self.order(population), backends.as_ref(), server, &settings, &stop, &bar)?;
@@ -102,24 +102,11 @@ impl Sweep {
     fn order(&self, population: Population) -> RunOrder {
         let Population { warehouses, load_last } = population;
         RunOrder {
-            all_warehouses: warehouses,
-            first_warehouse: 1,
-            warehouses,
-            mode: Mode::Closed { clients: 1 },
-            mix: Mix::Deck,
             style: self.style.style(),
-            connections: 1,
             threads: self.threads.min(warehouses),
-            queueing: Queueing::Fifo,
             affinity: self.affinity,
-            retries: 5,
-            ramp_seconds: 0.0,
             interval_seconds: self.leg,
-            seed: self.seed,
-            constants: Constants::for_run(load_last.unwrap_or(0), self.seed),
-            load_last,
-            checkpoint_seconds: None,
-            start_at: None,
+            ..RunOrder::closed(warehouses, load_last, 1, self.seed)
         }
     }
 }

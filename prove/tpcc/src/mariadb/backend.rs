@@ -12,6 +12,7 @@ use super::{fault, procedures};
 use crate::backend::{Backend, Backends, Style};
 use crate::error::TpccError;
 use crate::origin::Origin;
+use crate::settings::Settings;
 use crate::time::{Clock, Micros};
 use crate::work::{Completion, ConnectionId, Failure, FailureKind, Input, Kind, Outcome, Work};
 use hardmeter_session::{SessionError, Stop};
@@ -29,6 +30,8 @@ pub struct Mariadb {
     description: String,
     /// The comment after the statements of each transaction, in the order of [`Kind::ALL`].
     comments: [String; 5],
+    /// The settings of its connections that the user chose, as a statement; empty without any.
+    chosen: String,
 }
 
 impl Mariadb {
@@ -56,13 +59,40 @@ impl Mariadb {
         };
         let description = format!("MariaDB {version}{spread}, {}, {written}", target.description());
         let comments = Default::default();
-        Ok(Mariadb { target: target.clone(), style, spread: servers > 0, description, comments })
+        let (target, chosen) = (target.clone(), String::new());
+        Ok(Mariadb { target, style, spread: servers > 0, description, comments, chosen })
     }
 
     /// The same, with statements that carry their origin in a comment.
     pub fn signed(mut self, origin: Option<Origin>) -> Mariadb {
         self.comments = Kind::ALL.map(|kind| origin.map_or_else(String::new, |origin| origin.comment(kind)));
         self
+    }
+
+    /// The same, with settings of its connections.
+    ///
+    /// # Errors
+    ///
+    /// [`TpccError::Setting`] if a session of this server cannot have them.
+    pub fn with_settings(mut self, settings: &Settings) -> Result<Mariadb, TpccError> {
+        let statement = |(name, value): (&str, &str)| {
+            // Numbers and keywords are written as they are; MariaDB does not take '4194304' for a number.
+            let plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+            let quoted = || format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"));
+            format!("SESSION {name} = {}", if plain { value.to_owned() } else { quoted() })
+        };
+        let all: Vec<String> = settings.iter().map(statement).collect();
+        if all.is_empty() {
+            return Ok(self);
+        }
+        self.chosen = format!("SET {}", all.join(", "));
+        self.target.connect()?.query_drop(&self.chosen).map_err(|error| TpccError::Setting {
+            reason: fault::plain(&error),
+            remedy: "use a value that SET SESSION NAME = VALUE accepts; a variable of the whole server is set there (SET \
+                     GLOBAL NAME = VALUE, or its option file), and left out here"
+                .into(),
+        })?;
+        Ok(self)
     }
 
     fn connect(&self) -> Result<Conn, TpccError> {
@@ -72,7 +102,11 @@ impl Mariadb {
             // A transaction over several servers is committed by two-phase commit, or on none.
             settings += ", SESSION spider_internal_xa = 1";
         }
-        connection.query_drop(settings).map_err(|error| fault::running("preparing a connection", &error))?;
+        for settings in [&settings, &self.chosen].into_iter().filter(|settings| !settings.is_empty()) {
+            connection
+                .query_drop(settings)
+                .map_err(|error| fault::running("preparing a connection", &error))?;
+        }
         Ok(connection)
     }
 }

@@ -27,6 +27,7 @@ pub fn order(ramp_seconds: f64, interval_seconds: f64) -> RunOrder {
         constants: Constants { last: 100, customer: 200, item: 3000 },
         load_last: Some(200),
         checkpoint_seconds: None,
+        settings: Default::default(),
         start_at: None,
     }
 }

@@ -91,6 +91,7 @@ fn difference(one: &RunOrder, two: &RunOrder) -> Option<(&'static str, String, S
         constants,
         load_last,
         checkpoint_seconds: _,
+        settings,
         start_at: _,
     } = two;
     let differ = |what, one: &dyn std::fmt::Debug, two: &dyn std::fmt::Debug| {
@@ -108,6 +109,7 @@ fn difference(one: &RunOrder, two: &RunOrder) -> Option<(&'static str, String, S
         .or_else(|| differ("the interval", &one.interval_seconds, interval_seconds))
         .or_else(|| differ("C of NURand, one for a run,", &one.constants, constants))
         .or_else(|| differ("C-Load", &one.load_last, load_last))
+        .or_else(|| differ("the settings of connections", &one.settings, settings))
 }
 
 /// The mode without what adds up.

@@ -178,6 +178,7 @@ pub fn order_in_words(order: &RunOrder) -> Vec<(&'static str, String)> {
         ("retries", order.retries.to_string()),
         ("ramp", super::number::duration(order.ramp_seconds)),
         ("measurement interval", super::number::duration(order.interval_seconds)),
+        ("settings of connections", crate::settings::in_words(&order.settings)),
         ("seed", order.seed.to_string()),
         (
             "C of NURand: C_LAST, C_ID, OL_I_ID",

@@ -8,6 +8,7 @@ use super::script::{Script, Scripts};
 use super::socket::cancel;
 use crate::backend::{Backend, Backends};
 use crate::error::TpccError;
+use crate::settings::Settings;
 use crate::time::{Clock, Micros};
 use crate::work::{Completion, ConnectionId, Failure, Outcome, Work};
 use hardmeter_session::{SessionError, Target};
@@ -23,6 +24,7 @@ const PATIENCE_AGAIN: Duration = Duration::from_secs(5);
 pub struct PostgresBackends {
     target: Target,
     scripts: Arc<dyn Scripts>,
+    settings: Arc<Settings>,
     /// server_version, set by the first connection.
     version: Arc<OnceLock<String>>,
 }
@@ -30,7 +32,13 @@ pub struct PostgresBackends {
 impl PostgresBackends {
     /// Opens no connection yet.
     pub fn new(target: Target, scripts: impl Scripts + 'static) -> PostgresBackends {
-        PostgresBackends { target, scripts: Arc::new(scripts), version: Arc::default() }
+        let (settings, version) = Default::default();
+        PostgresBackends { target, scripts: Arc::new(scripts), settings, version }
+    }
+
+    /// The same, with settings of its connections; they replace Hardmeter's own of the same name.
+    pub fn with_settings(self, settings: &Settings) -> PostgresBackends {
+        PostgresBackends { target: settings.on(&self.target), settings: Arc::new(settings.clone()), ..self }
     }
 }
 
@@ -39,6 +47,7 @@ impl Backends for PostgresBackends {
         let mut backend = PostgresBackend {
             target: self.target.clone(),
             scripts: self.scripts.clone(),
+            settings: self.settings.clone(),
             poll: Poll::new().map_err(|error| cannot_wait(&self.target, error))?,
             slots: Vec::with_capacity(connections as usize),
             early: Vec::new(),
@@ -75,6 +84,7 @@ struct Slot {
 struct PostgresBackend {
     target: Target,
     scripts: Arc<dyn Scripts>,
+    settings: Arc<Settings>,
     poll: Poll,
     slots: Vec<Slot>,
     /// Completions before the first wait.
@@ -85,7 +95,7 @@ struct PostgresBackend {
 impl PostgresBackend {
     /// Opens another connection; returns the server's version.
     fn add(&mut self) -> Result<String, TpccError> {
-        let opened = open(&self.target, &*self.scripts, PATIENCE)?;
+        let opened = open(&self.target, &*self.scripts, &self.settings, PATIENCE)?;
         let (version, process) = (opened.version.clone(), opened.process);
         let connection = Connection::new(opened);
         self.watch(&connection, self.slots.len())?;
@@ -180,7 +190,7 @@ impl Backend for PostgresBackend {
 
     fn reconnect(&mut self, connection: ConnectionId) -> Result<(), TpccError> {
         let number = connection.0 as usize;
-        let opened = open(&self.target, &*self.scripts, PATIENCE_AGAIN)?;
+        let opened = open(&self.target, &*self.scripts, &self.settings, PATIENCE_AGAIN)?;
         let process = opened.process;
         let connection = Connection::new(opened);
         self.watch(&connection, number)?;

@@ -7,6 +7,7 @@ use super::requests::{BEGIN, COMMIT, ROLLBACK};
 use super::script::Scripts;
 use super::socket::{connect_to, places, Place};
 use crate::error::TpccError;
+use crate::settings::Settings;
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use hardmeter_session::Target;
@@ -32,13 +33,19 @@ pub(super) struct Opened {
 }
 
 /// Opens a connection of a run. `patience`: time limit of the whole.
-pub(super) fn open(target: &Target, scripts: &dyn Scripts, patience: Duration) -> Result<Opened, TpccError> {
+/// `target` has the `settings` of the user as options already.
+pub(super) fn open(
+    target: &Target,
+    scripts: &dyn Scripts,
+    settings: &Settings,
+    patience: Duration,
+) -> Result<Opened, TpccError> {
     let described = target.description();
     let deadline = Instant::now() + patience;
     let mut last = None;
     for place in places(target.config()).map_err(|reason| cannot_connect(described, reason))? {
         match connect_to(&place, target.config(), deadline) {
-            Ok(socket) => return Opening::new(target, place, socket, deadline).finish(scripts),
+            Ok(socket) => return Opening::new(target, place, socket, deadline).finish(scripts, settings),
             Err(error) => last = Some(error),
         }
     }
@@ -65,9 +72,9 @@ impl<'a> Opening<'a> {
         Opening { target, deadline, opened }
     }
 
-    fn finish(mut self, scripts: &dyn Scripts) -> Result<Opened, TpccError> {
+    fn finish(mut self, scripts: &dyn Scripts, settings: &Settings) -> Result<Opened, TpccError> {
         self.enter()?;
-        self.prepare(scripts)?;
+        self.prepare(scripts, settings)?;
         self.opened.answer.next();
         rustix::io::ioctl_fionbio(&self.opened.socket, true).map_err(|error| self.broken(error))?;
         Ok(self.opened)
@@ -142,12 +149,13 @@ impl<'a> Opening<'a> {
     }
 
     /// Settings and statements, in one round trip.
-    fn prepare(&mut self, scripts: &dyn Scripts) -> Result<(), TpccError> {
+    fn prepare(&mut self, scripts: &dyn Scripts, chosen: &Settings) -> Result<(), TpccError> {
         let own = [(BEGIN, "BEGIN"), (COMMIT, "COMMIT"), (ROLLBACK, "ROLLBACK")];
         let statements = scripts.statements();
         self.send(|buffer| {
             // The tables are in public, where they were loaded, for any search path of the role.
-            let settings = format!("SET search_path = public, pg_catalog; {}", scripts.settings());
+            let settings = chosen.without_mine(scripts.settings());
+            let settings = format!("SET search_path = public, pg_catalog; {settings}");
             frontend::query(&settings, buffer)?;
             for (name, sql) in own {
                 frontend::parse(name, sql, [], buffer)?;

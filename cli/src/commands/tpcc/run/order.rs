@@ -5,6 +5,7 @@ use hardmeter_tpcc::backend::Style;
 use hardmeter_tpcc::order::{Mix, Mode, Queueing, RunOrder};
 use hardmeter_tpcc::origin::Origin;
 use hardmeter_tpcc::random::Constants;
+use hardmeter_tpcc::settings::Settings;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -65,6 +66,9 @@ pub(in crate::commands::tpcc) struct What {
     /// Request a checkpoint at this interval [default: only the server's own].
     #[arg(long, value_name = "TIME", value_parser = some_duration, help_heading = "Transactions")]
     checkpoint_every: Option<Duration>,
+    /// Set a parameter of this run's connections; may be given several times. Nothing else on the server changes.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Transactions")]
+    set: Vec<Settings>,
     /// The first warehouse of this driver, of several.
     #[arg(long, value_name = "N", requires = "driver_warehouses", help_heading = "Several drivers",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -131,6 +135,14 @@ impl FromStr for Connections {
     }
 }
 
+/// A setting, which must not be empty.
+fn setting(text: &str) -> Result<Settings, String> {
+    match text.parse::<Settings>() {
+        Ok(settings) if settings.is_empty() => Err("expected NAME=VALUE".into()),
+        parsed => parsed,
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate < 1e9 => Ok(rate),
@@ -161,6 +173,13 @@ impl What {
     /// The origin in its statements' comments.
     pub(super) fn origin(&self) -> Option<Origin> {
         self.split_id
+    }
+
+    /// The settings of its connections; an error names one that is set twice.
+    pub(super) fn settings(&self) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        self.set.iter().try_for_each(|one| settings.add(one))?;
+        Ok(settings)
     }
 
     /// Whether this driver is one of several.
@@ -221,6 +240,7 @@ impl What {
             constants,
             load_last: population.load_last,
             checkpoint_seconds: self.checkpoint_every.map(|every| every.as_secs_f64()),
+            settings: self.settings()?.to_show(),
             start_at: self.start_at,
         })
     }

@@ -15,6 +15,7 @@ use hardmeter_tpcc::mariadb::{self, Mariadb, Observer};
 use hardmeter_tpcc::measure::Condition;
 use hardmeter_tpcc::observe::{Postgres, Server};
 use hardmeter_tpcc::origin::Origin;
+use hardmeter_tpcc::settings::Settings;
 use hardmeter_tpcc::stub::Stub;
 use hardmeter_tpcc::transactions::{backends, prepare};
 use hardmeter_tpcc::TpccError;
@@ -67,20 +68,24 @@ impl System {
     }
 
     /// The target of transactions: stored procedures are installed, connections are not open yet. Statements have
-    /// their origin in a comment if there is one.
+    /// their origin in a comment if there is one. Settings that its connections cannot have are refused.
     pub(in crate::commands::tpcc) fn backends(
         &self,
         style: Style,
         origin: Option<Origin>,
+        settings: &Settings,
         stop: &Stop,
     ) -> Result<Box<dyn Backends>, CommandError> {
         Ok(match self {
             System::Stub(stub) => Box::new(*stub),
             System::Postgres(target) => {
                 prepare(style, target, stop).map_err(not_installed)?;
-                Box::new(backends(style, origin, Target::clone(target)))
+                settings.check(target, stop)?;
+                Box::new(backends(style, origin, Target::clone(target)).with_settings(settings))
             }
-            System::Mariadb(target) => Box::new(Mariadb::new(target, style, stop)?.signed(origin)),
+            System::Mariadb(target) => {
+                Box::new(Mariadb::new(target, style, stop)?.signed(origin).with_settings(settings)?)
+            }
         })
     }
 
