@@ -21,7 +21,7 @@ pub enum Side {
 
 impl Side {
     /// Its number as a contestant of a trial.
-    fn number(self) -> usize {
+    pub(super) fn number(self) -> usize {
         match self {
             Side::A => 0,
             Side::B => 1,
@@ -122,6 +122,19 @@ impl Contest {
             Plan { design: Design::Pairs, most_rounds: most_pairs.max(1), ..Plan::of_two(metrics, seed) };
         let trial = Trial::new(plan).expect("two sides, measures that decide, a minimum effect below 1");
         Contest { trial, measures, seen: Default::default() }
+    }
+
+    /// Whose block is next; `None`: the trial is over.
+    pub(super) fn next(&self) -> Option<Side> {
+        self.trial.next().map(|contestant| if contestant == 0 { Side::A } else { Side::B })
+    }
+
+    /// Adds the block of the side that is next.
+    pub(super) fn observe(&mut self, side: Side, figures: Figures) {
+        let values: Vec<f64> =
+            self.measures.iter().map(|measure| figures.get(*measure).unwrap_or(f64::NAN)).collect();
+        self.trial.observe(side.number(), &values).expect("it is this side's turn");
+        self.show(side, figures);
     }
 
     /// Adds a pair of neighbours; after the verdict it is only shown.

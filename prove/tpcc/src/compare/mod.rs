@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! runs       results of finished runs; one a side is described, several that took turns are judged   [`of_runs`]
+//! blocks     short runs on one database that take turns in drawn order                                 [`of_blocks`]
 //! contest    the measures of a run or block, and the verdict on all pairs so far ([`hardmeter_evidence::Trial`])
 //! differ     what two results have otherwise in order and environment
 //! text       the comparison as text: the answer first
@@ -18,11 +19,13 @@
 //! 3. Finished runs have a verdict only if each side was the first in a quarter of the pairs or more: what changes
 //!    with time (the database grows) would otherwise count for one side.
 
+mod blocks;
 mod contest;
 mod differ;
 mod runs;
 mod text;
 
+pub use blocks::{of_blocks, BlockComparison, Measured, Pace, Sides};
 pub use contest::{Answer, Figures, Measure, Row, Side, MINIMUM_EFFECT};
 pub use differ::Difference;
 pub use runs::{of_runs, Run, RunComparison};

@@ -1,11 +1,14 @@
 //! Comparisons as text: the answer first.
 
+use super::blocks::BlockComparison;
 use super::contest::{Answer, Measure, Row};
 use super::differ::Difference;
 use super::runs::RunComparison;
 use crate::report::number;
+use crate::report::summary::mode_in_words;
 use crate::report::text::one_line;
 use crate::report::DISCLAIMER;
+use hardmeter_evidence::number::counted;
 use hardmeter_evidence::table::{Column, Style, TextTable};
 use hardmeter_evidence::{Interval, Verdict};
 use std::fmt::Write as _;
@@ -90,6 +93,47 @@ fn percent(change: f64) -> String {
 
 fn interval(interval: Interval) -> String {
     format!("{} .. {}", percent(interval.low), percent(interval.high))
+}
+
+impl BlockComparison {
+    /// The comparison as text; `a` and `b` are what the sides are.
+    pub fn in_words(&self, a: &str, b: &str) -> String {
+        let BlockComparison { answer, pace, order, .. } = self;
+        let mut text = String::new();
+        if self.interrupted {
+            text += "interrupted; so far ";
+        }
+        text += &answer.in_words(&format!("blocks of {}", number::duration(pace.block_seconds)));
+        if answer.verdict == Verdict::Undecided && !self.interrupted {
+            let (blocks, seconds) = (pace.most_blocks.max(FEWEST_PAIRS * 2) * 2, pace.block_seconds * 2.0);
+            let _ = writeln!(
+                text,
+                "  more or longer blocks may decide it: --blocks {blocks} --seconds {seconds}"
+            );
+        }
+        let _ = writeln!(text, "{DISCLAIMER}");
+        let _ = writeln!(text, "A: {}\nB: {}", one_line(a), one_line(b));
+        let _ = writeln!(
+            text,
+            "{}, {}; {}; {} before each block do not count",
+            counted(u64::from(order.warehouses), "warehouse"),
+            mode_in_words(order.mode),
+            counted(u64::from(order.connections), "connection"),
+            number::duration(pace.warm_up_seconds)
+        );
+        if self.failed != [0, 0] {
+            let [a, b] = self.failed.map(number::count);
+            let _ = writeln!(text, "warning: transactions given up: {a} of A, {b} of B");
+        }
+        let _ = write!(text, "\n{}", answer.table());
+        let _ = writeln!(
+            text,
+            "\nlevel {} % for all measures and all pairs together; a change below {} % does not matter",
+            number::number(answer.level * 100.0),
+            number::number(answer.minimum_effect * 100.0)
+        );
+        text
+    }
 }
 
 impl RunComparison {

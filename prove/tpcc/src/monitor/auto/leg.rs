@@ -1,4 +1,4 @@
-//! A short run without think times over a number of connections.
+//! A short run, and one of a sweep: clients without think times over a number of connections.
 
 use super::super::{drive_with, Logs, Patience, Sources};
 use super::gauge::Gauge;
@@ -12,11 +12,9 @@ use crate::time::Micros;
 use crate::work::Kind;
 use hardmeter_session::{Progress, Stop};
 
-/// The measurements of a leg.
+/// The measurements of a short run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Leg {
-    /// P, equal to the number of clients.
-    pub connections: u32,
+pub struct Block {
     /// New-Orders that ended in the interval.
     pub new_orders: u64,
     /// New-Orders a minute.
@@ -31,6 +29,15 @@ pub struct Leg {
     pub response: Times,
     /// Given up, of all transactions.
     pub failed: u64,
+}
+
+/// A block of a sweep: P connections, and a client on each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leg {
+    /// P.
+    pub connections: u32,
+    /// Its measurements.
+    pub block: Block,
 }
 
 /// The common parameters of all legs.
@@ -67,34 +74,49 @@ impl Course<'_> {
             start_at: None,
             ..self.order.clone()
         };
-        let gauge = Gauge::around(self.backends, self.server, Micros::of_seconds(ramp_seconds));
-        let patience = Patience { winding_up: Micros::seconds(5), ..Patience::default() };
-        let result =
-            drive_with(&order, &gauge, self.sources, &Logs::default(), patience, self.stop, &Silent)?;
-        match &result.ending {
-            Ending::Complete => {}
-            Ending::Interrupted => return Ok(None),
-            Ending::Failed { reason } => {
-                return Err(TpccError::LegFailed { connections, reason: reason.clone() })
-            }
-        }
-        let gauged = gauge.read();
-        let orders = result.of(Kind::NewOrder);
-        if orders.completed == 0 {
-            let reason = format!("no New-Order was done in {leg_seconds} s{}", first_error(&result));
-            return Err(TpccError::LegFailed { connections, reason });
-        }
-        Ok(Some(Leg {
-            connections,
-            new_orders: orders.completed,
-            throughput: result.throughput(),
-            driver_cpu: result.drivers.iter().map(|driver| driver.cpu_seconds).sum(),
-            server_cpu: gauged.server_cpu,
-            multiplicity: gauged.backends.and_then(|seen| seen.effective_multiplicity()),
-            response: orders.response.clone(),
-            failed: result.kinds.iter().map(|kind| kind.failed).sum(),
-        }))
+        let block = block(&order, self.backends, self.sources, self.server, self.stop)?;
+        Ok(block.map(|block| Leg { connections, block }))
     }
+}
+
+/// Measures a short run over new connections. `None`: stop requested.
+///
+/// # Errors
+///
+/// [`TpccError`] if it cannot begin, the server goes away, or no New-Order is done.
+pub fn block(
+    order: &RunOrder,
+    backends: &dyn Backends,
+    sources: &Sources,
+    server: Option<Process>,
+    stop: &Stop,
+) -> Result<Option<Block>, TpccError> {
+    let (connections, seconds) = (order.connections, order.interval_seconds);
+    let gauge = Gauge::around(backends, server, Micros::of_seconds(order.ramp_seconds));
+    let patience = Patience { winding_up: Micros::seconds(5), ..Patience::default() };
+    let result = drive_with(order, &gauge, sources, &Logs::default(), patience, stop, &Silent)?;
+    match &result.ending {
+        Ending::Complete => {}
+        Ending::Interrupted => return Ok(None),
+        Ending::Failed { reason } => {
+            return Err(TpccError::LegFailed { connections, reason: reason.clone() })
+        }
+    }
+    let gauged = gauge.read();
+    let orders = result.of(Kind::NewOrder);
+    if orders.completed == 0 {
+        let reason = format!("no New-Order was done in {seconds} s{}", first_error(&result));
+        return Err(TpccError::LegFailed { connections, reason });
+    }
+    Ok(Some(Block {
+        new_orders: orders.completed,
+        throughput: result.throughput(),
+        driver_cpu: result.drivers.iter().map(|driver| driver.cpu_seconds).sum(),
+        server_cpu: gauged.server_cpu,
+        multiplicity: gauged.backends.and_then(|seen| seen.effective_multiplicity()),
+        response: orders.response.clone(),
+        failed: result.kinds.iter().map(|kind| kind.failed).sum(),
+    }))
 }
 
 fn first_error(result: &RunResult) -> String {

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! gauge    CPU time of the backends against the time that they had work    m
-//! leg      one short run without think times
+//! leg      one short run: a [`block`]; without think times: a leg
 //! choice   the rule; the smallest P as good as the best
 //! sweep    legs in rounds, so that drift does not decide                   [`Sweep`]
 //! text     a table; plot   an SVG file
@@ -27,5 +27,5 @@ mod tests;
 mod text;
 
 pub use choice::Rule;
-pub use leg::Leg;
+pub use leg::{block, Block};
 pub use sweep::{find, sweep, Point, Settings, Sweep};

@@ -2,7 +2,7 @@
 
 use super::super::Sources;
 use super::choice::{best, choose, Rounds, Rule};
-use super::leg::{Course, Leg};
+use super::leg::{Block, Course, Leg};
 use crate::backend::Backends;
 use crate::error::TpccError;
 use crate::measure::Times;
@@ -143,7 +143,7 @@ pub(super) fn swept(
 struct Field<'a> {
     course: Course<'a>,
     progress: &'a dyn Progress,
-    legs: Vec<(u32, Vec<Leg>)>,
+    legs: Vec<(u32, Vec<Block>)>,
     number: u32,
     coin: Coin,
     /// The smallest number of connections that the server refused, and why.
@@ -155,7 +155,7 @@ impl Field<'_> {
         let cpus = Cpus::available().count().max(1) as u32;
         self.progress.phase("measuring the effective multiplicity", 1);
         let multiplicity = match self.course.leg(self.number, cpus) {
-            Ok(Some(leg)) => leg.multiplicity,
+            Ok(Some(leg)) => leg.block.multiplicity,
             Ok(None) => return Ok(None),
             // The server may not allow this number; try fewer.
             Err(_) if cpus > 1 => None,
@@ -218,8 +218,8 @@ impl Field<'_> {
 
     fn note(&mut self, leg: Leg) {
         match self.legs.iter_mut().find(|(count, _)| *count == leg.connections) {
-            Some((_, legs)) => legs.push(leg),
-            None => self.legs.push((leg.connections, vec![leg])),
+            Some((_, legs)) => legs.push(leg.block),
+            None => self.legs.push((leg.connections, vec![leg.block])),
         }
     }
 
@@ -270,13 +270,13 @@ impl Field<'_> {
     }
 }
 
-fn point(connections: u32, legs: &[Leg]) -> Point {
+fn point(connections: u32, legs: &[Block]) -> Point {
     let mut response = Times::new();
     for leg in legs {
         response.add(&leg.response);
     }
     let thousands = legs.iter().map(|leg| leg.new_orders).sum::<u64>() as f64 / 1000.0;
-    let all = |value: &dyn Fn(&Leg) -> Option<f64>| legs.iter().map(value).sum::<Option<f64>>();
+    let all = |value: &dyn Fn(&Block) -> Option<f64>| legs.iter().map(value).sum::<Option<f64>>();
     let quantile = |share| response.quantile(share).map_or(0.0, |time| time.as_seconds() * 1e3);
     let throughputs: Vec<f64> = legs.iter().map(|leg| leg.throughput).collect();
     Point {
