@@ -77,6 +77,9 @@ pub struct Run {
     prices: Option<PathBuf>,
     #[command(flatten)]
     place: EnginePlace,
+    /// Print a row for each rule that is not applicable, too.
+    #[arg(long)]
+    full: bool,
     #[command(flatten)]
     format: Output,
 }
@@ -122,7 +125,7 @@ impl Run {
         result.environment.remarks.extend(found);
         // Print the result even if it cannot be saved.
         let written = write(&files, &result, prices);
-        self.format.print("tpcc", || text::render(&result), || text::json(&result))?;
+        self.format.print("tpcc", || text::render(&result, self.full), || text::json(&result))?;
         written?;
         remark(globals, &format!("report {}, result {}", files.html.display(), files.json.display()));
         Ok(how_it_went(&result, globals))

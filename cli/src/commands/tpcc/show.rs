@@ -37,6 +37,9 @@ pub struct Show {
     /// Include published records for context.
     #[arg(long, requires = "html")]
     context: bool,
+    /// Print a row for each rule that is not applicable, too.
+    #[arg(long, conflicts_with = "html")]
+    full: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -46,7 +49,7 @@ impl Show {
         let results = self.results.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
         let result = merge::merge(results, merge::TOLERANCE_SECONDS)?;
         match &self.html {
-            None => self.output.print("tpcc", || text::render(&result), || text::json(&result))?,
+            None => self.output.print("tpcc", || text::render(&result, self.full), || text::json(&result))?,
             Some(path) => {
                 writable(path)?;
                 let others = self.at.iter().map(|path| Ok((path.display().to_string(), load(path)?)));

@@ -5,15 +5,17 @@ use super::summary::{mode_in_words, Quantiles, Summary};
 use super::verdicts::{self, Group, Outcome, Verdict};
 use super::DISCLAIMER;
 use crate::measure::{Ending, RunResult};
+use crate::settings::in_words;
 use hardmeter_evidence::table::{Column, Style, TextTable};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// A result as text: headline, a line for each transaction, the verdicts.
-pub fn render(result: &RunResult) -> String {
+/// A result as text: the answer, a line for each transaction, the verdicts. `full`: with a line for each rule that is
+/// not applicable.
+pub fn render(result: &RunResult, full: bool) -> String {
     let summary = Summary::of(result);
     let verdicts = verdicts::verdicts(result);
-    let mut text = headline(result, &summary);
+    let mut text = headline(result, &summary, &verdicts);
     text.push('\n');
     text += &kinds(&summary);
     text.push('\n');
@@ -34,13 +36,19 @@ pub fn render(result: &RunResult) -> String {
     for remark in &result.environment.remarks {
         let _ = writeln!(text, "warning: {}", one_line(remark));
     }
-    let _ = write!(text, "\nverdicts: {}\n", verdicts::summary(&verdicts));
+    let is_shown = |verdict: &&Verdict| full || verdict.outcome != Outcome::NotApplicable;
     for group in Group::ALL {
-        let lines: Vec<_> = verdicts.iter().filter(|verdict| verdict.group == group).collect();
+        let of_group = verdicts.iter().filter(|verdict| verdict.group == group);
+        let lines: Vec<_> = of_group.filter(is_shown).collect();
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{}", group.title());
             text += &verdict_lines(&lines);
         }
+    }
+    let folded: Vec<&str> =
+        verdicts.iter().filter(|verdict| !is_shown(verdict)).map(|verdict| verdict.name.as_str()).collect();
+    if !folded.is_empty() {
+        let _ = writeln!(text, "\nnot applicable (--full has their rows): {}", folded.join("; "));
     }
     text += "\n[m] not verified against the official text    [o] our own rule, no clause\n";
     text
@@ -65,15 +73,28 @@ pub fn json(result: &RunResult) -> serde_json::Value {
     })
 }
 
-fn headline(result: &RunResult, summary: &Summary) -> String {
+/// The figure and the verdicts in short; then what ran.
+fn headline(result: &RunResult, summary: &Summary, verdicts: &[Verdict]) -> String {
     let half =
         summary.half_interval.map_or(String::new(), |half| format!(" \u{b1} {}", number::number(half)));
     let mut text = format!(
-        "{}{half} New-Orders a minute, {} a warehouse; NOPM {}\n{DISCLAIMER}\n",
+        "{}{half} New-Orders a minute, {} a warehouse; NOPM {}\n",
         with_decimals(summary.new_orders_a_minute.floor(), 0),
         with_decimals(summary.per_warehouse, 2),
         with_decimals(summary.nopm.floor(), 0),
     );
+    match &result.ending {
+        Ending::Complete => {}
+        Ending::Interrupted => text += "INTERRUPTED: this is what there was until then\n",
+        Ending::Failed { reason } => {
+            let _ = writeln!(text, "FAILED: {}; this is what there was until then", one_line(reason));
+        }
+    }
+    let _ = writeln!(text, "{}: {}", verdicts::answer(verdicts), verdicts::summary(verdicts));
+    for short in verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Short) {
+        let _ = writeln!(text, "  {}: {}, wanted {}", short.name, short.found_in_words(), short.wanted);
+    }
+    let _ = writeln!(text, "{DISCLAIMER}");
     let order = &result.order;
     let terminals: u64 = result.drivers.iter().map(|driver| u64::from(driver.terminals)).sum();
     let _ = writeln!(
@@ -88,12 +109,8 @@ fn headline(result: &RunResult, summary: &Summary) -> String {
         if result.environment.system.is_empty() { "unknown system" } else { &result.environment.system },
         number::date(result.started_at)
     );
-    match &result.ending {
-        Ending::Complete => {}
-        Ending::Interrupted => text += "INTERRUPTED: this is what there was until then\n",
-        Ending::Failed { reason } => {
-            let _ = writeln!(text, "FAILED: {}; this is what there was until then", one_line(reason));
-        }
+    if !order.settings.is_empty() {
+        let _ = writeln!(text, "settings of its connections: {}", one_line(&in_words(&order.settings)));
     }
     text
 }
@@ -215,7 +232,7 @@ mod tests {
         let orders = result.of(Kind::NewOrder);
         let (all, kept) = (orders.completed, orders.completed - orders.rolled_back);
         assert!(kept < all);
-        let text = render(&result);
+        let text = render(&result, false);
         let first = text.lines().next().unwrap();
         assert!(first.starts_with(&format!("{} \u{b1} ", all / 2)), "{first}");
         assert!(first.ends_with(&format!("NOPM {}", kept / 2)), "{first}");
@@ -226,11 +243,28 @@ mod tests {
         let cost =
             format!("driver {:.4} CPU s, server {:.4} CPU s", 500.0 / all as f64, 12_500.0 / all as f64);
         assert!(text.contains(&cost), "{text}");
+        assert!(text.lines().nth(1).unwrap().starts_with("no rule is SHORT: "), "{text}");
+        // Rows that are not applicable are one line, unless all are wanted.
+        let rows = |text: &str| text.lines().filter(|line| line.starts_with("  not applicable ")).count();
+        let full = render(&result, true);
+        let folded = verdicts::verdicts(&result);
+        let folded = folded.iter().filter(|verdict| verdict.outcome == Outcome::NotApplicable).count();
+        assert!(folded > 0);
+        assert_eq!((rows(&text), rows(&full)), (0, folded), "{text}");
+        assert!(
+            text.contains("\nnot applicable (--full has their rows): ") && !full.contains("--full"),
+            "{text}"
+        );
         let value = json(&result);
         assert_eq!(value["summary"]["kinds"][0]["completed"], all);
         assert_eq!(value["short"], false);
         result.ending = Ending::Failed { reason: "the server went away".into() };
-        assert!(render(&result).contains("FAILED: the server went away"));
+        let text = render(&result, false);
+        let lines: Vec<&str> = text.lines().collect();
+        // The figure, how it ended, the verdicts, and each SHORT rule with what was wanted.
+        assert_eq!(lines[1], "FAILED: the server went away; this is what there was until then");
+        assert!(lines[2].starts_with("1 rule is SHORT: ") && lines[2].contains(", 1 SHORT, "), "{text}");
+        assert!(lines[3].starts_with("  complete: ") && lines[3].contains(", wanted "), "{text}");
         assert_eq!(json(&result)["short"], true);
     }
 }

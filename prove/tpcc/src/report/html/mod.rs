@@ -53,7 +53,8 @@ fn headline(
     });
     let short: Vec<_> = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Short).collect();
     html! {
-        h1 { (if result.environment.system.is_empty() { "A TPC-C-derived run".into() } else { one_line(&result.environment.system) }) }
+        h1 { (with_decimals(summary.new_orders_a_minute.floor(), 0)) " New-Orders a minute: " (verdicts::answer(verdicts)) }
+        p { b { (if result.environment.system.is_empty() { "A TPC-C-derived run".into() } else { one_line(&result.environment.system) }) } }
         p.faint {
             (count(u64::from(order.warehouses))) " warehouses, " @if terminals > 0 { (count(terminals)) " " } (mode_in_words(order.mode)) "; "
             (order.connections) " database connections; " (number::duration(result.measured_seconds)) " after a ramp of "
@@ -64,6 +65,12 @@ fn headline(
             Ending::Interrupted => { p.alarm { "This run was interrupted. What is shown is what there was until then." } }
             Ending::Failed { reason } => { p.alarm { "This run failed: " (one_line(reason)) ". What is shown is what there was until then." } }
         }
+        @if !short.is_empty() {
+            ul.alarm { @for verdict in short {
+                li { (verdict.name) ": " (verdict.found_in_words()) "; wanted: " (verdict.wanted)
+                    @if !verdict.note.is_empty() { " (" (one_line(&verdict.note)) ")" } }
+            } }
+        }
         div.figures {
             (figure("figure first", &with_decimals(summary.new_orders_a_minute.floor(), 0), &format!("New-Orders a minute{}", half.unwrap_or_default())))
             (figure("figure", &with_decimals(summary.nopm.floor(), 0), "NOPM: without those rolled back"))
@@ -73,12 +80,6 @@ fn headline(
             @if let Some(price) = price { (figure("figure", &price, "for a New-Order a minute")) }
         }
         p { b { "Derived from TPC-C, not a TPC result" } ", and not comparable to published ones. Verdicts: " (verdicts::summary(verdicts)) "." }
-        @if !short.is_empty() {
-            ul.alarm { @for verdict in short {
-                li { (verdict.name) ": " (verdict.found_in_words()) "; wanted: " (verdict.wanted)
-                    @if !verdict.note.is_empty() { " (" (one_line(&verdict.note)) ")" } }
-            } }
-        }
     }
 }
 

@@ -19,30 +19,44 @@ fn class(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The verdicts, group by group.
+/// The verdicts, group by group; those that are not applicable are folded.
 pub fn verdicts(verdicts: &[Verdict]) -> Markup {
+    let (folded, shown): (Vec<_>, Vec<_>) =
+        verdicts.iter().partition(|verdict| verdict.outcome == Outcome::NotApplicable);
     html! {
         @for group in Group::ALL {
-            h3 { (group.title()) }
-            div.scroll { table {
-                thead { tr { th { "verdict" } th { "what" } th.number { "found" } th.number { "n" } th { "wanted" } th { "clause" } } }
-                tbody {
-                    @for verdict in verdicts.iter().filter(|verdict| verdict.group == group) { tr {
-                        td class=(class(verdict.outcome)) { (verdict.outcome.word()) }
-                        td { (verdict.name) @if !verdict.note.is_empty() { br; span.note { (one_line(&verdict.note)) } } }
-                        td.number { (verdict.found_in_words()) }
-                        td.number { @if verdict.n > 0 { (count(verdict.n)) } }
-                        td { (verdict.wanted) }
-                        td.faint { (clause(verdict)) }
-                    } }
-                }
-            } }
+            @let of_group: Vec<_> = shown.iter().copied().filter(|verdict| verdict.group == group).collect();
+            @if !of_group.is_empty() {
+                h3 { (group.title()) }
+                (rows(&of_group))
+            }
+        }
+        @if !folded.is_empty() {
+            details { summary { "Not applicable (" (folded.len()) ")" } (rows(&folded)) }
         }
         p.faint {
             "Held: as wanted. Undecided: too few to tell, or beside the window by no more than chance does (p at least 0.001). \
              Deviation: ordered otherwise than the specification has it. [m]: from memory, not verified against the official text. \
              Own: a rule of this program, no clause."
         }
+    }
+}
+
+fn rows(verdicts: &[&Verdict]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th { "verdict" } th { "what" } th.number { "found" } th.number { "n" } th { "wanted" } th { "clause" } } }
+            tbody {
+                @for verdict in verdicts { tr {
+                    td class=(class(verdict.outcome)) { (verdict.outcome.word()) }
+                    td { (verdict.name) @if !verdict.note.is_empty() { br; span.note { (one_line(&verdict.note)) } } }
+                    td.number { (verdict.found_in_words()) }
+                    td.number { @if verdict.n > 0 { (count(verdict.n)) } }
+                    td { (verdict.wanted) }
+                    td.faint { (clause(verdict)) }
+                } }
+            }
+        } }
     }
 }
 

@@ -67,6 +67,14 @@ fn the_page_is_well_formed_and_has_everything() {
     let verdicts = verdicts::verdicts(&result);
     assert_eq!(page.matches("<td class=\"outcome ").count(), verdicts.len() + result.conditions.len());
     assert!(page.contains("2,055,000,000"));
+    // The answer first, and what is not applicable behind a fold.
+    assert!(page.contains(&format!("<h1>{} New-Orders a minute: no rule is SHORT</h1>", orders / 2)));
+    let not_applicable = verdicts.iter().filter(|one| one.outcome == Outcome::NotApplicable).count();
+    let (before, fold) =
+        page.split_once(&format!("<details><summary>Not applicable ({not_applicable})</summary>")).unwrap();
+    let fold = fold.split_once("</details>").unwrap().0;
+    let cells = |text: &str| text.matches("\"outcome not-applicable\"").count();
+    assert_eq!((cells(before), cells(fold)), (0, not_applicable));
 }
 
 #[test]

@@ -30,6 +30,15 @@ pub fn is_short(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| verdict.outcome == Outcome::Short)
 }
 
+/// The answer of a run in a sentence: whether it kept to the rules.
+pub fn answer(verdicts: &[Verdict]) -> String {
+    match verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Short).count() {
+        0 => "no rule is SHORT".into(),
+        1 => "1 rule is SHORT".into(),
+        short => format!("{short} rules are SHORT"),
+    }
+}
+
 /// Number of verdicts by outcome, for a headline: "31 held, 1 SHORT".
 pub fn summary(verdicts: &[Verdict]) -> String {
     use Outcome::{Deviation, Held, NotApplicable, Short, Undecided};
