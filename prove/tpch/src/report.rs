@@ -6,7 +6,7 @@ use crate::parameters::Source;
 use crate::power::PowerOrder;
 use crate::queries::Query;
 use crate::refresh::Refresh;
-use hardmeter_evidence::{geometric_mean, Median};
+use hardmeter_evidence::{geometric_mean, Direction, Median, Metric, Plan, Trial};
 use hardmeter_session::{Answer, Cost};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -15,6 +15,9 @@ use std::path::Path;
 
 /// Above this ratio a query counts as slower than the first variant: noise alone is up to 2 %.
 pub const SLOWER: f64 = 1.02;
+
+/// The fewest blocks that can decide.
+pub const FEWEST_BLOCKS: usize = 7;
 
 /// The relation of an answer to the first variant's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -194,6 +197,9 @@ pub struct Total {
     pub slower: Vec<Query>,
     /// The queries whose answers differ from the first variant's, byte for byte.
     pub other_answers: Vec<Query>,
+    /// Whether it is better than the first variant, by the time of all queries; `None` for the first one. One
+    /// decision for all variants and blocks together ([`Trial`]).
+    pub verdict: Option<hardmeter_evidence::Verdict>,
 }
 
 /// The result of a power run.
@@ -233,12 +239,7 @@ impl Report {
 
     /// A variant's totals over all queries that all variants could run; `None` if there are none.
     pub fn total(&self, variant: usize) -> Option<Total> {
-        let sums = |variant: usize| -> Vec<f64> {
-            let sum = |block: usize| self.whole().map(|query| query.variants[variant].blocks[block]).sum();
-            let blocks = self.whole().next().map_or(0, |query| query.variants[variant].blocks.len());
-            (0..blocks).map(sum).collect()
-        };
-        let (ours, base) = (sums(variant), sums(0));
+        let (ours, base) = (self.sums(variant), self.sums(0));
         let means = (0..ours.len()).filter_map(|block| {
             let ratios: Vec<f64> = self
                 .whole()
@@ -261,7 +262,33 @@ impl Report {
                 .filter(|query| query.answers[variant] != Verdict::Identical)
                 .map(|query| query.query)
                 .collect(),
+            verdict: self.trial().filter(|_| variant > 0).map(|trial| trial.verdict_on(variant)),
         })
+    }
+
+    /// The time of all queries that all variants could run, block by block.
+    fn sums(&self, variant: usize) -> Vec<f64> {
+        let sum = |block: usize| self.whole().map(|query| query.variants[variant].blocks[block]).sum();
+        let blocks = self.whole().next().map_or(0, |query| query.variants[variant].blocks.len());
+        (0..blocks).map(sum).collect()
+    }
+
+    /// The trial of the variants against the first one, over all blocks. The order of its blocks was drawn
+    /// ([`crate::power`]). `None` for a single variant.
+    fn trial(&self) -> Option<Trial> {
+        let contestants = self.order.variants.len();
+        let sums: Vec<Vec<f64>> = (0..contestants).map(|variant| self.sums(variant)).collect();
+        let time = Metric::new("time of all queries", Direction::Less, SLOWER - 1.0);
+        let most_rounds = sums[0].len().max(1) as u32;
+        // The trial's own order is not used.
+        let plan = Plan { contestants, most_rounds, ..Plan::of_two(vec![time], 0) };
+        let mut trial = Trial::new(plan).ok()?;
+        for block in 0..sums[0].len() {
+            let ratio = |of: &Vec<f64>| vec![Some((of[block] / sums[0][block]).ln())];
+            // An error: all variants have their verdict.
+            let _ended = trial.observe_round(&sums[1..].iter().map(ratio).collect::<Vec<_>>());
+        }
+        Some(trial)
     }
 
     /// Whether all queries ran, and all answers equal the first variant's.
@@ -364,104 +391,4 @@ impl Serialize for Report {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::power::Clock;
-    use crate::variants::Preset;
-    use crate::Scale;
-    use std::time::Duration;
-
-    fn answer(rows: &[&str]) -> Answer {
-        Answer { rows: rows.iter().map(|row| vec![Some((*row).to_owned())]).collect() }
-    }
-
-    #[test]
-    fn answers_are_the_same_reordered_or_different() {
-        let reference = answer(&["a", "b"]);
-        assert_eq!(Verdict::of(&answer(&["a", "b"]), &reference), Verdict::Identical);
-        assert_eq!(Verdict::of(&answer(&["b", "a"]), &reference), Verdict::Reordered);
-        assert_eq!(Verdict::of(&answer(&["b", "b"]), &reference), Verdict::Different);
-        assert_eq!(Verdict::of(&answer(&["a", "b "]), &reference), Verdict::Different);
-        assert!(Verdict::Identical < Verdict::Reordered && Verdict::Reordered < Verdict::Different);
-    }
-
-    fn cost(ms: u64) -> Cost {
-        Cost { wall: Duration::from_millis(2 * ms), cpu: Some(Duration::from_millis(ms)) }
-    }
-
-    /// Two queries of 100 and 400 ms; the second variant takes half of the one and 1.25 of the other.
-    fn report() -> Report {
-        let queries = [(1, 100, 50), (6, 400, 500)].map(|(number, base, other)| {
-            let mut runs = QueryRuns::new(Query::new(number).unwrap(), 2);
-            for block in 0..6 {
-                // The second block ran on a machine half as fast: ratios are unaffected.
-                let slow = if block == 1 { 2 } else { 1 };
-                runs.variants[0].push_block([cost(base * slow), cost(base * slow)].into_iter());
-                runs.variants[1].push_block([cost(other * slow), cost(other * slow)].into_iter());
-            }
-            runs
-        });
-        let order = PowerOrder {
-            variants: vec!["stock=".parse().unwrap(), "other=jit=on".parse().unwrap()],
-            queries: queries.iter().map(|query| query.query).collect(),
-            source: Source::Seed(5),
-            preset: Preset::Default,
-            clock: Clock::Cpu,
-            blocks: 6,
-            warm_up: 0,
-            timeout: Duration::from_secs(1),
-            refresh: false,
-        };
-        let data = Data { scale: Scale::ONE, refreshes: 0 };
-        Report::new(&order, data, "15.20".into(), true, queries.into(), Vec::new())
-    }
-
-    #[test]
-    fn totals_can_be_reckoned_by_hand() {
-        let total = report().total(1).unwrap();
-        assert_eq!(total.ms.value, 550.0);
-        assert!((total.ratio.median.value - 1.1).abs() < 1e-12, "550 of 500 ms");
-        assert!((total.geometric_mean.median.value - (0.5_f64 * 1.25).sqrt()).abs() < 1e-12);
-        assert_eq!((total.worst.0.number(), total.worst.1), (6, 1.25));
-        assert_eq!(total.slower.iter().map(|query| query.number()).collect::<Vec<_>>(), [6]);
-        assert_eq!(total.ratio.median.interval_95.map(|interval| interval.low), Some(1.1));
-        assert_eq!(report().total(0).unwrap().ratio.median.value, 1.0);
-    }
-
-    #[test]
-    fn a_query_that_failed_is_in_no_total() {
-        let mut report = report();
-        assert!(report.is_sound());
-        let failure = Failure { variant: "other".into(), reason: "no".into(), remedy: String::new() };
-        report.queries[1].failure = Some(failure);
-        assert!(!report.is_sound());
-        let total = report.total(1).unwrap();
-        assert_eq!((total.ms.value, total.ratio.median.value), (50.0, 0.5));
-        report.queries[0].answers[1] = Verdict::Reordered;
-        assert_eq!(report.total(1).unwrap().other_answers.len(), 1);
-    }
-
-    #[test]
-    fn without_cpu_time_ratios_are_of_wall_time() {
-        let mut runs = Runs::default();
-        runs.push_block([Cost { wall: Duration::from_millis(30), cpu: None }, cost(10)].into_iter());
-        assert_eq!(runs.cpu_ms(), None);
-        assert_eq!(runs.blocks, [25.0]);
-    }
-
-    #[test]
-    fn the_file_is_whole_and_says_what_was_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("result.json");
-        report().write(&path).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
-        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(value["parameters"], "seed 5");
-        assert_eq!(value["settings"]["enable_bitmapscan"], "off");
-        assert_eq!(value["queries"][1]["variants"][1]["ratio"]["value"], 1.25);
-        assert_eq!(value["queries"][0]["variants"][1]["cpu_ms"]["value"], 50.0);
-        assert_eq!(value["totals"][1]["worst"], serde_json::json!([6, 1.25]));
-        let error = report().write(&folder.path().join("none/result.json")).unwrap_err();
-        assert!(error.to_string().starts_with("cannot write "), "{error}");
-    }
-}
+mod tests;

@@ -5,12 +5,12 @@ use super::{cancelled_by_signals, remark, Bar, Results};
 use crate::commands::place::Place;
 use crate::commands::{CommandError, Globals, Outcome};
 use hardmeter_evidence::table::{Column, TextTable};
-use hardmeter_evidence::Median;
+use hardmeter_evidence::{Median, Verdict};
 use hardmeter_session::Session;
 use hardmeter_tpch::load::Data;
 use hardmeter_tpch::parameters::Source;
 use hardmeter_tpch::power::{self, Clock, PowerOrder, RunProgress};
-use hardmeter_tpch::report::{Report, Runs, Total, SLOWER};
+use hardmeter_tpch::report::{Report, Runs, Total, FEWEST_BLOCKS, SLOWER};
 use hardmeter_tpch::variants::{Preset, Variant};
 use serde_json::json;
 use std::time::Duration;
@@ -38,8 +38,8 @@ pub struct Run {
     /// The clock of the times; parallel queries need wall time.
     #[arg(long, value_enum, default_value_t = ClockName::Cpu)]
     clock: ClockName,
-    /// Number of blocks: passes in which every variant runs each query twice.
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of blocks: passes in which every variant runs each query twice. A verdict takes seven or more.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     blocks: u16,
     /// Number of unmeasured passes before.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -207,13 +207,29 @@ fn beside(report: &Report, variant: usize, base: &str) -> String {
         let (of_base, ours) = (ms(&refresh.variants[0]), ms(&refresh.variants[variant]));
         line(refresh.refresh.name(), of_base, ours, ratio, "");
     }
-    let mut about = String::new();
+    let (mut answer, mut about) = (String::new(), String::new());
     if let (Some(total), Some(of_base)) = (report.total(variant), report.total(0)) {
         let sum = |total: &Total| format!("{:.1}", total.ms.value);
         line("total", sum(&of_base), sum(&total), Some(total.ratio.median), "");
         about = summary(&total, report.queries.len(), base);
+        answer = verdict(&total, report.order.blocks, base);
     }
-    format!("\n{}{about}", table.text())
+    format!("\n{answer}{}{about}", table.text())
+}
+
+/// The verdict on a variant in a sentence.
+fn verdict(total: &Total, blocks: usize, base: &str) -> String {
+    let Some(verdict) = total.verdict else { return String::new() };
+    let share = (SLOWER - 1.0) * 100.0;
+    let mut text =
+        format!("{} beside {base}: {verdict}, by the time of all queries in {blocks} blocks", total.variant);
+    text += &match verdict {
+        Verdict::Same => format!("; a change below {share:.0} % does not matter"),
+        Verdict::Undecided if blocks < FEWEST_BLOCKS => format!("; a verdict takes {FEWEST_BLOCKS} or more"),
+        Verdict::Undecided => "; more blocks may decide it: --blocks".into(),
+        Verdict::Better | Verdict::Worse => String::new(),
+    };
+    text + "\n"
 }
 
 fn summary(total: &Total, queries: usize, base: &str) -> String {
