@@ -7,6 +7,7 @@
  *           │  order: process, time, hot pages  ────────────────>│
  *           │<──────────  snapshots: registers, pages, end ──────│
  *           │                            │<── heartbeat, stop ───│
+ *           │                       scout <── snapshot, more pages ─│
  *
  * A snapshot is one slot of a ring:
  *
@@ -29,7 +30,8 @@
 #include <sys/user.h>
 
 #define HM_SNAPSHOTS 32
-#define HM_MOST_HOT 1024 /* pages copied at one stop */
+#define HM_MOST_HOT 1024   /* pages copied at one stop because they are hot */
+#define HM_MOST_PAGES 1536 /* and those that the scout adds */
 #define HM_MOST_XSTATE 16384
 #define HM_PAGE 4096u
 
@@ -50,15 +52,17 @@ struct hm_snapshot {
   uint32_t at_call; /* 1: begun at a call's exit, 0: at an interrupt */
   int32_t process;
   uint32_t xstate_size;
-  uint32_t pages; /* copied */
+  uint32_t pages;          /* copied */
+  uint32_t listed;         /* the first of them: hot, addresses ascending */
+  _Atomic uint32_t sealed; /* 1: the scout adds nothing more */
   uint32_t reserved;
   uint64_t began; /* CLOCK_MONOTONIC, nanoseconds */
   uint64_t pause_copy, pause_end;
   uint64_t ran_before, ran_after; /* the process's CPU time at both ends; after 0: not known */
   struct user_regs_struct registers, end;
   uint8_t xstate[HM_MOST_XSTATE] __attribute__((aligned(64)));
-  uint64_t page[HM_MOST_HOT];
-  uint8_t data[HM_MOST_HOT][HM_PAGE] __attribute__((aligned(4096)));
+  uint64_t page[HM_MOST_PAGES];
+  uint8_t data[HM_MOST_PAGES][HM_PAGE] __attribute__((aligned(4096)));
 };
 
 /* Pages to copy at each stop. The emulator writes the lists in rotation. A copy finishes long
@@ -71,6 +75,13 @@ struct hm_hot_list {
 };
 
 enum hm_window_state { HM_WINDOW_NONE, HM_WINDOW_ORDERED, HM_WINDOW_OPEN, HM_WINDOW_CLOSED };
+
+/* Whether the scout adds pages at each stop of the window. */
+enum hm_scouted {
+  HM_NOT_SCOUTED,
+  HM_SCOUTED_AT_FIRST, /* as long as little is known of the process; all hot pages are copied */
+  HM_SCOUTED           /* for good; only the hottest are copied, since the others can be added */
+};
 
 /* Why a window ended. */
 enum hm_window_end {
@@ -89,6 +100,7 @@ struct hm_channel {
   int32_t process;
   uint32_t stretches;
   uint32_t at_once;  /* 1: it computes; begin where it is, not at its next call */
+  uint32_t scouted;  /* enum hm_scouted */
   uint32_t expected; /* windows of this round: copying begins when all have met their process */
   uint32_t end_kind; /* enum hm_window_end */
   int32_t error_number;
@@ -106,6 +118,11 @@ struct hm_channel {
   uint32_t real_time;      /* 1: it runs at real-time priority */
   uint32_t reserved;
 
+  /* Between stopper and scout (scout.c). */
+  _Atomic uint32_t scout_order, scout_done; /* equal: the scout is free */
+  _Atomic uint32_t scout_ready;             /* 0: there is none */
+  uint32_t scout_what; /* a snapshot's number; HM_SNAPSHOTS: read the process's mappings */
+
   /* Written by the watchdog. */
   _Atomic int32_t stopper;
   _Atomic int32_t traced;         /* 0: no process is traced */
@@ -120,6 +137,13 @@ struct hm_channel {
 
 /* stopper.c: the main function of the stopper process; never returns. */
 _Noreturn void hm_stopper(struct hm_channel *channel);
+
+/* scout.c, for the stopper: starts one for this channel. */
+void hm_start_scout(struct hm_channel *channel);
+/* It reads the mappings of the channel's process. */
+void hm_scout_prepare(void);
+/* Lets it add the pages that this stretch needs; returns at that time at the latest. */
+void hm_scout(struct hm_snapshot *of, uint64_t until);
 
 /* watchdog.c: forks the watchdog, which forks the stopper. Returns the watchdog's pid, or -1. */
 int hm_start_watchdog(struct hm_channel *channel);

@@ -58,12 +58,26 @@ void hm_follow_memory_of(int process);
 void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane);
 /* Makes the page available; returns 0 if the process does not have it. */
 int hm_need_page(uint64_t address);
+/* Whether it is available already; whether nothing changes there. */
+int hm_page_is_present(uint64_t address);
+int hm_page_is_constant(uint64_t address);
+/* For the scout: pages are mapped so that the processor can execute them. */
+void hm_pages_are_executable(void);
+/* For the scout, before any stop: constant pages; between stops: drops pages that were not copied. */
+void hm_fetch_code(void);
+void hm_drop_late(void);
 /* The same for a range of addresses. */
 int hm_need_range(uint64_t address, uint64_t length);
 /* Records that the stretch accesses this address; `stored`: it writes there. */
 void hm_touch(uint64_t address, int stored);
 /* Publishes the pages touched recently. */
 void hm_publish_hot(struct hm_channel *channel);
+/* Pages of this stretch that were fetched after it began: the process may have changed them. */
+struct hm_late {
+  uint32_t all, stored_shared, stored_private; /* the stretch itself writes to the last two */
+  uint32_t stored_added; /* added by the scout, and the stretch writes there: not late for that */
+};
+struct hm_late hm_pages_late(void);
 uint64_t hm_pages_fetched(void); /* after their stretch began */
 
 /* --- history.c: which pages come back ------------------------------------------------------- */
@@ -73,7 +87,8 @@ void hm_history_begin(uint32_t lane);
 /* Records that a writable page is touched in this stretch. */
 void hm_history_touch(uint64_t page, int shared, int stored);
 /* Predicts from their history the pages that will soon be touched. */
-void hm_history_hot(struct hm_hot_list *into);
+/* `scouted`: an enum hm_scouted; where a scout adds what is missing, few are enough. */
+void hm_history_hot(struct hm_hot_list *into, uint32_t scouted);
 uint32_t hm_pages_hot(void); /* in the latest list */
 
 /* --- engine.c: running code from the copy -------------------------------------------------- */

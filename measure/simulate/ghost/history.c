@@ -13,6 +13,9 @@
  * return. A page that is only read can be fetched late without harm, so it is not kept longer than
  * KEPT_READ.
  *
+ * With a scout (scout.c), which adds what is missing while the process stands, only the pages of the last
+ * KEPT_SCOUTED stretches are hot.
+ *
  * A scan meets thousands of pages once.  Where more than CROWDED pages are hot, those that were read
  * once only are left out: they would crowd out stack and heap.
  *
@@ -34,6 +37,9 @@
 #define KEPT 64u
 #define KEPT_READ 128u
 #define REMEMBERED 2048u
+#define KEPT_SCOUTED 12u
+#define MOST_SCOUTED 320u
+#define MOST_AT_FIRST 512u
 
 struct entry {
   uint64_t page; /* 0: free */
@@ -114,12 +120,30 @@ static int by_address(const void *a, const void *b) {
   return first < second ? -1 : first > second;
 }
 
-void hm_history_hot(struct hm_hot_list *into) {
-  static struct entry *found[MOST_ENTRIES + 1];
+/* A page in the list costs a stop a microsecond, one that the scout has to add six. */
+static int is_hot(const struct entry *of, int scouted) {
+  uint32_t since = now->stretch - of->touched;
+  if (scouted) return since <= KEPT_SCOUTED && (of->gap != 0 || !of->shared);
+  return since <= kept_for(of);
+}
+
+static struct entry *found[MOST_ENTRIES + 1];
+
+static uint32_t find_hot(int scouted) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < ENTRIES; i++) {
     struct entry *of = &now->entry[i];
-    if (of->page != 0 && now->stretch - of->touched <= kept_for(of)) found[count++] = of;
+    if (of->page != 0 && is_hot(of, scouted)) found[count++] = of;
+  }
+  return count;
+}
+
+void hm_history_hot(struct hm_hot_list *into, uint32_t help) {
+  int scouted = help == HM_SCOUTED;
+  uint32_t count = find_hot(scouted);
+  if (help == HM_SCOUTED_AT_FIRST && count > MOST_AT_FIRST) {
+    scouted = 1;
+    count = find_hot(scouted);
   }
   if (count > CROWDED) {
     uint32_t kept = 0;
@@ -127,9 +151,10 @@ void hm_history_hot(struct hm_hot_list *into) {
       if (found[i]->gap != 0 || !found[i]->shared || found[i]->stored) found[kept++] = found[i];
     count = kept;
   }
-  if (count > HM_MOST_HOT) {
+  uint32_t most = scouted ? MOST_SCOUTED : HM_MOST_HOT;
+  if (count > most) {
     qsort(found, count, sizeof found[0], by_promise);
-    count = HM_MOST_HOT;
+    count = most;
   }
   for (uint32_t i = 0; i < count; i++) into->page[i] = found[i]->page;
   qsort(into->page, count, sizeof into->page[0], by_address);

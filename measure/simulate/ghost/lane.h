@@ -38,6 +38,10 @@ void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot);
 void hm_wait_for_end(const struct hm_lane *lane, const struct hm_snapshot *slot);
 /* Without the watchdogs no process is stopped any more, and no stretch ends. */
 int hm_watchdog_is_gone(void);
+/* Whether many stretches on this simulated core were lost, or would be without a scout; whether enough
+ * are known to say that they are few. */
+int hm_loses_many(uint32_t core);
+int hm_loses_few(uint32_t core);
 /* From now on all stretches that are the same are counted. */
 void hm_run_in_is_over(void);
 

@@ -31,12 +31,14 @@
 
 #define MOST_PAGES (1u << 15) /* the kernel allows 65,530 mappings */
 #define SLOTS (MOST_PAGES * 4)
+#define MOST_CODE (MOST_PAGES / 4)
+#define MOST_OF_A_FILE (16u << 20)
 #define CONSTANT_BATCH 8u /* pages of code fetched at a time */
 
 struct page {
   uint64_t address;
-  uint32_t copied; /* with the snapshot of this stretch */
-  uint8_t constant, shared;
+  uint32_t copied;                         /* with the snapshot of this stretch */
+  uint8_t constant, shared, stored, added; /* added: by the scout */
 };
 
 static struct page table[MOST_PAGES];
@@ -46,6 +48,7 @@ static uint32_t stretch;
 static int process;
 static uint64_t constants; /* which pages of files are there to stay */
 static uint64_t fetched;
+static int rights = PROT_READ | PROT_WRITE;
 static uint8_t late_maps; /* mappings were read again in this stretch */
 
 /* --- The table ---------------------------------------------------------------------- */
@@ -132,8 +135,8 @@ static int copy_clock(const struct hm_mapping *mapping, uint64_t page) {
 
 static struct page *map_page(uint64_t page, int constant, int shared) {
   if (pages == MOST_PAGES) return NULL;
-  void *at = mmap((void *)page, HM_PAGE, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  void *at =
+      mmap((void *)page, HM_PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (at != (void *)page) {
     if (at != MAP_FAILED) munmap(at, HM_PAGE);
     return NULL;
@@ -173,6 +176,35 @@ static int fetch(uint64_t page) {
 int hm_need_page(uint64_t address) {
   uint64_t page = address & ~(uint64_t)(HM_PAGE - 1);
   return find(page) != NULL || (page >> 47 == 0 && page != 0 && fetch(page));
+}
+
+int hm_page_is_present(uint64_t address) { return find(address) != NULL; }
+
+int hm_page_is_constant(uint64_t address) {
+  const struct page *page = find(address);
+  return page != NULL && page->constant;
+}
+
+void hm_pages_are_executable(void) { rights = PROT_READ | PROT_WRITE | PROT_EXEC; }
+
+void hm_fetch_code(void) {
+  static uint64_t of;
+  if (of == constants) return;
+  of = constants;
+  uint32_t count;
+  const struct hm_mapping *mapping = hm_all_mappings(&count);
+  for (uint32_t i = 0; i < count && pages < MOST_CODE; i++) {
+    if (!hm_is_constant(&mapping[i]) || !mapping[i].execute) continue;
+    uint64_t end = mapping[i].end;
+    if (end - mapping[i].start > MOST_OF_A_FILE) continue;
+    for (uint64_t page = mapping[i].start; page < end && pages < MOST_CODE; page += HM_PAGE)
+      if (!hm_need_page(page)) break;
+  }
+}
+
+void hm_drop_late(void) {
+  for (uint32_t i = pages; i-- > 0;)
+    if (!table[i].constant && table[i].copied != stretch) drop(i);
 }
 
 int hm_need_range(uint64_t address, uint64_t length) {
@@ -235,6 +267,8 @@ void hm_begin_memory(const struct hm_snapshot *snapshot, uint32_t lane) {
     }
     memcpy((void *)page->address, snapshot->data[i], HM_PAGE);
     page->copied = stretch;
+    page->stored = 0;
+    page->added = i >= snapshot->listed;
   }
   for (uint32_t i = pages; i-- > 0;)
     if (!table[i].constant && table[i].copied != stretch) drop(i);
@@ -251,7 +285,8 @@ void hm_touch(uint64_t address, int stored) {
       lately[number % 256].stored >= stored)
     return;
   if (!hm_need_page(address)) return;
-  const struct page *page = find(address);
+  struct page *page = find(address);
+  page->stored |= stored != 0;
   if (!page->constant) hm_history_touch(page->address, page->shared, stored);
   lately[number % 256].page = number;
   lately[number % 256].stretch = stretch;
@@ -260,8 +295,23 @@ void hm_touch(uint64_t address, int stored) {
 
 void hm_publish_hot(struct hm_channel *channel) {
   uint32_t next = (atomic_load(&channel->hot_current) + 1) % HM_HOT_LISTS;
-  hm_history_hot(&channel->hot[next]);
+  hm_history_hot(&channel->hot[next], channel->scouted);
   atomic_store(&channel->hot_current, next);
+}
+
+struct hm_late hm_pages_late(void) {
+  struct hm_late late = {0, 0, 0, 0};
+  for (uint32_t i = 0; i < pages; i++) {
+    if (table[i].constant) continue;
+    if (table[i].copied == stretch) {
+      late.stored_added += table[i].added && table[i].stored;
+      continue;
+    }
+    late.all++;
+    if (table[i].stored && table[i].shared) late.stored_shared++;
+    if (table[i].stored && !table[i].shared) late.stored_private++;
+  }
+  return late;
 }
 
 uint64_t hm_pages_fetched(void) { return fetched; }

@@ -57,8 +57,8 @@ double hm_pace_followed(void) {
 }
 
 static const void *copy_of(const struct hm_snapshot *in, uint64_t page, uint32_t *from) {
-  while (*from < in->pages && in->page[*from] < page) ++*from;
-  return *from < in->pages && in->page[*from] == page ? in->data[*from] : NULL;
+  while (*from < in->listed && in->page[*from] < page) ++*from;
+  return *from < in->listed && in->page[*from] == page ? in->data[*from] : NULL;
 }
 
 void hm_pace_sees(uint32_t core, const struct hm_snapshot *before, const struct hm_snapshot *after,
@@ -66,7 +66,7 @@ void hm_pace_sees(uint32_t core, const struct hm_snapshot *before, const struct 
   struct hm_odometer *odometer = &pace[core].odometer;
   uint32_t from = 0;
   hm_odometer_pair(odometer, (double)instructions, (double)(after->began - before->began));
-  for (uint32_t i = 0; i < after->pages; i++) {
+  for (uint32_t i = 0; i < after->listed; i++) {
     const struct hm_mapping *mapping = hm_find_mapping(after->page[i]);
     const void *old = copy_of(before, after->page[i], &from);
     if (old != NULL && mapping != NULL && !mapping->shared)

@@ -77,7 +77,8 @@ void hm_print_statistics(struct hm_statistics *statistics, FILE *out) {
           (double)statistics->instructions / 1e6,
           1e3 * per((double)statistics->instructions, (double)statistics->emulated_ns),
           statistics->translations, statistics->native);
-  fprintf(out, "pages         %lu fetched late\n", statistics->fetched);
+  fprintf(out, "pages         %lu fetched late, %lu added by scouts\n", statistics->fetched,
+          statistics->added);
   fprintf(out, "run-in        %lu stretches, %.1f M instructions, not counted\n",
           statistics->run_in_stretches, (double)statistics->run_in_instructions / 1e6);
   fprintf(out, "counted       %.1f M instructions: %.3f %% of %.2f s that the processes computed\n",

@@ -37,6 +37,7 @@ struct hm_statistics {
   uint64_t unchecked_instructions;
   uint64_t emulated_ns;
   uint64_t run_in_stretches, run_in_instructions;
+  uint64_t added; /* pages that scouts added to copies */
   uint64_t fetched, hot_pages, translations, native;
   uint32_t pauses;
   uint32_t pause[HM_MOST_PAUSES]; /* of one copy; nanoseconds */

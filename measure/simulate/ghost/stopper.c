@@ -12,7 +12,7 @@
  * Invariants:
  *  1. The process is seized without PTRACE_O_EXITKILL: if the stopper dies, it runs on.
  *  2. Between a stop and the next request to the kernel to let it run, the stopper waits for
- *     nothing; copying is cut short after COPY_LIMIT.
+ *     nothing but the scout, until SCOUT_LIMIT; copying is cut short after COPY_LIMIT.
  *  3. A signal that arrives is passed on with the next request.
  *  4. A window ends after its time limit, with or without the emulator.
  */
@@ -35,6 +35,7 @@
 #include "family.h"
 
 #define COPY_LIMIT 1500000ull  /* nanoseconds */
+#define SCOUT_LIMIT 1500000ull /* copying included */
 #define IDLE_LIMIT 60000000ull /* without any stop */
 #define WINDOW_LIMIT 2000000000ull
 #define MEETING_LIMIT 40000000ull
@@ -167,6 +168,9 @@ static int take_snapshot(struct hm_snapshot *slot, int at_call, int first) {
   if (ptrace(PTRACE_GETREGSET, process, (void *)NT_X86_XSTATE, &state) != 0) return 0;
   slot->xstate_size = (uint32_t)state.iov_len;
   copy_pages(slot, since);
+  slot->listed = slot->pages;
+  atomic_store(&slot->sealed, 1);
+  if (channel->scouted != HM_NOT_SCOUTED && at_call) hm_scout(slot, since + SCOUT_LIMIT);
   slot->process = process;
   slot->at_call = (uint32_t)at_call;
   slot->first = (uint32_t)first;
@@ -339,7 +343,7 @@ static void prefault(uint32_t slots) {
     struct hm_snapshot *slot =
         &channel->snapshot[(atomic_load(&channel->begun) + i) % HM_SNAPSHOTS];
     if (atomic_load(&slot->state) != HM_SNAPSHOT_FREE) return;
-    for (uint32_t page = 0; page < pages; page++) *(volatile uint8_t *)slot->data[page] = 0;
+    for (uint32_t page = 0; page < pages + 64; page++) *(volatile uint8_t *)slot->data[page] = 0;
   }
 }
 
@@ -348,6 +352,7 @@ static void open_window(void) {
   pending_signal = 0;
   channel->error_number = 0;
   atomic_store(&channel->window, HM_WINDOW_OPEN);
+  if (channel->scouted != HM_NOT_SCOUTED) hm_scout_prepare();
   prefault(channel->stretches);
   channel->end_kind = hm_now() - atomic_load(&channel->watched) > WATCHDOG_LIMIT
                           ? HM_WINDOW_IDLE
@@ -372,6 +377,7 @@ _Noreturn void hm_stopper(struct hm_channel *shared) {
   struct sigaction wake = {.sa_handler = ignore}; /* no SA_RESTART: waitpid has to return */
   sigaction(SIGALRM, &wake, NULL);
   channel->real_time = (uint32_t)hm_raise_priority(2);
+  hm_start_scout(channel);
   for (;;) {
     uint32_t window = atomic_load(&channel->window);
     if (atomic_load(&channel->finish) != 0) _exit(0);

@@ -13,6 +13,11 @@
  * fifth at most; or a quarter of a million has hardly any, as with a small working set.  The first
  * stretches of each window meet an L1 that is of an earlier time, and are not counted either.
  *
+ * Losses.  A scout (scout.c) adds pages to the copies, which makes each stop longer. It helps in the
+ * first windows of each process and the first 64 checked stretches of each simulated core; and for
+ * good on a core where three of 32 did not end as the server's did, or half of them wrote to pages that
+ * were copied only because the scout added them.
+ *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
  *  2. The counters have exactly the stretches that were kept: a stretch that is not leaves
@@ -36,6 +41,12 @@
 #define RUN_UP 100000ull
 #define COMPUTES_FOR 16u /* windows */
 #define CHUNK 1000000ull
+#define LOSSES_OF 32u
+#define MANY_LOST 48u /* points */
+#define LOST 16u
+#define PERHAPS_LOST 3u
+#define ENOUGH_KNOWN 64u
+#define KNOWN 8u /* stretches of a window: its process was met before */
 #define FALLS_NO_LONGER 0.8
 #define PART_OF_CHUNK 250000ull
 #define FEW_MISSES 3u /* of such a part: fewer end the run-in */
@@ -83,6 +94,26 @@ static uint64_t filling_misses(const struct hm_core_counts *then) {
 void hm_run_in_is_over(void) {
   for (uint32_t core = 0; core < HM_MAX_CORES; core++) run_in[core].over = 1;
 }
+
+/* --- Losses -------------------------------------------------------------------------------- */
+
+static struct losses {
+  uint32_t checked, lost, all;
+  int many;
+} losses[HM_MAX_CORES];
+
+static void losses_see(struct losses *of, enum hm_verdict_of_stretch verdict, int perhaps_lost) {
+  if (of->many || (verdict != HM_SAME && verdict != HM_OTHER_CALL &&
+                   verdict != HM_OTHER_REGISTERS && verdict != HM_DIED))
+    return;
+  of->lost += verdict != HM_SAME ? LOST : perhaps_lost ? PERHAPS_LOST : 0;
+  if (of->lost >= MANY_LOST) of->many = 1;
+  of->all++;
+  if (++of->checked == LOSSES_OF) of->checked = of->lost = 0;
+}
+
+int hm_loses_many(uint32_t core) { return losses[core].many; }
+int hm_loses_few(uint32_t core) { return losses[core].all >= ENOUGH_KNOWN && !losses[core].many; }
 
 /* --- Counters --------------------------------------------------------------------------------- */
 
@@ -145,6 +176,12 @@ static void say(const char *what, const struct hm_snapshot *slot, uint32_t of_wi
           mapping != NULL ? mapping->name : "?",
           mapping != NULL ? (unsigned long)(at.rip - mapping->start + mapping->offset) : 0ul,
           (long)at.orig_rax, slot->end.rip, (long)slot->end.orig_rax);
+  struct hm_late late = hm_pages_late();
+  fprintf(stderr,
+          "                %u pages copied, %u of these by the scout; %u fetched late, which it "
+          "writes: %u shared, %u private\n",
+          slot->pages, slot->pages - slot->listed, late.all, late.stored_shared,
+          late.stored_private);
 }
 
 /* --- Running -------------------------------------------------------------------------------------- */
@@ -252,6 +289,9 @@ void hm_emulate_stretch(struct hm_lane *lane, struct hm_snapshot *slot) {
   hm_wait_for_end(lane, slot);
   enum hm_verdict_of_stretch verdict = judge(ghost, slot);
   hm_statistics.verdicts[verdict]++;
+  hm_statistics.added += slot->pages - slot->listed;
+  if (lane->channel->stretches >= KNOWN)
+    losses_see(&losses[lane->of->core], verdict, hm_pages_late().stored_added > 0);
   hm_statistics.instructions += instructions;
   int good = verdict == HM_SAME || verdict == HM_UNCHECKED;
   if (options->verbose && !good) say(hm_verdict_name[verdict], slot, of_window, instructions);

@@ -9,6 +9,8 @@
  *               argument of the call, so that the comparison covers it
  *   avx512      the same in zmm16 and above, under a mask
  *   checksum    sums its memory repeatedly; exits with status 3 when the sum changes
+ *   new-pages   adds to a word of another page each time, which comes back after 8,192 rounds, and passes
+ *               it to the call: a copy that is made later has another value
  *   one-word, one-line, two-lines
  *               two processes; each adds to a word of shared memory in each stretch: both to the same
  *               word, to two words of a line, to words of two lines
@@ -125,6 +127,14 @@ static _Noreturn void checksum(void) {
   }
 }
 
+static _Noreturn void new_pages(void) {
+  static volatile uint64_t page[8192][512];
+  for (uint32_t next = 0;; next = (next * 5 + 1) % 8192) {
+    ++*rounds;
+    syscall(SYS_getppid, ++page[next][0]);
+  }
+}
+
 /* The second process ends with the first. It is there before the address is printed, so that a follower
  * finds both at its start. */
 static _Noreturn void share(uint32_t distance) {
@@ -155,5 +165,6 @@ int main(int count, char **arguments) {
   if (strcmp(what, "avx2") == 0) avx2();
   if (strcmp(what, "avx512") == 0) avx512();
   if (strcmp(what, "checksum") == 0) checksum();
+  if (strcmp(what, "new-pages") == 0) new_pages();
   return 2;
 }

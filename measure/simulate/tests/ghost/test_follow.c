@@ -227,6 +227,19 @@ static void avx512_is_run_natively(void **state) {
   end_target();
 }
 
+/* --- Pages that no earlier stretch has met ------------------------------------------------ */
+
+/* A copy that is made after the stretch began has the next round's value, and the stretch ends with
+ * another argument. The first stretches of a window, and some on a busy machine, may be lost. */
+static void new_pages_are_copied_while_the_target_stands(void **state) {
+  (void)state;
+  if (prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0) != 0) skip(); /* no scout here */
+  follow("new-pages", "400");
+  assert_int_equal(reported("other_call") + reported("died"), 0);
+  assert_true(reported("other_registers") * 5 < reported("same"));
+  end_target();
+}
+
 /* --- Two processes at once -------------------------------------------------------------- */
 
 /* Each stretch has one access to the word: at most one miss each, and none where the lines differ.
@@ -396,6 +409,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_short_walk_hits),
       cmocka_unit_test(avx2_and_fma_are_emulated),
       cmocka_unit_test(avx512_is_run_natively),
+      cmocka_unit_test(new_pages_are_copied_while_the_target_stands),
       cmocka_unit_test(one_word_goes_to_and_fro),
       cmocka_unit_test(two_words_of_a_line_go_to_and_fro),
       cmocka_unit_test(words_of_two_lines_stay),
