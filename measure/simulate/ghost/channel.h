@@ -79,7 +79,7 @@ enum hm_window_state { HM_WINDOW_NONE, HM_WINDOW_ORDERED, HM_WINDOW_OPEN, HM_WIN
 /* Whether the scout adds pages at each stop of the window. */
 enum hm_scouted {
   HM_NOT_SCOUTED,
-  HM_SCOUTED_AT_FIRST, /* as long as little is known of the process; all hot pages are copied */
+  HM_SCOUTED_AT_FIRST, /* as long as little is known of such processes; all hot pages are copied */
   HM_SCOUTED           /* for good; only the hottest are copied, since the others can be added */
 };
 

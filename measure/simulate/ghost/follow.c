@@ -142,10 +142,9 @@ static void work_off(uint32_t lanes, uint64_t deadline) {
 static void order_window(struct hm_lane *on, struct hm_follower *of, uint32_t of_round) {
   struct hm_channel *channel = on->channel;
   channel->expected = of_round;
-  channel->scouted = hm_loses_many(of->core) ? HM_SCOUTED
-                     : hm_loses_few(of->core) && of->next_stretches == options->stretches
-                         ? HM_NOT_SCOUTED
-                         : HM_SCOUTED_AT_FIRST;
+  channel->scouted = hm_loses_many(of->core)  ? HM_SCOUTED
+                     : hm_loses_few(of->core) ? HM_NOT_SCOUTED
+                                              : HM_SCOUTED_AT_FIRST;
   if (atomic_load(&channel->scout_ready) == 0) channel->scouted = HM_NOT_SCOUTED;
   hm_pace_end(of);
   on->of = of;

@@ -13,10 +13,10 @@
  * fifth at most; or a quarter of a million has hardly any, as with a small working set.  The first
  * stretches of each window meet an L1 that is of an earlier time, and are not counted either.
  *
- * Losses.  A scout (scout.c) adds pages to the copies, which makes each stop longer. It helps in the
- * first windows of each process and the first 64 checked stretches of each simulated core; and for
- * good on a core where three of 32 did not end as the server's did, or half of them wrote to pages that
- * were copied only because the scout added them.
+ * Losses.  A scout (scout.c) adds pages to the copies, which makes each stop longer. It helps until
+ * 64 stretches of a simulated core were checked; and for good on a core where three of 32 did not end
+ * as the server's did, or half of them wrote to pages that were copied only because the scout added
+ * them.
  *
  * Invariants:
  *  1. Every emulation is bounded by instructions and by time (hm_limits).
