@@ -60,16 +60,22 @@ static void the_kernel_agrees(void **state) {
   assert_true(total.preempted <= switched + 400);
 }
 
+/* The kernel withdraws the announcement of a thread that it interrupts, at any moment: of many
+ * sections only some are seen announced, but after the end none is. */
 static void nothing_stays_announced(void **state) {
   (void)state;
   if (!split_process.rseq_works) skip();
-  split_start(0, "k");
-  assert_true(split_self_here->preempt.area->announced != 0);
-  split_start(0, "within");
-  split_end();
-  assert_true(split_self_here->preempt.area->announced != 0);
-  split_end();
-  assert_true(split_self_here->preempt.area->announced == 0);
+  uint32_t seen = 0;
+  for (int i = 0; i < 1000; i++) {
+    split_start(0, "k");
+    const bool outer = split_self_here->preempt.area->announced != 0;
+    split_start(0, "within");
+    split_end();
+    seen += outer && split_self_here->preempt.area->announced != 0;
+    split_end();
+    assert_true(split_self_here->preempt.area->announced == 0);
+  }
+  assert_true(seen > 0);
 }
 
 /* An interrupted section stays so, independent of the sections within it. */
