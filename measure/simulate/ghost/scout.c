@@ -15,11 +15,19 @@
  *     Where the kernel has none, there is no scout.
  *  2. It traces nothing, and writes nothing but its own pages and the snapshot that it was given.
  *  3. A page is added only while the process stands: `sealed` is set before it runs on.
- *  4. `in_guest` is 1 exactly while followed code runs; only then FS is the followed process's.
+ *  4. Followed code that jumps to a system call of the scout itself gets no further than to read: a
+ *     filter permits nothing else, since the scout may have more rights than the followed process.
+ *  5. `in_guest` is 1 exactly while followed code runs; only then FS is the followed process's.
  */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -131,6 +139,63 @@ static void run(void) {
   setitimer(ITIMER_REAL, &none, NULL);
 }
 
+/* --- Rights ------------------------------------------------------------------------------------- */
+
+#define ARGUMENT(n) offsetof(struct seccomp_data, args[n])
+#define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
+#define ANSWER(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define PERMIT(number) \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), ANSWER(SECCOMP_RET_ALLOW)
+#define REFUSAL ANSWER(SECCOMP_RET_ERRNO | EPERM)
+
+/* Leaves what the scout needs: memory of its own, reading, waiting, signals to itself. */
+static int give_up_rights(void) {
+  struct sock_filter filter[] = {
+      LOAD(offsetof(struct seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      ANSWER(SECCOMP_RET_KILL_PROCESS),
+      LOAD(offsetof(struct seccomp_data, nr)),
+      PERMIT(SYS_process_vm_readv),
+      PERMIT(SYS_futex),
+      PERMIT(SYS_mmap),
+      PERMIT(SYS_munmap),
+      PERMIT(SYS_mprotect),
+      PERMIT(SYS_madvise),
+      PERMIT(SYS_brk),
+      PERMIT(SYS_arch_prctl),
+      PERMIT(SYS_setitimer),
+      PERMIT(SYS_rt_sigreturn),
+      PERMIT(SYS_rt_sigprocmask),
+      PERMIT(SYS_clock_gettime),
+      PERMIT(SYS_getpid),
+      PERMIT(SYS_sched_yield),
+      PERMIT(SYS_read),
+      PERMIT(SYS_pread64),
+      PERMIT(SYS_readlink),
+      PERMIT(SYS_lseek),
+      PERMIT(SYS_fstat),
+      PERMIT(SYS_newfstatat),
+      PERMIT(SYS_close),
+      PERMIT(SYS_exit_group),
+      /* Signals to itself. */
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
+      LOAD(ARGUMENT(0)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 0, 1),
+      ANSWER(SECCOMP_RET_ALLOW),
+      REFUSAL,
+      /* Files that exist, for reading. */
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
+      LOAD(ARGUMENT(2)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_ACCMODE | O_CREAT | O_TRUNC, 1, 0),
+      ANSWER(SECCOMP_RET_ALLOW),
+      REFUSAL,
+      REFUSAL,
+  };
+  const struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 /* --- Orders ----------------------------------------------------------------------------------- */
 
 static int begin(void) {
@@ -147,7 +212,8 @@ static int begin(void) {
   raw(SYS_arch_prctl, ARCH_GET_FS, (long)&own_fs, 0);
   hm_pages_are_executable();
   return prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_ON, __executable_start,
-               etext - __executable_start, &blocked) == 0;
+               etext - __executable_start, &blocked) == 0 &&
+         give_up_rights();
 }
 
 static void prepare(int process) {
