@@ -1,5 +1,7 @@
 #include "keys.h"
 
+#include "text.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -19,18 +21,6 @@ static bool is_id(const char *segment, size_t length) {
     digit = digit || is_digit(segment[i]);
   }
   return digit;
-}
-
-struct text {
-  char *at;
-  size_t length, size;
-};
-
-static bool append(struct text *text, const char *bytes, size_t length) {
-  if (length >= text->size - text->length) return false;
-  memcpy(text->at + text->length, bytes, length);
-  text->length += length;
-  return true;
 }
 
 /* Length up to the last dot of a name if a short suffix follows (a file type), else the whole
@@ -56,14 +46,14 @@ size_t key_pattern(const char *path, char *pattern, size_t size) {
   if (size == 0) return 0;
   for (int segments = 0; *path != '\0' && segments < SEGMENTS; segments++) {
     if (*path == '/') {
-      if (!append(&text, "/", 1)) break;
+      if (!text_append(&text, "/", 1)) break;
       path++;
     }
     size_t length = strcspn(path, "/");
     size_t stem = stem_length(path, length);
     bool id = stem > 0 && is_id(path, stem);
-    bool fits = id ? append(&text, "<id>", 4) : append(&text, path, stem);
-    if (!fits || !append(&text, path + stem, length - stem)) break;
+    bool fits = id ? text_append(&text, "<id>", 4) : text_append(&text, path, stem);
+    if (!fits || !text_append(&text, path + stem, length - stem)) break;
     path += length;
   }
   pattern[text.length] = '\0';

@@ -1,6 +1,7 @@
 #include "pages.h"
 
 #include "keys.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -84,51 +85,39 @@ static size_t names_of(const char *arguments, struct argument sorted[ARGUMENTS])
   return count;
 }
 
-struct page {
-  char *at;
-  size_t length, size;
-};
-
-static bool append(struct page *page, const char *bytes, size_t length) {
-  if (length >= page->size - page->length) return false;
-  memcpy(page->at + page->length, bytes, length);
-  page->length += length;
-  return true;
-}
-
 /* The pattern of the path with ids at full places. */
-static void append_path(struct pages *pages, struct page *page, const char *pattern) {
+static void append_path(struct pages *pages, struct text *page, const char *pattern) {
   while (*pattern) {
     if (*pattern == '/') {
-      if (!append(page, "/", 1)) return;
+      if (!text_append(page, "/", 1)) return;
       pattern++;
       continue;
     }
     const size_t length = strcspn(pattern, "/");
     const bool apart = is_distinguished(pages, page->at, page->length, pattern, length);
-    if (!append(page, apart ? pattern : "<id>", apart ? length : 4)) return;
+    if (!text_append(page, apart ? pattern : "<id>", apart ? length : 4)) return;
     pattern += length;
   }
 }
 
-static void append_arguments(struct pages *pages, struct page *page, const char *arguments) {
+static void append_arguments(struct pages *pages, struct text *page, const char *arguments) {
   struct argument sorted[ARGUMENTS];
   const size_t count = names_of(arguments, sorted);
-  if (count == 0 || !append(page, "?", 1)) return;
+  if (count == 0 || !text_append(page, "?", 1)) return;
   const size_t before = page->length;
   for (size_t i = 0; i < count; i++) {
-    if (i > 0 && !append(page, "&", 1)) break;
-    if (!append(page, sorted[i].name, sorted[i].length)) break;
+    if (i > 0 && !text_append(page, "&", 1)) break;
+    if (!text_append(page, sorted[i].name, sorted[i].length)) break;
   }
   if (is_distinguished(pages, page->at, before, page->at + before, page->length - before)) return;
   page->length = before;
-  append(page, "<any>", 5);
+  text_append(page, "<any>", 5);
 }
 
 size_t pages_page(struct pages *pages, const char *path, const char *arguments, char *text,
                   size_t size) {
   if (size == 0) return 0;
-  struct page page = {text, 0, size};
+  struct text page = {text, 0, size};
   char pattern[KEY_PATTERN_MOST];
   key_pattern(path, pattern, sizeof pattern);
   append_path(pages, &page, pattern);
