@@ -156,13 +156,7 @@ mod tests {
 
     #[test]
     fn random_code_and_registers_never_panic() {
-        let mut state = 88_172_645_463_325_252u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut random = crate::stall::random_numbers();
         let (mut blamed, mut asked) = (0, 0);
         for _ in 0..2_000 {
             let code: Vec<u8> = (0..16).flat_map(|_| random().to_le_bytes()).collect();

@@ -18,6 +18,18 @@ mod machine;
 mod values;
 mod x86;
 
+/// Pseudo-random numbers (xorshift), the same in each run.
+#[cfg(test)]
+fn random_numbers() -> impl FnMut() -> u64 {
+    let mut state = 88_172_645_463_325_252u64;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
 pub use blame::NoBlame;
 pub use machine::NoAddress;
 

@@ -195,13 +195,7 @@ fn a_jump_table_has_as_many_entries_as_are_compared() {
 
 #[test]
 fn random_code_and_registers_never_panic() {
-    let mut state = 88_172_645_463_325_252u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = crate::stall::random_numbers();
     let (mut blamed, mut asked) = (0, 0);
     for round in 0..4_000u32 {
         // Loads, arithmetic, branches and anything else in turn.
